@@ -1,0 +1,41 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+SHELL := /bin/sh
+PY := .venv/bin/python
+INPUTS := pyproject.toml constraints.txt tools/setup.sh
+WORKERS ?= 2
+
+.PHONY: help demo test check bench mutants docs clean
+.DEFAULT_GOAL := help
+
+help:  ## list the commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+.venv/.user: $(INPUTS)
+	@tools/setup.sh exact,cli && touch $@
+
+.venv/.dev: $(INPUTS)
+	@tools/setup.sh dev && touch $@ .venv/.user
+
+demo: .venv/.user  ## fill a store, collect it, restore, undo: what marksweep does, in a minute
+	@$(PY) -m marksweep demo
+
+test: .venv/.dev  ## all tests
+	$(PY) -m pytest -n $(WORKERS)
+
+check: .venv/.dev  ## lint, types, import direction, public names, docs in step
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(PY) -m pytest tests/test_architecture.py tests/test_public_names.py tests/test_docs.py
+
+bench: .venv/.dev  ## speed and memory as ratios in one run; prints the table of the README
+	$(PY) -m benchmarks
+
+mutants: .venv/.dev  ## break core/ on purpose; every break must be caught
+	$(PY) tools/mutants.py
+
+docs: .venv/.dev  ## write the generated parts of docs/
+	$(PY) tools/docs.py
+
+clean:
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""One garbage collector for everything an agent remembers."""

@@ -1,0 +1,62 @@
+"""Everything marksweep raises on purpose.
+
+    MarksweepError
+    ├── BadInput             what was passed in cannot be used (also a ValueError)
+    │   └── UnknownName      a plugin, scorer, strategy, store or setting that does not exist
+    ├── Refused              the request is understood and will not be done
+    │   ├── PlanOutdated     the heap has moved since the plan was made
+    │   └── NotConfirmed     a deletion without the plan's id
+    ├── NotFound             no such segment, plan or stash entry (also a LookupError)
+    └── StoreError           a store cannot be read or written
+        ├── StoreCorrupt     its content is damaged; the file is left as it is
+        ├── StoreBusy        another process holds it for longer than we wait
+        └── StoreTooNew      written by a newer marksweep
+
+Each message says what was found, what was expected and what to do.
+"""
+
+from __future__ import annotations
+
+
+class MarksweepError(Exception):
+    """The root of all errors marksweep raises on purpose."""
+
+
+class BadInput(MarksweepError, ValueError):
+    """What was passed in cannot be used."""
+
+
+class UnknownName(BadInput):
+    """A plugin, scorer, strategy, store or setting that does not exist."""
+
+
+class Refused(MarksweepError):
+    """The request is understood and will not be done."""
+
+
+class PlanOutdated(Refused):
+    """The heap has moved since the plan was made."""
+
+
+class NotConfirmed(Refused):
+    """A deletion without the plan's id."""
+
+
+class NotFound(MarksweepError, LookupError):
+    """No such segment, plan or stash entry."""
+
+
+class StoreError(MarksweepError):
+    """A store cannot be read or written."""
+
+
+class StoreCorrupt(StoreError):
+    """The content of a store is damaged. The file is left as it is."""
+
+
+class StoreBusy(StoreError):
+    """Another process holds the store for longer than we wait."""
+
+
+class StoreTooNew(StoreError):
+    """The store was written by a newer marksweep."""

@@ -1,0 +1,101 @@
+"""The neutral form of a conversation: what every provider's messages become, and plugins work on.
+
+A `Message` is a role and a list of parts, as the history plugins of the seeds expect it. Dialects
+turn provider formats into these and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+
+class Role(StrEnum):
+    """Who speaks."""
+
+    USER = "user"
+    MODEL = "model"
+    TOOL = "tool"
+    SYSTEM = "system"
+
+
+class FunctionCall(msgspec.Struct, frozen=True):
+    """A call the model asks for. `args` is the decoded JSON, or the raw text if it is not JSON."""
+
+    id: str
+    name: str
+    args: Any = None
+
+
+class ToolResult(msgspec.Struct, frozen=True):
+    """What a call returned."""
+
+    call_id: str
+    name: str = ""
+    result: Any = None
+    is_error: bool = False
+
+
+class InlineData(msgspec.Struct, frozen=True):
+    """An image, a file or sound: its kind, and its bytes or address as the provider gave it."""
+
+    mime_type: str
+    data: str
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One piece of a message; exactly one of its fields is set."""
+
+    text: str | None = None
+    function_call: FunctionCall | None = None
+    function_response: ToolResult | None = None
+    thought: str | None = None
+    inline_data: InlineData | None = None
+
+    @classmethod
+    def from_text(cls, text: str) -> Part:
+        """A part that is plain text."""
+        return cls(text=text)
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One message of a conversation. Without an id it gets a new one."""
+
+    role: Role
+    parts: tuple[Part, ...] = ()
+    message_id: str = ""
+
+    def __post_init__(self) -> None:
+        """Give the message an id, and freeze its parts."""
+        if type(self.parts) is not tuple:
+            msgspec.structs.force_setattr(self, "parts", tuple(self.parts))
+        if not self.message_id:
+            msgspec.structs.force_setattr(self, "message_id", str(uuid4()))
+
+    @classmethod
+    def from_text(cls, role: Role, text: str) -> Message:
+        """A message that is plain text."""
+        return cls(Role(role), (Part(text=text),))
+
+    @property
+    def text(self) -> str:
+        """The plain text of the message, its parts joined by line breaks."""
+        return "\n".join(part.text for part in self.parts if part.text)
+
+    @property
+    def function_calls(self) -> tuple[FunctionCall, ...]:
+        """The calls this message asks for."""
+        return tuple(part.function_call for part in self.parts if part.function_call)
+
+    @property
+    def function_responses(self) -> tuple[ToolResult, ...]:
+        """The results this message carries."""
+        return tuple(part.function_response for part in self.parts if part.function_response)
+
+
+Counter = Callable[[Message], int]
+"""Tokens of a message."""

@@ -1,0 +1,322 @@
+"""The nouns. Frozen, compact, and the same for every heap.
+
+A heap gives a `Snapshot` of `Segment`s, joined by `Reference`s. Deciding turns it into a `Plan` of
+`Step`s; doing the plan yields a `Report`. What a sweep took out lies in the stash as `Stashed`, and
+the journal tells it all in `Entry`s.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import IntEnum, StrEnum
+
+import msgspec
+
+
+class Hold(StrEnum):
+    """How firmly a reference keeps its target."""
+
+    STRONG = "strong"
+    """The target lives as long as the source does."""
+    WEAK = "weak"
+    """The target is related: it goes after unrelated garbage, but it may go."""
+    PAIRED = "paired"
+    """Source and target are one unit: they live or die together."""
+
+
+class Link(StrEnum):
+    """What a reference means; `why` reads it aloud."""
+
+    REFERS = "refers to"
+    DERIVED = "derived from"
+    REPLY = "reply to"
+    ANSWERS = "answers"
+    PART = "part of"
+    RELATED = "related to"
+
+
+class GCPolicy(StrEnum):
+    """How easily a segment may be given up."""
+
+    LOCKED = "locked"
+    """Never."""
+    PRESERVABLE = "preservable"
+    """Only under pressure, when the next request may fail."""
+    PARTIAL = "partial"
+    """When the budget asks for it."""
+    EPHEMERAL = "ephemeral"
+    """First: it is regenerated, or has served its purpose."""
+    CONDITIONAL = "conditional"
+    """Its owner is asked."""
+
+
+class Generation(StrEnum):
+    """Young until OLD_AFTER collections were survived."""
+
+    YOUNG = "young"
+    OLD = "old"
+
+
+OLD_AFTER = 3
+"""Collections a segment survives before it is old, and its survivals are no longer counted.
+
+Higher keeps segments young, and each full collection writes more of them back.
+"""
+
+
+class Action(StrEnum):
+    """What a step does with its segments."""
+
+    STASH = "stash"
+    """Out of the heap, into the stash; restorable without limit of time."""
+    DELETE = "delete"
+    """Out of the heap; restorable until the grace period is over."""
+    COMPRESS = "compress"
+    """Replaced by one shorter text; the originals go to the stash."""
+    MASK = "mask"
+    """The content replaced by one line that says what it was; the original goes to the stash."""
+    TRIM = "trim"
+    """Only the parts worth keeping stay, one marker per dropped run; the original is stashed."""
+
+
+class Pressure(IntEnum):
+    """How hard a collection may press."""
+
+    NONE = 0
+    """Below the threshold. Nothing has to go."""
+    SOFT = 1
+    """Over the threshold. PRESERVABLE segments stay."""
+    HARD = 2
+    """The next request may fail. PRESERVABLE segments may go."""
+
+
+class Reference(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A link from the segment that owns it to another, by id. The target may be absent."""
+
+    target: str
+    link: Link = Link.REFERS
+    hold: Hold = Hold.STRONG
+
+
+NEVER = datetime.min.replace(tzinfo=UTC)
+"""Stands for a time that was not given."""
+
+REFERENCE_TAG = "ref:"
+"""A tag that starts with this names a segment that is referred to."""
+
+
+class Segment(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """The smallest thing that can be kept or given up.
+
+    `type` is message, code, log, note, decision or summary for context segments; other heaps have
+    words of their own. `tokens` 0 means not counted yet. Naive times are read as UTC and sequences
+    become tuples. A plain string in `references` is a strong reference; so is a tag `ref:<id>`.
+    """
+
+    segment_id: str
+    type: str
+    created_at: datetime
+    text: str = ""
+    last_touched_at: datetime = NEVER
+    """When it was last read or written; `created_at` if not given."""
+    tokens: int = 0
+    pinned: bool = False
+    pinned_by: str = ""
+    """Who pinned it and why, for people to read."""
+    generation: Generation = Generation.YOUNG
+    gc_survival_count: int = 0
+    """Full collections survived, counted up to OLD_AFTER."""
+    refcount: int = 0
+    """How many live segments refer to it."""
+    file_path: str | None = None
+    line_range: tuple[int, int] | None = None
+    symbol: str | None = None
+    tags: tuple[str, ...] = ()
+    topic_id: str | None = None
+    project_id: str | None = None
+    task_id: str | None = None
+    references: tuple[Reference, ...] = ()
+    policy: GCPolicy = GCPolicy.PARTIAL
+    position: int = 0
+    """Order in the heap, ties broken by id. A restored segment goes back to its position."""
+
+    def __post_init__(self) -> None:
+        """Read what callers pass generously, so that the rest need not."""
+        put = msgspec.structs.force_setattr
+        if self.created_at.tzinfo is None:
+            put(self, "created_at", self.created_at.replace(tzinfo=UTC))
+        if self.last_touched_at is NEVER:
+            put(self, "last_touched_at", self.created_at)
+        elif self.last_touched_at.tzinfo is None:
+            put(self, "last_touched_at", self.last_touched_at.replace(tzinfo=UTC))
+        if type(self.tags) is not tuple:
+            put(self, "tags", tuple(self.tags))
+        if self.references and not (
+            type(self.references) is tuple and type(self.references[0]) is Reference
+        ):
+            put(self, "references", _references(self.references))
+        if self.line_range is not None and type(self.line_range) is not tuple:
+            put(self, "line_range", tuple(self.line_range))
+
+    @property
+    def all_references(self) -> tuple[Reference, ...]:
+        """The references, and those written as tags."""
+        if not any(tag.startswith(REFERENCE_TAG) for tag in self.tags):
+            return self.references
+        named = (tag[len(REFERENCE_TAG) :] for tag in self.tags if tag.startswith(REFERENCE_TAG))
+        return (*self.references, *(Reference(target) for target in named if target))
+
+
+def _references(given: object) -> tuple[Reference, ...]:
+    """Make references of what a caller passed: strings, references, any collection of them.
+
+    A set has no order of its own, so its strings are sorted: same input, same output.
+    """
+    items = sorted(given, key=str) if isinstance(given, set | frozenset) else given
+    return tuple(
+        item if isinstance(item, Reference) else Reference(str(item))
+        for item in items or ()  # type: ignore[attr-defined]
+    )
+
+
+class Snapshot(msgspec.Struct, frozen=True, gc=False):
+    """A heap at one moment: its segments in order."""
+
+    segments: tuple[Segment, ...]
+    fingerprint: str
+    """Of the content: changes whenever any segment does."""
+    workspace: str = ""
+    heap: str = "segments"
+
+
+class Root(msgspec.Struct, frozen=True, gc=False):
+    """A segment that must stay, and why."""
+
+    segment_id: str
+    reason: str
+
+
+class Step(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One unit's fate: what happens to it and why."""
+
+    segments: tuple[str, ...]
+    action: Action
+    tokens: int
+    """Tokens freed, net of the replacement."""
+    reason: str
+    replacement: Segment | None = None
+    """What stands in its place afterwards, for COMPRESS, MASK and TRIM."""
+
+
+class Kept(msgspec.Struct, frozen=True, gc=False):
+    """One reason why segments could not go, with how many there are and what they weigh."""
+
+    reason: str
+    segments: int
+    tokens: int
+
+
+class Cost(msgspec.Struct, frozen=True, gc=False):
+    """What a sweep costs at the prompt cache, and when it has paid for itself."""
+
+    edits_from: int | None
+    """Index of the first segment that changes: everything behind it is read uncached once."""
+    reread_tokens: int = 0
+    pays_after_turns: float | None = None
+    """Turns until the tokens saved outweigh the tokens re-read. None: it never pays."""
+
+
+class Plan(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a sweep would do, and why. Nothing has happened yet."""
+
+    plan_id: str
+    fingerprint: str
+    """Of the snapshot it was made from. A heap that has moved refuses the plan."""
+    made_at: datetime
+    strategy: str
+    tokens_before: int
+    tokens_after: int
+    target_tokens: int
+    steps: tuple[Step, ...] = ()
+    kept: tuple[Kept, ...] = ()
+    """If the target was not reached: what is in the way, heaviest first."""
+    cost: Cost = Cost(None)
+    workspace: str = ""
+    heap: str = "segments"
+
+    @property
+    def tokens_freed(self) -> int:
+        """Tokens the steps free together."""
+        return self.tokens_before - self.tokens_after
+
+    @property
+    def short_by(self) -> int:
+        """Tokens by which the plan misses its target; 0 if it gets there."""
+        return max(0, self.tokens_after - self.target_tokens)
+
+    @property
+    def deletes(self) -> bool:
+        """Whether anything would be deleted rather than stashed."""
+        return any(step.action is Action.DELETE for step in self.steps)
+
+
+class Report(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a sweep did, counted on the result."""
+
+    plan_id: str
+    tokens_before: int
+    tokens_after: int
+    swept: tuple[str, ...] = ()
+    created: tuple[str, ...] = ()
+    """Ids of the replacements that now stand in the heap."""
+
+    @property
+    def tokens_freed(self) -> int:
+        """Tokens that are gone from the heap."""
+        return self.tokens_before - self.tokens_after
+
+
+class Stashed(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A swept segment, whole, with what is needed to put it back."""
+
+    segment: Segment
+    plan_id: str
+    stashed_at: datetime
+    reason: str = ""
+    expires_at: datetime | None = None
+    """When a confirmed deletion becomes final; None: never."""
+    replaced_by: str | None = None
+    """The segment that stands in its place in the heap."""
+
+
+class Event(StrEnum):
+    """What an entry of the journal tells."""
+
+    PLANNED = "planned"
+    """A plan was shown. Nothing has happened."""
+    BEGUN = "begun"
+    """The stash holds the content; the sweep starts now."""
+    SWEPT = "swept"
+    """The sweep is complete."""
+    ROLLED_BACK = "rolled back"
+    """A sweep that was cut off before it began was taken back."""
+    RESTORED = "restored"
+    """Segments came back from the stash."""
+    UNDONE = "undone"
+    """A whole sweep was reversed."""
+    PURGED = "purged"
+    """Deleted segments are past their grace period and gone for good."""
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One line of the journal."""
+
+    event: Event
+    at: datetime
+    plan_id: str = ""
+    actor: str = ""
+    segments: tuple[str, ...] = ()
+    plan: Plan | None = None
+    report: Report | None = None
+    seq: int = 0
+    """Given by the journal: 1, 2, 3, …"""
