@@ -290,20 +290,22 @@ class Stashed(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Event(StrEnum):
-    """What an entry of the journal tells."""
+    """What an entry of the journal tells. An intent is written before its deed."""
 
     PLANNED = "planned"
     """A plan was shown. Nothing has happened."""
-    BEGUN = "begun"
-    """The stash holds the content; the sweep starts now."""
+    SWEEPING = "sweeping"
+    """Intent: the stash holds the content, the heap is about to let go of it."""
     SWEPT = "swept"
-    """The sweep is complete."""
-    ROLLED_BACK = "rolled back"
-    """A sweep that was cut off before it began was taken back."""
+    """The heap has let go."""
+    RESTORING = "restoring"
+    """Intent: the heap is about to take segments back."""
     RESTORED = "restored"
     """Segments came back from the stash."""
     UNDONE = "undone"
-    """A whole sweep was reversed."""
+    """All that a plan swept came back."""
+    ROLLED_BACK = "rolled back"
+    """A deed that was cut off had not happened; its traces are cleared."""
     PURGED = "purged"
     """Deleted segments are past their grace period and gone for good."""
 

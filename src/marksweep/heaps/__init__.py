@@ -1,0 +1,1 @@
+"""Heaps: where segments live, how a snapshot is taken, and how a plan is carried out."""

@@ -1,0 +1,1 @@
+"""Stores: what survives a restart. One protocol, several places."""

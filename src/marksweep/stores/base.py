@@ -1,0 +1,167 @@
+"""What a store is: three faces on one place, and a lock.
+
+    segments   what is live, per workspace, with a version that grows with every write
+    stash      what was swept, whole, searchable
+    journal    what was planned and done, append-only
+
+Each call is atomic on its own. What spans several calls (stash, journal, sweep) is the collector's
+business: it works under `lock` and mends what a crash left half done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from marksweep.model import Entry, Event, Segment, Stashed
+
+
+class Changes(msgspec.Struct, frozen=True, gc=False):
+    """What happened in a workspace after some version."""
+
+    version: int
+    put: tuple[Segment, ...] = ()
+    removed: tuple[str, ...] = ()
+    complete: bool = False
+    """`put` is everything there is; whatever else the reader knew is gone."""
+
+
+class Query(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What to look for. Every filter that is given must match; words rank."""
+
+    words: str = ""
+    """Free text: any of the words may match, more and rarer matches rank higher."""
+    types: tuple[str, ...] = ()
+    file_path: str | None = None
+    tags: tuple[str, ...] = ()
+    """All of these."""
+    task_id: str | None = None
+    since: datetime | None = None
+    """Created at or after."""
+    until: datetime | None = None
+    """Created before."""
+    limit: int = 20
+
+
+Found = TypeVar("Found")
+
+
+class Hit(msgspec.Struct, Generic[Found], frozen=True):
+    """A match, and how good it is: high is better."""
+
+    found: Found
+    score: float
+
+
+class SegmentStore(Protocol):
+    """The live segments of each workspace."""
+
+    def changes(self, workspace: str, since: int = 0) -> Changes:
+        """Tell what was put or removed after version `since`; from 0, everything."""
+        ...
+
+    def write(
+        self, workspace: str, *, put: Sequence[Segment] = (), remove: Sequence[str] = ()
+    ) -> int:
+        """Put and remove in one step, all or nothing; return the new version.
+
+        A put replaces the segment with that id. Removing an unknown id is no error.
+        """
+        ...
+
+    def search(self, workspace: str, query: Query) -> tuple[Hit[Segment], ...]:
+        """Find live segments, best first."""
+        ...
+
+    def workspaces(self) -> tuple[str, ...]:
+        """Name the workspaces that hold anything, sorted."""
+        ...
+
+
+class Stash(Protocol):
+    """Swept segments. One segment may be there once per plan that swept it."""
+
+    def put(self, workspace: str, entries: Sequence[Stashed]) -> None:
+        """Keep entries, all or nothing. Again with the same plan and segment: replaced."""
+        ...
+
+    def get(self, workspace: str, segment_ids: Sequence[str]) -> tuple[Stashed, ...]:
+        """Fetch the entries of these segments, newest first."""
+        ...
+
+    def of_plan(self, workspace: str, plan_id: str) -> tuple[Stashed, ...]:
+        """Fetch what a plan swept, in heap order."""
+        ...
+
+    def latest_plan(self, workspace: str) -> str | None:
+        """Name the plan of the entry that was put last."""
+        ...
+
+    def remove(self, workspace: str, plan_id: str, segment_ids: Sequence[str]) -> None:
+        """Let go of a plan's entries, all or nothing. Unknown ids are no error."""
+        ...
+
+    def search(self, workspace: str, query: Query) -> tuple[Hit[Stashed], ...]:
+        """Find entries, best first; without words, newest first."""
+        ...
+
+    def expired(self, workspace: str, now: datetime) -> tuple[Stashed, ...]:
+        """Fetch the entries whose deletion has become final."""
+        ...
+
+    def count(self, workspace: str) -> int:
+        """Count the entries."""
+        ...
+
+
+class Journal(Protocol):
+    """The record of plans and sweeps. Entries are never changed."""
+
+    def append(self, workspace: str, entry: Entry) -> Entry:
+        """Add an entry durably; return it with its number."""
+        ...
+
+    def read(
+        self,
+        workspace: str,
+        *,
+        events: Collection[Event] = (),
+        plan_id: str | None = None,
+        limit: int | None = None,
+    ) -> tuple[Entry, ...]:
+        """Fetch entries, newest first; `events` empty means every kind."""
+        ...
+
+
+class Store(Protocol):
+    """One place that holds all three, for any number of workspaces and processes."""
+
+    @property
+    def segments(self) -> SegmentStore:
+        """The live segments."""
+        ...
+
+    @property
+    def stash(self) -> Stash:
+        """The swept segments."""
+        ...
+
+    @property
+    def journal(self) -> Journal:
+        """The record."""
+        ...
+
+    def lock(self, workspace: str) -> AbstractContextManager[None]:
+        """Hold a workspace for one sweep, across processes; StoreBusy if it takes too long.
+
+        A holder that dies lets go. The same thread may take it again.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections. A closed store refuses further calls."""
+        ...

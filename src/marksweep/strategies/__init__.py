@@ -1,0 +1,1 @@
+"""Strategies: each one only ranks. What ranks first goes first, and every proposal has a reason."""

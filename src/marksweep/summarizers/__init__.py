@@ -1,0 +1,1 @@
+"""Summarizers: text in, shorter text out."""

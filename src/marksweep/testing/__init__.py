@@ -1,0 +1,1 @@
+"""For plugin authors and for our own tests: contracts, builders, hypothesis strategies."""
