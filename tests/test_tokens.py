@@ -29,9 +29,11 @@ from marksweep.tokens.calibration import WINDOW
 
 Count = Callable[[str], int]
 
-FRAGMENTS = " |  |\t|\n|\n\n|\r\n|/|'s|'|_|-|==|);|a|A|word|HTTPServer|1|2026|é|中文|の|한|ǅ|ʰ|\u0301|😀|\u00a0"
+SIGNS = " |  |\t|\n|\n\n|\r\n|/|'s|'|_|-|==|);|\u00a0|\u0301|😀"
+WORDS = "a|A|word|HTTPServer|1|2026|é|中文|の|한|ǅ|ʰ"
+FRAGMENTS = [*SIGNS.split("|"), *WORDS.split("|")]
 TEXTS = st.one_of(
-    st.lists(st.sampled_from(FRAGMENTS.split("|")), max_size=20).map("".join),
+    st.lists(st.sampled_from(FRAGMENTS), max_size=20).map("".join),
     st.text(max_size=40),
 )
 MEGABYTE = 1_000_000
