@@ -29,7 +29,7 @@ class Kind(IntEnum):
 _BLANKS = re.compile(r"\s+")
 _NAME = re.compile(r"[\w#/~][\w\-./:@#+]*")
 _EDGES = ".:/-+#@"
-_TELLING = re.compile(r"[^\W_]_+[^\W_]|\w/\w|\d|[a-z][A-Z]|[^\W\d_]\.[^\W\d_]")
+_TELLING = re.compile(r"._.|./.|\d|[a-z][A-Z]|[^\W\d_]\.[^\W\d_]")
 _NOT_LETTER = re.compile(r"[\W\d_]")
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _MARGIN = re.compile(r"^\s*\d+\s*[:|\t→]\s?|^[+\-]\s")

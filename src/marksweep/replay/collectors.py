@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from marksweep.core.atoms import atoms_of
+from marksweep.core.blocks import join
 from marksweep.replay.counting import exact
 from marksweep.replay.held import Field, Held, hold, write
 from marksweep.replay.records import Count, Wire, calls_of, content_of, leaves, price, text_of
@@ -23,6 +24,8 @@ from marksweep.strategies.coverage_price import ECONOMY, QUALITY, Offer, Setting
 
 _FENCED = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
 
+REFILL = 0.5
+"""Share of the budget that may come back after one big result had emptied the context."""
 FORGOTTEN = 4096
 """Dropped blocks that are looked at when there is room again, the last to go first."""
 
@@ -68,25 +71,26 @@ class Coverage:
 
     def context(self) -> list[Wire]:
         """The full context for the next request."""
-        if self._fixed + self._tail_tokens() <= self._limit:
-            self._bring_back()
+        fits = self._fixed + self._tail_tokens() <= self._limit
+        if fits:
+            self._bring_back(self._index.missing(), self._setting.recall)
         if self._tokens > self._limit:
             self._collect()
+        if fits and self._emptied:
+            self._emptied = False
+            self._dropped = [b for b in self._dropped if not b.alive][-FORGOTTEN:]
+            self._bring_back(self._dropped, REFILL)
+            if self._tokens > self._limit:
+                self._collect()
         return [*self._pinned, *(held.shown for held in self._held if held.shown is not None)]
 
     def _tail_tokens(self) -> int:
         return sum(held.tokens for held in self._held[self._tail :])
 
-    def _bring_back(self) -> None:
-        """Page in what this step speaks of; after the context was emptied, the best of all."""
+    def _bring_back(self, blocks: Iterable[Block], share: float) -> None:
+        """Page in the best of these blocks, up to a share of the budget, in a note of their own."""
         note = Held({"role": "user", "content": ""}, 0)
-        budget = self._limit - self._fixed
-        back = self._take(self._index.missing(), int(self._setting.recall * budget), note)
-        if self._emptied:
-            self._emptied = False
-            room = self._limit - self._tokens - sum(block.tokens + 1 for block in back)
-            self._dropped = [b for b in self._dropped if not b.alive][-FORGOTTEN:]
-            back += self._take(self._dropped, room, note)
+        back = self._take(blocks, int(share * (self._limit - self._fixed)), note)
         if not back:
             return
         back.sort(key=_order)
@@ -94,10 +98,7 @@ class Coverage:
             follows = before is not None and before.seq == block.seq - 1
             block.glued = block.glued and follows
         note.fields.append(Field(back))
-        note.wire["content"] = "".join(
-            block.text if block.glued or not at else f"\n{block.text}"
-            for at, block in enumerate(back)
-        )
+        note.wire["content"] = join([(block.text, block.glued) for block in back])
         note.tokens = price(note.wire, self._count)
         self._held.insert(self._tail, note)
         self._tail += 1
@@ -134,17 +135,21 @@ class Coverage:
         )
         goal = self._tokens - choice.free
         chosen = zip(blocks, offers, strict=True)
-        self._sweep([(o.worth, b) for (b, at), o in chosen if at >= choice.first], goal)
+        level = self._sweep([(o.worth, b) for (b, at), o in chosen if at >= choice.first], goal)
         if self._tokens > self._limit:
             left = [block for held in old for block in _droppable(held)]
             self._sweep([(self._index.worth(block), block) for block in left], self._limit)
-        self._emptied = self._emptied or not fits
+        if fits:
+            self._level = level
+        else:
+            self._emptied = True
 
-    def _sweep(self, candidates: Sequence[tuple[float, Block]], goal: int) -> None:
-        """Drop the least worth first. A block may have become a last holder, so look again."""
+    def _sweep(self, candidates: Sequence[tuple[float, Block]], goal: int) -> float:
+        """Drop the least worth first, and give the worth of the last. A block may have become a last holder, so look again."""
         index = self._index
         heap = [(worth, block.seq, block) for worth, block in candidates]
         heapq.heapify(heap)
+        level = 0.0
         while self._tokens > goal and heap:
             changed: dict[int, Held] = {}
             about = self._tokens
@@ -159,7 +164,7 @@ class Coverage:
                 index.drop(block)
                 self._dropped.append(block)
                 about -= block.tokens - 1
-                self._level = worth
+                level = worth
                 head = held.head
                 for each in head.unit if block is head.frame else [held]:
                     changed[id(each)] = each
@@ -169,6 +174,7 @@ class Coverage:
                     heapq.heappush(heap, (index.worth(frame), frame.seq, frame))
             for held in changed.values():
                 self._show(held)
+        return level
 
     def _show(self, held: Held) -> None:
         """Write a message anew and count it."""

@@ -24,9 +24,9 @@ MOST = 0.9
 """Nothing is surer than this."""
 KINDS = {Kind.NAME: 1.0, Kind.LINE: 0.4, Kind.TOKEN: 0.5, Kind.WORD: 0.3}
 """Weight of each kind: lines come back together, tokens and words mostly say what a name says."""
-ACTED, AGAIN = 12.0, 0.8
+ACTED, AGAIN = 20.0, 0.8
 """An atom in n actions counts ACTED * n ** AGAIN times as much as one that was only seen."""
-FADING = 0.8
+FADING = 0.7
 """Chances fall with age ** -FADING, age in steps since the atom was last seen anywhere."""
 ECHO = 0.4
 """Share of an atom's worth that any holder covers; the rest only an observation does."""
