@@ -31,7 +31,7 @@ _UNSPACED = (
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
 _ASCII_WORD = re.compile(rf"\w{{1,{LONGEST_WORD}}}", re.ASCII)
-_RUN = re.compile(rf"([{_UNSPACED}]+)|((?:(?![{_UNSPACED}])\w){{1,{LONGEST_WORD}}})")
+_RUN = re.compile(rf"((?:(?=[{_UNSPACED}])\w)+)|((?:(?![{_UNSPACED}])\w){{1,{LONGEST_WORD}}})")
 _PART = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[^\WA-Z_]+")
 
 

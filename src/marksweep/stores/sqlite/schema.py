@@ -9,6 +9,7 @@ from pathlib import Path
 from marksweep.errors import StoreCorrupt, StoreTooNew
 from marksweep.stores.codec import SEGMENT, STASHED
 from marksweep.stores.sqlite import statements as sql
+from marksweep.stores.sqlite.columns import unreadable
 from marksweep.stores.words import document
 
 
@@ -59,6 +60,9 @@ def migrate(database: sqlite3.Connection, path: Path) -> None:
             step(database)
         database.execute(sql.WRITE_SCHEMA_VERSION.format(version=VERSION))
         database.commit()
+    except ValueError as error:
+        database.rollback()
+        raise unreadable(path, "a row", error) from error
     except BaseException:
         if database.in_transaction:
             database.rollback()
