@@ -66,6 +66,8 @@ def asked(words: str) -> list[str]:
 @lru_cache(maxsize=1 << 16)
 def _spelled(word: str) -> str:
     """Spell a word whole and, if it has several parts, in its parts."""
+    if word.isascii() and word.isalnum() and word.lower() == word:
+        return word
     parts = [part.casefold() for part in _PART.findall(word)]
     return " ".join(parts if len(parts) < 2 else ("".join(parts), *parts))
 
