@@ -57,7 +57,7 @@ class Anthropic:
         else:
             results = [part for part in parts if part.function_response]
             rest = [part for part in parts if not part.function_response]
-            content = [block for part in (*results, *rest) if (block := _written(part))]
+            content = [block for part in (*results, *rest) if (block := part.raw or _written(part))]
         return [{"role": "assistant" if role is Role.MODEL else "user", "content": content}]
 
     def answer(self, asked: Part, text: str) -> Part:

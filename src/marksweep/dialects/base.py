@@ -101,7 +101,7 @@ class Dialect(Protocol):
         ...
 
     def compose(self, role: Role, parts: Sequence[Part]) -> list[Json]:
-        """Make provider messages of neutral parts."""
+        """Make provider messages of parts; one that has `raw` has it in this dialect."""
         ...
 
     def answer(self, asked: Part, text: str) -> Part:

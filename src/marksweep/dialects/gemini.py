@@ -55,7 +55,7 @@ class Gemini:
 
     def compose(self, role: Role, parts: Sequence[Part]) -> list[Json]:
         """Make one content; what was thought elsewhere is left out."""
-        written = [block for part in parts if (block := _written(part))]
+        written = [block for part in parts if (block := part.raw or _written(part))]
         return [{"role": "model" if role is Role.MODEL else "user", "parts": written}]
 
     def answer(self, asked: Part, text: str) -> Part:

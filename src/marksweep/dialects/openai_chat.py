@@ -80,7 +80,7 @@ class OpenAIChat:
             {
                 "role": "tool",
                 "tool_call_id": part.function_response.call_id,
-                "content": as_text(part.function_response.result),
+                "content": as_text(part.function_response.result) if part.raw is None else part.raw,
             }
             for part in parts
             if part.function_response
@@ -88,7 +88,7 @@ class OpenAIChat:
         rest = [part for part in parts if not part.function_response]
         if results and not rest:
             return list(results)
-        message: dict[str, Json] = {"role": WRITTEN[role]}
+        message: dict[str, Json] = {"role": "user" if results else WRITTEN[role]}
         blocks = [_written(part) for part in rest if part.text is not None or part.inline_data]
         calls = [_call(part.function_call) for part in rest if part.function_call]
         texts_only = all(part.inline_data is None for part in rest)
@@ -100,7 +100,7 @@ class OpenAIChat:
             message["content"] = blocks
         if calls:
             message["tool_calls"] = calls
-        return [message, *results]
+        return [*results, message]
 
     def answer(self, asked: Part, text: str) -> Part:
         """Make a result for a call."""

@@ -88,7 +88,9 @@ class OpenAIResponses:
         if said or not others:
             items.append(_message(role, said))
         for part in others:
-            if part.function_call:
+            if part.raw is not None:
+                items.append(part.raw)
+            elif part.function_call:
                 call = part.function_call
                 args = encoded(call.args if call.args is not None else {})
                 item = {"type": "function_call", "call_id": call.id, "name": call.name}
