@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from operator import itemgetter
 
 from marksweep.core.mark import Mark
 from marksweep.core.plan import Proposal
@@ -19,8 +20,10 @@ from marksweep.model import Action, Link, Segment
 Shorten = Callable[[Segment], Segment | None]
 """Make a shorter segment that stands for one, or None if it cannot be shortened."""
 
-Ranked = list[tuple[float, tuple[int, ...]]]
-"""Units with their scores, highest first."""
+Ranked = list[tuple[float, int]]
+"""Units by their first member, with their scores, highest first."""
+
+_by_score = itemgetter(0)
 
 COLD_HOURS = 2.0
 """Hours untouched after which a reached segment is cold. Lower compresses sooner."""
@@ -68,39 +71,37 @@ class Scored:
 
     def rank(self, scene: Scene) -> Iterator[Proposal]:
         """Propose garbage, then related, then reached segments."""
-        yield from self.rank_unreachable(scene)
-        reached = self._ranked(scene, Mark.REACHED)
-        if self._shorten is not None:
-            yield from self._compressions(scene, reached, self._shorten)
-        yield from self._proposals(scene, reached, Mark.REACHED)
+        for mark in (Mark.GARBAGE, Mark.RELATED, Mark.REACHED):
+            ranked = self.ranked(scene, mark)
+            if mark is Mark.REACHED and self._shorten is not None:
+                yield from self._compressions(scene, ranked, self._shorten)
+            for score, i in ranked:
+                members = scene.units.members(i)
+                segment = scene.segments[i]
+                reason = reason_to_go(segment, age_hours(segment, scene.now), mark, score)
+                yield Proposal(members, self._action(scene, members), reason)
 
-    def rank_unreachable(self, scene: Scene) -> Iterator[Proposal]:
-        """Propose what no root reaches, and stop there."""
-        for wanted in (Mark.GARBAGE, Mark.RELATED):
-            yield from self._proposals(scene, self._ranked(scene, wanted), wanted)
-
-    def _proposals(self, scene: Scene, ranked: Ranked, mark: Mark) -> Iterator[Proposal]:
-        for score, members in ranked:
-            reason = _reason(scene, scene.segments[members[0]], mark, score)
-            yield Proposal(members, self._action(scene, members), reason)
-
-    def _ranked(self, scene: Scene, wanted: Mark) -> Ranked:
-        """Give the units of one mark, highest score first.
+    def ranked(self, scene: Scene, wanted: Mark) -> Ranked:
+        """Give the units of one mark that may go, highest score first.
 
         A unit is worth as much as its best member, so the lowest score counts.
         """
         segments, marks, scorer, now = scene.segments, scene.marks, self._scorer, scene.now
-        ranked = [
-            (min(scorer(segments[i], now) for i in members), members)
-            for members in scene.units
-            if marks[members[0]] == wanted and scene.unit_to_keep(members) is None
-        ]
-        ranked.sort(key=lambda scored: -scored[0])
+        ranked = []
+        for members in scene.units:
+            first = members[0]
+            if marks[first] == wanted and scene.may_go(members):
+                score = scorer(segments[first], now)
+                if len(members) > 1:
+                    score = min(scorer(segments[i], now) for i in members)
+                ranked.append((score, first))
+        ranked.sort(key=_by_score, reverse=True)
         return ranked
 
     def _compressions(self, scene: Scene, ranked: Ranked, shorten: Shorten) -> Iterator[Proposal]:
-        for _, members in ranked:
-            segment = scene.segments[members[0]]
+        for _, i in ranked:
+            members = scene.units.members(i)
+            segment = scene.segments[i]
             if len(members) > 1 or not is_cold_but_important(segment, scene):
                 continue
             shorter = shorten(segment)
@@ -153,9 +154,9 @@ _HELD = {
 }
 
 
-def _reason(scene: Scene, segment: Segment, mark: Mark, score: float) -> str:
+def reason_to_go(segment: Segment, age: float, mark: Mark, score: float) -> str:
+    """Say in words why a segment ranks where it does."""
     return (
-        f"{_HELD[mark]}: {segment.type}, untouched for "
-        f"{age_in_words(age_hours(segment, scene.now))}, "
+        f"{_HELD[mark]}: {segment.type}, untouched for {age_in_words(age)}, "
         f"{references_in_words(segment.refcount)}, score {score:.2f}"
     )

@@ -1,0 +1,334 @@
+"""Segments: an agent's working set, collected as it grows.
+
+    context = Segments("project.db", limit=32_000)
+    context.write("ruff found 3 errors …", type="log")
+    plan = context.plan()          # what would go, and why
+    context.collect(plan)          # exactly that
+    context.undo(plan.plan_id)     # and back
+
+Every change is followed by a small step whose time does not depend on how much there is: above the
+soft line it stashes a handful of the least valuable segments; above the hard line, or when asked,
+everything is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+import msgspec
+
+from marksweep.collector import Collector, decide
+from marksweep.core.budget import Budget, Line, tally
+from marksweep.core.plan import Strategy
+from marksweep.core.roots import RECENT_MESSAGES, Focus, reason_to_stay
+from marksweep.core.scene import Scene
+from marksweep.core.score import Scorer, seed_age
+from marksweep.core.trigger import Due
+from marksweep.core.why import why
+from marksweep.errors import BadInput, NotFound, Refused
+from marksweep.heaps.segments import SegmentHeap
+from marksweep.heaps.shortened import shortened
+from marksweep.increment import Increment
+from marksweep.model import (
+    Action,
+    Entry,
+    Event,
+    GCPolicy,
+    Hold,
+    Link,
+    Plan,
+    Pressure,
+    Report,
+    Segment,
+    Stashed,
+)
+from marksweep.stores.base import Hit, Query, Store
+from marksweep.stores.open import open_store
+from marksweep.strategies.chosen import Chosen
+from marksweep.strategies.scored import Disposal, Scored
+from marksweep.tokens import count
+
+LIMIT = 128_000
+"""Tokens the working set may hold, unless said otherwise."""
+
+
+def utc_now() -> datetime:
+    """Tell the time."""
+    return datetime.now(UTC)
+
+
+class Segments:
+    """The working set of one workspace: add, link, pin, search, collect, restore, undo."""
+
+    def __init__(
+        self,
+        store: Store | str | Path,
+        *,
+        workspace: str = "default",
+        limit: int = LIMIT,
+        budget: Budget | None = None,
+        scorer: Scorer = seed_age,
+        shorten: Callable[[str], str] | None = None,
+        recent_messages: int = RECENT_MESSAGES,
+        count_tokens: Callable[[str], int] = count,
+        clock: Callable[[], datetime] = utc_now,
+        actor: str = "",
+    ) -> None:
+        self.store = open_store(store) if isinstance(store, str | Path) else store
+        self.workspace = workspace
+        self.budget = budget or Budget.of(limit)
+        self._scorer = scorer
+        self._shorten_text = shorten
+        self._count_tokens = count_tokens
+        self._clock = clock
+        self._actor = actor
+        self._focus = Focus(now=clock())
+        self._heap = SegmentHeap(
+            self.store, workspace, count_tokens=count_tokens, recent_messages=recent_messages
+        )
+        self._collector = Collector(self._heap, self.store, actor=actor)
+        self._increment = Increment(self._heap, self._collector, self.budget, scorer, clock)
+        self._collector.recover(now=clock())
+        self._increment.mark_all(self._current_focus())
+
+    def get(self, segment_id: str) -> Segment | None:
+        """Look a live segment up without touching it."""
+        return self._heap.get(segment_id)
+
+    def read(self, segment_id: str) -> Segment:
+        """Give a live segment, and note that it was used."""
+        self.touch(segment_id)
+        return self._heap.view.live[segment_id]
+
+    def list(self) -> tuple[Segment, ...]:
+        """Give all live segments in order."""
+        return self._heap.snapshot().segments
+
+    def search(self, words: str = "", **filters: object) -> tuple[Hit[Segment], ...]:
+        """Find live segments, best first; filters as in `Query`."""
+        return self.store.segments.search(self.workspace, _query(words, filters))
+
+    def search_stash(self, words: str = "", **filters: object) -> tuple[Hit[Stashed], ...]:
+        """Find swept segments, best first; filters as in `Query`."""
+        return self.store.stash.search(self.workspace, _query(words, filters))
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in the working set."""
+        self._heap.refresh()
+        return self._heap.tokens()
+
+    def ledger(self) -> tuple[Line, ...]:
+        """Tokens per type, heaviest first."""
+        return tally(self._heap.snapshot().segments)
+
+    def history(self, limit: int | None = None) -> tuple[Entry, ...]:
+        """Give what the journal tells, newest first."""
+        return self.store.journal.read(self.workspace, limit=limit)
+
+    def why(self, segment_id: str) -> str:
+        """Say what keeps a segment alive, or why it is gone."""
+        if self._heap.get(segment_id) is not None:
+            return why(self._scene(), segment_id)
+        stashed = self.store.stash.get(self.workspace, [segment_id])
+        if not stashed:
+            raise NotFound(f"{segment_id!r} is neither live nor in the stash.")
+        entry = stashed[0]
+        return f"swept at {entry.stashed_at:%Y-%m-%d %H:%M} by {entry.plan_id}: {entry.reason}"
+
+    def write(
+        self,
+        text: str,
+        *,
+        type: str = "note",
+        segment_id: str | None = None,
+        file_path: str | None = None,
+        line_range: tuple[int, int] | None = None,
+        symbol: str | None = None,
+        tags: Sequence[str] = (),
+        topic_id: str | None = None,
+        task_id: str | None = None,
+        references: Sequence[str] = (),
+        policy: GCPolicy = GCPolicy.PARTIAL,
+    ) -> Segment:
+        """Add a new segment, made now."""
+        return self.add(
+            Segment(
+                segment_id=segment_id or str(uuid4()),
+                type=type,
+                text=text,
+                created_at=self._clock(),
+                file_path=file_path,
+                line_range=line_range,
+                symbol=symbol,
+                tags=tuple(tags),
+                topic_id=topic_id,
+                task_id=task_id,
+                references=references,  # type: ignore[arg-type]
+                policy=policy,
+            )
+        )[0]
+
+    def add(self, *segments: Segment) -> tuple[Segment, ...]:
+        """Add new segments, all or none."""
+        added = self._heap.add(segments)
+        self._step()
+        return added
+
+    def touch(self, *segment_ids: str) -> None:
+        """Note that segments were used."""
+        self._heap.touch(segment_ids, self._clock())
+        self._step()
+
+    def link(
+        self, source: str, target: str, link: Link = Link.REFERS, hold: Hold = Hold.STRONG
+    ) -> None:
+        """Let one segment refer to another."""
+        self._heap.link(source, target, link, hold)
+        self._step()
+
+    def unlink(self, source: str, target: str) -> None:
+        """Drop the references from one segment to another."""
+        self._heap.unlink(source, target)
+        self._step()
+
+    def pin(self, segment_id: str, *, by: str, why: str = "") -> None:
+        """Protect a segment from every collection, and remember who did and why."""
+        self._heap.pin(segment_id, f"{by}: {why}" if why else by)
+        self._step()
+
+    def unpin(self, segment_id: str) -> None:
+        """Take the protection away."""
+        self._heap.unpin(segment_id)
+        self._step()
+
+    def focus(
+        self,
+        *,
+        task: str | None = None,
+        file: str | None = None,
+        lines: tuple[int, int] | None = None,
+        open_files: Sequence[str] = (),
+    ) -> None:
+        """Say what the agent is at now; what belongs to it becomes roots."""
+        self._focus = Focus(
+            now=self._clock(),
+            task_id=task,
+            active_file=file,
+            active_lines=lines,
+            open_files=frozenset(open_files),
+        )
+        self._increment.mark_all(self._current_focus())
+
+    def plan(
+        self,
+        *,
+        target_tokens: int | None = None,
+        disposal: Disposal = Disposal.STASH,
+        strategy: Strategy | None = None,
+    ) -> Plan:
+        """Decide what would go, and why. Nothing is touched."""
+        if strategy is None:
+            shorten = self._shorten if self._shorten_text is not None else None
+            strategy = Scored(self._scorer, disposal=disposal, shorten=shorten)
+        target = self.budget.target if target_tokens is None else target_tokens
+        snapshot = self._heap.snapshot()
+        pressure = max(Pressure.SOFT, self.budget.pressure_at(self._heap.tokens()))
+        return decide(snapshot, strategy, target, self._current_focus(), pressure=pressure)
+
+    def plan_for(self, segment_ids: Sequence[str], action: Action = Action.STASH) -> Plan:
+        """Plan to sweep just these segments. What must stay is left out."""
+        unknown = [name for name in segment_ids if self._heap.get(name) is None]
+        if unknown:
+            raise NotFound(f"not live: {', '.join(unknown)}.")
+        return self.plan(target_tokens=-1, strategy=Chosen(segment_ids, action))
+
+    def save(self, plan: Plan) -> None:
+        """Keep a plan in the journal, so that it can be collected by its id."""
+        entry = Entry(Event.PLANNED, self._clock(), plan.plan_id, self._actor, plan=plan)
+        self.store.journal.append(self.workspace, entry)
+
+    def saved(self, plan_id: str) -> Plan:
+        """Fetch a plan that was saved or carried out."""
+        for entry in self.store.journal.read(self.workspace, plan_id=plan_id):
+            if entry.plan is not None:
+                return entry.plan
+        raise NotFound(f"no plan {plan_id!r} in workspace {self.workspace!r}. Plan again.")
+
+    def collect(self, plan: Plan | str | None = None, *, confirm: str = "") -> Report:
+        """Do exactly what a plan says; without one, what `plan()` would."""
+        now = self._clock()
+        with self._collector.holding(now):
+            if plan is None:
+                plan = self.plan()
+            elif isinstance(plan, str):
+                plan = self.saved(plan)
+            report = self._collector.collect(plan, now=now, confirm=confirm)
+        if report.swept:
+            self._heap.survive()
+            self._increment.mark_all(self._current_focus())
+        return report
+
+    def compress(self, segment_id: str, text: str) -> Report:
+        """Replace a segment by a shorter text; the original goes to the stash."""
+        segment = self._heap.get(segment_id)
+        if segment is None:
+            raise NotFound(f"no live segment {segment_id!r}.")
+        shorter = shortened(segment, text, self._count_tokens(text))
+        if shorter.tokens >= segment.tokens:
+            raise BadInput(
+                f"the text for {segment_id!r} has {shorter.tokens} tokens, the original "
+                f"{segment.tokens}: it must be shorter. Nothing was changed."
+            )
+        chosen = Chosen([segment_id], Action.COMPRESS, replacements={segment_id: shorter})
+        plan = self.plan(target_tokens=-1, strategy=chosen)
+        if not plan.steps:
+            reason = reason_to_stay(segment, self._current_focus())
+            raise Refused(f"{segment_id!r} may not be changed: {reason}.")
+        return self.collect(plan)
+
+    def restore(self, *segment_ids: str) -> tuple[str, ...]:
+        """Bring segments back from the stash, each to where it was, with its links."""
+        return self._collector.restore(segment_ids, now=self._clock())
+
+    def undo(self, plan_id: str) -> tuple[str, ...]:
+        """Reverse a whole sweep."""
+        return self._collector.undo(plan_id, now=self._clock())
+
+    def purge(self) -> tuple[str, ...]:
+        """Let go for good of deleted segments whose grace period is over."""
+        return self._collector.purge(now=self._clock())
+
+    def close(self) -> None:
+        """Close the store."""
+        self.store.close()
+
+    def _step(self) -> None:
+        """Follow a change with a small step, or a full collection if the step asks for it."""
+        if self._increment.step(self._current_focus()) is Due.FULL:
+            self._increment.pass_over(self.collect().tokens_freed)
+
+    def _current_focus(self) -> Focus:
+        recent = self._heap.view.recent_messages()
+        return msgspec.structs.replace(self._focus, now=self._clock(), recent_messages=recent)
+
+    def _scene(self) -> Scene:
+        return Scene.of(self._heap.snapshot(), self._current_focus())
+
+    def _shorten(self, segment: Segment) -> Segment | None:
+        if self._shorten_text is None:
+            return None
+        text = self._shorten_text(segment.text)
+        return shortened(segment, text, self._count_tokens(text))
+
+
+def _query(words: str, filters: dict[str, object]) -> Query:
+    """Make a query of keyword filters, with lists for tuples and unknown names refused."""
+    known = set(Query.__struct_fields__) - {"words"}
+    unknown = sorted(set(filters) - known)
+    if unknown:
+        raise BadInput(f"unknown filters: {', '.join(unknown)}; known are {sorted(known)}.")
+    return msgspec.convert({"words": words, **filters}, Query)
