@@ -15,9 +15,9 @@ ROOT = Path(marksweep.__file__).parent
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"errors", "model", "messages", "tokens"}),
     frozenset({"core"}),
-    frozenset({"strategies", "heaps", "stores", "summarizers", "settings"}),
+    frozenset({"strategies", "heaps", "dialects", "stores", "summarizers", "settings"}),
     frozenset({"collector"}),
-    frozenset({"increment", "segments", "engine"}),
+    frozenset({"increment", "segments", "conversation", "engine"}),
     frozenset({"testing"}),
     frozenset({"cli"}),
 )

@@ -79,6 +79,14 @@ class Rule(msgspec.Struct, frozen=True):
     """Makes the check pass with the least change; gives back the same messages if it passes."""
 
 
+class Tying(Protocol):
+    """Says which earlier messages the next one is valid only together with."""
+
+    def feed(self, i: int, message: Message) -> list[int]:
+        """Take message number `i` in; give the numbers of those it is tied to."""
+        ...
+
+
 class Dialect(Protocol):
     """A provider's message format."""
 
@@ -119,8 +127,12 @@ class Dialect(Protocol):
         """
         ...
 
+    def tying(self) -> Tying:
+        """Begin to say which messages are valid only together."""
+        ...
+
     def ties(self, messages: Messages) -> Iterator[tuple[int, int]]:
-        """Name pairs of messages, by index, that are valid only together."""
+        """Name all pairs of messages, by index, that are valid only together."""
         ...
 
     def joins(self, before: Message, after: Message) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from marksweep.dialects.base import Json, Messages, Rule, Unreadable, decoded, encoded, word
 from marksweep.dialects.openai_chat_rules import RULES
-from marksweep.dialects.pairing import match, tied
+from marksweep.dialects.pairing import Tying, ties_of
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 
 ROLES = {
@@ -127,9 +127,13 @@ class OpenAIChat:
         result = ToolResult(old.call_id, old.name, text, old.is_error)
         return Part(function_response=result, raw=text)
 
+    def tying(self) -> Tying:
+        """Tie results to their calls, and thoughts to what the model did next."""
+        return Tying()
+
     def ties(self, messages: Messages) -> Iterator[tuple[int, int]]:
-        """Tie each call to its results."""
-        yield from tied(match(messages).answers)
+        """Tie results to their calls, and thoughts to what the model did next."""
+        return ties_of(self.tying(), messages)
 
     def joins(self, before: Message, after: Message) -> bool:  # noqa: ARG002
         """Never: any two messages may follow each other."""
