@@ -149,7 +149,9 @@ def message_of(dialect: Dialect, raw: Json, message_id: str) -> Message:
 
 def with_parts(dialect: Dialect, message: Message, parts: Sequence[Part]) -> Message:
     """Give the message with other parts, its other fields kept."""
-    return message_of(dialect, dialect.rebuild(message.raw, parts), message.message_id)
+    raw = dialect.rebuild(message.raw, parts)
+    role, read = dialect.read(raw)
+    return Message(role, read, message.message_id, raw, dialect.name)
 
 
 def composed(dialect: Dialect, role: Role, parts: Sequence[Part], message_id: str) -> list[Message]:

@@ -41,6 +41,8 @@ class ConversationHeap(SegmentHeap):
         self.dialect = dialect
         self.counter = counter
         self._known: dict[str, Message] = {}
+        self._results: dict[str, tuple[Outcome, ...]] = {}
+        self._shortened: dict[tuple[str, str], Message] = {}
         self._line: list[Message] | None = None
         self._line_ends = -1
         self._untold: list[Segment] = []
@@ -61,6 +63,8 @@ class ConversationHeap(SegmentHeap):
         with self._guard:
             self.dialect = dialect
             self._known.clear()
+            self._results.clear()
+            self._shortened.clear()
             self._line = None
             self._start_over()
             self._untold = list(self.view.live.values())
@@ -93,7 +97,7 @@ class ConversationHeap(SegmentHeap):
             type=MESSAGE,
             created_at=now,
             text=said_in(message),
-            raw=json.dumps(message.raw, ensure_ascii=False),
+            raw=json.dumps(message.raw),
             tokens=self.counter(message),
             pinned=bool(pinned_by),
             pinned_by=pinned_by,
@@ -134,17 +138,25 @@ class ConversationHeap(SegmentHeap):
         self._untold.clear()
 
     def _take_in(self, segment: Segment) -> None:
-        known = self._known.get(segment.segment_id)
-        if known is not None and self.view.live.get(segment.segment_id) is not None:
-            del self._known[segment.segment_id]
+        name = segment.segment_id
+        if name in self.view.live:
+            self._forget(name)
+            shortened = self._shortened.get((name, segment.raw))
+            if shortened is not None:
+                self._known[name] = shortened
         super()._take_in(segment)
         self._untold.append(segment)
+
+    def _forget(self, segment_id: str) -> None:
+        self._known.pop(segment_id, None)
+        self._results.pop(segment_id, None)
 
     def _write(self, *, put: Sequence[Segment] = (), remove: Sequence[str] = ()) -> None:
         self._line = None
         for segment_id in remove:
-            self._known.pop(segment_id, None)
+            self._forget(segment_id)
         super()._write(put=put, remove=remove)
+        self._shortened.clear()
 
     def refresh(self) -> None:
         """Take in what other processes did."""
@@ -155,7 +167,7 @@ class ConversationHeap(SegmentHeap):
 
     def fix(self, kind: str, value: Any, tokens: int, now: datetime) -> None:  # noqa: ANN401
         """Note something that takes room in every request and never goes, such as tool schemas."""
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        text = value if isinstance(value, str) else json.dumps(value)
         with self._editing():
             old = self.view.live.get(kind)
             if old is not None and old.text == text and old.tokens == tokens:
@@ -219,10 +231,15 @@ class ConversationHeap(SegmentHeap):
 
     def outcomes(self, segment: Segment) -> tuple[Outcome, ...]:
         """Give the results a message carries, each with the call it answers."""
-        if segment.type != MESSAGE:
-            return ()
+        known = self._results.get(segment.segment_id)
+        if known is None:
+            known = self._outcomes(segment) if segment.type == MESSAGE else ()
+            self._results[segment.segment_id] = known
+        return known
+
+    def _outcomes(self, segment: Segment) -> tuple[Outcome, ...]:
         message = self.message(segment.segment_id)
-        if not message.function_responses:
+        if not any(part.function_response is not None for part in message.parts):
             return ()
         paired = (r.target for r in segment.references if r.hold is Hold.PAIRED)
         asking = [self.message(target) for target in paired if target in self.view.live]
@@ -240,7 +257,8 @@ class ConversationHeap(SegmentHeap):
         tokens = self.counter(shorter)
         if tokens >= segment.tokens:
             return None
-        raw = json.dumps(shorter.raw, ensure_ascii=False)
+        raw = json.dumps(shorter.raw)
+        self._shortened[segment.segment_id, raw] = shorter
         return replace(segment, text=said_in(shorter), raw=raw, tokens=tokens)
 
 

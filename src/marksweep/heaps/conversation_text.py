@@ -10,8 +10,12 @@ from marksweep.messages import FunctionCall, Message, Outcome, Part
 
 
 def said_in(message: Message) -> str:
-    """Give what a message says: text, calls with their arguments, results. No thoughts."""
-    return "\n".join(filter(None, map(_said, message.parts)))
+    """Give what a message says: text, calls with their arguments, results. No thoughts.
+
+    It is for searching and reading: half characters, which no store takes, become question marks.
+    """
+    said = "\n".join(filter(None, map(_said, message.parts)))
+    return said.encode(errors="replace").decode()
 
 
 def _said(part: Part) -> str:

@@ -42,7 +42,7 @@ class Mask:
         """Propose to mask the bulky results of each message, oldest first."""
         carrying = [i for i, segment in enumerate(scene.segments) if self._outcomes(segment)]
         for i in carrying[: len(carrying) - self._spare]:
-            if scene.reason_to_keep(i) is not None:
+            if not scene.may_go((i,)):
                 continue
             segment = scene.segments[i]
             bulky = [o for o in self._outcomes(segment) if len(o.text) >= self._bulky]

@@ -9,8 +9,9 @@ Nothing else is touched: what is not superseded stays, whatever the budget asks.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+
+import msgspec
 
 from marksweep.core.plan import Proposal
 from marksweep.core.scene import Scene
@@ -53,7 +54,7 @@ class Superseded:
         found = self._superseded(scene)
         for i in sorted(found):
             segment = scene.segments[i]
-            if scene.reason_to_keep(i) is not None:
+            if not scene.may_go((i,)):
                 continue
             outcomes = {o.part: o for o in self._outcomes(segment)}
             notes = {part: note(segment, outcomes[part], why) for part, why in found[i].items()}
@@ -67,7 +68,7 @@ class Superseded:
 
         A later failure supersedes nothing: the older result is the better one.
         """
-        calls: set[str] = set()
+        calls: set[bytes] = set()
         files: dict[str, str] = {}
         texts: set[str] = set()
         found: dict[int, dict[int, str]] = {}
@@ -81,7 +82,7 @@ class Superseded:
         return found
 
 
-def _why(outcome: Outcome, calls: set[str], files: dict[str, str], texts: set[str]) -> str | None:
+def _why(outcome: Outcome, calls: set[bytes], files: dict[str, str], texts: set[str]) -> str | None:
     if _same(outcome) in calls:
         return (
             "superseded: the call succeeded later"
@@ -96,7 +97,7 @@ def _why(outcome: Outcome, calls: set[str], files: dict[str, str], texts: set[st
     return None
 
 
-def _remember(outcome: Outcome, calls: set[str], files: dict[str, str], texts: set[str]) -> None:
+def _remember(outcome: Outcome, calls: set[bytes], files: dict[str, str], texts: set[str]) -> None:
     calls.add(_same(outcome))
     texts.add(outcome.text)
     path = _path(outcome)
@@ -108,9 +109,15 @@ def _remember(outcome: Outcome, calls: set[str], files: dict[str, str], texts: s
         files.setdefault(path, "read whole")
 
 
-def _same(outcome: Outcome) -> str:
-    """Give one text for equal calls, whatever the order of their arguments."""
-    return json.dumps([outcome.name, outcome.args], sort_keys=True, default=str)
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+def _same(outcome: Outcome) -> bytes:
+    """Give one value for equal calls, whatever the order of their arguments."""
+    try:
+        return _encode((outcome.name, outcome.args))
+    except (TypeError, ValueError):
+        return repr((outcome.name, outcome.args)).encode(errors="replace")
 
 
 def _path(outcome: Outcome) -> str | None:
