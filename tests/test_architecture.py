@@ -15,9 +15,11 @@ ROOT = Path(marksweep.__file__).parent
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"errors", "model", "messages", "tokens"}),
     frozenset({"core"}),
-    frozenset({"strategies", "heaps", "dialects", "stores", "summarizers", "settings"}),
+    frozenset({"strategies", "heaps", "dialects", "stores", "summarizers"}),
     frozenset({"collector"}),
-    frozenset({"increment", "segments", "conversation", "engine"}),
+    frozenset({"increment"}),
+    frozenset({"settings"}),
+    frozenset({"segments", "conversation", "engine"}),
     frozenset({"testing"}),
     frozenset({"cli"}),
 )

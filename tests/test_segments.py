@@ -154,6 +154,27 @@ class TestSection4Algorithms:
         assert ids(heap) == ["task", "active", "open", "pin", *(f"m{n}" for n in range(2, 12))]
         assert heap.why("pin") == "pin must stay: pinned by ana: needed for the release"
 
+    def test_a_file_stays_a_root_for_an_hour_after_the_focus_moved_on(
+        self, heap: Segments, clock: Clock
+    ) -> None:
+        heap.add(segment("a", file_path="a.py"), segment("b", file_path="b.py"))
+        heap.focus(file="a.py")
+        heap.focus(file="b.py")
+        clock.advance(minutes=59)
+        assert "a must stay: in a.py, opened or edited recently" in heap.why("a")
+        clock.advance(minutes=2)
+        assert "may go" in heap.why("a")
+        assert heap.why("b") == "b must stay: in the active file b.py"
+
+    def test_outside_the_active_lines_the_active_file_may_go(self, heap: Segments) -> None:
+        heap.add(
+            segment("in", file_path="a.py", line_range=(1, 9)),
+            segment("out", file_path="a.py", line_range=(50, 60)),
+        )
+        heap.focus(file="a.py", lines=(5, 6))
+        heap.collect(heap.plan(target_tokens=0))
+        assert ids(heap) == ["in"]
+
     def test_unreachable_goes_first_then_reachable_of_low_score(self, heap: Segments) -> None:
         heap.add(
             segment("root", task_id="t", references=("log", "decision")),

@@ -103,7 +103,7 @@ class Conversation:
         self._strategy = strategy_of(strategy, self._heap.outcomes, self._heap.masked)
         self._changes = 0
         self._backoff: Backoff | None = None
-        self._learn_dialect([m.raw for m in self._heap.messages()])
+        self._learn_dialect(self._heap.stored())
         for kind, value in (("system", system), ("tools", tools)):
             if value is not None:
                 self._heap.fix(kind, value, count(_as_text(value)), clock())
@@ -253,7 +253,9 @@ class Conversation:
             for reference in segment.references
             if reference.hold is Hold.PAIRED and self._heap.get(reference.target) is None
         }
-        stashed = {e.segment.segment_id for e in self.store.stash.get(self.workspace, sorted(mates))}
+        stashed = {
+            e.segment.segment_id for e in self.store.stash.get(self.workspace, sorted(mates))
+        }
         wanted = [i for i in self._with_mates(sorted(stashed)) if self._heap.get(i) is None]
         return self._collector.restore(wanted, now=self._clock()) if wanted else ()
 
@@ -362,7 +364,7 @@ def _opened(store: Store | str | Path | None) -> Store:
     if store is None:
         return MemoryStore()
     if isinstance(store, str | Path):
-        from marksweep.stores.open import open_store  # noqa: PLC0415 - not all conversations are kept
+        from marksweep.stores.open import open_store
 
         return open_store(store)
     return store

@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
-from marksweep.dialects.base import Dialect, message_of, with_parts
+from marksweep.dialects.base import Dialect, Json, message_of, with_parts
 from marksweep.dialects.editing import closed, saying
 from marksweep.heaps.conversation_text import outcomes_of, said_in
 from marksweep.heaps.segments import SegmentHeap
@@ -165,7 +164,7 @@ class ConversationHeap(SegmentHeap):
         if self._version != version:
             self._line = None
 
-    def fix(self, kind: str, value: Any, tokens: int, now: datetime) -> None:  # noqa: ANN401
+    def fix(self, kind: str, value: Json, tokens: int, now: datetime) -> None:
         """Note something that takes room in every request and never goes, such as tool schemas."""
         text = value if isinstance(value, str) else json.dumps(value)
         with self._editing():
@@ -190,6 +189,10 @@ class ConversationHeap(SegmentHeap):
             self.refresh()
             fingerprint = self.view.fingerprint()
             return Snapshot(self.view.in_order(), fingerprint, self.workspace, "conversation")
+
+    def stored(self) -> list[Json]:
+        """Give the live messages as they were stored, in whatever dialect that was."""
+        return [json.loads(s.raw) for s in self.view.in_order() if s.type == MESSAGE]
 
     def message(self, segment_id: str) -> Message:
         """Give a live message."""

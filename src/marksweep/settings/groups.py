@@ -65,10 +65,10 @@ class Window(Group, frozen=True):
                 f"{self.threshold_percent:g} to 100. Raise the pressure or lower the threshold."
             )
 
-    def budget(self) -> Budget:
-        """Draw the lines in tokens."""
+    def budget(self, limit_tokens: int | None = None) -> Budget:
+        """Draw the lines in tokens, for this limit or another."""
         return Budget.of(
-            self.limit_tokens,
+            self.limit_tokens if limit_tokens is None else limit_tokens,
             threshold_percent=self.threshold_percent,
             target_percent=self.target_percent,
             pressure_percent=self.pressure_percent,

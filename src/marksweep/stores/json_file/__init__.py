@@ -11,6 +11,7 @@ segments; beyond that, SQLite is the better place.
     places      which file is whose
     documents   a file's text to nouns and back, with the place of what is wrong
     watched     a file read again when someone changed it
+    salvage     what can be read of damaged files
     segments, stash, journal   the three faces
 """
 

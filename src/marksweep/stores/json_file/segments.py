@@ -109,8 +109,9 @@ class JsonSegments:
     def workspaces(self) -> tuple[str, ...]:
         """Name the workspaces that hold live segments, sorted."""
         with self._store.reading():
-            found = (self._name(path) for path in self._store.places.live_files())
-            return tuple(sorted(name for name in found if len(self._table(name))))
+            live = (path for path in self._store.places.workspaces() if path.exists())
+            names = (self._name(path) for path in live if len(self._file(path).table()))
+            return tuple(sorted(names))
 
     def _name(self, path: Path) -> str:
         """Read whose file it is. The main file is nobody's, whatever it says."""
