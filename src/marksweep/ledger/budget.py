@@ -193,6 +193,11 @@ class InstructionBudget:
         self._history = history
         self._counter = counter
 
+    @property
+    def counter(self) -> Counter | None:
+        """What counts the followed history."""
+        return self._counter
+
     def declared(self, source: InstructionSource) -> Mapping[str, SourceEntry]:
         """The children that were added by hand."""
         entry = self._entries.get(source)
@@ -227,6 +232,10 @@ class InstructionBudget:
             )
             entries[source] = msgspec.structs.replace(stored, tokens=0, children=children)
         return entries
+
+    def standing(self) -> Mapping[InstructionSource, SourceEntry]:
+        """The sources that no history speaks for."""
+        return {source: entry for source, entry in self._entries.items() if source not in _DERIVED}
 
     def next_summary(self) -> int:
         """Take the next number for a summary. No number is given twice."""

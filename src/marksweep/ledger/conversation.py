@@ -34,6 +34,10 @@ Arrivals = Callable[[str], float]
 """When a message was first seen, in seconds since the epoch."""
 
 
+PREAMBLE = "preamble"
+"""The key of what stands before the first turn."""
+
+
 class Line(msgspec.Struct, gc=False):
     """A child of the conversation in the making."""
 
@@ -50,6 +54,11 @@ class Derived(msgspec.Struct, frozen=True):
 
     conversation: Mapping[str, SourceEntry]
     thinking: Mapping[str, SourceEntry]
+    keys: tuple[str, ...]
+    """For each message, the key of its entry in `conversation`."""
+    sizes: tuple[int, ...]
+    """For each message, its tokens."""
+    turns: tuple[Turn, ...]
 
 
 def derive(
@@ -61,7 +70,9 @@ def derive(
     arrived: Arrivals,
 ) -> Derived:
     """Read the entries off a history. Each message is in exactly one of them."""
-    keys = _keys(history, declared, numbers)
+    turns = split_turns(history, numbers)
+    keys = _keys(history, turns, declared)
+    sizes = tuple(map(counter, history))
     lines: dict[str, Line] = {}
     thoughts: dict[str, tuple[int, list[str]]] = {}
     for at, message in enumerate(history):
@@ -70,8 +81,8 @@ def derive(
         if line is None:
             line = lines[key] = _open(key, kind, declared, at)
         line.message_ids.append(message.message_id)
-        thought = thought_tokens(message, counter)
-        line.tokens += counter(message) - thought
+        thought = thought_tokens(message, sizes[at], counter)
+        line.tokens += sizes[at] - thought
         if thought:
             name = key.partition(".")[0]
             weight, ids = thoughts.get(name, (0, []))
@@ -89,24 +100,26 @@ def derive(
             )
             for name, (weight, ids) in thoughts.items()
         },
+        tuple(key for key, _ in keys),
+        sizes,
+        turns,
     )
 
 
-def thought_tokens(message: Message, counter: Counter) -> int:
+def thought_tokens(message: Message, size: int, counter: Counter) -> int:
     """Tokens of a message that are thoughts: what it would weigh less without them."""
     if not any(part.thought for part in message.parts):
         return 0
     rest = tuple(part for part in message.parts if not part.thought)
     without = counter(msgspec.structs.replace(message, parts=rest)) if rest else 0
-    return max(0, counter(message) - without)
+    return max(0, size - without)
 
 
 def _keys(
-    history: Sequence[Message], declared: Mapping[str, SourceEntry], numbers: TurnNumbers
+    history: Sequence[Message], turns: Sequence[Turn], declared: Mapping[str, SourceEntry]
 ) -> list[tuple[str, ChildKind]]:
     """Name the entry each message belongs to. A declaration wins over what we read."""
-    turns = split_turns(history, numbers)
-    keys = [("preamble", ChildKind.TURN)] * len(history)
+    keys = [(PREAMBLE, ChildKind.TURN)] * len(history)
     for turn in turns:
         keys[turn.start : turn.stop] = [(f"turn_{turn.number}", ChildKind.TURN)] * (
             turn.stop - turn.start

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import string
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from marksweep.errors import BadInput
-from marksweep.plugins.base import GCConfig
+from marksweep.ledger import SourceEntry
+from marksweep.plugins.base import GCConfig, GCTriggerReason
 from marksweep.plugins.checks import check_flag, check_keys, check_turns
-from marksweep.summarizers import Summarizer, make_summarizer
+from marksweep.summarizers import Extractive, Summarizer, make_summarizer
+
+_log = logging.getLogger(__name__)
+
+AskOwner = Callable[[str, SourceEntry], bool]
+"""Whether the entry under this key may go."""
 
 MIDDLE_TURNS = 10
 """Turns before the recent ones that gc_hybrid summarises; what is older, it truncates.
@@ -38,14 +45,38 @@ class Options(msgspec.Struct, frozen=True):
     notify_on_gc: bool = True
     """Say in the history that something was removed."""
     notification_template: str = NOTICE_TEMPLATE
-    summarizer: Summarizer | None = None
+    summarizer: Summarizer = msgspec.field(default_factory=Extractive)
     summarize_middle_turns: int = MIDDLE_TURNS
+    ask_owner: AskOwner | None = None
+    """Whether a CONDITIONAL entry may go now. Without it, none may."""
 
     def recent_turns(self, config: GCConfig) -> int:
         """Newest turns to leave alone: the plugin's own figure, else the configuration's."""
         if self.preserve_recent_turns is not None:
             return self.preserve_recent_turns
         return config.preserve_recent_turns
+
+    def notice(
+        self, *, items: int, tokens: int, before: int, plugin: str, reason: GCTriggerReason
+    ) -> str:
+        """What the history says about a collection."""
+        return self.notification_template.format(
+            items=items,
+            tokens=tokens,
+            percent=round(100 * tokens / before) if before else 0,
+            plugin=plugin,
+            reason=reason.value,
+        )
+
+    def owner_agrees(self, key: str, entry: SourceEntry) -> bool:
+        """Ask the owner of a CONDITIONAL entry. One that fails to answer has not agreed."""
+        if self.ask_owner is None:
+            return False
+        try:
+            return bool(self.ask_owner(key, entry))
+        except Exception:  # noqa: BLE001  whatever a stranger's function raises
+            _log.exception("the owner of %s could not be asked; it stays", key)
+            return False
 
 
 def read_options(plugin: str, given: Mapping[str, object] | None, own: frozenset[str]) -> Options:
@@ -59,6 +90,10 @@ def read_options(plugin: str, given: Mapping[str, object] | None, own: frozenset
         check_flag("notify_on_gc", said["notify_on_gc"])
     if "notification_template" in said:
         _check_template(said["notification_template"])
+    if not callable(said.get("ask_owner", read_options)):
+        raise BadInput(
+            f"ask_owner is {said['ask_owner']!r}; expected a function of a key and an entry."
+        )
     if "summarizer" in said:
         said["summarizer"] = make_summarizer(said["summarizer"])
     return Options(**said)  # type: ignore[arg-type]

@@ -1,9 +1,9 @@
 """Extractive: picks what is worth keeping from a conversation. Offline and deterministic.
 
-Sentences are sorted into what was asked, what was decided, what went wrong, what is open and which
-figures were found; beside them stand the files and symbols that were named, most named first. Each
-kind has a share of the room, and what one does not use the next may. A sentence is never rewritten,
-only cut; nothing that the previous summary says is said again.
+Sentences are sorted into what was asked, what was decided, what went wrong, what is open, which
+figures were found and what else was said; beside them stand the files and symbols that were named,
+most named first. Each kind has a share of the room, and what one does not use the next may. A
+sentence is never rewritten, only cut; nothing that the previous summary says is said again.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ RATIO = 0.2
 
 LONGEST_SENTENCE = 240
 """Characters after which a sentence is cut."""
+
+SHORTEST_SENTENCE = 40
+"""Characters that are worth having of a sentence that does not fit whole."""
 
 NAME = "extractive"
 
@@ -67,7 +70,8 @@ KINDS = (
         ),
         0.4,
     ),
-    Kind("Figures", re.compile(r"(?<![\w.])\d+(?:[.,:]\d+)*\s?(?:%|[a-zA-Z]{1,12}\b)?"), 0.6),
+    Kind("Figures", re.compile(r"(?<![\w.])\d+(?:[.,:]\d+)*\s?(?:%|[a-zA-Z]{1,12}\b)?"), 0.5),
+    Kind("Said", re.compile(r"^\w+: \S"), 1.0),
 )
 """In the order in which they are tried and written. A share is of the room still left."""
 
@@ -128,11 +132,13 @@ def _sort(conversation: str, previous: str) -> dict[str, list[str]]:
 
 def _sentences(conversation: str) -> Iterator[str]:
     for sentence in _SENTENCE.split(conversation):
-        squeezed = " ".join(sentence.split())
-        if len(squeezed) > LONGEST_SENTENCE:
-            squeezed = squeezed[: LONGEST_SENTENCE - 1] + "…"
+        squeezed = _cut(" ".join(sentence.split()), LONGEST_SENTENCE)
         if len(squeezed) > 2:
             yield squeezed
+
+
+def _cut(sentence: str, length: int) -> str:
+    return sentence if len(sentence) <= length else sentence[: max(0, length - 1)] + "…"
 
 
 def _section(heading: str, sentences: list[str], room: int) -> str:
@@ -140,10 +146,11 @@ def _section(heading: str, sentences: list[str], room: int) -> str:
     taken: list[str] = []
     left = room - len(heading) - 1
     for sentence in reversed(sentences):
-        left -= len(sentence) + 3
-        if left < 0:
+        fitting = _cut(sentence, left - 3)
+        if fitting != sentence and (taken or left < SHORTEST_SENTENCE):
             break
-        taken.append(f"- {sentence}")
+        taken.append(f"- {fitting}")
+        left -= len(fitting) + 3
     return "\n".join([f"{heading}:", *reversed(taken)]) if taken else ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from marksweep.errors import ModelError, Refused
+from marksweep.errors import Refused
 from marksweep.summarizers.base import Summarizer, Summary
 from marksweep.summarizers.extractive import Extractive
 
@@ -25,6 +25,11 @@ class Guarded:
         """Ask the first, then the second; Refused if neither makes it shorter."""
         try:
             return self._first.summarize(conversation, previous)
-        except (ModelError, Refused) as error:
-            summary = self._second.summarize(conversation, previous)
+        except Exception as error:  # noqa: BLE001  a summary is never worth the conversation
+            try:
+                summary = self._second.summarize(conversation, previous)
+            except Refused as refused:
+                raise Refused(
+                    f"{error} Nor would the {self._second.name} one: {refused}"
+                ) from error
             return msgspec.structs.replace(summary, note=f"instead of {self.name}: {error}")

@@ -29,12 +29,12 @@ class _Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def make_summarizer(said: object = None) -> Summarizer:
     """Make a summarizer of a name, a function, an endpoint's settings or a summarizer.
 
-    Functions and endpoints are guarded: should they fail, the extractive one steps in.
+    All but the extractive one are guarded: should they fail, the extractive one steps in.
     """
     if said is None or said == NAME:
         return Extractive()
     if isinstance(said, Summarizer):
-        return said
+        return said if isinstance(said, Extractive | Guarded) else Guarded(said)
     if isinstance(said, Mapping):
         return Guarded(_from_settings(said))
     if callable(said):

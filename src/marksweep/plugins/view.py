@@ -1,0 +1,191 @@
+"""A history as the collector sees it: segments with policies, roots, and what stands beside it.
+
+The ledger says what each message is; here that becomes a scene. Entries of the ledger outside the
+conversation (tool schemas, enrichment) are segments too, so that one plan weighs them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from marksweep.core.scene import Scene
+from marksweep.ledger import InstructionBudget, InstructionSource, SourceEntry
+from marksweep.ledger.conversation import PREAMBLE, Derived
+from marksweep.ledger.turns import NOTICE, Turn, made_by_collection, tool_units
+from marksweep.messages import Counter, Message, Role
+from marksweep.model import (
+    GCPolicy,
+    Hold,
+    Link,
+    Pressure,
+    Reference,
+    Segment,
+    Snapshot,
+)
+
+_IN_HISTORY = frozenset({InstructionSource.CONVERSATION, InstructionSource.THINKING})
+
+
+class Outside(msgspec.Struct, frozen=True):
+    """An entry of the ledger that is no part of the history."""
+
+    source: InstructionSource
+    key: str | None
+    entry: SourceEntry
+
+
+class Protection(msgspec.Struct, frozen=True):
+    """Turns that no strategy may touch."""
+
+    recent_turns: int = 0
+    pinned: tuple[int, ...] = ()
+
+
+class View(msgspec.Struct, frozen=True):
+    """A history without its notices, its place in the ledger, and the scene made of both.
+
+    Segment i is message i; behind the messages come the entries outside the history.
+    """
+
+    history: tuple[Message, ...]
+    messages: tuple[Message, ...]
+    derived: Derived
+    outside: tuple[Outside, ...]
+    scene: Scene
+    total: int
+    """Tokens of the whole scene and of the notices left out of it."""
+    notices: int
+    """The number of the latest notice."""
+
+
+def look(
+    history: Sequence[Message],
+    counter: Counter,
+    *,
+    ledger: InstructionBudget,
+    outside: Sequence[Outside],
+    protection: Protection,
+    pressure: Pressure,
+    yielding: frozenset[str],
+    now: datetime,
+) -> View:
+    """Set the scene. `yielding` names the CONDITIONAL children whose owner lets go."""
+    messages = tuple(message for message in history if not _notice_number(message))
+    derived = ledger.derive(messages, counter)
+    ties = _ties(messages)
+    turn_of = _turn_of(messages, derived)
+    moments: dict[float, datetime] = {}
+    segments = []
+    for at, key in enumerate(derived.keys):
+        entry = derived.conversation[key]
+        segments.append(
+            Segment(
+                segment_id=f"message {at}",
+                type=str(entry.metadata["kind"]).replace("_", " "),
+                created_at=_moment(entry.created_at, moments),
+                tokens=derived.sizes[at],
+                topic_id=turn_of[at],
+                references=ties.get(at, ()),
+                policy=_policy(key, entry, yielding),
+                position=at,
+            )
+        )
+    for at, item in enumerate(outside, len(messages)):
+        segments.append(
+            Segment(
+                segment_id=f"{item.source}/{item.key or ''}",
+                type=item.source.value,
+                created_at=_moment(item.entry.created_at, moments),
+                tokens=item.entry.tokens,
+                policy=_policy(item.key or item.source, item.entry, yielding),
+                position=at,
+            )
+        )
+    roots = dict(_roots(messages, derived, protection))
+    scene = Scene(Snapshot(tuple(segments), "", heap="conversation"), roots, now, pressure)
+    left_out = [message for message in history if _notice_number(message)]
+    return View(
+        tuple(history),
+        messages,
+        derived,
+        tuple(outside),
+        scene,
+        scene.tokens + sum(map(counter, left_out)),
+        max(map(_notice_number, left_out), default=0),
+    )
+
+
+def outside_of(entries: Mapping[InstructionSource, SourceEntry]) -> Iterator[Outside]:
+    """Every counted entry that is no part of the history."""
+    for source, entry in entries.items():
+        if source in _IN_HISTORY:
+            continue
+        if not entry.children and entry.tokens:
+            yield Outside(source, None, entry)
+        for key, child in entry.children.items():
+            yield Outside(source, key, msgspec.structs.replace(child, tokens=child.total_tokens()))
+
+
+def _notice_number(message: Message) -> int:
+    made = made_by_collection(message)
+    return made[1] if made is not None and made[0] == NOTICE else 0
+
+
+def _policy(key: str, entry: SourceEntry, yielding: frozenset[str]) -> GCPolicy:
+    if entry.gc_policy is GCPolicy.CONDITIONAL and key in yielding:
+        return GCPolicy.EPHEMERAL
+    return entry.gc_policy
+
+
+def _ties(messages: Sequence[Message]) -> dict[int, tuple[Reference, ...]]:
+    """Pair each message with calls with those that answer it."""
+    ties: dict[int, tuple[Reference, ...]] = {}
+    for unit in tool_units(messages):
+        if len(unit) > 1:
+            found = tuple(Reference(f"message {at}", Link.ANSWERS, Hold.PAIRED) for at in unit[1:])
+            ties[unit[0]] = ties.get(unit[0], ()) + found
+    return ties
+
+
+def _turn_of(messages: Sequence[Message], derived: Derived) -> list[str]:
+    names = [PREAMBLE] * len(messages)
+    for turn in derived.turns:
+        names[turn.start : turn.stop] = [f"turn_{turn.number}"] * (turn.stop - turn.start)
+    return names
+
+
+def _roots(
+    messages: Sequence[Message], derived: Derived, protection: Protection
+) -> Iterator[tuple[int, str]]:
+    """What must stay beyond what its policy locks; for one message, the last reason counts."""
+    turns = derived.turns
+    recent = turns[max(0, len(turns) - protection.recent_turns) :]
+    for turn in turns:
+        if turn.number in protection.pinned:
+            yield from ((at, f"in the pinned turn {turn.number}") for at in _span(turn))
+    for turn in recent if protection.recent_turns else ():
+        yield from ((at, f"in one of the last {len(recent)} turns") for at in _span(turn))
+    for at in range(_first_unanswered(messages), len(messages)):
+        yield at, "the model has not answered it yet"
+
+
+def _span(turn: Turn) -> range:
+    return range(turn.start, turn.stop)
+
+
+def _first_unanswered(messages: Sequence[Message]) -> int:
+    """The last thing the model said: it and what follows belong to the next request."""
+    for at in range(len(messages) - 1, -1, -1):
+        if messages[at].role is Role.MODEL:
+            return at
+    return 0
+
+
+def _moment(seconds: float, known: dict[float, datetime]) -> datetime:
+    moment = known.get(seconds)
+    if moment is None:
+        moment = known[seconds] = datetime.fromtimestamp(seconds, UTC)
+    return moment
