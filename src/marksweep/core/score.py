@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 import msgspec
 
@@ -24,24 +25,28 @@ HALF_LIFE_HOURS = 24.0
 Shorter tells minutes apart and treats yesterday as gone; longer tells days apart.
 """
 
-DISPENSABLE: Mapping[str, float] = {
-    "log": 1.0,
-    "note": 0.8,
-    "code": 0.5,
-    "message": 0.3,
-    "summary": 0.2,
-    "decision": 0.1,
-}
+DISPENSABLE: Mapping[str, float] = MappingProxyType(
+    {
+        "log": 1.0,
+        "note": 0.8,
+        "code": 0.5,
+        "message": 0.3,
+        "summary": 0.2,
+        "decision": 0.1,
+    }
+)
 """How easily each type can be done without, for `SeedAge`; 0.5 for others. High goes first."""
 
-IMPORTANCE: Mapping[str, float] = {
-    "decision": 1.0,
-    "note": 0.8,
-    "summary": 0.7,
-    "code": 0.6,
-    "message": 0.5,
-    "log": 0.2,
-}
+IMPORTANCE: Mapping[str, float] = MappingProxyType(
+    {
+        "decision": 1.0,
+        "note": 0.8,
+        "summary": 0.7,
+        "code": 0.6,
+        "message": 0.5,
+        "log": 0.2,
+    }
+)
 """How much each type matters, for `SeedRetention`; 0.4 for others. High stays."""
 
 

@@ -19,6 +19,9 @@ from marksweep.model import Action, Link, Segment
 Shorten = Callable[[Segment], Segment | None]
 """Make a shorter segment that stands for one, or None if it cannot be shortened."""
 
+Ranked = list[tuple[float, tuple[int, ...]]]
+"""Units with their scores, highest first."""
+
 COLD_HOURS = 2.0
 """Hours untouched after which a reached segment is cold. Lower compresses sooner."""
 
@@ -65,17 +68,23 @@ class Scored:
 
     def rank(self, scene: Scene) -> Iterator[Proposal]:
         """Propose garbage, then related, then reached segments."""
-        for wanted in (Mark.GARBAGE, Mark.RELATED, Mark.REACHED):
-            ranked = self._ranked(scene, wanted)
-            if wanted is Mark.REACHED and self._shorten is not None:
-                yield from self._compressions(scene, ranked, self._shorten)
-            for score, members in ranked:
-                segment = scene.segments[members[0]]
-                yield Proposal(
-                    members, self._action(scene, members), _reason(scene, segment, wanted, score)
-                )
+        yield from self.rank_unreachable(scene)
+        reached = self._ranked(scene, Mark.REACHED)
+        if self._shorten is not None:
+            yield from self._compressions(scene, reached, self._shorten)
+        yield from self._proposals(scene, reached, Mark.REACHED)
 
-    def _ranked(self, scene: Scene, wanted: Mark) -> list[tuple[float, tuple[int, ...]]]:
+    def rank_unreachable(self, scene: Scene) -> Iterator[Proposal]:
+        """Propose what no root reaches, and stop there."""
+        for wanted in (Mark.GARBAGE, Mark.RELATED):
+            yield from self._proposals(scene, self._ranked(scene, wanted), wanted)
+
+    def _proposals(self, scene: Scene, ranked: Ranked, mark: Mark) -> Iterator[Proposal]:
+        for score, members in ranked:
+            reason = _reason(scene, scene.segments[members[0]], mark, score)
+            yield Proposal(members, self._action(scene, members), reason)
+
+    def _ranked(self, scene: Scene, wanted: Mark) -> Ranked:
         """Give the units of one mark, highest score first.
 
         A unit is worth as much as its best member, so the lowest score counts.
@@ -89,9 +98,7 @@ class Scored:
         ranked.sort(key=lambda scored: -scored[0])
         return ranked
 
-    def _compressions(
-        self, scene: Scene, ranked: list[tuple[float, tuple[int, ...]]], shorten: Shorten
-    ) -> Iterator[Proposal]:
+    def _compressions(self, scene: Scene, ranked: Ranked, shorten: Shorten) -> Iterator[Proposal]:
         for _, members in ranked:
             segment = scene.segments[members[0]]
             if len(members) > 1 or not is_cold_but_important(segment, scene):
