@@ -8,10 +8,11 @@ user's voice, but start nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from marksweep.dialects.pairing import match
 from marksweep.messages import Message, Role
 
 SUMMARY = "gc_summary_"
@@ -101,23 +102,10 @@ def split_turns(history: Sequence[Message], numbers: TurnNumbers) -> tuple[Turn,
     )
 
 
-def tool_units(history: Sequence[Message]) -> Iterator[tuple[int, ...]]:
-    """Positions of each message with calls, together with the messages that answer it.
-
-    An id may be used again later: a result belongs to the latest call of that id before it.
-    """
-    unit_of_call: dict[str, int] = {}
-    units: list[list[int]] = []
-    for at, message in enumerate(history):
-        if message.function_calls:
-            for call in message.function_calls:
-                unit_of_call[call.id] = len(units)
-            units.append([at])
-        answered = {
-            unit_of_call[result.call_id]
-            for result in message.function_responses
-            if result.call_id in unit_of_call
-        }
-        for unit in answered:
-            units[unit].append(at)
-    return (tuple(dict.fromkeys(unit)) for unit in units)
+def tool_units(history: Sequence[Message]) -> list[tuple[int, ...]]:
+    """Positions of each message with calls, together with those of the messages that answer it."""
+    units = {at: [at] for at, message in enumerate(history) if message.function_calls}
+    for asked, answered in match(history).answers.items():
+        if answered.message not in units[asked.message]:
+            units[asked.message].append(answered.message)
+    return [tuple(unit) for unit in units.values()]

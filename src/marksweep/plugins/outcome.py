@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from marksweep.dialects.editing import closed
 from marksweep.ledger import InstructionSource
 from marksweep.ledger.turns import NOTICE
 from marksweep.messages import Counter, Message, Part, Role
@@ -33,8 +34,9 @@ class Teller(msgspec.Struct, frozen=True):
     options: Options
     counter: Counter
 
-    def notice(self, view: View, items: int, plan: Plan) -> Message:
+    def notice(self, view: View, plan: Plan) -> Message:
         """The message that tells the model what happened."""
+        items = sum(item.source is InstructionSource.CONVERSATION for item in removals(view, plan))
         text = self.options.notice(
             items=items,
             tokens=plan.tokens_freed,
@@ -76,22 +78,36 @@ def write_out(view: View, plan: Plan, made: Mapping[str, Message], teller: Telle
         for step in plan.steps
         if step.replacement is not None
     }
-    history: list[Message] = []
-    place = None
+    first = min((at for at in gone if at < len(view.messages)), default=None)
+    if first is None:
+        return Written(list(view.history), view.total - plan.tokens_freed)
+    notice = teller.notice(view, plan) if teller.options.notify_on_gc else None
+    kept: list[tuple[int, Message]] = []
     for at, message in enumerate(view.messages):
         if at in instead:
-            history.append(instead[at])
+            kept.append((at, instead[at]))
+        if at == first and notice is not None:
+            kept.append((at, notice))
         if at not in gone:
-            history.append(message)
-        elif place is None:
-            place = len(history)
-    if place is None:
-        return Written(list(view.history), view.total - plan.tokens_freed)
-    if not teller.options.notify_on_gc:
-        return Written(history, plan.tokens_after)
-    notice = teller.notice(view, sum(1 for _ in _in_history_only(view, plan)), plan)
-    history.insert(place, notice)
-    return Written(history, plan.tokens_after + teller.counter(notice), notice.text)
+            kept.append((at, message))
+    weight = teller.counter(notice) if notice else 0
+    return _joined(view, kept, plan.tokens_after + weight, teller, notice)
+
+
+def _joined(
+    view: View,
+    kept: list[tuple[int, Message]],
+    tokens: int,
+    teller: Teller,
+    notice: Message | None,
+) -> Written:
+    """Close the seams as the provider wants it; what was joined weighs a little less."""
+    said = notice.text if notice else None
+    history = closed(view.dialect, kept) if view.dialect else [message for _, message in kept]
+    if len(history) < len(kept):
+        before = sum(teller.counter(message) for _, message in kept)
+        tokens += sum(map(teller.counter, history)) - before
+    return Written(history, tokens, said)
 
 
 def result_of(
@@ -147,12 +163,6 @@ def _details(
 def _in_the_way(plan: Plan) -> str:
     reasons = "; ".join(f"{kept.tokens:,} tokens {kept.reason}" for kept in plan.kept)
     return f"cannot reach target: {plan.short_by:,} tokens over it. In the way: {reasons}."
-
-
-def _in_history_only(view: View, plan: Plan) -> Iterator[GCRemovalItem]:
-    for item in removals(view, plan):
-        if item.source is InstructionSource.CONVERSATION:
-            yield item
 
 
 def removals(view: View, plan: Plan) -> Iterator[GCRemovalItem]:

@@ -6,15 +6,18 @@ conversation (tool schemas, enrichment) are segments too, so that one plan weigh
 
 from __future__ import annotations
 
+from collections import Counter as Tally
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
 
 from marksweep.core.scene import Scene
+from marksweep.dialects import Dialect, dialect_named
+from marksweep.dialects.pairing import match, tied
 from marksweep.ledger import InstructionBudget, InstructionSource, SourceEntry
 from marksweep.ledger.conversation import PREAMBLE, Derived
-from marksweep.ledger.turns import NOTICE, Turn, made_by_collection, tool_units
+from marksweep.ledger.turns import NOTICE, Turn, made_by_collection
 from marksweep.messages import Counter, Message, Role
 from marksweep.model import (
     GCPolicy,
@@ -59,6 +62,7 @@ class View(msgspec.Struct, frozen=True):
     """Tokens of the whole scene and of the notices left out of it."""
     notices: int
     """The number of the latest notice."""
+    dialect: Dialect | None
 
 
 def look(
@@ -75,7 +79,8 @@ def look(
     """Set the scene. `yielding` names the CONDITIONAL children whose owner lets go."""
     messages = tuple(message for message in history if not _notice_number(message))
     derived = ledger.derive(messages, counter)
-    ties = _ties(messages)
+    dialect = dialect_of(messages)
+    ties = _ties(messages, dialect)
     turn_of = _turn_of(messages, derived)
     moments: dict[float, datetime] = {}
     segments = []
@@ -115,6 +120,7 @@ def look(
         scene,
         scene.tokens + sum(map(counter, left_out)),
         max(map(_notice_number, left_out), default=0),
+        dialect,
     )
 
 
@@ -140,14 +146,20 @@ def _policy(key: str, entry: SourceEntry, yielding: frozenset[str]) -> GCPolicy:
     return entry.gc_policy
 
 
-def _ties(messages: Sequence[Message]) -> dict[int, tuple[Reference, ...]]:
-    """Pair each message with calls with those that answer it."""
+def _ties(messages: Sequence[Message], dialect: Dialect | None) -> dict[int, tuple[Reference, ...]]:
+    """Pair what is valid only together: calls with results, and what else a provider ties."""
+    pairs = dialect.ties(messages) if dialect else tied(match(messages).answers)
     ties: dict[int, tuple[Reference, ...]] = {}
-    for unit in tool_units(messages):
-        if len(unit) > 1:
-            found = tuple(Reference(f"message {at}", Link.ANSWERS, Hold.PAIRED) for at in unit[1:])
-            ties[unit[0]] = ties.get(unit[0], ()) + found
+    for asked, answer in pairs:
+        found = Reference(f"message {answer}", Link.ANSWERS, Hold.PAIRED)
+        ties[asked] = (*ties.get(asked, ()), found)
     return ties
+
+
+def dialect_of(messages: Sequence[Message]) -> Dialect | None:
+    """The dialect most messages were read in; None if they came from nowhere."""
+    named = Tally(message.dialect for message in messages if message.dialect)
+    return dialect_named(named.most_common(1)[0][0]) if named else None
 
 
 def _turn_of(messages: Sequence[Message], derived: Derived) -> list[str]:
