@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from marksweep.dialects.pairing import match
 from marksweep.errors import BadInput, NotFound
 from marksweep.ledger import (
     ChildKind,
@@ -281,7 +282,7 @@ def test_a_turn_starts_at_a_user_message_with_plain_text() -> None:
 
 def test_a_call_id_used_again_belongs_to_the_latest_call() -> None:
     history = [call("c0", "x"), result("r0", "x"), call("c1", "x"), result("r1", "x")]
-    assert list(tool_units(history)) == [(0, 1), (2, 3)]
+    assert tool_units(match(history)) == [(0, 1), (2, 3)]
 
 
 @given(st.lists(st.sampled_from("ucrms"), max_size=30), st.data())

@@ -193,7 +193,7 @@ def serve() -> Iterator[Model]:
             except BrokenPipeError:
                 pass
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        def log_message(self, format: str, *args: object) -> None:
             """Keep quiet."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from marksweep.dialects.pairing import Matches, match
 from marksweep.ledger.entries import KIND_POLICY, ChildKind, InstructionSource, SourceEntry
 from marksweep.ledger.turns import (
     SUMMARY,
@@ -59,6 +60,8 @@ class Derived(msgspec.Struct, frozen=True):
     sizes: tuple[int, ...]
     """For each message, its tokens."""
     turns: tuple[Turn, ...]
+    matches: Matches
+    """Which results answer which calls."""
 
 
 def derive(
@@ -71,7 +74,8 @@ def derive(
 ) -> Derived:
     """Read the entries off a history. Each message is in exactly one of them."""
     turns = split_turns(history, numbers)
-    keys = _keys(history, turns, declared)
+    found = match(history)
+    keys = _keys(history, turns, found, declared)
     sizes = tuple(map(counter, history))
     lines: dict[str, Line] = {}
     thoughts: dict[str, tuple[int, list[str]]] = {}
@@ -103,6 +107,7 @@ def derive(
         tuple(key for key, _ in keys),
         sizes,
         turns,
+        found,
     )
 
 
@@ -116,7 +121,10 @@ def thought_tokens(message: Message, size: int, counter: Counter) -> int:
 
 
 def _keys(
-    history: Sequence[Message], turns: Sequence[Turn], declared: Mapping[str, SourceEntry]
+    history: Sequence[Message],
+    turns: Sequence[Turn],
+    found: Matches,
+    declared: Mapping[str, SourceEntry],
 ) -> list[tuple[str, ChildKind]]:
     """Name the entry each message belongs to. A declaration wins over what we read."""
     keys = [(PREAMBLE, ChildKind.TURN)] * len(history)
@@ -124,7 +132,7 @@ def _keys(
         keys[turn.start : turn.stop] = [(f"turn_{turn.number}", ChildKind.TURN)] * (
             turn.stop - turn.start
         )
-    _name_work(history, keys)
+    _name_work(found, keys)
     _name_specials(history, turns, keys)
     said = {id_: key for key, entry in declared.items() for id_ in entry.message_ids}
     for at, message in enumerate(history):
@@ -138,9 +146,9 @@ _FIXED = frozenset({ChildKind.SYSTEM_MESSAGE, ChildKind.ORIGINAL_REQUEST})
 """What no declaration can make collectable."""
 
 
-def _name_work(history: Sequence[Message], keys: list[tuple[str, ChildKind]]) -> None:
+def _name_work(found: Matches, keys: list[tuple[str, ChildKind]]) -> None:
     worked: Tally[str] = Tally()
-    for unit in tool_units(history):
+    for unit in tool_units(found):
         turn, _ = keys[unit[0]]
         name = f"{turn}.working_{worked[turn]}"
         worked[turn] += 1

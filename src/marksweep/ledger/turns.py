@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from marksweep.dialects.pairing import match
+from marksweep.dialects.pairing import Matches
 from marksweep.messages import Message, Role
 
 SUMMARY = "gc_summary_"
@@ -102,10 +102,11 @@ def split_turns(history: Sequence[Message], numbers: TurnNumbers) -> tuple[Turn,
     )
 
 
-def tool_units(history: Sequence[Message]) -> list[tuple[int, ...]]:
+def tool_units(found: Matches) -> list[tuple[int, ...]]:
     """Positions of each message with calls, together with those of the messages that answer it."""
-    units = {at: [at] for at, message in enumerate(history) if message.function_calls}
-    for asked, answered in match(history).answers.items():
-        if answered.message not in units[asked.message]:
-            units[asked.message].append(answered.message)
+    units: dict[int, dict[int, None]] = {}
+    for slot in sorted([*found.answers, *found.unanswered]):
+        unit = units.setdefault(slot.message, {slot.message: None})
+        if slot in found.answers:
+            unit[found.answers[slot].message] = None
     return [tuple(unit) for unit in units.values()]

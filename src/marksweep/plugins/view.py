@@ -7,14 +7,14 @@ conversation (tool schemas, enrichment) are segments too, so that one plan weigh
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
 
 from marksweep.core.scene import Scene
 from marksweep.dialects import Dialect, dialect_named
-from marksweep.dialects.pairing import match, tied
+from marksweep.dialects.pairing import tied
 from marksweep.ledger import InstructionBudget, InstructionSource, SourceEntry
 from marksweep.ledger.conversation import PREAMBLE, Derived
 from marksweep.ledger.turns import NOTICE, Turn, made_by_collection
@@ -80,7 +80,7 @@ def look(
     messages = tuple(message for message in history if not _notice_number(message))
     derived = ledger.derive(messages, counter)
     dialect = dialect_of(messages)
-    ties = _ties(messages, dialect)
+    ties = _ties(dialect.ties(messages) if dialect else tied(derived.matches.answers))
     turn_of = _turn_of(messages, derived)
     moments: dict[float, datetime] = {}
     segments = []
@@ -146,13 +146,12 @@ def _policy(key: str, entry: SourceEntry, yielding: frozenset[str]) -> GCPolicy:
     return entry.gc_policy
 
 
-def _ties(messages: Sequence[Message], dialect: Dialect | None) -> dict[int, tuple[Reference, ...]]:
+def _ties(pairs: Iterable[tuple[int, int]]) -> dict[int, tuple[Reference, ...]]:
     """Pair what is valid only together: calls with results, and what else a provider ties."""
-    pairs = dialect.ties(messages) if dialect else tied(match(messages).answers)
     ties: dict[int, tuple[Reference, ...]] = {}
-    for asked, answer in pairs:
-        found = Reference(f"message {answer}", Link.ANSWERS, Hold.PAIRED)
-        ties[asked] = (*ties.get(asked, ()), found)
+    for one, other in pairs:
+        found = Reference(f"message {other}", Link.ANSWERS, Hold.PAIRED)
+        ties[one] = (*ties.get(one, ()), found)
     return ties
 
 

@@ -100,8 +100,9 @@ class Extractive:
         """Pick what is worth keeping; Refused if that is not shorter."""
         room = min(self._most, int(len(conversation) * self._ratio))
         lines: list[str] = []
+        words, known = Counter(conversation.split()), Counter(previous.split())
         for heading, pattern in (("Files", _FILE), ("Symbols", _SYMBOL)):
-            names = _names(conversation, previous, pattern)
+            names = _names(words, known, pattern)
             line = _fill(f"{heading}: ", names, int(room * NAMES_SHARE))
             lines += [line] if line else []
         room -= sum(len(line) + 1 for line in lines)
@@ -154,11 +155,19 @@ def _section(heading: str, sentences: list[str], room: int) -> str:
     return "\n".join([f"{heading}:", *reversed(taken)]) if taken else ""
 
 
-def _names(conversation: str, previous: str, pattern: re.Pattern[str]) -> list[str]:
-    """Names in a text, most often named first, then in order of appearance."""
-    named = Counter(found.group().rstrip(".") for found in pattern.finditer(conversation))
-    known = {found.group().rstrip(".") for found in pattern.finditer(previous)}
-    return [name for name, _ in named.most_common() if len(name) > 2 and name not in known]
+def _names(words: Counter[str], known: Counter[str], pattern: re.Pattern[str]) -> list[str]:
+    """Names among words, most often named first, then in order of appearance."""
+    named = _named(words, pattern)
+    before = _named(known, pattern)
+    return [name for name, _ in named.most_common() if len(name) > 2 and name not in before]
+
+
+def _named(words: Counter[str], pattern: re.Pattern[str]) -> Counter[str]:
+    named: Counter[str] = Counter()
+    for word, times in words.items():
+        for found in pattern.finditer(word):
+            named[found.group().rstrip(".")] += times
+    return named
 
 
 def _fill(heading: str, names: list[str], room: int) -> str:
