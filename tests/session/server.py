@@ -52,7 +52,8 @@ class Model:
         kind: str
         value: Any
         kind, value = "says", f"reply {len(self.bodies)}"
-        if self._script:
+        scripted = bool(self._script)
+        if scripted:
             kind, value = self._script.pop(0)
         if kind == "fails":
             return value, json.dumps({"error": {"message": f"status {value}"}})
@@ -66,7 +67,7 @@ class Model:
             return 400, dialect.error(fault)
         size = len(json.dumps(body["messages"])) // 4
         if self.limit is not None and size > self.limit:
-            self._script.insert(0, (kind, value))
+            self._script[:0] = [(kind, value)] if scripted else []
             return 400, dialect.overflow(size, self.limit)
         return 200, json.dumps(dialect.reply(kind, value, size))
 

@@ -206,6 +206,8 @@ def _message(raw: object, dialect: str) -> Message:
     if not history.messages:
         why = history.skipped[0].reason if history.skipped else "it is empty"
         raise ModelError(f"the answer cannot be read: {why}.")
+    if not any(part.text != "" for part in history.messages[0].parts):
+        raise ModelError("the model answered nothing.")
     return msgspec.structs.replace(history.messages[0], message_id="")
 
 

@@ -19,7 +19,10 @@ class Tool(msgspec.Struct, frozen=True):
     name: str
     description: str
     run: Run
-    parameters: Mapping[str, object] = {"type": "object", "properties": {}}
+    parameters: Mapping[str, object] = msgspec.field(
+        default_factory=lambda: {"type": "object", "properties": {}}
+    )
+    """The JSON schema of its arguments."""
     kind: ChildKind = ChildKind.CORE_TOOL
     """CORE_TOOL stays; DISCOVERABLE_TOOL may be dropped from requests to free context."""
 

@@ -26,22 +26,33 @@ Digest = Callable[[tuple[int, ...]], Segment | None]
 def summarized(
     scene: Scene, groups: list[Group], digest: Digest, needed: int, word: str
 ) -> Iterator[Proposal]:
-    """Propose summaries of turns, oldest first, each as long as is needed."""
-    waiting = list(groups)
+    """Propose summaries of turns, oldest first, each of no more turns than are needed.
+
+    Too little to be worth a summary is tried again with twice as many turns.
+    """
+    waiting = list(reversed(groups))
     while waiting:
         taken: list[Group] = []
         weight = 0
         while waiting and weight * (1 - EXPECTED_SHARE) < needed:
-            taken.append(waiting.pop(0))
+            taken.append(waiting.pop())
             weight += taken[-1].weight(scene)
-        members = tuple(sorted(i for group in taken for i in group.members))
-        summary = digest(members) if members else None
+        summary = digest(_members(taken))
+        while summary is None and waiting:
+            taken += [waiting.pop() for _ in range(min(len(taken), len(waiting)))]
+            summary = digest(_members(taken))
         if summary is None:
             return
-        needed = max(1, needed - weight + summary.tokens)
         first, last = taken[0].spoken(), taken[-1].spoken()
         span = first if len(taken) == 1 else f"{first} to {last}"
+        members = _members(taken)
         yield Proposal(members, Action.COMPRESS, f"{word}: {span}, the oldest left", summary)
+        freed = sum(scene.sizes[i] for i in members) - summary.tokens
+        needed = max(1, needed - freed)
+
+
+def _members(groups: list[Group]) -> tuple[int, ...]:
+    return tuple(sorted(i for group in groups for i in group.members))
 
 
 class Summarize:
