@@ -27,21 +27,21 @@ class Graph:
         self.pairs: list[tuple[int, int]] = []
         self.weak: list[tuple[int, int]] = []
         stands_for = self._stand_ins(segments)
-        index, starts, targets = self.index, self.starts, self.targets
+        find, append, end = self.index.get, self.targets.append, self.starts.append
         for i, segment in enumerate(segments):
             for reference in segment.all_references:
-                target = index.get(reference.target)
+                target = find(reference.target)
                 if target is None:
                     target = stands_for.get(reference.target)
                 if target is None or target == i:
                     continue
                 if reference.hold == Hold.STRONG:
-                    targets.append(target)
+                    append(target)
                 elif reference.hold == Hold.PAIRED:
                     self.pairs.append((i, target))
                 else:
                     self.weak.append((i, target))
-            starts.append(len(targets))
+            end(len(self.targets))
 
     def _stand_ins(self, segments: Sequence[Segment]) -> dict[str, int]:
         """Map each absent id that something was derived from to the newest such segment."""
