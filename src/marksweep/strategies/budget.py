@@ -45,7 +45,7 @@ def _enrichment(scene: Scene) -> Iterator[Proposal]:
         for i, segment in enumerate(scene.segments)
         if segment.type == ENRICHMENT
         and segment.policy == GCPolicy.EPHEMERAL
-        and scene.unit_to_keep(scene.units.members(i)) is None
+        and scene.may_go(scene.units.members(i))
     )
     if members:
         yield Proposal(members, Action.STASH, "enrichment_bulk_clear: it is made anew each turn")
@@ -58,7 +58,7 @@ def _ephemeral(scene: Scene) -> Iterator[Proposal]:
         for members in scene.units
         if segments[members[0]].type != ENRICHMENT
         and unit_policy(scene, members) is GCPolicy.EPHEMERAL
-        and scene.unit_to_keep(members) is None
+        and scene.may_go(members)
     ]
     found.sort(key=lambda members: (segments[members[0]].created_at, members[0]))
     for members in found:
@@ -73,6 +73,6 @@ def _partial_others(scene: Scene) -> Iterator[Proposal]:
         if (
             segment.topic_id is None
             and segment.policy == GCPolicy.PARTIAL
-            and scene.unit_to_keep(members) is None
+            and scene.may_go(members)
         ):
             yield Proposal(members, Action.STASH, f"partial: {segment.type}, after all old turns")

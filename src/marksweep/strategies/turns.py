@@ -59,11 +59,7 @@ def collectable_turns(scene: Scene, policies: frozenset[GCPolicy] = EXPENDABLE) 
     found: dict[str, list[tuple[int, ...]]] = {}
     for members in scene.units:
         turn = scene.segments[members[0]].topic_id
-        if (
-            turn is not None
-            and unit_policy(scene, members) in policies
-            and scene.unit_to_keep(members) is None
-        ):
+        if turn is not None and unit_policy(scene, members) in policies and scene.may_go(members):
             found.setdefault(turn, []).append(members)
     return [Group(turn, tuple(units)) for turn, units in found.items()]
 
@@ -92,10 +88,7 @@ def drop(scene: Scene, groups: list[Group], word: str) -> Iterator[Proposal]:
 def drop_preservable(scene: Scene, word: str) -> Iterator[Proposal]:
     """Propose what is worth preserving, oldest first. The planner lets it go under pressure."""
     for members in scene.units:
-        if (
-            unit_policy(scene, members) is GCPolicy.PRESERVABLE
-            and scene.unit_to_keep(members) is None
-        ):
+        if unit_policy(scene, members) is GCPolicy.PRESERVABLE and scene.may_go(members):
             kind = scene.segments[members[0]].type
             yield Proposal(members, Action.STASH, f"{word}: {kind}, and the pressure is high")
 
