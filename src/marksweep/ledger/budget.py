@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from marksweep.errors import BadInput, NotFound
-from marksweep.ledger.conversation import Derived, derive
+from marksweep.ledger.conversation import Derived, Reading, entries_of, read_off
 from marksweep.ledger.entries import (
     KIND_POLICY,
     SOURCE_POLICY,
@@ -203,28 +203,29 @@ class InstructionBudget:
         entry = self._entries.get(source)
         return entry.children if entry else {}
 
-    def derive(self, history: Sequence[Message], counter: Counter) -> Derived:
-        """Read the entries of any history by this budget's declarations and turn numbers."""
-        now = time.time()
-        present = {message.message_id for message in history}
-        self._arrived = {id_: at for id_, at in self._arrived.items() if id_ in present}
+    def read_off(self, history: Sequence[Message], counter: Counter) -> Reading:
+        """Say what each message of a history is, by declarations and turn numbers kept here."""
         for message in history:
             made = made_by_collection(message)
             if made and made[0] == SUMMARY:
                 self._summaries = max(self._summaries, made[1])
-        return derive(
-            history,
-            counter,
-            declared=self.declared(InstructionSource.CONVERSATION),
-            numbers=self.turns,
-            arrived=lambda id_: self._arrived.setdefault(id_, now),
-        )
+        declared = self.declared(InstructionSource.CONVERSATION)
+        return read_off(history, counter, declared=declared, numbers=self.turns)
+
+    def arrived(self, history: Sequence[Message]) -> list[float]:
+        """When each message was first seen, in seconds since the epoch."""
+        now = time.time()
+        if len(self._arrived) > 2 * len(history):
+            present = {message.message_id for message in history}
+            self._arrived = {id_: at for id_, at in self._arrived.items() if id_ in present}
+        known = self._arrived
+        return [known.setdefault(message.message_id, now) for message in history]
 
     def entries(self) -> Mapping[InstructionSource, SourceEntry]:
         """Every source with its children, right now."""
         if self._history is None or self._counter is None:
             return dict(self._entries)
-        found = self.derive(self._history(), self._counter)
+        found = self._derive(self._history(), self._counter)
         entries = dict(self._entries)
         for source, children in zip(_DERIVED, (found.conversation, found.thinking), strict=True):
             stored = entries.get(source) or SourceEntry(
@@ -232,6 +233,16 @@ class InstructionBudget:
             )
             entries[source] = msgspec.structs.replace(stored, tokens=0, children=children)
         return entries
+
+    def _derive(self, history: Sequence[Message], counter: Counter) -> Derived:
+        self.arrived(history)
+        return entries_of(
+            history,
+            self.read_off(history, counter),
+            counter,
+            declared=self.declared(InstructionSource.CONVERSATION),
+            arrived=self._arrived.__getitem__,
+        )
 
     def standing(self) -> Mapping[InstructionSource, SourceEntry]:
         """The sources that no history speaks for."""

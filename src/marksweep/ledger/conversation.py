@@ -39,15 +39,20 @@ PREAMBLE = "preamble"
 """The key of what stands before the first turn."""
 
 
-class Line(msgspec.Struct, gc=False):
-    """A child of the conversation in the making."""
+class Reading(msgspec.Struct, frozen=True):
+    """What each message of a history is."""
 
-    kind: ChildKind
-    policy: GCPolicy
-    label: str
-    message_ids: list[str]
-    tokens: int = 0
-    first: int = 0
+    keys: tuple[str, ...]
+    """For each message, the key of its entry."""
+    sizes: tuple[int, ...]
+    """For each message, its tokens."""
+    kinds: Mapping[str, ChildKind]
+    """For each key, what it stands for."""
+    policies: Mapping[str, GCPolicy]
+    """For each key, how easily it may go."""
+    turns: tuple[Turn, ...]
+    matches: Matches
+    """Which results answer which calls."""
 
 
 class Derived(msgspec.Struct, frozen=True):
@@ -55,60 +60,77 @@ class Derived(msgspec.Struct, frozen=True):
 
     conversation: Mapping[str, SourceEntry]
     thinking: Mapping[str, SourceEntry]
-    keys: tuple[str, ...]
-    """For each message, the key of its entry in `conversation`."""
-    sizes: tuple[int, ...]
-    """For each message, its tokens."""
-    turns: tuple[Turn, ...]
-    matches: Matches
-    """Which results answer which calls."""
 
 
-def derive(
+def read_off(
     history: Sequence[Message],
     counter: Counter,
     *,
     declared: Mapping[str, SourceEntry],
     numbers: TurnNumbers,
-    arrived: Arrivals,
-) -> Derived:
-    """Read the entries off a history. Each message is in exactly one of them."""
+) -> Reading:
+    """Say what each message is. Each belongs to exactly one entry."""
     turns = split_turns(history, numbers)
     found = match(history)
-    keys = _keys(history, turns, found, declared)
-    sizes = tuple(map(counter, history))
-    lines: dict[str, Line] = {}
-    thoughts: dict[str, tuple[int, list[str]]] = {}
-    for at, message in enumerate(history):
-        key, kind = keys[at]
-        line = lines.get(key)
-        if line is None:
-            line = lines[key] = _open(key, kind, declared, at)
-        line.message_ids.append(message.message_id)
-        thought = thought_tokens(message, sizes[at], counter)
-        line.tokens += sizes[at] - thought
-        if thought:
-            name = key.partition(".")[0]
-            weight, ids = thoughts.get(name, (0, []))
-            thoughts[name] = (weight + thought, [*ids, message.message_id])
-    return Derived(
-        {key: _close(line, declared.get(key), arrived) for key, line in lines.items()},
-        {
-            name: SourceEntry(
-                InstructionSource.THINKING,
-                weight,
-                GCPolicy.EPHEMERAL,
-                f"Thoughts in {name}",
-                created_at=arrived(ids[0]),
-                message_ids=tuple(ids),
-            )
-            for name, (weight, ids) in thoughts.items()
-        },
-        tuple(key for key, _ in keys),
-        sizes,
+    named = _names(history, turns, found, declared)
+    kinds: dict[str, ChildKind] = {}
+    for key, kind in named:
+        kinds.setdefault(key, kind)
+    return Reading(
+        tuple([key for key, _ in named]),
+        tuple(map(counter, history)),
+        kinds,
+        {key: _policy(kind, declared.get(key)) for key, kind in kinds.items()},
         turns,
         found,
     )
+
+
+def entries_of(
+    history: Sequence[Message],
+    reading: Reading,
+    counter: Counter,
+    *,
+    declared: Mapping[str, SourceEntry],
+    arrived: Arrivals,
+) -> Derived:
+    """Sum a reading up as entries of the ledger."""
+    weights: Tally[str] = Tally()
+    members: dict[str, list[str]] = {key: [] for key in reading.kinds}
+    thoughts: Tally[str] = Tally()
+    thinkers: dict[str, list[str]] = {}
+    for message, key, size in zip(history, reading.keys, reading.sizes, strict=True):
+        thought = thought_tokens(message, size, counter)
+        weights[key] += size - thought
+        members[key].append(message.message_id)
+        if thought:
+            turn = key.partition(".")[0]
+            thoughts[turn] += thought
+            thinkers.setdefault(turn, []).append(message.message_id)
+    conversation = {
+        key: SourceEntry(
+            InstructionSource.CONVERSATION,
+            weights[key],
+            reading.policies[key],
+            label=_label(key, reading.kinds[key], declared),
+            metadata={**_metadata(key, declared), "kind": reading.kinds[key].value},
+            created_at=declared[key].created_at if key in declared else arrived(ids[0]),
+            message_ids=tuple(ids),
+        )
+        for key, ids in members.items()
+    }
+    thinking = {
+        turn: SourceEntry(
+            InstructionSource.THINKING,
+            thoughts[turn],
+            GCPolicy.EPHEMERAL,
+            f"Thoughts in {turn}",
+            created_at=arrived(ids[0]),
+            message_ids=tuple(ids),
+        )
+        for turn, ids in thinkers.items()
+    }
+    return Derived(conversation, thinking)
 
 
 def thought_tokens(message: Message, size: int, counter: Counter) -> int:
@@ -120,7 +142,7 @@ def thought_tokens(message: Message, size: int, counter: Counter) -> int:
     return max(0, size - without)
 
 
-def _keys(
+def _names(
     history: Sequence[Message],
     turns: Sequence[Turn],
     found: Matches,
@@ -172,26 +194,17 @@ def _name_specials(
         keys[turns[0].start] = ("original_request", ChildKind.ORIGINAL_REQUEST)
 
 
-def _open(key: str, kind: ChildKind, declared: Mapping[str, SourceEntry], at: int) -> Line:
-    said = declared.get(key)
-    policy = said.gc_policy if said and kind not in _FIXED else KIND_POLICY[kind]
-    label = (said.label if said else None) or _label(key, kind)
-    return Line(kind, policy, label, [], first=at)
+def _policy(kind: ChildKind, said: SourceEntry | None) -> GCPolicy:
+    return said.gc_policy if said is not None and kind not in _FIXED else KIND_POLICY[kind]
 
 
-def _close(line: Line, said: SourceEntry | None, arrived: Arrivals) -> SourceEntry:
-    return SourceEntry(
-        InstructionSource.CONVERSATION,
-        line.tokens,
-        line.policy,
-        line.label,
-        metadata={**(said.metadata if said else {}), "kind": str(line.kind), "first": line.first},
-        created_at=said.created_at if said else arrived(line.message_ids[0]),
-        message_ids=tuple(line.message_ids),
-    )
+def _metadata(key: str, declared: Mapping[str, SourceEntry]) -> Mapping[str, object]:
+    return declared[key].metadata if key in declared else {}
 
 
-def _label(key: str, kind: ChildKind) -> str:
+def _label(key: str, kind: ChildKind, declared: Mapping[str, SourceEntry]) -> str:
+    if key in declared:
+        return declared[key].label or key
     name = kind.value.replace("_", " ")
     place = key.partition(".")[0].rpartition("_")[2]
     return f"{name.capitalize()} {place}" if place.isdigit() else name.capitalize()

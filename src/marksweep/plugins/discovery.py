@@ -77,19 +77,7 @@ def discover_gc_plugins() -> Mapping[str, Factory]:
 
 def load_gc_plugin(name: str, config: Mapping[str, object] | None = None) -> GCPlugin:
     """Make a plugin and give it its options. `truncate` is short for `gc_truncate`."""
-    survey = survey_gc_plugins()
-    factory = survey.plugins.get(name) or survey.plugins.get(PREFIX + name)
-    if factory is None:
-        for broken in survey.broken:
-            if broken.name in {name, PREFIX + name}:
-                raise BadInput(
-                    f"the GC plugin {broken.name!r} of {broken.package} cannot be loaded: "
-                    f"{broken.error}. Mend or remove that package."
-                )
-        raise UnknownName(
-            f"no GC plugin named {name!r}; known are {', '.join(sorted(survey.plugins))}. "
-            "Install the package that provides it, or pass a plugin object."
-        )
+    factory = _built_in(name) or _offered(name)
     plugin = factory()
     if not isinstance(plugin, GCPlugin):
         raise BadInput(
@@ -98,6 +86,32 @@ def load_gc_plugin(name: str, config: Mapping[str, object] | None = None) -> GCP
         )
     plugin.initialize(config)
     return plugin
+
+
+def _built_in(name: str) -> Factory | None:
+    """One of ours, without looking at what is installed: that takes a hundred times as long."""
+    for known in (name, PREFIX + name):
+        if known in BUILT_IN:
+            made: Factory = import_module(f"marksweep.plugins.{known}").create_plugin
+            return made
+    return None
+
+
+def _offered(name: str) -> Factory:
+    survey = survey_gc_plugins()
+    factory = survey.plugins.get(name) or survey.plugins.get(PREFIX + name)
+    if factory is not None:
+        return factory
+    for broken in survey.broken:
+        if broken.name in {name, PREFIX + name}:
+            raise BadInput(
+                f"the GC plugin {broken.name!r} of {broken.package} cannot be loaded: "
+                f"{broken.error}. Mend or remove that package."
+            )
+    raise UnknownName(
+        f"no GC plugin named {name!r}; known are {', '.join(sorted(survey.plugins))}. "
+        "Install the package that provides it, or pass a plugin object."
+    )
 
 
 def _load(entry: EntryPoint) -> Factory | BrokenPlugin:

@@ -34,8 +34,10 @@ class Teller(msgspec.Struct, frozen=True):
     options: Options
     counter: Counter
 
-    def notice(self, view: View, plan: Plan) -> Message:
-        """The message that tells the model what happened."""
+    def notice(self, view: View, plan: Plan) -> Message | None:
+        """The message that tells the model what happened, if it weighs less than what was freed."""
+        if not self.options.notify_on_gc:
+            return None
         items = sum(item.source is InstructionSource.CONVERSATION for item in removals(view, plan))
         text = self.options.notice(
             items=items,
@@ -45,7 +47,8 @@ class Teller(msgspec.Struct, frozen=True):
             reason=self.reason,
         )
         name = f"{NOTICE}{view.notices + 1}"
-        return Message(Role.USER, (Part(text=f"[{name}] {text}"),), name)
+        message = Message(Role.USER, (Part(text=f"[{name}] {text}"),), name)
+        return message if self.counter(message) < plan.tokens_freed else None
 
     def unless_over(self, needed: int) -> Teller:
         """Keep quiet if the notice would weigh more than what must be freed."""
@@ -81,7 +84,7 @@ def write_out(view: View, plan: Plan, made: Mapping[str, Message], teller: Telle
     first = min((at for at in gone if at < len(view.messages)), default=None)
     if first is None:
         return Written(list(view.history), view.total - plan.tokens_freed)
-    notice = teller.notice(view, plan) if teller.options.notify_on_gc else None
+    notice = teller.notice(view, plan)
     kept: list[tuple[int, Message]] = []
     for at, message in enumerate(view.messages):
         if at in instead:
@@ -177,7 +180,7 @@ def removals(view: View, plan: Plan) -> Iterator[GCRemovalItem]:
 
 def _in_history(view: View, members: list[int], word: str) -> Iterator[GCRemovalItem]:
     groups: dict[str, list[int]] = {}
-    keys = view.derived.keys
+    keys = view.reading.keys
     for i in members:
         groups.setdefault(keys[i].partition(".")[0], []).append(i)
     for name, group in groups.items():

@@ -16,7 +16,7 @@ from marksweep.core.scene import Scene
 from marksweep.dialects import Dialect, dialect_named
 from marksweep.dialects.pairing import tied
 from marksweep.ledger import InstructionBudget, InstructionSource, SourceEntry
-from marksweep.ledger.conversation import PREAMBLE, Derived
+from marksweep.ledger.conversation import PREAMBLE, Reading
 from marksweep.ledger.turns import NOTICE, Turn, made_by_collection
 from marksweep.messages import Counter, Message, Role
 from marksweep.model import (
@@ -55,7 +55,7 @@ class View(msgspec.Struct, frozen=True):
 
     history: tuple[Message, ...]
     messages: tuple[Message, ...]
-    derived: Derived
+    reading: Reading
     outside: tuple[Outside, ...]
     scene: Scene
     total: int
@@ -77,24 +77,29 @@ def look(
     now: datetime,
 ) -> View:
     """Set the scene. `yielding` names the CONDITIONAL children whose owner lets go."""
-    messages = tuple(message for message in history if not _notice_number(message))
-    derived = ledger.derive(messages, counter)
+    numbers = [_notice_number(message) for message in history]
+    messages = tuple(m for m, number in zip(history, numbers, strict=True) if not number)
+    reading = ledger.read_off(messages, counter)
+    arrived = ledger.arrived(messages)
+    said = ledger.declared(InstructionSource.CONVERSATION)
+    types = {key: kind.value.replace("_", " ") for key, kind in reading.kinds.items()}
+    policies = {key: _policy(key, policy, yielding) for key, policy in reading.policies.items()}
     dialect = dialect_of(messages)
-    ties = _ties(dialect.ties(messages) if dialect else tied(derived.matches.answers))
-    turn_of = _turn_of(messages, derived)
+    ties = _ties(dialect.ties(messages) if dialect else tied(reading.matches.answers))
+    turn_of = _turn_of(messages, reading)
     moments: dict[float, datetime] = {}
     segments = []
-    for at, key in enumerate(derived.keys):
-        entry = derived.conversation[key]
+    for at, key in enumerate(reading.keys):
+        seen = said[key].created_at if key in said else arrived[at]
         segments.append(
             Segment(
                 segment_id=f"message {at}",
-                type=str(entry.metadata["kind"]).replace("_", " "),
-                created_at=_moment(entry.created_at, moments),
-                tokens=derived.sizes[at],
+                type=types[key],
+                created_at=_moment(seen, moments),
+                tokens=reading.sizes[at],
                 topic_id=turn_of[at],
                 references=ties.get(at, ()),
-                policy=_policy(key, entry, yielding),
+                policy=policies[key],
                 position=at,
             )
         )
@@ -105,21 +110,21 @@ def look(
                 type=item.source.value,
                 created_at=_moment(item.entry.created_at, moments),
                 tokens=item.entry.tokens,
-                policy=_policy(item.key or item.source, item.entry, yielding),
+                policy=_policy(item.key or item.source, item.entry.gc_policy, yielding),
                 position=at,
             )
         )
-    roots = dict(_roots(messages, derived, protection))
+    roots = dict(_roots(messages, reading, protection))
     scene = Scene(Snapshot(tuple(segments), "", heap="conversation"), roots, now, pressure)
-    left_out = [message for message in history if _notice_number(message)]
+    left_out = [m for m, number in zip(history, numbers, strict=True) if number]
     return View(
         tuple(history),
         messages,
-        derived,
+        reading,
         tuple(outside),
         scene,
         scene.tokens + sum(map(counter, left_out)),
-        max(map(_notice_number, left_out), default=0),
+        max(numbers, default=0),
         dialect,
     )
 
@@ -140,10 +145,9 @@ def _notice_number(message: Message) -> int:
     return made[1] if made is not None and made[0] == NOTICE else 0
 
 
-def _policy(key: str, entry: SourceEntry, yielding: frozenset[str]) -> GCPolicy:
-    if entry.gc_policy is GCPolicy.CONDITIONAL and key in yielding:
-        return GCPolicy.EPHEMERAL
-    return entry.gc_policy
+def _policy(key: str, policy: GCPolicy, yielding: frozenset[str]) -> GCPolicy:
+    """The policy, but for what its owner lets go of."""
+    return GCPolicy.EPHEMERAL if key in yielding else policy
 
 
 def _ties(pairs: Iterable[tuple[int, int]]) -> dict[int, tuple[Reference, ...]]:
@@ -161,18 +165,18 @@ def dialect_of(messages: Sequence[Message]) -> Dialect | None:
     return dialect_named(named.most_common(1)[0][0]) if named else None
 
 
-def _turn_of(messages: Sequence[Message], derived: Derived) -> list[str]:
+def _turn_of(messages: Sequence[Message], reading: Reading) -> list[str]:
     names = [PREAMBLE] * len(messages)
-    for turn in derived.turns:
+    for turn in reading.turns:
         names[turn.start : turn.stop] = [f"turn_{turn.number}"] * (turn.stop - turn.start)
     return names
 
 
 def _roots(
-    messages: Sequence[Message], derived: Derived, protection: Protection
+    messages: Sequence[Message], reading: Reading, protection: Protection
 ) -> Iterator[tuple[int, str]]:
     """What must stay beyond what its policy locks; for one message, the last reason counts."""
-    turns = derived.turns
+    turns = reading.turns
     recent = turns[max(0, len(turns) - protection.recent_turns) :]
     for turn in turns:
         if turn.number in protection.pinned:
