@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 from hypothesis import given
@@ -79,6 +80,14 @@ def test_the_length_is_bounded_however_long_the_conversation_is() -> None:
         f"User: do task {n} in file_{n}.py, error {n} failed" for n in range(20_000)
     )
     assert len(Extractive().summarize(endless).text) <= MOST_CHARACTERS
+
+
+def test_a_megabyte_without_a_blank_is_read_in_passing() -> None:
+    blob = "iVBORw0KGgo/" * 90_000
+    started = time.process_time()
+    summary = Extractive().summarize(f"{TALK}\nResult of shot: {blob}")
+    assert time.process_time() - started < 2
+    assert "src/app/importer.py" in summary.text
 
 
 def test_a_sentence_without_end_is_cut() -> None:

@@ -25,6 +25,9 @@ RATIO = 0.2
 LONGEST_SENTENCE = 240
 """Characters after which a sentence is cut."""
 
+LONGEST_WORD = 300
+"""Characters above which a word is data, such as a picture in base64, and holds no names."""
+
 SHORTEST_SENTENCE = 40
 """Characters that are worth having of a sentence that does not fit whole."""
 
@@ -165,6 +168,8 @@ def _names(words: Counter[str], known: Counter[str], pattern: re.Pattern[str]) -
 def _named(words: Counter[str], pattern: re.Pattern[str]) -> Counter[str]:
     named: Counter[str] = Counter()
     for word, times in words.items():
+        if len(word) > LONGEST_WORD:
+            continue
         for found in pattern.finditer(word):
             named[found.group().rstrip(".")] += times
     return named
