@@ -19,7 +19,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"collector"}),
     frozenset({"increment"}),
     frozenset({"settings"}),
-    frozenset({"segments", "engine", "ledger"}),
+    frozenset({"segments", "conversation", "engine", "ledger"}),
     frozenset({"plugins"}),
     frozenset({"session", "telemetry"}),
     frozenset({"testing"}),

@@ -107,5 +107,17 @@ class Message(msgspec.Struct, frozen=True):
         return tuple(part.function_response for part in self.parts if part.function_response)
 
 
+class Outcome(msgspec.Struct, frozen=True):
+    """What a call came to: one result of a message, with the call it answers."""
+
+    part: int
+    """Index of the result among the parts of its message."""
+    name: str
+    args: Any
+    text: str
+    """What the result says, without pictures."""
+    is_error: bool = False
+
+
 Counter = Callable[[Message], int]
 """Tokens of a message."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from marksweep.dialects.anthropic_rules import RULES, client_result
 from marksweep.dialects.base import Json, Messages, Rule, Unreadable, word
 from marksweep.dialects.openai_chat import as_text
-from marksweep.dialects.pairing import match, thinking_runs, tied
+from marksweep.dialects.pairing import Tying, ties_of
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 
 ROLES = {"user": Role.USER, "assistant": Role.MODEL, "system": Role.SYSTEM}
@@ -57,7 +57,7 @@ class Anthropic:
         else:
             results = [part for part in parts if part.function_response]
             rest = [part for part in parts if not part.function_response]
-            content = [block for part in (*results, *rest) if (block := _written(part))]
+            content = [block for part in (*results, *rest) if (block := part.raw or _written(part))]
         return [{"role": "assistant" if role is Role.MODEL else "user", "content": content}]
 
     def answer(self, asked: Part, text: str) -> Part:
@@ -76,10 +76,13 @@ class Anthropic:
             return part
         return _part({**part.raw, "content": text})
 
+    def tying(self) -> Tying:
+        """Tie results to their calls, and thoughts to what the model did next."""
+        return Tying()
+
     def ties(self, messages: Messages) -> Iterator[tuple[int, int]]:
-        """Tie calls to their results, and thinking to what the model did next."""
-        yield from tied(match(messages).answers)
-        yield from thinking_runs(messages)
+        """Tie results to their calls, and thoughts to what the model did next."""
+        return ties_of(self.tying(), messages)
 
     def joins(self, before: Message, after: Message) -> bool:  # noqa: ARG002
         """Never: any two messages may follow each other."""

@@ -79,6 +79,14 @@ class Rule(msgspec.Struct, frozen=True):
     """Makes the check pass with the least change; gives back the same messages if it passes."""
 
 
+class Tying(Protocol):
+    """Says which earlier messages the next one is valid only together with."""
+
+    def feed(self, i: int, message: Message) -> list[int]:
+        """Take message number `i` in; give the numbers of those it is tied to."""
+        ...
+
+
 class Dialect(Protocol):
     """A provider's message format."""
 
@@ -101,7 +109,7 @@ class Dialect(Protocol):
         ...
 
     def compose(self, role: Role, parts: Sequence[Part]) -> list[Json]:
-        """Make provider messages of neutral parts."""
+        """Make provider messages of parts; one that has `raw` has it in this dialect."""
         ...
 
     def answer(self, asked: Part, text: str) -> Part:
@@ -119,8 +127,12 @@ class Dialect(Protocol):
         """
         ...
 
+    def tying(self) -> Tying:
+        """Begin to say which messages are valid only together."""
+        ...
+
     def ties(self, messages: Messages) -> Iterator[tuple[int, int]]:
-        """Name pairs of messages, by index, that are valid only together."""
+        """Name all pairs of messages, by index, that are valid only together."""
         ...
 
     def joins(self, before: Message, after: Message) -> bool:
@@ -137,7 +149,9 @@ def message_of(dialect: Dialect, raw: Json, message_id: str) -> Message:
 
 def with_parts(dialect: Dialect, message: Message, parts: Sequence[Part]) -> Message:
     """Give the message with other parts, its other fields kept."""
-    return message_of(dialect, dialect.rebuild(message.raw, parts), message.message_id)
+    raw = dialect.rebuild(message.raw, parts)
+    role, read = dialect.read(raw)
+    return Message(role, read, message.message_id, raw, dialect.name)
 
 
 def composed(dialect: Dialect, role: Role, parts: Sequence[Part], message_id: str) -> list[Message]:

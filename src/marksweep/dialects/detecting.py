@@ -89,8 +89,8 @@ def detect(messages: Sequence[Json] | dict[str, Json]) -> str:
     """
     if isinstance(messages, dict):
         return _of_request(messages)
+    found = marks_in(messages)
     seen = [m for m in map(plain, messages) if isinstance(m, dict)]
-    found = [d.name for d, is_it, _ in MARKS if any(map(is_it, seen))]
     for transcript in (CLAUDE_CODE.name, CODEX.name):
         if transcript in found:
             return transcript
@@ -101,6 +101,12 @@ def detect(messages: Sequence[Json] | dict[str, Json]) -> str:
     if not found and not messages:
         return OPENAI_CHAT.name
     raise BadInput(_puzzled(found, len(messages)))
+
+
+def marks_in(messages: Sequence[Json]) -> list[str]:
+    """Name the dialects of which a history has marks; plain text has none."""
+    seen = [m for m in map(plain, messages) if isinstance(m, dict)]
+    return [dialect.name for dialect, is_it, _ in MARKS if any(map(is_it, seen))]
 
 
 def _puzzled(found: list[str], count: int) -> str:

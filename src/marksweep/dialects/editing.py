@@ -44,12 +44,18 @@ def closed(dialect: Dialect, kept: Collection[tuple[int, Message]]) -> list[Mess
     out: list[Message] = []
     last = -1
     for i, message in kept:
-        if out and i > last + 1 and dialect.joins(out[-1], message):
-            out[-1] = with_parts(dialect, out[-1], [*out[-1].parts, *message.parts])
-        else:
-            out.append(message)
+        out.append(message)
+        if i > last + 1:
+            _join_end(dialect, out)
         last = i
     return out
+
+
+def _join_end(dialect: Dialect, out: list[Message]) -> None:
+    """Join the last messages for as long as they must be written as one."""
+    while len(out) > 1 and dialect.joins(out[-2], out[-1]):
+        after = out.pop()
+        out[-1] = with_parts(dialect, out[-1], [*out[-1].parts, *after.parts])
 
 
 def results_of(message: Message) -> Iterator[tuple[Part, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from marksweep.dialects.base import Dialect, Json, Messages, Rule, Unreadable
+from marksweep.dialects.base import Dialect, Json, Messages, Rule, Tying, Unreadable
 from marksweep.messages import Message, Part, Role
 
 
@@ -24,7 +24,7 @@ class Enveloped:
         name: str,
         inner: Dialect,
         *,
-        open: Callable[[Json], Json],  # noqa: A002
+        open: Callable[[Json], Json],
         close: Callable[[Json, Json], Json],
         wrap: Callable[[Json], Json],
     ) -> None:
@@ -68,6 +68,10 @@ class Enveloped:
     def with_result(self, part: Part, text: str) -> Part:
         """Replace what a result says."""
         return self.inner.with_result(part, text)
+
+    def tying(self) -> Tying:
+        """Tie what the provider wants together."""
+        return self.inner.tying()
 
     def ties(self, messages: Messages) -> Iterator[tuple[int, int]]:
         """Tie what the provider wants together."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from marksweep.dialects.base import Json, Messages, Rule, Unreadable, word
 from marksweep.dialects.gemini_rules import RULES, follows_model, named_call, named_result
-from marksweep.dialects.pairing import match, thinking_runs, tied
+from marksweep.dialects.pairing import Tying, ties_of
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 
 ROLES = {
@@ -55,7 +55,7 @@ class Gemini:
 
     def compose(self, role: Role, parts: Sequence[Part]) -> list[Json]:
         """Make one content; what was thought elsewhere is left out."""
-        written = [block for part in parts if (block := _written(part))]
+        written = [block for part in parts if (block := part.raw or _written(part))]
         return [{"role": "model" if role is Role.MODEL else "user", "parts": written}]
 
     def answer(self, asked: Part, text: str) -> Part:
@@ -81,10 +81,13 @@ class Gemini:
         held = {k: v for k, v in part.raw[key].items() if k != "parts"}
         return _part({**part.raw, key: {**held, "response": {"result": text}}})
 
+    def tying(self) -> Tying:
+        """Tie results to their calls, and thoughts to what the model did next."""
+        return Tying(named_call, named_result)
+
     def ties(self, messages: Messages) -> Iterator[tuple[int, int]]:
-        """Tie calls to their results, and thoughts to what the model did next."""
-        yield from tied(match(messages, named_call, named_result).answers)
-        yield from thinking_runs(messages)
+        """Tie results to their calls, and thoughts to what the model did next."""
+        return ties_of(self.tying(), messages)
 
     def joins(self, before: Message, after: Message) -> bool:
         """Join the model's text and the calls that come to follow it."""

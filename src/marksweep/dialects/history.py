@@ -139,6 +139,11 @@ def write(history: History, messages: Sequence[Message] | None = None) -> Json:
     """
     if messages is None or tuple(messages) == history.messages:
         return history.given
+    return rewritten(history, messages)
+
+
+def rewritten(history: History, messages: Sequence[Message]) -> Json:
+    """Write these messages in the form the history was given, its asides in their places."""
     dialect = dialect_named(history.dialect)
     values = _interleaved(history, _raws(dialect, messages), messages)
     if not isinstance(history.given, dict):
@@ -170,7 +175,7 @@ def written(messages: Sequence[Message], dialect: str) -> list[Json]:
     envelope. Others are composed from their parts; thoughts stay with the model that had them.
     """
     kind = dialect_named(dialect)
-    ready = [m if _is_ready(kind, m) else _without_thoughts(m) for m in messages]
+    ready = [m if _is_ready(kind, m) else _neutral(m) for m in messages]
     gathered = _gathered(kind, [m for m in ready if m.parts or m.raw is not None])
     return [raw for each in _raws(kind, gathered) for raw in each]
 
@@ -182,9 +187,10 @@ def _is_ready(dialect: Dialect, message: Message) -> bool:
     return message.raw is not None and dialect.name in (message.dialect, inner)
 
 
-def _without_thoughts(message: Message) -> Message:
-    parts = tuple(part for part in message.parts if part.thought is None)
-    return Message(message.role, parts, message.message_id)
+def _neutral(message: Message) -> Message:
+    """Give what any model may be told of a message: no thoughts, and nothing we do not know."""
+    said = (msgspec.structs.replace(p, raw=None) for p in message.parts if p.thought is None)
+    return Message(message.role, tuple(p for p in said if p != Part()), message.message_id)
 
 
 def _gathered(dialect: Dialect, messages: Sequence[Message]) -> list[Message]:
@@ -220,7 +226,7 @@ def _written(dialect: Dialect, message: Message, names: dict[str, str]) -> list[
         return [
             message.raw if same or not isinstance(source, Enveloped) else source.unwrap(message.raw)
         ]
-    parts = [_with_name(part, names) for part in message.parts]
+    parts = [_with_name(part, names) for part in _neutral(message).parts]
     return dialect.compose(message.role, parts)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from marksweep.dialects.base import Json, Messages, Rule, Unreadable, decoded, encoded, word
 from marksweep.dialects.openai_chat_rules import RULES
-from marksweep.dialects.pairing import match, tied
+from marksweep.dialects.pairing import Tying, ties_of
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 
 ROLES = {
@@ -80,7 +80,7 @@ class OpenAIChat:
             {
                 "role": "tool",
                 "tool_call_id": part.function_response.call_id,
-                "content": as_text(part.function_response.result),
+                "content": as_text(part.function_response.result) if part.raw is None else part.raw,
             }
             for part in parts
             if part.function_response
@@ -88,7 +88,7 @@ class OpenAIChat:
         rest = [part for part in parts if not part.function_response]
         if results and not rest:
             return list(results)
-        message: dict[str, Json] = {"role": WRITTEN[role]}
+        message: dict[str, Json] = {"role": "user" if results else WRITTEN[role]}
         blocks = [_written(part) for part in rest if part.text is not None or part.inline_data]
         calls = [_call(part.function_call) for part in rest if part.function_call]
         texts_only = all(part.inline_data is None for part in rest)
@@ -100,7 +100,7 @@ class OpenAIChat:
             message["content"] = blocks
         if calls:
             message["tool_calls"] = calls
-        return [message, *results]
+        return [*results, message]
 
     def answer(self, asked: Part, text: str) -> Part:
         """Make a result for a call."""
@@ -127,9 +127,13 @@ class OpenAIChat:
         result = ToolResult(old.call_id, old.name, text, old.is_error)
         return Part(function_response=result, raw=text)
 
+    def tying(self) -> Tying:
+        """Tie results to their calls, and thoughts to what the model did next."""
+        return Tying()
+
     def ties(self, messages: Messages) -> Iterator[tuple[int, int]]:
-        """Tie each call to its results."""
-        yield from tied(match(messages).answers)
+        """Tie results to their calls, and thoughts to what the model did next."""
+        return ties_of(self.tying(), messages)
 
     def joins(self, before: Message, after: Message) -> bool:  # noqa: ARG002
         """Never: any two messages may follow each other."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from marksweep.dialects.base import Json, Messages, Rule, Unreadable, decoded, encoded, word
 from marksweep.dialects.openai_chat import as_text, as_url
 from marksweep.dialects.openai_responses_rules import RULES
-from marksweep.dialects.pairing import match, thinking_runs, tied
+from marksweep.dialects.pairing import Tying, ties_of
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 
 ROLES = {
@@ -88,7 +88,9 @@ class OpenAIResponses:
         if said or not others:
             items.append(_message(role, said))
         for part in others:
-            if part.function_call:
+            if part.raw is not None:
+                items.append(part.raw)
+            elif part.function_call:
                 call = part.function_call
                 args = encoded(call.args if call.args is not None else {})
                 item = {"type": "function_call", "call_id": call.id, "name": call.name}
@@ -119,10 +121,13 @@ class OpenAIResponses:
         _, parts = self.read({**part.raw, "output": text})
         return parts[0]
 
+    def tying(self) -> Tying:
+        """Tie results to their calls, and thoughts to what the model did next."""
+        return Tying()
+
     def ties(self, messages: Messages) -> Iterator[tuple[int, int]]:
-        """Tie calls to their results, and reasoning to what the model did next."""
-        yield from tied(match(messages).answers)
-        yield from thinking_runs(messages)
+        """Tie results to their calls, and thoughts to what the model did next."""
+        return ties_of(self.tying(), messages)
 
     def joins(self, before: Message, after: Message) -> bool:  # noqa: ARG002
         """Never: any two messages may follow each other."""

@@ -10,7 +10,7 @@ one. Providers then differ in where the answers must stand:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from marksweep.dialects.base import Dialect, Fault, Mended, Messages, composed, with_parts
@@ -51,34 +51,89 @@ def result_of(part: Part) -> ToolResult | None:
     return part.function_response
 
 
+class Matcher:
+    """Matches message by message; only calls that wait for a result are remembered."""
+
+    def __init__(self, calls: Calls = call_of, results: Results = result_of) -> None:
+        self._calls = calls
+        self._results = results
+        self._waiting: dict[str, list[Slot]] = {}
+
+    def feed(self, i: int, message: Message) -> Iterator[tuple[Slot | None, Slot]]:
+        """Take the next message in; give each of its results, with the call it answers."""
+        for k, part in enumerate(message.parts):
+            call = self._calls(part)
+            if call is not None:
+                self._waiting.setdefault(call.id, []).append(Slot(i, k))
+                continue
+            result = self._results(part)
+            if result is not None:
+                yield self._answered(result.call_id), Slot(i, k)
+
+    def _answered(self, call_id: str) -> Slot | None:
+        """Take the first call of the last message that asks under this id."""
+        slots = self._waiting.get(call_id)
+        if slots is None:
+            return None
+        last = slots[-1].message
+        at = next(at for at, slot in enumerate(slots) if slot.message == last)
+        slot = slots.pop(at)
+        if not slots:
+            del self._waiting[call_id]
+        return slot
+
+    def waiting(self) -> list[Slot]:
+        """Give the calls that have no result, in order."""
+        return sorted(slot for slots in self._waiting.values() for slot in slots)
+
+
 def match(messages: Messages, calls: Calls = call_of, results: Results = result_of) -> Matches:
-    """Match results with calls."""
+    """Match the results of a history with its calls."""
+    matcher = Matcher(calls, results)
     answers: dict[Slot, Slot] = {}
-    waiting: dict[str, list[Slot]] = {}
-    asked: list[Slot] = []
     orphans: list[Slot] = []
     for i, message in enumerate(messages):
-        for k, part in enumerate(message.parts):
-            call = calls(part)
-            if call is not None:
-                asked.append(Slot(i, k))
-                waiting.setdefault(call.id, []).append(Slot(i, k))
-                continue
-            result = results(part)
-            if result is not None:
-                open_calls = waiting.get(result.call_id)
-                if open_calls:
-                    answers[_nearest(open_calls)] = Slot(i, k)
-                else:
-                    orphans.append(Slot(i, k))
-    return Matches(answers, [slot for slot in asked if slot not in answers], orphans)
+        for call, result in matcher.feed(i, message):
+            if call is None:
+                orphans.append(result)
+            else:
+                answers[call] = result
+    return Matches(answers, matcher.waiting(), orphans)
 
 
-def _nearest(slots: list[Slot]) -> Slot:
-    """Take the first slot of the last message."""
-    last = slots[-1].message
-    at = next(at for at, slot in enumerate(slots) if slot.message == last)
-    return slots.pop(at)
+class Tying:
+    """Says, message by message, which earlier ones the next is valid only together with.
+
+    A result is tied to its call; the messages of a model's run in which it thought are tied to
+    each other, since thoughts stay with their deeds.
+    """
+
+    def __init__(self, calls: Calls = call_of, results: Results = result_of) -> None:
+        self._matcher = Matcher(calls, results)
+        self._run: list[int] = []
+        self._thought = False
+
+    def feed(self, i: int, message: Message) -> list[int]:
+        """Take the next message in; give the numbers of those it is tied to."""
+        answered = self._matcher.feed(i, message)
+        tied = {call.message for call, _ in answered if call is not None and call.message != i}
+        if message.role is not Role.MODEL:
+            self._run = []
+            self._thought = False
+            return sorted(tied)
+        had_thought = self._thought
+        self._thought = had_thought or any(part.thought is not None for part in message.parts)
+        if self._thought and self._run:
+            tied.update(self._run[-1:] if had_thought else self._run)
+        self._run.append(i)
+        return sorted(tied)
+
+
+def ties_of(tying: Tying, messages: Messages) -> Iterator[tuple[int, int]]:
+    """Give all ties of a history as pairs of indices, the earlier first."""
+    for i, message in enumerate(messages):
+        for other in tying.feed(i, message):
+            yield other, i
 
 
 class Group(NamedTuple):
@@ -314,20 +369,8 @@ def _orphan_fault(messages: Messages, slot: Slot) -> Fault:
     return Fault(slot.message, f"dropped a result for call {call_id!r}, which nobody asked for")
 
 
-def tied(pairs: dict[Slot, Slot]) -> Iterator[tuple[int, int]]:
-    """Tie the messages of calls to those of their results."""
-    for call, result in pairs.items():
+def tied(answers: dict[Slot, Slot]) -> Iterator[tuple[int, int]]:
+    """Give the messages of calls with those of their results, as pairs of indices."""
+    for call, result in answers.items():
         if call.message != result.message:
             yield call.message, result.message
-
-
-def thinking_runs(messages: Messages) -> Iterator[tuple[int, int]]:
-    """Tie the messages of a model's run in which it thought: thoughts stay with their deeds."""
-    for group in each_run(messages):
-        if any(part.thought is not None for i in _span(group) for part in messages[i].parts):
-            for i in range(group.first, group.last):
-                yield i, i + 1
-
-
-def _span(group: Group) -> Sequence[int]:
-    return range(group.first, group.last + 1)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from marksweep.dialects.base import Change, Finding, Json, Messages
 from marksweep.dialects.detecting import detect, dialect_named
-from marksweep.dialects.history import History, read, write
+from marksweep.dialects.history import History, read, rewritten
 from marksweep.messages import Message
 
 READABLE = "readable"
@@ -65,21 +67,9 @@ def repair(messages: Json, dialect: str | None = None) -> tuple[Json, list[Chang
         return messages, []
     if isinstance(messages, Sequence) and any(isinstance(m, Message) for m in messages):
         return mended, changes
-    return _without_unreadable(history, mended), changes
-
-
-def _without_unreadable(history: History, mended: Sequence[Message]) -> Json:
     unreadable = {skipped.position for skipped in history.skipped}
     asides = tuple(aside for aside in history.asides if aside.position not in unreadable)
-    # The messages are not the given ones even if no rule was broken: something was taken out.
-    anew = History(
-        history.dialect,
-        history.messages if mended is not history.messages else (),
-        history.positions if mended is not history.messages else (),
-        asides=asides,
-        given=history.given,
-    )
-    return write(anew, mended)
+    return rewritten(msgspec.structs.replace(history, asides=asides), mended), changes
 
 
 def repaired(messages: Messages, dialect: str) -> tuple[list[Message], list[Change]]:

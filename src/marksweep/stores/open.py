@@ -81,7 +81,7 @@ def _json_url(where: str, rest: str) -> Store:
 
 def _redis(where: str, _rest: str) -> Store:
     try:
-        from marksweep.stores.redis import RedisStore  # noqa: PLC0415 - an extra
+        from marksweep.stores.redis import RedisStore
     except ModuleNotFoundError as error:
         raise StoreError(
             f"{where!r} needs the package {error.name}. Install it: pip install 'marksweep[redis]'"

@@ -15,9 +15,8 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-PIXEL = (
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
-)
+PIXEL = "R0lGODlhAQABAAAAACwAAAAAAQABAAA="
+"""A picture, as base64."""
 
 Raw = dict[str, Any]
 
@@ -76,7 +75,7 @@ def _chat(script: Script) -> list[Raw]:
             if beat.pictures:
                 image = {
                     "type": "image_url",
-                    "image_url": {"url": f"data:image/png;base64,{PIXEL}"},
+                    "image_url": {"url": f"data:image/gif;base64,{PIXEL}"},
                 }
                 content = [{"type": "text", "text": beat.text}, *[image] * beat.pictures]
             out.append(_extra(script, {"role": "user", "content": content}, at))
@@ -112,7 +111,7 @@ def _responses(script: Script) -> list[Raw]:
         if isinstance(beat, Said):
             content: Any = beat.text
             if beat.pictures:
-                url = f"data:image/png;base64,{PIXEL}"
+                url = f"data:image/gif;base64,{PIXEL}"
                 image = {"type": "input_image", "image_url": url}
                 content = [{"type": "input_text", "text": beat.text}, *[image] * beat.pictures]
             out.append(_extra(script, {"type": "message", "role": "user", "content": content}, at))
@@ -153,7 +152,7 @@ def _anthropic(script: Script) -> list[Raw]:
         if isinstance(beat, Said):
             content: Any = beat.text
             if beat.pictures:
-                source = {"type": "base64", "media_type": "image/png", "data": PIXEL}
+                source = {"type": "base64", "media_type": "image/gif", "data": PIXEL}
                 image = {"type": "image", "source": source}
                 content = [{"type": "text", "text": beat.text}, *[image] * beat.pictures]
             elif at == 0:
@@ -198,7 +197,7 @@ def _gemini(script: Script) -> list[Raw]:
     for at, beat in enumerate(script.beats):
         if isinstance(beat, Said):
             parts: list[Raw] = [{"text": beat.text}]
-            parts += [{"inlineData": {"mimeType": "image/png", "data": PIXEL}}] * beat.pictures
+            parts += [{"inlineData": {"mimeType": "image/gif", "data": PIXEL}}] * beat.pictures
             out.append(_extra(script, {"role": "user", "parts": parts}, at))
             continue
         parts = [{"text": beat.thought, "thought": True}] if beat.thought else []
@@ -207,7 +206,10 @@ def _gemini(script: Script) -> list[Raw]:
         for n, call in enumerate(beat.calls):
             part: Raw = {"functionCall": {"name": call.name, "args": call.args}}
             parts.append(part if n else {**part, "thoughtSignature": f"sig{at}"})
-        out.append(_extra(script, {"role": "model", "parts": parts}, at))
+        if out[-1]["role"] == "model":
+            out[-1] = {**out[-1], "parts": [*out[-1]["parts"], *parts]}
+        else:
+            out.append(_extra(script, {"role": "model", "parts": parts}, at))
         results: list[Raw] = [
             {"functionResponse": {"name": call.name, "response": {"output": call.result}}}
             for call in beat.calls
@@ -232,7 +234,15 @@ TELLERS: dict[str, Callable[[Script], list[Raw]]] = {
 }
 
 words = st.sampled_from(
-    ["fix the parser", "ok", "src/app.py", "日本語のメモ", "née, 12 %", "a\nb\nc", "done " * 40]
+    [
+        "fix the parser",
+        "ok",
+        "src/app.py",
+        "日本語のメモ",
+        "née, 12 %",
+        "a\nb\nc",
+        "all " * 40 + "!",
+    ]
 )
 results = words | st.just("") | st.integers(1, 60).map(lambda n: f"line of output {n}\n" * n)
 calls = st.builds(
