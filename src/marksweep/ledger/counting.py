@@ -1,39 +1,9 @@
-"""Tokens of a message, and how to count each message only once."""
+"""How to count each message only once."""
 
 from __future__ import annotations
 
-import json
-
-from marksweep.messages import Counter, Message, Part
-from marksweep.tokens import count, data_tokens
-
-FRAME = 4
-"""Tokens that providers add around each message: its role and its borders."""
-
-
-def count_message(message: Message) -> int:
-    """Tokens of a message: each part by itself, and the frame around them."""
-    return FRAME + sum(map(_part_tokens, message.parts))
-
-
-def _part_tokens(part: Part) -> int:
-    if part.text is not None:
-        return count(part.text)
-    if part.function_call is not None:
-        return count(part.function_call.name) + count(_text(part.function_call.args))
-    if part.function_response is not None:
-        return count(_text(part.function_response.result))
-    if part.thought is not None:
-        return count(part.thought)
-    if part.inline_data is not None:
-        return data_tokens(part.inline_data.mime_type, part.inline_data.data)
-    return 0
-
-
-def _text(value: object) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+from marksweep.heaps.conversation_weight import count_message
+from marksweep.messages import Counter, Message
 
 
 class CountOnce:

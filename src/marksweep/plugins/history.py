@@ -14,8 +14,8 @@ import msgspec
 from marksweep.core.budget import Budget
 from marksweep.core.plan import Strategy, make_plan
 from marksweep.core.trigger import Backoff, after_pass
+from marksweep.heaps.conversation_weight import count_message
 from marksweep.ledger import InstructionBudget, InstructionSource
-from marksweep.ledger.counting import count_message
 from marksweep.messages import Message
 from marksweep.model import GCPolicy
 from marksweep.plugins.base import ContextUsage, GCConfig, GCResult, GCTriggerReason

@@ -87,7 +87,9 @@ def _valid(
     mended, changes = mend_pairs(after)
     left = _faults(mended, dialect) - known
     if left:
-        raise Refused(f"its provider would refuse the history it returned: {'; '.join(sorted(left))}")
+        raise Refused(
+            f"its provider would refuse the history it returned: {'; '.join(sorted(left))}"
+        )
     return mended, changes
 
 

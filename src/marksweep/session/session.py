@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from threading import RLock
 
 from marksweep.errors import BadInput, ContextOverflow, ModelError, NotFound
+from marksweep.heaps.conversation_weight import count_message
 from marksweep.ledger import BudgetSnapshot, ChildKind, InstructionBudget, InstructionSource
 from marksweep.ledger.budget import CONTEXT_LIMIT
-from marksweep.ledger.counting import CountOnce, count_message
+from marksweep.ledger.counting import CountOnce
 from marksweep.ledger.turns import starts_turn
 from marksweep.messages import Counter, Message, Role
 from marksweep.plugins.base import ContextUsage, GCConfig, GCPlugin, GCResult, GCTriggerReason
