@@ -9,10 +9,11 @@
 7. goal.py        When a collection is due, and how far it goes.
 8. view.py        A history as the collector sees it.
 9. digest.py      Summaries on demand.
-10. outcome.py    The plan carried out, and told as a GCResult.
-11. apply.py      How a host calls a plugin and applies its result.
+10. masking.py    Results shortened in place.
+11. outcome.py    The plan carried out, and told as a GCResult.
+12. apply.py      How a host calls a plugin and applies its result.
 
-Then one file per plugin: gc_truncate, gc_summarize, gc_hybrid, gc_budget.
+Then one file per plugin: gc_truncate, gc_summarize, gc_hybrid, gc_budget, gc_superseded.
 """
 
 from marksweep.plugins.base import (

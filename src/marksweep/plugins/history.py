@@ -21,9 +21,11 @@ from marksweep.model import GCPolicy
 from marksweep.plugins.base import ContextUsage, GCConfig, GCResult, GCTriggerReason
 from marksweep.plugins.digest import Digester
 from marksweep.plugins.goal import Request, due, set_goal
+from marksweep.plugins.masking import Masker
 from marksweep.plugins.options import Options, read_options
 from marksweep.plugins.outcome import Teller, result_of, write_out
 from marksweep.plugins.view import Outside, look
+from marksweep.strategies.mask import Masked, Outcomes
 from marksweep.strategies.summarize import Digest
 
 WHOLE = 10_000
@@ -37,6 +39,8 @@ class Task(msgspec.Struct, frozen=True):
     """Tokens to free."""
     options: Options
     digest: Digest
+    outcomes: Outcomes
+    masked: Masked
     budget: InstructionBudget | None
     """The budget that was passed in, if one was."""
 
@@ -108,12 +112,20 @@ class HistoryPlugin:
             now=datetime.now(UTC),
         )
         digester = Digester(view, self._options.summarizer, ledger, counter)
+        masker = Masker(view, counter)
         target = goal.target(view.total)
         teller = Teller(self._name, reason, self._options, counter).unless_over(view.total - target)
         room = view.scene.tokens if view.total <= target else max(0, target - teller.weight())
-        task = Task(view.scene.tokens - room, self._options, digester, budget)
+        task = Task(
+            view.scene.tokens - room,
+            self._options,
+            digester,
+            masker.outcomes,
+            masker.masked,
+            budget,
+        )
         plan = make_plan(view.scene, self._make(task), room)
-        written = write_out(view, plan, digester.made, teller)
+        written = write_out(view, plan, {**digester.made, **masker.made}, teller)
         if reason is not GCTriggerReason.MANUAL:
             freed = view.total - written.tokens
             self._backoff = after_pass(freed, _used(context_usage), self._looks, self._backoff)

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from marksweep.core.plan import IN_PLACE
 from marksweep.dialects.editing import closed
 from marksweep.ledger import InstructionSource
 from marksweep.ledger.turns import NOTICE
 from marksweep.messages import Counter, Message, Part, Role
-from marksweep.model import Plan
+from marksweep.model import Plan, Step
 from marksweep.plugins.base import GCRemovalItem, GCResult, GCTriggerReason
 from marksweep.plugins.digest import Digester
 from marksweep.plugins.options import Options
@@ -72,19 +73,18 @@ def write_out(view: View, plan: Plan, made: Mapping[str, Message], teller: Telle
     """Carry a plan out on a copy of the history.
 
     A notice stands where the first message went, in place of any earlier one. It is left out if
-    only schemas and enrichment went: the model does not miss those.
+    only schemas and enrichment went, which the model does not miss, or if results became lines,
+    which tell their own story.
     """
     index = view.scene.graph.index
-    gone = {index[name] for step in plan.steps for name in step.segments}
-    instead = {
-        index[step.segments[0]]: made[step.replacement.segment_id]
-        for step in plan.steps
-        if step.replacement is not None
-    }
-    first = min((at for at in gone if at < len(view.messages)), default=None)
-    if first is None:
+    steps = [(index[step.segments[0]], step) for step in plan.steps]
+    if all(at >= len(view.messages) for at, _ in steps):
         return Written(list(view.history), view.total - plan.tokens_freed)
-    notice = teller.notice(view, plan)
+    gone = {index[name] for step in plan.steps for name in step.segments}
+    instead = {at: made[step.replacement.segment_id] for at, step in steps if step.replacement}
+    whole = [at for at, step in steps if step.action not in IN_PLACE and at < len(view.messages)]
+    notice = teller.notice(view, plan) if whole else None
+    first = min(whole, default=None)
     kept: list[tuple[int, Message]] = []
     for at, message in enumerate(view.messages):
         if at in instead:
@@ -174,8 +174,17 @@ def removals(view: View, plan: Plan) -> Iterator[GCRemovalItem]:
     for step in plan.steps:
         members = sorted(index[name] for name in step.segments)
         word = step.reason.partition(":")[0]
+        if step.action in IN_PLACE:
+            yield _shortened(view, step, members[0], word)
+            continue
         yield from _in_history(view, [i for i in members if i < len(view.messages)], word)
         yield from _outside(view, [i for i in members if i >= len(view.messages)], word)
+
+
+def _shortened(view: View, step: Step, at: int, word: str) -> GCRemovalItem:
+    """A result that became one line. Its message is still there."""
+    key = view.reading.keys[at]
+    return GCRemovalItem(InstructionSource.CONVERSATION, key, step.tokens, word)
 
 
 def _in_history(view: View, members: list[int], word: str) -> Iterator[GCRemovalItem]:

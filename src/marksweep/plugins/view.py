@@ -85,7 +85,8 @@ def look(
     types = {key: kind.value.replace("_", " ") for key, kind in reading.kinds.items()}
     policies = {key: _policy(key, policy, yielding) for key, policy in reading.policies.items()}
     dialect = dialect_of(messages)
-    ties = _ties(dialect.ties(messages) if dialect else tied(reading.matches.answers))
+    names = _names(messages)
+    ties = _ties(names, dialect.ties(messages) if dialect else tied(reading.matches.answers))
     turn_of = _turn_of(messages, reading)
     moments: dict[float, datetime] = {}
     segments = []
@@ -93,7 +94,7 @@ def look(
         seen = said[key].created_at if key in said else arrived[at]
         segments.append(
             Segment(
-                segment_id=f"message {at}",
+                segment_id=names[at],
                 type=types[key],
                 created_at=_moment(seen, moments),
                 tokens=reading.sizes[at],
@@ -150,11 +151,22 @@ def _policy(key: str, policy: GCPolicy, yielding: frozenset[str]) -> GCPolicy:
     return GCPolicy.EPHEMERAL if key in yielding else policy
 
 
-def _ties(pairs: Iterable[tuple[int, int]]) -> dict[int, tuple[Reference, ...]]:
+def _names(messages: Sequence[Message]) -> list[str]:
+    """Name segments after their messages; those that share an id are told apart by their place."""
+    names: dict[str, None] = {}
+    for at, message in enumerate(messages):
+        name = message.message_id
+        names[name if name not in names else f"{name} at {at}"] = None
+    return list(names)
+
+
+def _ties(
+    names: Sequence[str], pairs: Iterable[tuple[int, int]]
+) -> dict[int, tuple[Reference, ...]]:
     """Pair what is valid only together: calls with results, and what else a provider ties."""
     ties: dict[int, tuple[Reference, ...]] = {}
     for one, other in pairs:
-        found = Reference(f"message {other}", Link.ANSWERS, Hold.PAIRED)
+        found = Reference(names[other], Link.ANSWERS, Hold.PAIRED)
         ties[one] = (*ties.get(one, ()), found)
     return ties
 
