@@ -16,6 +16,7 @@ from marksweep.ledger.entries import (
     InstructionSource,
     SourceEntry,
 )
+from marksweep.ledger.snapshot import BudgetSnapshot, Saved
 from marksweep.ledger.turns import SUMMARY, TurnNumbers, made_by_collection
 from marksweep.messages import Counter, Message
 from marksweep.model import GCPolicy
@@ -32,35 +33,6 @@ ELIGIBLE = frozenset({GCPolicy.EPHEMERAL, GCPolicy.PARTIAL, GCPolicy.CONDITIONAL
 
 _DERIVED = (InstructionSource.CONVERSATION, InstructionSource.THINKING)
 """The sources that a followed history speaks for."""
-
-
-class BudgetSnapshot(msgspec.Struct, frozen=True):
-    """The ledger at one moment, with its sums: what a host shows."""
-
-    context_limit: int
-    entries: Mapping[InstructionSource, SourceEntry]
-    total_tokens: int
-    gc_eligible_tokens: int
-    preservable_tokens: int
-    locked_tokens: int
-    available_tokens: int
-    utilization_percent: float
-
-    def to_dict(self) -> dict[str, object]:
-        """The snapshot as plain JSON values."""
-        plain: dict[str, object] = msgspec.to_builtins(self)
-        return plain
-
-
-class _Saved(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A budget as it is written."""
-
-    context_limit: int
-    entries: Mapping[InstructionSource, SourceEntry] = {}
-    summaries: int = 0
-    turns: Mapping[str, int] = {}
-    next_turn: int = 0
-    arrived: Mapping[str, float] = {}
 
 
 class InstructionBudget:
@@ -295,7 +267,7 @@ class InstructionBudget:
 
     def to_dict(self) -> dict[str, object]:
         """The budget as plain JSON values. A followed history is saved by who holds it."""
-        saved = _Saved(
+        saved = Saved(
             self.context_limit,
             self._entries,
             self._summaries,
@@ -310,7 +282,7 @@ class InstructionBudget:
     def from_dict(cls, plain: Mapping[str, object]) -> InstructionBudget:
         """Read what `to_dict` wrote."""
         try:
-            saved = msgspec.convert(plain, _Saved)
+            saved = msgspec.convert(plain, Saved)
         except msgspec.ValidationError as error:
             raise BadInput(f"not an instruction budget: {error}.") from error
         budget = cls(saved.context_limit)

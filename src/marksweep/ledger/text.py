@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from marksweep.ledger.budget import BudgetSnapshot
 from marksweep.ledger.entries import SourceEntry
+from marksweep.ledger.snapshot import BudgetSnapshot
 
 BAR = 24
 """Characters of a bar that stands for the whole context window."""
