@@ -8,7 +8,6 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
-from marksweep.errors import StoreCorrupt
 from marksweep.model import Segment
 from marksweep.stores.base import Query
 from marksweep.stores.codec import microseconds
@@ -141,11 +140,3 @@ def mark(kind: str, value: str) -> str:
 def places(count: int) -> str:
     """Write as many question marks."""
     return ", ".join("?" * count)
-
-
-def unreadable(path: object, what: str, error: Exception) -> StoreCorrupt:
-    """Say that a row does not hold what it should."""
-    return StoreCorrupt(
-        f"{path}: {what} cannot be read ({error}). The file was left as it is. "
-        "Copy out what can be read with marksweep.stores.salvage, or restore a backup."
-    )

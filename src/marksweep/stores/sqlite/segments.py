@@ -12,6 +12,7 @@ from marksweep.stores.sqlite import columns
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import Workspace, bind
 from marksweep.stores.sqlite.connection import Connection
+from marksweep.stores.sqlite.errors import unreadable
 from marksweep.stores.sqlite.search import SEGMENTS, search
 from marksweep.stores.tables import TOMBSTONES_KEPT
 from marksweep.stores.words import document
@@ -74,7 +75,7 @@ class SqliteSegments:
         try:
             return tuple(SEGMENT.decode_all([body for (body,) in bodies]))
         except ValueError as error:
-            raise columns.unreadable(self._connection.path, "a live segment", error) from error
+            raise unreadable(self._connection.path, "a live segment", error) from error
 
 
 def _remove(

@@ -13,6 +13,7 @@ from marksweep.stores.sqlite import columns
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import Value, Workspace, bind
 from marksweep.stores.sqlite.connection import Connection
+from marksweep.stores.sqlite.errors import unreadable
 from marksweep.stores.sqlite.search import STASH, search
 from marksweep.stores.tables import heap_order
 from marksweep.stores.words import document
@@ -115,7 +116,7 @@ class SqliteStash:
         try:
             return tuple(STASHED.decode_all(list(bodies)))
         except ValueError as error:
-            raise columns.unreadable(self._connection.path, "a stash entry", error) from error
+            raise unreadable(self._connection.path, "a stash entry", error) from error
 
 
 def _row(place: Workspace, row: int, entry: Stashed) -> tuple[Value, ...]:
