@@ -15,11 +15,11 @@ ROOT = Path(marksweep.__file__).parent
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"errors", "model", "messages", "tokens"}),
     frozenset({"core"}),
-    frozenset({"strategies", "heaps", "stores", "summarizers"}),
+    frozenset({"strategies", "heaps", "dialects", "stores", "summarizers"}),
     frozenset({"collector"}),
     frozenset({"increment"}),
     frozenset({"settings"}),
-    frozenset({"segments", "engine"}),
+    frozenset({"segments", "conversation", "engine"}),
     frozenset({"testing"}),
     frozenset({"cli"}),
 )
