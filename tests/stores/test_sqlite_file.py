@@ -62,27 +62,25 @@ def write_version_1(path: Path) -> None:
         CREATE TABLE workspaces (workspace INTEGER PRIMARY KEY, name NOT NULL UNIQUE,
             version INTEGER NOT NULL DEFAULT 0, floor INTEGER NOT NULL DEFAULT 0);
         CREATE TABLE segments (row INTEGER PRIMARY KEY, workspace INTEGER NOT NULL,
-            segment_id NOT NULL, version INTEGER NOT NULL, type NOT NULL, file_path, task_id,
-            created_at INTEGER NOT NULL, touched_at INTEGER NOT NULL, tags BLOB NOT NULL,
-            body BLOB NOT NULL, UNIQUE (workspace, segment_id));
+            segment_id NOT NULL, version INTEGER NOT NULL, created_at INTEGER NOT NULL,
+            touched_at INTEGER NOT NULL, body BLOB NOT NULL, UNIQUE (workspace, segment_id));
         CREATE INDEX segments_by_version ON segments (workspace, version);
         CREATE TABLE removed (workspace INTEGER NOT NULL, segment_id NOT NULL,
             version INTEGER NOT NULL, PRIMARY KEY (workspace, segment_id)) WITHOUT ROWID;
         CREATE INDEX removed_by_version ON removed (workspace, version);
         CREATE TABLE stash (row INTEGER PRIMARY KEY, workspace INTEGER NOT NULL, plan_id NOT NULL,
-            segment_id NOT NULL, type NOT NULL, file_path, task_id, created_at INTEGER NOT NULL,
-            expires_at INTEGER, tags BLOB NOT NULL, body BLOB NOT NULL,
-            UNIQUE (workspace, plan_id, segment_id));
+            segment_id NOT NULL, created_at INTEGER NOT NULL, expires_at INTEGER,
+            body BLOB NOT NULL, UNIQUE (workspace, plan_id, segment_id));
         CREATE INDEX stash_by_segment ON stash (workspace, segment_id);
         CREATE INDEX stash_expiring ON stash (workspace, expires_at) WHERE expires_at IS NOT NULL;
         CREATE TABLE journal (workspace INTEGER NOT NULL, seq INTEGER NOT NULL,
             event TEXT NOT NULL, plan_id NOT NULL, body BLOB NOT NULL, UNIQUE (workspace, seq));
         CREATE INDEX journal_by_plan ON journal (workspace, plan_id, seq);
         INSERT INTO workspaces VALUES (1, 'w', 7, 0);
-        INSERT INTO segments VALUES (1 << 40, 1, 'live', 7, 'note', NULL, NULL, 0, 0, x'',
+        INSERT INTO segments VALUES (1 << 40, 1, 'live', 7, 0, 0,
             CAST('{"segment_id":"live","type":"note","created_at":"2025-06-01T12:00:00Z",'
                  || '"text":"a zebra lives","last_touched_at":"2025-06-01T12:00:00Z"}' AS BLOB));
-        INSERT INTO stash VALUES (1 << 40, 1, 'p', 'gone', 'note', NULL, NULL, 0, NULL, x'',
+        INSERT INTO stash VALUES (1 << 40, 1, 'p', 'gone', 0, NULL,
             CAST('{"segment":{"segment_id":"gone","type":"note","text":"a giraffe went",'
                  || '"created_at":"2025-06-01T12:00:00Z"},"plan_id":"p",'
                  || '"stashed_at":"2025-06-01T12:00:00Z"}' AS BLOB));

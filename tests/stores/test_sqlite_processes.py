@@ -29,9 +29,13 @@ def store(path: Path) -> Iterator[SqliteStore]:
 
 def test_a_forked_child_uses_a_connection_of_its_own(store: SqliteStore) -> None:
     store.segments.write("w", put=[segment("parent")])
-    child = multiprocessing.get_context("fork").Process(
-        target=lambda: store.segments.write("w", put=[segment("child")])
-    )
+    parents = store._connection._database
+
+    def work() -> None:
+        store.segments.write("w", put=[segment("child")])
+        assert store._connection._database is not parents
+
+    child = multiprocessing.get_context("fork").Process(target=work)
     child.start()
     child.join(30)
     assert child.exitcode == 0

@@ -56,13 +56,13 @@ def search(
     database: sqlite3.Connection, table: Searched, place: Workspace, query: Query
 ) -> list[Match]:
     """Find rows of a workspace, best first."""
-    clauses, values = columns.filters(query)
+    times, moments = columns.times(query)
     limit = max(0, query.limit)
     marks = [f"marks : ({_any(group)})" for group in columns.marks_asked(query)]
 
     def run(statement: str, *first: Value) -> list[Match]:
-        given = (*first, *place.rows, *values, limit)
-        return database.execute(statement.format(filters=clauses), given).fetchall()
+        given = (*first, *place.rows, *moments, limit)
+        return database.execute(statement.format(times=times), given).fetchall()
 
     def match(words: list[str]) -> str:
         return " AND ".join([f"words : ({_any(words)})", *marks])
