@@ -15,9 +15,11 @@ ROOT = Path(marksweep.__file__).parent
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"errors", "model", "messages", "tokens"}),
     frozenset({"core"}),
-    frozenset({"strategies", "heaps", "stores", "summarizers", "settings"}),
+    frozenset({"strategies", "heaps", "stores", "summarizers"}),
     frozenset({"collector"}),
-    frozenset({"increment", "segments", "engine"}),
+    frozenset({"increment"}),
+    frozenset({"settings"}),
+    frozenset({"segments", "engine"}),
     frozenset({"testing"}),
     frozenset({"cli"}),
 )

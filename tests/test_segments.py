@@ -9,7 +9,7 @@ import pytest
 
 from marksweep import Budget, Segments
 from marksweep.errors import BadInput, NotFound, Refused
-from marksweep.model import Action, Event, Generation, Hold, Link
+from marksweep.model import Action, Event, Generation, Hold, Link, Stashed
 from marksweep.stores.memory import MemoryStore
 from marksweep.strategies.scored import Disposal
 from marksweep.testing.builders import NOW, Clock, segment
@@ -153,6 +153,27 @@ class TestSection4Algorithms:
         heap.collect(heap.plan(target_tokens=0))
         assert ids(heap) == ["task", "active", "open", "pin", *(f"m{n}" for n in range(2, 12))]
         assert heap.why("pin") == "pin must stay: pinned by ana: needed for the release"
+
+    def test_a_file_stays_a_root_for_an_hour_after_the_focus_moved_on(
+        self, heap: Segments, clock: Clock
+    ) -> None:
+        heap.add(segment("a", file_path="a.py"), segment("b", file_path="b.py"))
+        heap.focus(file="a.py")
+        heap.focus(file="b.py")
+        clock.advance(minutes=59)
+        assert "a must stay: in a.py, opened or edited recently" in heap.why("a")
+        clock.advance(minutes=2)
+        assert "may go" in heap.why("a")
+        assert heap.why("b") == "b must stay: in the active file b.py"
+
+    def test_outside_the_active_lines_the_active_file_may_go(self, heap: Segments) -> None:
+        heap.add(
+            segment("in", file_path="a.py", line_range=(1, 9)),
+            segment("out", file_path="a.py", line_range=(50, 60)),
+        )
+        heap.focus(file="a.py", lines=(5, 6))
+        heap.collect(heap.plan(target_tokens=0))
+        assert ids(heap) == ["in"]
 
     def test_unreachable_goes_first_then_reachable_of_low_score(self, heap: Segments) -> None:
         heap.add(
@@ -425,5 +446,5 @@ def test_the_history_tells_every_deed_newest_first(heap: Segments) -> None:
     assert {entry.plan_id for entry in heap.history()} == {plan.plan_id}
 
 
-def stashed(heap: Segments) -> list[object]:
-    return [hit.found for hit in heap.search_stash(limit=10_000)]  # type: ignore[return-value]
+def stashed(heap: Segments) -> list[Stashed]:
+    return [hit.found for hit in heap.search_stash(limit=10_000)]

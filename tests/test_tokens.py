@@ -349,7 +349,7 @@ class TestCache:
         assert inner.asked == 4
 
     def test_memory_stays_within_its_bound(self) -> None:
-        import tracemalloc  # noqa: PLC0415
+        import tracemalloc
 
         bound = 200_000
         count = cached(TokenCounter("length", exact=True, count=len), bound).count

@@ -70,7 +70,7 @@ def source_code() -> list[str]:
 
 def english_prose() -> list[str]:
     """The language reference, a topic each."""
-    from pydoc_data.topics import topics  # noqa: PLC0415 - half a megabyte, needed here only
+    from pydoc_data.topics import topics
 
     return [text for _, text in sorted(topics.items()) if len(text) > 500]
 

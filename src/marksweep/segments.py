@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -24,9 +24,8 @@ import msgspec
 from marksweep.collector import Collector, decide
 from marksweep.core.budget import Budget, Line, tally
 from marksweep.core.plan import Strategy
-from marksweep.core.roots import RECENT_MESSAGES, Focus, reason_to_stay
+from marksweep.core.roots import Focus, reason_to_stay
 from marksweep.core.scene import Scene
-from marksweep.core.score import Scorer, seed_age
 from marksweep.core.trigger import Due
 from marksweep.core.why import why
 from marksweep.errors import BadInput, NotFound, Refused, StoreError
@@ -46,14 +45,12 @@ from marksweep.model import (
     Segment,
     Stashed,
 )
+from marksweep.settings import Settings
 from marksweep.stores.base import Hit, Query, Store
 from marksweep.stores.open import open_store
 from marksweep.strategies.chosen import Chosen
 from marksweep.strategies.scored import Disposal, Scored
 from marksweep.tokens import count
-
-LIMIT = 128_000
-"""Tokens the working set may hold, unless said otherwise."""
 
 
 def utc_now() -> datetime:
@@ -66,34 +63,52 @@ class Segments:
 
     def __init__(
         self,
-        store: Store | str | Path,
+        store: Store | str | Path | None = None,
         *,
-        workspace: str = "default",
-        limit: int = LIMIT,
+        workspace: str | None = None,
+        limit: int | None = None,
         budget: Budget | None = None,
-        scorer: Scorer = seed_age,
+        settings: Settings | None = None,
         shorten: Callable[[str], str] | None = None,
-        recent_messages: int = RECENT_MESSAGES,
         count_tokens: Callable[[str], int] = count,
         clock: Callable[[], datetime] = utc_now,
         actor: str = "",
     ) -> None:
-        self.store = open_store(store) if isinstance(store, str | Path) else store
-        self.workspace = workspace
-        self.budget = budget or Budget.of(limit)
-        self._scorer = scorer
+        """Open the working set. What is not given is taken from the settings.
+
+        `shorten` turns a long text into a shorter one; without it nothing is compressed unasked.
+        """
+        self.settings = settings = settings or Settings()
+        where = settings.store.location if store is None else store
+        self.store = open_store(where) if isinstance(where, str | Path) else where
+        self.workspace = settings.store.workspace if workspace is None else workspace
+        self.budget = budget or settings.window.budget(limit)
+        self._scorer = settings.scoring.build()
         self._shorten_text = shorten
         self._count_tokens = count_tokens
         self._clock = clock
         self._actor = actor
-        self._focus = Focus(now=clock())
+        self._opened: dict[str, datetime] = {}
         self._heap = SegmentHeap(
-            self.store, workspace, count_tokens=count_tokens, recent_messages=recent_messages
+            self.store,
+            self.workspace,
+            count_tokens=count_tokens,
+            recent_messages=settings.roots.last_messages,
         )
-        self._collector = Collector(self._heap, self.store, actor=actor)
-        self._increment = Increment(self._heap, self._collector, self.budget, scorer, clock)
+        self._collector = Collector(
+            self._heap, self.store, actor=actor, grace=settings.retention.grace
+        )
+        self._increment = Increment(
+            self._heap,
+            self._collector,
+            self.budget,
+            self._scorer,
+            clock,
+            batch=settings.steps.batch,
+            sample=settings.steps.sample,
+        )
         self._collector.recover(now=clock())
-        self._increment.mark_all(self._current_focus())
+        self.focus()
 
     def get(self, segment_id: str) -> Segment | None:
         """Look a live segment up without touching it."""
@@ -214,13 +229,20 @@ class Segments:
         lines: tuple[int, int] | None = None,
         open_files: Sequence[str] = (),
     ) -> None:
-        """Say what the agent is at now; what belongs to it becomes roots."""
+        """Say what the agent is at now; what belongs to it becomes roots.
+
+        A file that was named here stays a root for a while after the focus has moved on.
+        """
+        roots = self.settings.roots
+        now = self._clock()
+        self._opened.update(dict.fromkeys((file, *open_files) if file else open_files, now))
         self._focus = Focus(
-            now=self._clock(),
+            now=now,
             task_id=task,
             active_file=file,
             active_lines=lines,
-            open_files=frozenset(open_files),
+            recent_decisions=timedelta(hours=roots.decision_hours),
+            invariant_tags=frozenset(roots.invariant_tags),
         )
         self._increment.mark_all(self._current_focus())
 
@@ -233,12 +255,18 @@ class Segments:
     ) -> Plan:
         """Decide what would go, and why. Nothing is touched."""
         if strategy is None:
-            shorten = self._shorten if self._shorten_text is not None else None
-            strategy = Scored(self._scorer, disposal=disposal, shorten=shorten)
+            strategy = self._scored(disposal)
         target = self.budget.target if target_tokens is None else target_tokens
         snapshot = self._heap.snapshot()
         pressure = max(Pressure.SOFT, self.budget.pressure_at(self._heap.tokens()))
-        return decide(snapshot, strategy, target, self._current_focus(), pressure=pressure)
+        return decide(
+            snapshot,
+            strategy,
+            target,
+            self._current_focus(),
+            pressure=pressure,
+            prices=self.settings.prices,
+        )
 
     def plan_for(self, segment_ids: Sequence[str], action: Action = Action.STASH) -> Plan:
         """Plan to sweep just these segments. What must stay is left out."""
@@ -321,11 +349,30 @@ class Segments:
             self._increment.pass_over(0)
 
     def _current_focus(self) -> Focus:
-        recent = self._heap.view.recent_messages()
-        return msgspec.structs.replace(self._focus, now=self._clock(), recent_messages=recent)
+        now = self._clock()
+        since = now - timedelta(hours=self.settings.roots.recent_file_hours)
+        active = self._focus.active_file
+        self._opened = {path: at for path, at in self._opened.items() if at >= since}
+        return msgspec.structs.replace(
+            self._focus,
+            now=now,
+            open_files=frozenset(path for path in self._opened if path != active),
+            recent_messages=self._heap.view.recent_messages(),
+        )
 
     def _scene(self) -> Scene:
         return Scene.of(self._heap.snapshot(), self._current_focus())
+
+    def _scored(self, disposal: Disposal) -> Scored:
+        retention = self.settings.retention
+        return Scored(
+            self._scorer,
+            disposal=disposal,
+            shorten=self._shorten if self._shorten_text is not None else None,
+            delete_after_hours=retention.delete_after_hours,
+            cold_hours=retention.cold_hours,
+            verbose_tokens=retention.verbose_tokens,
+        )
 
     def _shorten(self, segment: Segment) -> Segment | None:
         if self._shorten_text is None:

@@ -20,7 +20,7 @@ def place(kind: str, folder: Path) -> Path:
     [("sqlite", 1, 30, 70), ("sqlite", 2, 30, 70), ("json", 1, 12, 30)],
 )
 def test_a_kill_at_any_step_boundary_loses_and_doubles_nothing(
-    forge: Forge, tmp_path: Path, kind: str, run: int, deeds: int, at_least: int
+    forge: Forge, tmp_path: Path, *, kind: str, run: int, deeds: int, at_least: int
 ) -> None:
     def job(name: str, **fate: int) -> Job:
         folder = tmp_path / name
@@ -65,14 +65,14 @@ def test_a_neighbour_works_on_while_a_process_is_killed(
     notes: list[Path] = []
     for run in range(0, 2 * kills, 2):
         notes += [tmp_path / f"note{run}", tmp_path / f"note{run + 1}"]
-        doomed, spared = (
-            Job(kind=kind, path=str(path), note=str(note), run=run + which, **fate)
-            for which, (note, fate) in enumerate(
-                zip(
-                    notes[-2:], ({"kill_after": rng.uniform(0, longest)}, {"deeds": 8}), strict=True
-                )
-            )
+        doomed = Job(
+            kind=kind,
+            path=str(path),
+            note=str(notes[-2]),
+            run=run,
+            kill_after=rng.uniform(0, longest),
         )
+        spared = Job(kind=kind, path=str(path), note=str(notes[-1]), run=run + 1, deeds=8)
         killed, finished = forge.run(doomed, spared)
         assert killed.killed
         assert not finished.killed

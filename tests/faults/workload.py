@@ -109,9 +109,11 @@ class Worker:
             self.undo: 2,
             self.purge: 1,
         }
-        yield self._do(self.add)
+        deed = self.add
         while True:
-            yield self._do(self._random.choices(list(deeds), list(deeds.values()))[0])
+            self._do(deed)
+            yield
+            (deed,) = self._random.choices(list(deeds), list(deeds.values()))
 
     def _do(self, deed: Callable[[], None]) -> None:
         self.doing = deed.__name__

@@ -17,7 +17,7 @@ class Graph:
     """Who refers to whom in a snapshot. References to absent segments are left out.
 
     A segment that was compressed away is still referred to by its old id; the segment derived from
-    it stands in for it.
+    it stands in for it. Not in pairs: these were compressed as a whole.
     """
 
     def __init__(self, segments: Sequence[Segment]) -> None:
@@ -31,7 +31,7 @@ class Graph:
         for i, segment in enumerate(segments):
             for reference in segment.all_references:
                 target = find(reference.target)
-                if target is None:
+                if target is None and reference.hold != Hold.PAIRED:
                     target = stands_for.get(reference.target)
                 if target is None or target == i:
                     continue

@@ -29,6 +29,7 @@ from marksweep.core.score import (
 from marksweep.errors import BadInput
 from marksweep.increment import BATCH, SAMPLE
 from marksweep.settings.ranges import Count, Group, Hours, Percent, Positive, Share, check_number
+from marksweep.stores.base import DEFAULT_WORKSPACE
 from marksweep.strategies.scored import COLD_HOURS, DELETE_AFTER_HOURS, VERBOSE_TOKENS
 
 HOUR = 3600.0
@@ -65,10 +66,10 @@ class Window(Group, frozen=True):
                 f"{self.threshold_percent:g} to 100. Raise the pressure or lower the threshold."
             )
 
-    def budget(self) -> Budget:
-        """Draw the lines in tokens."""
+    def budget(self, limit_tokens: int | None = None) -> Budget:
+        """Draw the lines in tokens, for this limit or another."""
         return Budget.of(
-            self.limit_tokens,
+            self.limit_tokens if limit_tokens is None else limit_tokens,
             threshold_percent=self.threshold_percent,
             target_percent=self.target_percent,
             pressure_percent=self.pressure_percent,
@@ -161,7 +162,7 @@ class Store(Group, frozen=True):
 
     location: str = ".marksweep/store.db"
     """A file (`.db` SQLite, `.json`), or a URL such as redis://host:6379/0."""
-    workspace: str = "default"
+    workspace: str = DEFAULT_WORKSPACE
     """Whose segments; workspaces of one store never see each other."""
 
     def __post_init__(self) -> None:

@@ -38,6 +38,12 @@ def make_file(path: Path) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, PRIVATE_FILE))
 
 
+def check_writable(path: Path) -> None:
+    """Refuse a file that its owner made read-only, even to those whom the system would let."""
+    if not path.stat().st_mode & 0o222:
+        raise OSError(errno.EACCES, "The file is read-only", str(path))
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder survive a power cut."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -50,6 +56,8 @@ def sync_folder(folder: Path) -> None:
 def replace_file(path: Path, content: bytes) -> None:
     """Put content in place of a file, durably: after a crash it is the old or the new, whole."""
     draft = path.with_name(f".{path.name[:200]}.{os.getpid()}.{threading.get_ident()}.tmp")
+    if path.exists():
+        check_writable(path)
     try:
         handle = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, PRIVATE_FILE)
         with os.fdopen(handle, "wb") as file:
@@ -132,6 +140,8 @@ def unusable(path: Path, error: OSError) -> StoreError:
     advice = {
         errno.ENOSPC: "The disk is full: free some space; nothing was changed.",
         errno.EDQUOT: "The disk quota is used up: free some space; nothing was changed.",
+        errno.EFBIG: "The file may not grow: lift the limit; nothing was changed.",
+        errno.ENOENT: "It was there before: put it back, or open the store again.",
         errno.EROFS: "The file system is read-only: open the store somewhere else.",
         errno.EACCES: "Give this user the right to read and write it, or choose another place.",
         errno.EPERM: "Give this user the right to read and write it, or choose another place.",

@@ -58,11 +58,15 @@ class Scored:
         disposal: Disposal = Disposal.STASH,
         shorten: Shorten | None = None,
         delete_after_hours: float = DELETE_AFTER_HOURS,
+        cold_hours: float = COLD_HOURS,
+        verbose_tokens: int = VERBOSE_TOKENS,
     ) -> None:
         self._scorer = scorer
         self._disposal = disposal
         self._shorten = shorten
         self._delete_after_hours = delete_after_hours
+        self._cold_hours = cold_hours
+        self._verbose_tokens = verbose_tokens
 
     @property
     def name(self) -> str:
@@ -102,7 +106,7 @@ class Scored:
         for _, i in ranked:
             members = scene.units.members(i)
             segment = scene.segments[i]
-            if len(members) > 1 or not is_cold_but_important(segment, scene):
+            if len(members) > 1 or not self._is_cold_but_important(segment, scene):
                 continue
             shorter = shorten(segment)
             if shorter is not None:
@@ -114,6 +118,14 @@ class Scored:
                     f"untouched for {age}",
                     shorter,
                 )
+
+    def _is_cold_but_important(self, segment: Segment, scene: Scene) -> bool:
+        """Say whether a reached segment is long, untouched, and not a shortened one already."""
+        return (
+            segment.tokens >= self._verbose_tokens
+            and age_hours(segment, scene.now) >= self._cold_hours
+            and not any(reference.link == Link.DERIVED for reference in segment.references)
+        )
 
     def _action(self, scene: Scene, members: tuple[int, ...]) -> Action:
         if self._disposal == Disposal.DELETE:
@@ -136,15 +148,6 @@ def may_be_deleted(
 ) -> bool:
     """Say whether a segment may be deleted rather than stashed, where deletion is allowed."""
     return kind in DISPOSABLE_TYPES and refcount == 0 and age > delete_after_hours
-
-
-def is_cold_but_important(segment: Segment, scene: Scene) -> bool:
-    """Say whether a reached segment is long, untouched, and not a shortened one already."""
-    return (
-        segment.tokens >= VERBOSE_TOKENS
-        and age_hours(segment, scene.now) >= COLD_HOURS
-        and not any(reference.link == Link.DERIVED for reference in segment.references)
-    )
 
 
 _HELD = {

@@ -43,7 +43,7 @@ ESTIMATOR = TokenCounter(name="estimate", exact=False, count=estimate)
 @cache
 def default_counter() -> TokenCounter:
     """Choose the best counter there is: rs-bpe, tiktoken with ranks on disk, our estimator."""
-    from marksweep.tokens import exact  # noqa: PLC0415 - tempfile alone is 5 ms, and not all count
+    from marksweep.tokens import exact
 
     return cached(exact.from_rs_bpe() or exact.from_tiktoken() or ESTIMATOR)
 

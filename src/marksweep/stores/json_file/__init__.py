@@ -4,13 +4,14 @@
     context.stash.json     the same shape; each segment has an object `stashed` beside its fields
     context.journal.jsonl  one entry per line
 
-The workspace with the empty name lives in the files above; every other one has files of its own
-beside them, named after it. Each write replaces a file as a whole, so it suits some thousands of
+The default workspace lives in the files above; every other one has files of its own beside them,
+named after it. Each write replaces a file as a whole, so it suits some thousands of
 segments; beyond that, SQLite is the better place.
 
     places      which file is whose
     documents   a file's text to nouns and back, with the place of what is wrong
     watched     a file read again when someone changed it
+    salvage     what can be read of damaged files
     segments, stash, journal   the three faces
 """
 

@@ -12,7 +12,7 @@ import msgspec
 from marksweep.errors import StoreCorrupt
 from marksweep.model import Entry, Event
 from marksweep.stores.codec import ENTRY
-from marksweep.stores.files import PRIVATE_FILE, sync_folder, unusable
+from marksweep.stores.files import PRIVATE_FILE, check_writable, sync_folder, unusable
 from marksweep.stores.json_file.documents import SALVAGE
 from marksweep.stores.tables import JournalTable
 
@@ -97,6 +97,8 @@ class JournalFile:
 
     def _write(self, line: bytes) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        if self.path.exists():
+            check_writable(self.path)
         handle = os.open(self.path, flags, PRIVATE_FILE)
         try:
             size = os.fstat(handle).st_size

@@ -7,11 +7,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from marksweep.stores.base import DEFAULT_WORKSPACE
+
 IN_FOLDER = "context.json"
 """The main file of a store that was named by its folder."""
 
 _READABLE = 40
 _DIGEST = 16
+_FILE = re.compile(r"(.+?)(\.stash\.json|\.journal\.jsonl|\.json)")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
 
 
@@ -25,7 +28,7 @@ class Places:
 
     def live(self, workspace: str) -> Path:
         """Name the file of a workspace's live segments."""
-        if not workspace:
+        if workspace == DEFAULT_WORKSPACE:
             return self.main
         digest = hashlib.sha256(workspace.encode("utf-8", "surrogatepass")).hexdigest()
         readable = _UNSAFE.sub("-", workspace)[:_READABLE].strip("-")
@@ -33,11 +36,15 @@ class Places:
 
     def stash(self, workspace: str) -> Path:
         """Name the file of a workspace's stash."""
-        return self.live(workspace).with_suffix(".stash.json")
+        return self.beside(self.live(workspace))[0]
 
     def journal(self, workspace: str) -> Path:
         """Name the file of a workspace's journal."""
-        return self.live(workspace).with_suffix(".journal.jsonl")
+        return self.beside(self.live(workspace))[1]
+
+    def beside(self, live: Path) -> tuple[Path, Path]:
+        """Name the stash and the journal that stand beside a file of live segments."""
+        return live.with_suffix(".stash.json"), live.with_suffix(".journal.jsonl")
 
     def write_lock(self, path: Path) -> Path:
         """Name the file that is locked while another is written."""
@@ -47,11 +54,15 @@ class Places:
         """Name the file that is locked for a sweep."""
         return self.write_lock(self.live(workspace).with_suffix(".sweep"))
 
-    def live_files(self) -> Iterator[Path]:
-        """List the files of live segments that exist, the main one first."""
-        if self.main.exists():
+    def workspaces(self) -> Iterator[Path]:
+        """List the live files of workspaces that have any file, the main one first."""
+        if not self.folder.is_dir():
+            return
+        names = {path.name for path in self.folder.iterdir()}
+        stems = {found[1] for name in names if (found := _FILE.fullmatch(name))}
+        named = re.compile(re.escape(self.main.stem) + rf"@.*-[0-9a-f]{{{_DIGEST}}}", re.DOTALL)
+        if self.main.stem in stems or self.main.exists():
             yield self.main
-        others = re.compile(re.escape(self.main.stem) + rf"@.*-[0-9a-f]{{{_DIGEST}}}\.json")
-        for path in sorted(self.folder.iterdir()):
-            if others.fullmatch(path.name):
-                yield path
+        for stem in sorted(stems):
+            if named.fullmatch(stem):
+                yield self.folder / f"{stem}.json"

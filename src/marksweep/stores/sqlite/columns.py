@@ -12,7 +12,6 @@ from marksweep.model import Segment
 from marksweep.stores.base import Query
 from marksweep.stores.codec import microseconds
 from marksweep.stores.sqlite import statements as sql
-from marksweep.stores.words import asked
 
 Value = str | bytes | int | None
 
@@ -112,12 +111,6 @@ def filters(query: Query) -> tuple[str, list[Value]]:
 def places(count: int) -> str:
     """Write as many question marks."""
     return ", ".join("?" * count)
-
-
-def match(words: str) -> str | None:
-    """Write words as a query of FTS5, in which each is only a word; None if there are none."""
-    terms = asked(words)
-    return " OR ".join(f'"{term}"' for term in terms) if terms else None
 
 
 def unreadable(path: object, what: str, error: Exception) -> StoreCorrupt:

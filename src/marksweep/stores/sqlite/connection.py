@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from marksweep.errors import StoreBusy, StoreCorrupt, StoreError
-from marksweep.stores.files import make_file, make_folder, unusable
+from marksweep.stores.files import check_writable, make_file, make_folder, unusable
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.schema import check_version, migrate
 
@@ -30,6 +30,7 @@ class Connection:
         self._mutex = threading.RLock()
         self._database: sqlite3.Connection | None = None
         self._owner = os.getpid()
+        self._inode = 0
         with self._errors():
             self._database = self._open()
 
@@ -50,6 +51,8 @@ class Connection:
         """Change the file: all of the block, or nothing if it raises."""
         with self._mutex, self._errors():
             database = self._current()
+            check_writable(self.path)
+            self._check_in_place()
             database.execute(sql.BEGIN_WRITING)
             try:
                 yield database
@@ -90,20 +93,31 @@ class Connection:
             self._database, self._owner = self._open(), os.getpid()
         return self._database
 
+    def _check_in_place(self) -> None:
+        """Refuse to write into a file that was moved away: nobody would ever read it."""
+        if self.path.stat().st_ino != self._inode:
+            raise StoreError(
+                f"{self.path}: the file was replaced while it was open. Nothing was changed. "
+                "Close the store and open it again."
+            )
+
     def _closed(self) -> StoreError:
         return StoreError(f"{self.path}: the store is closed. Open it again.")
 
     def _open(self) -> sqlite3.Connection:
         make_folder(self.path.parent)
         make_file(self.path)
+        check_writable(self.path)
         database = sqlite3.connect(
             self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False
         )
         try:
             check_version(database, self.path)
             self._wait_for_write_ahead(database)
-            database.execute(sql.SYNC_AT_CHECKPOINTS)
+            for setting in (sql.SYNC_AT_CHECKPOINTS, sql.CACHE_MORE, sql.CHECKPOINT_LESS):
+                database.execute(setting)
             migrate(database, self.path)
+            self._inode = self.path.stat().st_ino
         except BaseException:
             database.close()
             raise

@@ -12,6 +12,7 @@ from marksweep.stores.sqlite import columns
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import Workspace, bind
 from marksweep.stores.sqlite.connection import Connection
+from marksweep.stores.sqlite.search import SEGMENTS, search
 from marksweep.stores.tables import TOMBSTONES_KEPT
 from marksweep.stores.words import document
 
@@ -57,25 +58,11 @@ class SqliteSegments:
 
     def search(self, workspace: str, query: Query) -> tuple[Hit[Segment], ...]:
         """Find live segments, best first; without words, last touched first."""
-        clauses, values = columns.filters(query)
-        limit = max(0, query.limit)
         with self._connection.reading() as database:
             place = columns.find_workspace(database, workspace)
-            if place is None:
-                return ()
-            if query.words:
-                words = columns.match(query.words)
-                if words is None:
-                    return ()
-                statement = sql.SEARCH_SEGMENTS_BY_WORDS.format(filters=clauses)
-                found = database.execute(statement, (words, *place.rows, *values, limit)).fetchall()
-            else:
-                statement = sql.SEARCH_SEGMENTS.format(filters=clauses)
-                found = database.execute(statement, (*place.rows, *values, limit)).fetchall()
-        segments = self._read([(body,) for body, _ in found])
-        return tuple(
-            Hit(segment, float(score)) for segment, (_, score) in zip(segments, found, strict=True)
-        )
+            found = search(database, SEGMENTS, place, query) if place else []
+        segments = self._read([(body,) for _, body, _ in found])
+        return tuple(Hit(s, float(each[2])) for s, each in zip(segments, found, strict=True))
 
     def workspaces(self) -> tuple[str, ...]:
         """Name the workspaces that hold live segments, sorted."""

@@ -13,6 +13,7 @@ from marksweep.stores.sqlite import columns
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import Value, Workspace, bind
 from marksweep.stores.sqlite.connection import Connection
+from marksweep.stores.sqlite.search import STASH, search
 from marksweep.stores.tables import heap_order
 from marksweep.stores.words import document
 
@@ -84,24 +85,12 @@ class SqliteStash:
                 _remove(database, place, plan_id, segment_ids)
 
     def search(self, workspace: str, query: Query) -> tuple[Hit[Stashed], ...]:
-        """Find entries, best first; without words, newest first."""
-        clauses, values = columns.filters(query)
-        limit = max(0, query.limit)
+        """Find entries, best first; without words, the one put last first."""
         with self._connection.reading() as database:
             place = columns.find_workspace(database, workspace)
-            if place is None:
-                return ()
-            if query.words:
-                words = columns.match(query.words)
-                if words is None:
-                    return ()
-                statement = sql.SEARCH_STASH_BY_WORDS.format(filters=clauses)
-                found = database.execute(statement, (words, *place.rows, *values, limit)).fetchall()
-            else:
-                statement = sql.SEARCH_STASH.format(filters=clauses)
-                found = database.execute(statement, (*place.rows, *values, limit)).fetchall()
-        entries = self._read(body for body, _ in found)
-        return tuple(Hit(entry, score) for entry, (_, score) in zip(entries, found, strict=True))
+            found = search(database, STASH, place, query) if place else []
+        entries = self._read(body for _, body, _ in found)
+        return tuple(Hit(entry, each[2]) for entry, each in zip(entries, found, strict=True))
 
     def expired(self, workspace: str, now: datetime) -> tuple[Stashed, ...]:
         """Fetch the entries whose deletion has become final, oldest first."""

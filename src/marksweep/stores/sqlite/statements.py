@@ -26,14 +26,22 @@ SYNC_AT_CHECKPOINTS = "PRAGMA synchronous = NORMAL"
 SYNC_AT_COMMIT = "PRAGMA synchronous = FULL"
 """Commits survive a power cut, and with them all before."""
 
-READ_SCHEMA_VERSION = "PRAGMA user_version"
-"""Which version of the schema the file has; 0 for a new file."""
+CACHE_MORE = "PRAGMA cache_size = -16384"
+"""Keep up to 16 MB of pages: batches touch many, all over the word index."""
+
+CHECKPOINT_LESS = "PRAGMA wal_autocheckpoint = 4000"
+"""Let the log grow to 16 MB: a page that is written often is then copied once."""
+
+READ_SCHEMA = """
+    SELECT user_version, EXISTS (SELECT 1 FROM sqlite_schema) FROM pragma_user_version
+"""
+"""Which version of the schema the file has, 0 for a new file; and whether anything is in it.
+
+One statement, so that both are of one state of the file: a neighbour may just be making it.
+"""
 
 WRITE_SCHEMA_VERSION = "PRAGMA user_version = {version:d}"
 """Note the version of the schema. Pragmas take no parameters; this one is our own number."""
-
-HAS_TABLES = "SELECT 1 FROM sqlite_schema LIMIT 1"
-"""Whether there is anything in the file."""
 
 BEGIN_READING = "BEGIN"
 """See one state of the file across several reads."""
@@ -102,7 +110,9 @@ CREATE_TABLES = (
 
 CREATE_WORD_INDEXES = (
     "CREATE VIRTUAL TABLE segments_words USING fts5 (words, tokenize = 'ascii')",
+    "CREATE VIRTUAL TABLE segments_vocabulary USING fts5vocab (segments_words, row)",
     "CREATE VIRTUAL TABLE stash_words USING fts5 (words, tokenize = 'ascii')",
+    "CREATE VIRTUAL TABLE stash_vocabulary USING fts5vocab (stash_words, row)",
 )
 """Version 2: the words of both, split by `stores.words`; FTS5 only has to cut at spaces."""
 
@@ -111,6 +121,18 @@ ALL_SEGMENTS = "SELECT row, body FROM segments ORDER BY row"
 
 ALL_STASHED = "SELECT row, body FROM stash ORDER BY row"
 """Every stash entry of every workspace, to index its words."""
+
+# Salvage: forwards until damage, then backwards until the same damage
+
+ALL_NAMES = "SELECT workspace, name FROM workspaces"
+"""Every workspace's number and name."""
+
+ALL_ROWS = {
+    "segments": "SELECT row, workspace, body FROM segments ORDER BY row {direction}",
+    "stash": "SELECT row, workspace, body FROM stash ORDER BY row {direction}",
+    "journal": "SELECT rowid, workspace, body FROM journal ORDER BY rowid {direction}",
+}
+"""Every row of a table; `{direction}` is ASC or DESC."""
 
 # Workspaces
 
@@ -201,30 +223,50 @@ REMOVE_STASH_WORDS = "DELETE FROM stash_words WHERE rowid = ?"
 
 # Search. `{filters}` is filled with clauses of FILTERS only; values are parameters.
 
+SEGMENTS_HAVING = "SELECT doc FROM segments_vocabulary WHERE term = ?"
+"""How many live segments have a word, in all workspaces."""
+
+STASH_HAVING = "SELECT doc FROM stash_vocabulary WHERE term = ?"
+"""How many stash entries have a word, in all workspaces."""
+
 SEARCH_SEGMENTS = """
-SELECT body, touched_at FROM segments WHERE row BETWEEN ? AND ? {filters}
+SELECT row, body, touched_at FROM segments WHERE row BETWEEN ? AND ? {filters}
 ORDER BY touched_at DESC, row DESC LIMIT ?
 """
 """Live segments that pass the filters, last touched first."""
 
-SEARCH_SEGMENTS_BY_WORDS = """
-SELECT body, -words.rank FROM segments_words AS words CROSS JOIN segments ON row = words.rowid
+RANK_SEGMENTS = """
+SELECT row, body, -words.rank FROM segments_words AS words CROSS JOIN segments ON row = words.rowid
 WHERE segments_words MATCH ? AND words.rowid BETWEEN ? AND ? {filters}
 ORDER BY words.rank LIMIT ?
 """
 """Live segments that have any of the words and pass the filters, best first."""
 
+MATCH_SEGMENTS = """
+SELECT row, body, 0.0 FROM segments_words AS words CROSS JOIN segments ON row = words.rowid
+WHERE segments_words MATCH ? AND words.rowid BETWEEN ? AND ? {filters}
+ORDER BY words.rowid DESC LIMIT ?
+"""
+"""Live segments that have any of the words and pass the filters, newest first."""
+
 SEARCH_STASH = """
-SELECT body, 0.0 FROM stash WHERE row BETWEEN ? AND ? {filters} ORDER BY row DESC LIMIT ?
+SELECT row, body, 0.0 FROM stash WHERE row BETWEEN ? AND ? {filters} ORDER BY row DESC LIMIT ?
 """
 """Stash entries that pass the filters, newest first."""
 
-SEARCH_STASH_BY_WORDS = """
-SELECT body, -words.rank FROM stash_words AS words CROSS JOIN stash ON row = words.rowid
+RANK_STASH = """
+SELECT row, body, -words.rank FROM stash_words AS words CROSS JOIN stash ON row = words.rowid
 WHERE stash_words MATCH ? AND words.rowid BETWEEN ? AND ? {filters}
 ORDER BY words.rank LIMIT ?
 """
 """Stash entries that have any of the words and pass the filters, best first."""
+
+MATCH_STASH = """
+SELECT row, body, 0.0 FROM stash_words AS words CROSS JOIN stash ON row = words.rowid
+WHERE stash_words MATCH ? AND words.rowid BETWEEN ? AND ? {filters}
+ORDER BY words.rowid DESC LIMIT ?
+"""
+"""Stash entries that have any of the words and pass the filters, newest first."""
 
 FILTERS = {
     "type": "AND type IN ({places})",

@@ -1,0 +1,79 @@
+"""Search in SQLite: FTS5 ranks, but not more than it can rank at once."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import NamedTuple
+
+from marksweep.stores.base import Query
+from marksweep.stores.sqlite import columns
+from marksweep.stores.sqlite import statements as sql
+from marksweep.stores.sqlite.columns import Value, Workspace
+from marksweep.stores.words import asked
+
+RANKED_AT_MOST = 15_000
+"""Matches that are ranked, rarest words first; about 2 µs each.
+
+Words beyond that are so common that they say little: they still find, newest first, when the rarer
+ones did not find enough. Higher lets common words rank in large stores, and takes longer.
+"""
+
+Match = tuple[int, bytes, float]
+"""A row's number, the noun in it, and how well it matches."""
+
+
+class Searched(NamedTuple):
+    """The statements that search one table."""
+
+    having: str
+    plain: str
+    rank: str
+    match: str
+
+
+SEGMENTS = Searched(sql.SEGMENTS_HAVING, sql.SEARCH_SEGMENTS, sql.RANK_SEGMENTS, sql.MATCH_SEGMENTS)
+STASH = Searched(sql.STASH_HAVING, sql.SEARCH_STASH, sql.RANK_STASH, sql.MATCH_STASH)
+
+
+def search(
+    database: sqlite3.Connection, table: Searched, place: Workspace, query: Query
+) -> list[Match]:
+    """Find rows of a workspace, best first."""
+    clauses, values = columns.filters(query)
+    limit = max(0, query.limit)
+
+    def run(statement: str, *first: Value) -> list[Match]:
+        given = (*first, *place.rows, *values, limit)
+        return database.execute(statement.format(filters=clauses), given).fetchall()
+
+    if not query.words:
+        return run(table.plain)
+    rare, common = _by_rarity(database, table, asked(query.words))
+    found = run(table.rank, _match(rare)) if rare else []
+    if common and len(found) < limit:
+        known = {row for row, _, _ in found}
+        found += [each for each in run(table.match, _match(common)) if each[0] not in known]
+    return found[:limit]
+
+
+def _by_rarity(
+    database: sqlite3.Connection, table: Searched, words: list[str]
+) -> tuple[list[str], list[str]]:
+    """Part the words that occur into those to rank by and those that are too common."""
+    counted: list[tuple[int, str]] = []
+    for word in words:
+        found = database.execute(table.having, (word,)).fetchone()
+        if found is not None:
+            counted.append((found[0], word))
+    rare: list[str] = []
+    common: list[str] = []
+    total = 0
+    for count, word in sorted(counted):
+        total += count
+        (rare if total <= RANKED_AT_MOST else common).append(word)
+    return rare, common
+
+
+def _match(words: list[str]) -> str:
+    """Write words as a query of FTS5, in which each is only a word."""
+    return " OR ".join(f'"{word}"' for word in words)
