@@ -1,4 +1,7 @@
-"""A process is killed at every boundary between two writes, and at random moments in between."""
+"""A process is killed at every boundary between two writes, and at random moments in between.
+
+More than 200 kills on SQLite and 50 on JSON.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ def place(kind: str, folder: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("kind", "run", "deeds", "at_least"),
-    [("sqlite", 1, 30, 70), ("sqlite", 2, 30, 70), ("json", 1, 12, 30)],
+    [("sqlite", 1, 30, 100), ("json", 1, 12, 40)],
 )
 def test_a_kill_at_any_step_boundary_loses_and_doubles_nothing(
     forge: Forge, tmp_path: Path, *, kind: str, run: int, deeds: int, at_least: int
@@ -37,7 +40,7 @@ def test_a_kill_at_any_step_boundary_loses_and_doubles_nothing(
         audit(kind, Path(doomed.path), Path(doomed.note))
 
 
-@pytest.mark.parametrize(("kind", "kills", "longest"), [("sqlite", 120, 0.06), ("json", 25, 0.2)])
+@pytest.mark.parametrize(("kind", "kills", "longest"), [("sqlite", 90, 0.06), ("json", 15, 0.2)])
 def test_kills_at_random_moments_on_one_store_lose_and_double_nothing(
     forge: Forge, tmp_path: Path, kind: str, kills: int, longest: float
 ) -> None:

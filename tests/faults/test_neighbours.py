@@ -57,7 +57,7 @@ def test_a_process_takes_in_what_its_neighbour_did_before_it_brings_back(
 def test_a_file_that_a_neighbour_makes_while_we_look_at_it_is_ours(tmp_path: Path) -> None:
     """Version and tables are read from one state of the file, whoever writes in between."""
     path = tmp_path / "heap.db"
-    here, there = sqlite3.connect(path), sqlite3.connect(path)
+    here, there = sqlite3.connect(path), sqlite3.connect(path, timeout=0)
     seen: list[str] = []
 
     def interfere(statement: str) -> None:

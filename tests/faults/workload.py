@@ -96,24 +96,26 @@ class Worker:
         self.doing = ""
 
     def work(self) -> Iterator[None]:
-        """Do one thing after another, without end."""
+        """Do one thing after another, without end: each kind once, then at random."""
         deeds = {
             self.add: 6,
-            self.touch: 1,
             self.link: 2,
             self.pin: 1,
             self.collect: 3,
-            self.delete: 1,
-            self.compress: 1,
             self.restore: 2,
+            self.compress: 1,
             self.undo: 2,
+            self.delete: 1,
             self.purge: 1,
+            self.touch: 1,
         }
-        deed = self.add
-        while True:
+        for deed in (self.add, self.add, *deeds):
             self._do(deed)
             yield
+        while True:
             (deed,) = self._random.choices(list(deeds), list(deeds.values()))
+            self._do(deed)
+            yield
 
     def _do(self, deed: Callable[[], None]) -> None:
         self.doing = deed.__name__
@@ -190,7 +192,7 @@ class Worker:
 
     def purge(self) -> None:
         """Let time pass, and let go of what was deleted."""
-        self._clock.advance(hours=24 * self._random.uniform(0, 5))
+        self._clock.advance(hours=24 * self._random.uniform(4, 12))
         self._heap.purge()
 
     def _live(self) -> str:
