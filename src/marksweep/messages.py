@@ -1,7 +1,8 @@
 """The neutral form of a conversation: what every provider's messages become, and plugins work on.
 
-A `Message` is a role and a list of parts, as the history plugins of the seeds expect it. Dialects
-turn provider formats into these and back.
+A `Message` is a role and a list of parts. Dialects turn provider formats into these and back. A
+message that was read keeps the provider's own value in `raw`, beside what we understood of it, so
+that writing gives back every field, also those we do not know.
 """
 
 from __future__ import annotations
@@ -48,13 +49,18 @@ class InlineData(msgspec.Struct, frozen=True):
 
 
 class Part(msgspec.Struct, frozen=True):
-    """One piece of a message; exactly one of its fields is set."""
+    """One piece of a message; at most one of its fields is set, beside `raw`.
+
+    A piece whose kind we do not know has only `raw`.
+    """
 
     text: str | None = None
     function_call: FunctionCall | None = None
     function_response: ToolResult | None = None
     thought: str | None = None
     inline_data: InlineData | None = None
+    raw: Any = None
+    """The provider's own value for this piece, if it was read from one."""
 
     @classmethod
     def from_text(cls, text: str) -> Part:
@@ -68,6 +74,10 @@ class Message(msgspec.Struct, frozen=True):
     role: Role
     parts: tuple[Part, ...] = ()
     message_id: str = ""
+    raw: Any = None
+    """The provider's own message, if it was read from one: what is written back."""
+    dialect: str = ""
+    """The format of `raw`."""
 
     def __post_init__(self) -> None:
         """Give the message an id, and freeze its parts."""
@@ -95,6 +105,18 @@ class Message(msgspec.Struct, frozen=True):
     def function_responses(self) -> tuple[ToolResult, ...]:
         """The results this message carries."""
         return tuple(part.function_response for part in self.parts if part.function_response)
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What a call came to: one result of a message, with the call it answers."""
+
+    part: int
+    """Index of the result among the parts of its message."""
+    name: str
+    args: Any
+    text: str
+    """What the result says, without pictures."""
+    is_error: bool = False
 
 
 Counter = Callable[[Message], int]
