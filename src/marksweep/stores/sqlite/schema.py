@@ -9,7 +9,8 @@ from pathlib import Path
 from marksweep.errors import StoreCorrupt, StoreTooNew
 from marksweep.stores.codec import SEGMENT, STASHED
 from marksweep.stores.sqlite import statements as sql
-from marksweep.stores.sqlite.columns import marks, unreadable
+from marksweep.stores.sqlite.columns import marks
+from marksweep.stores.sqlite.errors import unreadable
 from marksweep.stores.words import document
 
 
