@@ -401,7 +401,7 @@ def test_tidy_gives_back_a_list_of_its_own() -> None:
 
 
 def test_tidy_takes_a_request_and_a_transcript() -> None:
-    body = {"model": "m", "system": "be brief", "messages": told(LONG, "anthropic")}
+    body: dict[str, Any] = {"system": "be brief", "messages": told(LONG, "anthropic")}
     fitted = tidy(body, limit=1_000)
     assert fitted["system"] == "be brief"
     assert len(fitted["messages"]) < len(body["messages"])
