@@ -13,13 +13,15 @@ import marksweep
 ROOT = Path(marksweep.__file__).parent
 
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"errors", "model", "messages", "tokens"}),
+    frozenset({"errors", "model", "messages", "tokens", "wire"}),
     frozenset({"core"}),
     frozenset({"strategies", "heaps", "dialects", "stores", "summarizers"}),
     frozenset({"collector"}),
     frozenset({"increment"}),
     frozenset({"settings"}),
-    frozenset({"segments", "conversation", "engine"}),
+    frozenset({"segments", "conversation", "engine", "ledger"}),
+    frozenset({"plugins"}),
+    frozenset({"session", "telemetry"}),
     frozenset({"testing"}),
     frozenset({"cli"}),
 )

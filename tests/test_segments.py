@@ -9,7 +9,7 @@ import pytest
 
 from marksweep import Budget, Segments
 from marksweep.errors import BadInput, NotFound, Refused
-from marksweep.model import Action, Event, Generation, Hold, Link
+from marksweep.model import Action, Event, Generation, Hold, Link, Stashed
 from marksweep.stores.memory import MemoryStore
 from marksweep.strategies.scored import Disposal
 from marksweep.testing.builders import NOW, Clock, segment
@@ -446,5 +446,5 @@ def test_the_history_tells_every_deed_newest_first(heap: Segments) -> None:
     assert {entry.plan_id for entry in heap.history()} == {plan.plan_id}
 
 
-def stashed(heap: Segments) -> list[object]:
-    return [hit.found for hit in heap.search_stash(limit=10_000)]  # type: ignore[return-value]
+def stashed(heap: Segments) -> list[Stashed]:
+    return [hit.found for hit in heap.search_stash(limit=10_000)]

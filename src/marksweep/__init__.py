@@ -15,17 +15,36 @@ if TYPE_CHECKING:
     from marksweep.core.score import seed_age, seed_retention
     from marksweep.engine import GCEngine, IGCEngine, PruningCandidate, PruningPlan
     from marksweep.errors import MarksweepError
+    from marksweep.ledger import InstructionBudget, InstructionSource, SourceEntry
     from marksweep.model import ContextSegment, GCPolicy, Plan, Reference, Report, Segment
+    from marksweep.plugins import (
+        GCConfig,
+        GCPlugin,
+        GCRemovalItem,
+        GCResult,
+        GCTriggerReason,
+        discover_gc_plugins,
+        load_gc_from_file,
+        load_gc_plugin,
+    )
     from marksweep.segments import Segments
+    from marksweep.session import Session
     from marksweep.stores.open import open_store
 
 _HOMES = {
     "Budget": "core.budget",
     "ContextSegment": "model",
     "Focus": "core.roots",
+    "GCConfig": "plugins.base",
     "GCEngine": "engine",
+    "GCPlugin": "plugins.base",
     "GCPolicy": "model",
+    "GCRemovalItem": "plugins.base",
+    "GCResult": "plugins.base",
+    "GCTriggerReason": "plugins.base",
     "IGCEngine": "engine",
+    "InstructionBudget": "ledger",
+    "InstructionSource": "ledger",
     "MarksweepError": "errors",
     "Plan": "model",
     "PruningCandidate": "engine",
@@ -34,6 +53,11 @@ _HOMES = {
     "Report": "model",
     "Segment": "model",
     "Segments": "segments",
+    "Session": "session",
+    "SourceEntry": "ledger",
+    "discover_gc_plugins": "plugins",
+    "load_gc_from_file": "plugins",
+    "load_gc_plugin": "plugins",
     "open_store": "stores.open",
     "seed_age": "core.score",
     "seed_retention": "core.score",
@@ -43,9 +67,16 @@ __all__ = [
     "Budget",
     "ContextSegment",
     "Focus",
+    "GCConfig",
     "GCEngine",
+    "GCPlugin",
     "GCPolicy",
+    "GCRemovalItem",
+    "GCResult",
+    "GCTriggerReason",
     "IGCEngine",
+    "InstructionBudget",
+    "InstructionSource",
     "MarksweepError",
     "Plan",
     "PruningCandidate",
@@ -54,6 +85,11 @@ __all__ = [
     "Report",
     "Segment",
     "Segments",
+    "Session",
+    "SourceEntry",
+    "discover_gc_plugins",
+    "load_gc_from_file",
+    "load_gc_plugin",
     "open_store",
     "seed_age",
     "seed_retention",

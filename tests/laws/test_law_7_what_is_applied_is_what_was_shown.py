@@ -34,9 +34,14 @@ def test_exactly_the_planned_segments_go(segments: list[Segment], target: int) -
     assert {s.segment_id for s in heap.list()} == before - shown
 
 
+def touch_later(heap: Segments) -> None:
+    heap._clock.advance(hours=1)  # type: ignore[attr-defined]
+    heap.touch("a")
+
+
 MOVES: dict[str, Callable[[Segments], object]] = {
     "add": lambda heap: heap.add(segment("new")),
-    "touch": lambda heap: (heap._clock.advance(hours=1), heap.touch("a")),  # type: ignore[attr-defined]
+    "touch": touch_later,
     "link": lambda heap: heap.link("a", "b"),
     "pin": lambda heap: heap.pin("a", by="me"),
     "collect": lambda heap: heap.collect(heap.plan_for(["b"])),

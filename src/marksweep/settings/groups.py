@@ -29,6 +29,7 @@ from marksweep.core.score import (
 from marksweep.errors import BadInput
 from marksweep.increment import BATCH, SAMPLE
 from marksweep.settings.ranges import Count, Group, Hours, Percent, Positive, Share, check_number
+from marksweep.stores.base import DEFAULT_WORKSPACE
 from marksweep.strategies.scored import COLD_HOURS, DELETE_AFTER_HOURS, VERBOSE_TOKENS
 
 HOUR = 3600.0
@@ -161,7 +162,7 @@ class Store(Group, frozen=True):
 
     location: str = ".marksweep/store.db"
     """A file (`.db` SQLite, `.json`), or a URL such as redis://host:6379/0."""
-    workspace: str = "default"
+    workspace: str = DEFAULT_WORKSPACE
     """Whose segments; workspaces of one store never see each other."""
 
     def __post_init__(self) -> None:

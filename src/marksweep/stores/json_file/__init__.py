@@ -4,8 +4,8 @@
     context.stash.json     the same shape; each segment has an object `stashed` beside its fields
     context.journal.jsonl  one entry per line
 
-The workspace with the empty name lives in the files above; every other one has files of its own
-beside them, named after it. Each write replaces a file as a whole, so it suits some thousands of
+The default workspace lives in the files above; every other one has files of its own beside them,
+named after it. Each write replaces a file as a whole, so it suits some thousands of
 segments; beyond that, SQLite is the better place.
 
     places      which file is whose

@@ -138,7 +138,7 @@ def write_stashed(entry: Stashed) -> bytes:
 def write_document(version: int, workspace: str, segments: Iterable[bytes]) -> bytes:
     """Write a whole file. The version stands near the start, where readers look for it."""
     header = f'{{\n  "format": {FORMAT},\n  "version": {version},\n'
-    named = b'  "workspace": ' + _encode(workspace) + b",\n" if workspace else b""
+    named = b'  "workspace": ' + _encode(workspace) + b",\n"
     listed = b",\n    ".join(segments)
     body = b'  "segments": [\n    ' + listed + b"\n  ]\n}\n" if listed else b'  "segments": []\n}\n'
     return header.encode() + named + body

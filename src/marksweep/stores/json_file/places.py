@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from marksweep.stores.base import DEFAULT_WORKSPACE
+
 IN_FOLDER = "context.json"
 """The main file of a store that was named by its folder."""
 
@@ -26,7 +28,7 @@ class Places:
 
     def live(self, workspace: str) -> Path:
         """Name the file of a workspace's live segments."""
-        if not workspace:
+        if workspace == DEFAULT_WORKSPACE:
             return self.main
         digest = hashlib.sha256(workspace.encode("utf-8", "surrogatepass")).hexdigest()
         readable = _UNSAFE.sub("-", workspace)[:_READABLE].strip("-")

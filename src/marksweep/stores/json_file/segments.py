@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from marksweep.errors import StoreCorrupt
 from marksweep.model import Segment
-from marksweep.stores.base import Changes, Hit, Query
+from marksweep.stores.base import DEFAULT_WORKSPACE, Changes, Hit, Query
 from marksweep.stores.json_file import documents
 from marksweep.stores.json_file.documents import SALVAGE, Document, write_segment
 from marksweep.stores.json_file.watched import WatchedFile
@@ -114,9 +114,9 @@ class JsonSegments:
             return tuple(sorted(names))
 
     def _name(self, path: Path) -> str:
-        """Read whose file it is. The main file is nobody's, whatever it says."""
+        """Read whose file it is. The main file is the default workspace's, whatever it says."""
         if path == self._store.places.main:
-            return ""
+            return DEFAULT_WORKSPACE
         return documents.parse(path, path.read_bytes()).workspace
 
     def _table(self, workspace: str) -> LiveTable:

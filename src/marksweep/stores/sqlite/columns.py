@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from functools import lru_cache
+from hashlib import blake2b
 from typing import NamedTuple
 
 from marksweep.errors import StoreCorrupt
@@ -40,7 +41,8 @@ def make_workspace(database: sqlite3.Connection, name: str) -> Workspace:
     found = find_workspace(database, name)
     if found is not None:
         return found
-    return Workspace(database.execute(sql.ADD_WORKSPACE, (bind(name),)).fetchone()[0], 0, 0)
+    number = database.execute(sql.ADD_WORKSPACE, (bind(name),)).lastrowid
+    return Workspace(number or 0, 0, 0)
 
 
 def bind(text: str) -> str | bytes:
@@ -106,6 +108,34 @@ def filters(query: Query) -> tuple[str, list[Value]]:
         clauses.append(sql.FILTERS["tag"])
         values.append(b"\n" + _line(tag))
     return " ".join(clauses), values
+
+
+def marks(segment: Segment) -> str:
+    """Write the values that filters ask for as words of their own, for the word index."""
+    found = [mark("type", segment.type)]
+    if segment.file_path is not None:
+        found.append(mark("file", segment.file_path))
+    if segment.task_id is not None:
+        found.append(mark("task", segment.task_id))
+    found += [mark("tag", tag) for tag in segment.tags]
+    return " ".join(found)
+
+
+def marks_asked(query: Query) -> list[list[str]]:
+    """Write a query's filters as marks: one of each group must be there."""
+    groups = [[mark("type", each) for each in query.types]] if query.types else []
+    if query.file_path is not None:
+        groups.append([mark("file", query.file_path)])
+    if query.task_id is not None:
+        groups.append([mark("task", query.task_id)])
+    return groups + [[mark("tag", tag)] for tag in query.tags]
+
+
+@lru_cache(maxsize=1 << 14)
+def mark(kind: str, value: str) -> str:
+    """Write one value of one kind as a short word. Others may share it: filters are exact."""
+    given = f"{kind}={value}".encode("utf-8", "surrogatepass")
+    return blake2b(given, digest_size=4).hexdigest()
 
 
 def places(count: int) -> str:

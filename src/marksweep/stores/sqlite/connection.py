@@ -200,4 +200,9 @@ def in_words(path: Path, error: sqlite3.Error) -> StoreError:
     for name, kind, meaning in _MEANINGS:
         if _is(error, name):
             return kind(f"{path}: {meaning} ({error})")
+    if "fts5" in str(error):
+        return StoreError(
+            f"{path}: this Python's SQLite has no word search ({error}). "
+            "Use a Python whose SQLite has FTS5, or a store of another kind, like json:…"
+        )
     return StoreError(f"{path}: SQLite says: {error}. Nothing was changed. Check the file.")

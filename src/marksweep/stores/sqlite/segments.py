@@ -117,7 +117,9 @@ def _put(
         found = database.execute(sql.FIND_SEGMENT, (place.number, key)).fetchone()
         if found is None:
             database.execute(sql.ADD_SEGMENT, (new_row, place.number, key, version, *filtered))
-            database.execute(sql.ADD_SEGMENT_WORDS, (new_row, document(segment)))
+            database.execute(
+                sql.ADD_SEGMENT_WORDS, (new_row, document(segment), columns.marks(segment))
+            )
             database.execute(sql.FORGET_REMOVED_ID, (place.number, key))
             new_row += 1
             continue
@@ -125,11 +127,19 @@ def _put(
         database.execute(sql.CHANGE_SEGMENT, (version, *filtered, row))
         if _words_differ(SEGMENT.decode(body), segment):
             database.execute(sql.REMOVE_SEGMENT_WORDS, (row,))
-            database.execute(sql.ADD_SEGMENT_WORDS, (row, document(segment)))
+            database.execute(
+                sql.ADD_SEGMENT_WORDS, (row, document(segment), columns.marks(segment))
+            )
+
+
+def _index(database: sqlite3.Connection, row: int, segment: Segment) -> None:
+    words = (row, document(segment), columns.marks(segment))
+    database.execute(sql.ADD_SEGMENT_WORDS, words)
+
+
+_INDEXED = ("text", "file_path", "symbol", "type", "tags", "task_id")
 
 
 def _words_differ(old: Segment, new: Segment) -> bool:
     """Tell whether the index must be told: most writes only touch times and counts."""
-    return (old.text, old.file_path, old.symbol, old.type, old.tags) != (
-        (new.text, new.file_path, new.symbol, new.type, new.tags)
-    )
+    return any(getattr(old, name) != getattr(new, name) for name in _INDEXED)

@@ -42,7 +42,7 @@ class SqliteStash:
             start = first if highest is None else highest + 1
             rows = list(enumerate(latest.values(), start))
             database.executemany(sql.ADD_STASHED, (_row(place, row, each) for row, each in rows))
-            words = ((row, document(each.segment)) for row, each in rows)
+            words = ((row, document(s := each.segment), columns.marks(s)) for row, each in rows)
             database.executemany(sql.ADD_STASH_WORDS, words)
 
     def get(self, workspace: str, segment_ids: Sequence[str]) -> tuple[Stashed, ...]:

@@ -1,0 +1,184 @@
+"""Extractive: picks what is worth keeping from a conversation. Offline and deterministic.
+
+Sentences are sorted into what was asked, what was decided, what went wrong, what is open, which
+figures were found and what else was said; beside them stand the files and symbols that were named,
+most named first. Each kind has a share of the room, and what one does not use the next may. A
+sentence is never rewritten, only cut; nothing that the previous summary says is said again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+
+from marksweep.summarizers.base import Summary, shrunk
+
+MOST_CHARACTERS = 6_000
+"""The longest summary, about 1,500 tokens. Longer keeps more and frees less."""
+
+RATIO = 0.2
+"""The longest summary as a share of the conversation. Higher keeps more of short conversations."""
+
+LONGEST_SENTENCE = 240
+"""Characters after which a sentence is cut."""
+
+LONGEST_WORD = 300
+"""Characters above which a word is data, such as a picture in base64, and holds no names."""
+
+SHORTEST_SENTENCE = 40
+"""Characters that are worth having of a sentence that does not fit whole."""
+
+NAME = "extractive"
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """A kind of sentence: its heading, how it is told, and its share of the room."""
+
+    heading: str
+    tell: re.Pattern[str]
+    share: float
+
+
+KINDS = (
+    Kind("Asked", re.compile(r"^User: \S"), 0.2),
+    Kind(
+        "Decided",
+        re.compile(
+            r"\b(decid|decision|agreed|chose|chosen|choose|instead of|rather than|we will|"
+            r"we'll|i will|i'll|let's|must|never|always|because|the fix|fixed by|root cause|"
+            r"conclusion|approved|rejected|switched to|going with|settled)",
+            re.IGNORECASE,
+        ),
+        0.3,
+    ),
+    Kind(
+        "Went wrong",
+        re.compile(
+            r"(\w*(?:Error|Exception)\b|\berror\b|\bTraceback\b|\bfail(?:s|ed|ure|ing)?\b|\bpanic|"
+            r"\bdenied\b|\bnot found\b|\bno such\b|\btimed? ?out\b|exit (?:code|status) [1-9]|"
+            r"\bcannot\b|\bcould not\b)",
+            re.IGNORECASE,
+        ),
+        0.35,
+    ),
+    Kind(
+        "Open",
+        re.compile(
+            r"(\?\s*$|？|\bTODO\b|\bFIXME\b|\bremaining\b|\bstill need|\bnext step|\bpending\b|"
+            r"\bunclear\b|\bopen question|\bblocked\b|\bnot yet\b)",
+            re.IGNORECASE,
+        ),
+        0.4,
+    ),
+    Kind("Figures", re.compile(r"(?<![\w.])\d+(?:[.,:]\d+)*\s?(?:%|[a-zA-Z]{1,12}\b)?"), 0.5),
+    Kind("Said", re.compile(r"^\w+: \S"), 1.0),
+)
+"""In the order in which they are tried and written. A share is of the room still left."""
+
+_FILE = re.compile(r"(?:~?/|\.{1,2}/)?(?:[\w.-]+/)+[\w.-]*\w|\b[\w-]+\.[A-Za-z][A-Za-z0-9]{0,4}\b")
+_SYMBOL = re.compile(
+    r"\b(?:[A-Za-z]\w*\.)*(?:[A-Za-z]+_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*|\w+(?=\(\)))"
+)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+NAMES_SHARE = 0.25
+"""Share of the room for the names of files, and again for those of symbols."""
+
+
+class Extractive:
+    """Summarises by picking sentences and names."""
+
+    def __init__(self, *, most_characters: int = MOST_CHARACTERS, ratio: float = RATIO) -> None:
+        self._most = most_characters
+        self._ratio = ratio
+
+    @property
+    def name(self) -> str:
+        """What results call it."""
+        return NAME
+
+    def summarize(self, conversation: str, previous: str = "") -> Summary:
+        """Pick what is worth keeping; Refused if that is not shorter."""
+        room = min(self._most, int(len(conversation) * self._ratio))
+        lines: list[str] = []
+        words, known = Counter(conversation.split()), Counter(previous.split())
+        for heading, pattern in (("Files", _FILE), ("Symbols", _SYMBOL)):
+            names = _names(words, known, pattern)
+            line = _fill(f"{heading}: ", names, int(room * NAMES_SHARE))
+            lines += [line] if line else []
+        room -= sum(len(line) + 1 for line in lines)
+        sorted_ = _sort(conversation, previous)
+        picked = []
+        for kind in KINDS:
+            section = _section(kind.heading, sorted_[kind.heading], int(room * kind.share))
+            if section:
+                picked.append(section)
+                room -= len(section) + 1
+        return shrunk(Summary("\n".join([*picked, *lines]), NAME), conversation)
+
+
+def _sort(conversation: str, previous: str) -> dict[str, list[str]]:
+    """Give each sentence to the first kind that wants it, once."""
+    found: dict[str, list[str]] = {kind.heading: [] for kind in KINDS}
+    seen = {line.removeprefix("- ") for line in previous.splitlines()}
+    for sentence in _sentences(conversation):
+        if sentence in seen:
+            continue
+        seen.add(sentence)
+        for kind in KINDS:
+            if kind.tell.search(sentence):
+                found[kind.heading].append(sentence)
+                break
+    return found
+
+
+def _sentences(conversation: str) -> Iterator[str]:
+    for sentence in _SENTENCE.split(conversation):
+        squeezed = _cut(" ".join(sentence.split()), LONGEST_SENTENCE)
+        if len(squeezed) > 2:
+            yield squeezed
+
+
+def _cut(sentence: str, length: int) -> str:
+    return sentence if len(sentence) <= length else sentence[: max(0, length - 1)] + "…"
+
+
+def _section(heading: str, sentences: list[str], room: int) -> str:
+    """Take the newest sentences that fit, and write them in their order."""
+    taken: list[str] = []
+    left = room - len(heading) - 1
+    for sentence in reversed(sentences):
+        fitting = _cut(sentence, left - 3)
+        if fitting != sentence and (taken or left < SHORTEST_SENTENCE):
+            break
+        taken.append(f"- {fitting}")
+        left -= len(fitting) + 3
+    return "\n".join([f"{heading}:", *reversed(taken)]) if taken else ""
+
+
+def _names(words: Counter[str], known: Counter[str], pattern: re.Pattern[str]) -> list[str]:
+    """Names among words, most often named first, then in order of appearance."""
+    named = _named(words, pattern)
+    before = _named(known, pattern)
+    return [name for name, _ in named.most_common() if len(name) > 2 and name not in before]
+
+
+def _named(words: Counter[str], pattern: re.Pattern[str]) -> Counter[str]:
+    named: Counter[str] = Counter()
+    for word, times in words.items():
+        if len(word) > LONGEST_WORD:
+            continue
+        for found in pattern.finditer(word):
+            named[found.group().rstrip(".")] += times
+    return named
+
+
+def _fill(heading: str, names: list[str], room: int) -> str:
+    line = heading
+    for name in names:
+        if len(line) + len(name) + 2 > room:
+            continue
+        line += name if line == heading else f", {name}"
+    return line if line != heading else ""
