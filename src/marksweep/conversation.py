@@ -312,7 +312,7 @@ class Conversation:
         snapshot = self._heap.snapshot()
         pressure = max(Pressure.SOFT, self.budget.pressure_at(self._heap.tokens()))
         rules = conversation_rules(
-            snapshot.segments, self._heap.last_answer, self._preserve_recent_turns
+            snapshot.segments, self._heap.unanswered(), self._preserve_recent_turns
         )
         return Scene.of(snapshot, Focus(now=self._clock()), pressure, rules)
 

@@ -86,6 +86,10 @@ class Tying(Protocol):
         """Take message number `i` in; give the numbers of those it is tied to."""
         ...
 
+    def waiting(self) -> set[int]:
+        """Give the numbers of the messages whose calls still wait for a result."""
+        ...
+
 
 class Dialect(Protocol):
     """A provider's message format."""

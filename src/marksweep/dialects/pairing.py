@@ -113,6 +113,10 @@ class Tying:
         self._run: list[int] = []
         self._thought = False
 
+    def waiting(self) -> set[int]:
+        """Give the numbers of the messages whose calls still wait for a result."""
+        return {slot.message for slot in self._matcher.waiting()}
+
     def feed(self, i: int, message: Message) -> list[int]:
         """Take the next message in; give the numbers of those it is tied to."""
         answered = self._matcher.feed(i, message)

@@ -15,6 +15,7 @@ import msgspec
 
 from marksweep.dialects.base import Dialect, Json, message_of, with_parts
 from marksweep.dialects.editing import closed, saying
+from marksweep.heaps.conversation_roots import Unanswered
 from marksweep.heaps.conversation_text import outcomes_of, said_in
 from marksweep.heaps.segments import SegmentHeap
 from marksweep.messages import Counter, Message, Outcome, Role
@@ -53,9 +54,10 @@ class ConversationHeap(SegmentHeap):
         self._tying = self.dialect.tying()
         self._told = 0
         self._turn = 0
+        self._opened = False
         self._requested = False
-        self.last_answer = 0
-        """Position of the last message of the model; 0: there is none."""
+        self._answering = False
+        self._last_answer = 0
 
     def speak(self, dialect: Dialect) -> None:
         """Read all messages in another dialect from now on."""
@@ -106,8 +108,13 @@ class ConversationHeap(SegmentHeap):
         )
 
     def _policy(self, message: Message) -> GCPolicy:
-        """Lock the system's instructions and the first request."""
-        if message.role is Role.SYSTEM:
+        """Lock the system's instructions, the first request, and what stands first of all.
+
+        Providers want a history to begin with the user, whatever that first message is.
+        """
+        opens = not self._opened and message.role is not Role.MODEL
+        self._opened = self._opened or message.role is not Role.SYSTEM
+        if message.role is Role.SYSTEM or (opens and message.role is Role.TOOL):
             return GCPolicy.LOCKED
         if message.role is Role.USER and not self._requested:
             self._requested = True
@@ -119,9 +126,15 @@ class ConversationHeap(SegmentHeap):
         self._told = at
         if message.role is Role.USER and not message.function_responses:
             self._turn += 1
-        if message.role is Role.MODEL:
-            self.last_answer = at
+        if message.role is Role.MODEL and not self._answering:
+            self._last_answer = at
+        self._answering = message.role is Role.MODEL
         return self._tying.feed(at, message)
+
+    def unanswered(self) -> Unanswered:
+        """Say what the model has not answered, and which calls have no result yet."""
+        self._catch_up()
+        return Unanswered(self._last_answer, frozenset(self._tying.waiting()))
 
     def _catch_up(self) -> None:
         """Take note of messages that came from the store: after a restart, or from others."""
@@ -131,6 +144,7 @@ class ConversationHeap(SegmentHeap):
             if segment.type == MESSAGE and segment.position > self._told:
                 message = self.message(segment.segment_id)
                 self._tell(segment.position, message)
+                self._opened = self._opened or message.role is not Role.SYSTEM
                 locked = segment.policy is GCPolicy.LOCKED
                 self._requested = self._requested or (locked and message.role is Role.USER)
                 self._turn = max(self._turn, _number(segment.topic_id))

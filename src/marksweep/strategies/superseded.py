@@ -58,7 +58,8 @@ class Superseded:
                 continue
             outcomes = {o.part: o for o in self._outcomes(segment)}
             notes = {part: note(segment, outcomes[part], why) for part, why in found[i].items()}
-            shorter = self._masked(segment, notes)
+            worth = {at: text for at, text in notes.items() if _pays(text, outcomes[at])}
+            shorter = self._masked(segment, worth) if worth else None
             if shorter is not None:
                 why = "; ".join(dict.fromkeys(found[i].values()))
                 yield Proposal((i,), Action.MASK, why, shorter)
@@ -118,6 +119,11 @@ def _same(outcome: Outcome) -> bytes:
         return _encode((outcome.name, outcome.args))
     except (TypeError, ValueError):
         return repr((outcome.name, outcome.args)).encode(errors="replace")
+
+
+def _pays(text: str, outcome: Outcome) -> bool:
+    """Whether a note is much shorter than what it stands for; so a note is never noted again."""
+    return 2 * len(text) <= len(outcome.text)
 
 
 def _path(outcome: Outcome) -> str | None:

@@ -9,6 +9,8 @@ from pathlib import Path
 from marksweep.errors import StoreCorrupt, StoreTooNew
 from marksweep.stores.codec import SEGMENT, STASHED
 from marksweep.stores.sqlite import statements as sql
+from marksweep.stores.sqlite.columns import marks
+from marksweep.stores.sqlite.errors import unreadable
 from marksweep.stores.words import document
 
 
@@ -21,9 +23,11 @@ def _index_words(database: sqlite3.Connection) -> None:
     for statement in sql.CREATE_WORD_INDEXES:
         database.execute(statement)
     for row, body in database.execute(sql.ALL_SEGMENTS).fetchall():
-        database.execute(sql.ADD_SEGMENT_WORDS, (row, document(SEGMENT.decode(body))))
+        segment = SEGMENT.decode(body)
+        database.execute(sql.ADD_SEGMENT_WORDS, (row, document(segment), marks(segment)))
     for row, body in database.execute(sql.ALL_STASHED).fetchall():
-        database.execute(sql.ADD_STASH_WORDS, (row, document(STASHED.decode(body).segment)))
+        segment = STASHED.decode(body).segment
+        database.execute(sql.ADD_STASH_WORDS, (row, document(segment), marks(segment)))
 
 
 STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_create_tables, _index_words)
@@ -59,6 +63,9 @@ def migrate(database: sqlite3.Connection, path: Path) -> None:
             step(database)
         database.execute(sql.WRITE_SCHEMA_VERSION.format(version=VERSION))
         database.commit()
+    except ValueError as error:
+        database.rollback()
+        raise unreadable(path, "a row", error) from error
     except BaseException:
         if database.in_transaction:
             database.rollback()
