@@ -108,6 +108,7 @@ class MemoryRow(msgspec.Struct, frozen=True, gc=False):
     memory_id: str
     source: str
     repository: str
+    file_path: str
     relative_path: str
     content_hash: str
     run: str
@@ -116,6 +117,7 @@ class MemoryRow(msgspec.Struct, frozen=True, gc=False):
     pinned: bool
     pinned_by: str
     created_at: datetime
+    last_seen_at: datetime | None
     read_at: datetime | None
     deleted_at: datetime | None
 
@@ -231,7 +233,11 @@ class GraphStore(Protocol):
         ...
 
     async def pin(self, workspace_id: str, memory_ids: Sequence[str], by: str) -> int:
-        """Pin memories, saying who and why; an empty `by` unpins. Count those that exist."""
+        """Pin memories, saying who and why. Count those that exist."""
+        ...
+
+    async def unpin(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
+        """Take pins off. Count the memories that exist."""
         ...
 
     async def touch(self, workspace_id: str, memory_ids: Sequence[str], at: datetime) -> int:
@@ -262,6 +268,10 @@ class GraphStore(Protocol):
         `scope` holds the memory ids that the run's filter covers: those it would have seen had
         their files been there. Rows of another repository are never touched.
         """
+        ...
+
+    async def mark_stale(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
+        """Make code memories stale at once; count those that were not. Other sources stay live."""
         ...
 
     async def runs(self, workspace_id: str, repository: str | None = None) -> tuple[Run, ...]:
