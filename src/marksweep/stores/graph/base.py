@@ -13,6 +13,7 @@ from typing import Protocol
 
 import msgspec
 
+from marksweep.errors import BadInput
 from marksweep.stores.graph.nouns import (
     Chunk,
     Entity,
@@ -89,6 +90,14 @@ class Nodes(msgspec.Struct, frozen=True):
     def __len__(self) -> int:
         """Count them all."""
         return len(self.memories) + len(self.chunks) + len(self.entities)
+
+    def __add__(self, other: Nodes) -> Nodes:
+        """Join two."""
+        return Nodes(
+            self.memories + other.memories,
+            self.chunks + other.chunks,
+            self.entities + other.entities,
+        )
 
     def of(self, kind: Kind) -> tuple[str, ...]:
         """Pick one kind."""
@@ -177,6 +186,34 @@ class DeletedRow(msgspec.Struct, frozen=True, gc=False):
     node_id: str
     deleted_at: datetime
     plan_id: str
+
+
+def checked(workspace_id: str, records: Sequence[Record]) -> Sequence[Record]:
+    """Refuse records that do not hold together."""
+    for record in records:
+        memory = record.memory
+        chunks = {chunk.chunk_id for chunk in record.chunks}
+        entities = {entity.entity_id for entity in record.entities}
+        named = {mention.entity_id for mention in record.mentions}
+        named.update(end for r in record.relations for end in (r.source_id, r.target_id))
+        faults = (
+            (memory.workspace_id != workspace_id, f"it is of workspace {memory.workspace_id!r}"),
+            (len(chunks) < len(record.chunks), "two chunks have one id"),
+            (any(c.memory_id != memory.memory_id for c in record.chunks), "a chunk is another's"),
+            (not {m.chunk_id for m in record.mentions} <= chunks, "a mention has no chunk"),
+            (not named <= entities, "an edge names an entity that is not in the record"),
+            (
+                any(r.memory_id != memory.memory_id for r in record.relations),
+                "a relation is another's",
+            ),
+        )
+        for found, fault in faults:
+            if found:
+                raise BadInput(
+                    f"memory {memory.memory_id!r} cannot be stored in {workspace_id!r}: {fault}. "
+                    "A record brings everything that it names."
+                )
+    return records
 
 
 Item = Memory | Chunk | Entity | Mention | Relation
