@@ -322,3 +322,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     report: Report | None = None
     seq: int = 0
     """Given by the journal: 1, 2, 3, …"""
+
+
+ContextSegment = Segment
+"""A segment of the working set: the name it goes by in the public surface."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -34,7 +34,10 @@ class Query(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What to look for. Every filter that is given must match; words rank."""
 
     words: str = ""
-    """Free text: any of the words may match, more and rarer matches rank higher."""
+    """Free text: any of the words may match, more and rarer matches rank higher.
+
+    Text without a single letter or digit finds nothing; the empty text asks for no words.
+    """
     types: tuple[str, ...] = ()
     file_path: str | None = None
     tags: tuple[str, ...] = ()
@@ -45,6 +48,13 @@ class Query(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     until: datetime | None = None
     """Created before."""
     limit: int = 20
+
+    def __post_init__(self) -> None:
+        """Read naive times as UTC."""
+        for name in ("since", "until"):
+            given: datetime | None = getattr(self, name)
+            if given is not None and given.tzinfo is None:
+                msgspec.structs.force_setattr(self, name, given.replace(tzinfo=UTC))
 
 
 Found = TypeVar("Found")
@@ -61,7 +71,11 @@ class SegmentStore(Protocol):
     """The live segments of each workspace."""
 
     def changes(self, workspace: str, since: int = 0) -> Changes:
-        """Tell what was put or removed after version `since`; from 0, everything."""
+        """Tell what was put or removed after version `since`; from 0, everything.
+
+        In no order. Cheap when nothing happened. A store that no longer knows what was removed
+        since then, or never had that version, tells everything.
+        """
         ...
 
     def write(
@@ -69,16 +83,17 @@ class SegmentStore(Protocol):
     ) -> int:
         """Put and remove in one step, all or nothing; return the new version.
 
-        A put replaces the segment with that id. Removing an unknown id is no error.
+        A put replaces the segment with that id. Removing an unknown id is no error. An id that is
+        both removed and put is there afterwards.
         """
         ...
 
     def search(self, workspace: str, query: Query) -> tuple[Hit[Segment], ...]:
-        """Find live segments, best first."""
+        """Find live segments, best first; without words, last touched first."""
         ...
 
     def workspaces(self) -> tuple[str, ...]:
-        """Name the workspaces that hold anything, sorted."""
+        """Name the workspaces that hold live segments, sorted."""
         ...
 
 
@@ -90,7 +105,7 @@ class Stash(Protocol):
         ...
 
     def get(self, workspace: str, segment_ids: Sequence[str]) -> tuple[Stashed, ...]:
-        """Fetch the entries of these segments, newest first."""
+        """Fetch the entries of these segments, the one put last first."""
         ...
 
     def of_plan(self, workspace: str, plan_id: str) -> tuple[Stashed, ...]:
@@ -106,11 +121,11 @@ class Stash(Protocol):
         ...
 
     def search(self, workspace: str, query: Query) -> tuple[Hit[Stashed], ...]:
-        """Find entries, best first; without words, newest first."""
+        """Find entries, best first; without words, the one put last first."""
         ...
 
     def expired(self, workspace: str, now: datetime) -> tuple[Stashed, ...]:
-        """Fetch the entries whose deletion has become final."""
+        """Fetch the entries whose deletion has become final, the one put first first."""
         ...
 
     def count(self, workspace: str) -> int:

@@ -1,0 +1,94 @@
+"""Budget: how much room there is, where a collection starts and where it lands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import msgspec
+
+from marksweep.errors import BadInput
+from marksweep.model import Pressure, Segment
+
+THRESHOLD_PERCENT = 80.0
+"""Share of the limit at which a collection starts; at least TARGET_PERCENT.
+
+Higher collects later and frees more at once. Lower keeps replies quick but throws the prompt cache
+away more often.
+"""
+
+TARGET_PERCENT = 60.0
+"""Share of the limit at which a collection lands. Lower frees more and collects less often."""
+
+PRESSURE_PERCENT = 90.0
+"""Share of the limit above which PRESERVABLE segments may go, and a step becomes a full collection.
+
+Higher protects them longer, at the risk that a request does not fit.
+"""
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """The limit and its three lines, in tokens."""
+
+    limit: int
+    threshold: int
+    target: int
+    pressure: int
+
+    @classmethod
+    def of(
+        cls,
+        limit: int,
+        *,
+        threshold_percent: float = THRESHOLD_PERCENT,
+        target_percent: float = TARGET_PERCENT,
+        pressure_percent: float = PRESSURE_PERCENT,
+    ) -> Budget:
+        """Draw the lines at shares of the limit."""
+        if limit < 0:
+            raise BadInput(f"limit is {limit}; expected a number of tokens, 0 or more.")
+        lines = {
+            "threshold_percent": threshold_percent,
+            "target_percent": target_percent,
+            "pressure_percent": pressure_percent,
+        }
+        for name, value in lines.items():
+            if not (math.isfinite(value) and 0 <= value <= 100):
+                raise BadInput(f"{name} is {value}; expected a number from 0 to 100.")
+        if target_percent > threshold_percent:
+            raise BadInput(
+                f"target_percent is {target_percent}, above threshold_percent "
+                f"{threshold_percent}. A collection must land below where it starts: lower the "
+                "target or raise the threshold."
+            )
+        return cls(
+            limit,
+            int(limit * threshold_percent / 100),
+            int(limit * target_percent / 100),
+            int(limit * pressure_percent / 100),
+        )
+
+    def pressure_at(self, used: int) -> Pressure:
+        """Say how hard a collection may press at this usage."""
+        if used > self.pressure:
+            return Pressure.HARD
+        return Pressure.SOFT if used > self.threshold else Pressure.NONE
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One line of a ledger: a kind of segment, how many there are and what they weigh."""
+
+    name: str
+    segments: int
+    tokens: int
+
+
+def tally(segments: Iterable[Segment]) -> tuple[Line, ...]:
+    """Tokens per type, right now, heaviest first."""
+    counts: dict[str, list[int]] = {}
+    for segment in segments:
+        line = counts.setdefault(segment.type, [0, 0])
+        line[0] += 1
+        line[1] += segment.tokens
+    lines = (Line(name, count, tokens) for name, (count, tokens) in counts.items())
+    return tuple(sorted(lines, key=lambda line: (-line.tokens, line.name)))

@@ -1,0 +1,87 @@
+"""Laws: promises about a plan that can be checked at run time, beside the property tests.
+
+The checks recompute from the snapshot; they do not ask the planner what it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from marksweep.core.plan import IN_PLACE
+from marksweep.model import GCPolicy, Hold, Plan, Snapshot
+
+
+def broken_laws(snapshot: Snapshot, roots: Mapping[str, str], plan: Plan) -> tuple[str, ...]:
+    """Name every law that the plan breaks; empty if it keeps them all.
+
+    `roots` maps the ids that must stay to their reasons.
+    """
+    return (
+        *_roots_stay(snapshot, roots, plan),
+        *_pairs_stay_together(snapshot, plan),
+        *_tokens_are_real(snapshot, plan),
+        *_stops_at_the_target(plan),
+        *_belongs_to_the_snapshot(snapshot, plan),
+    )
+
+
+def _roots_stay(snapshot: Snapshot, roots: Mapping[str, str], plan: Plan) -> Iterator[str]:
+    held = dict(roots)
+    for segment in snapshot.segments:
+        if segment.pinned:
+            held[segment.segment_id] = "pinned"
+        elif segment.policy == GCPolicy.LOCKED:
+            held[segment.segment_id] = "locked"
+    for step in plan.steps:
+        for segment_id in step.segments:
+            if segment_id in held:
+                yield f"{segment_id} must stay ({held[segment_id]}) and would be swept"
+
+
+def _pairs_stay_together(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
+    present = {segment.segment_id for segment in snapshot.segments}
+    step_of = {
+        segment_id: n
+        for n, step in enumerate(plan.steps)
+        if step.action not in IN_PLACE
+        for segment_id in step.segments
+    }
+    for segment in snapshot.segments:
+        for reference in segment.all_references:
+            if reference.hold != Hold.PAIRED or reference.target not in present:
+                continue
+            if step_of.get(segment.segment_id) != step_of.get(reference.target):
+                yield f"the pair {segment.segment_id} and {reference.target} would be split"
+
+
+def _tokens_are_real(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
+    tokens = {segment.segment_id: segment.tokens for segment in snapshot.segments}
+    before = sum(tokens.values())
+    if plan.tokens_before != before:
+        yield f"the plan says {plan.tokens_before} tokens before; there are {before}"
+    left = dict(tokens)
+    added = 0
+    for step in plan.steps:
+        freed = sum(left.pop(segment_id, 0) for segment_id in step.segments)
+        if step.replacement is not None:
+            freed -= step.replacement.tokens
+            added += step.replacement.tokens
+        if freed != step.tokens:
+            yield f"a step says it frees {step.tokens} tokens; it frees {freed}"
+    after = sum(left.values()) + added
+    if plan.tokens_after != after:
+        yield f"the plan says {plan.tokens_after} tokens after; there would be {after}"
+
+
+def _stops_at_the_target(plan: Plan) -> Iterator[str]:
+    if plan.steps:
+        before_last = plan.tokens_after + plan.steps[-1].tokens
+        if before_last <= plan.target_tokens:
+            yield f"the last step was not needed: {before_last} tokens were under the target"
+    if plan.short_by and not plan.kept:
+        yield f"the plan is {plan.short_by} tokens short and does not say why"
+
+
+def _belongs_to_the_snapshot(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
+    if plan.fingerprint != snapshot.fingerprint:
+        yield "the plan was made from another snapshot"

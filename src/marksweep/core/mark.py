@@ -1,0 +1,103 @@
+"""Mark: follow references from the roots. What is not reached is garbage.
+
+Strong references carry the mark on; paired ones carry it both ways, since pairs live together. A
+weak reference, or a shared file, symbol, topic or tag, does not keep a segment alive: it makes the
+segment *related*, and related garbage goes after unrelated garbage. Because relatedness is looked
+up per shared name and not per pair of segments, the whole is linear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
+
+from marksweep.core.graph import Graph
+from marksweep.model import REFERENCE_TAG, Segment
+
+
+class Mark(IntEnum):
+    """How firmly the roots hold a segment; low goes first."""
+
+    GARBAGE = 0
+    """Nothing that matters refers to it."""
+    RELATED = 1
+    """Not reached, but it shares a file, symbol, topic or tag with something that is."""
+    REACHED = 2
+    """A root, or reached from one."""
+
+
+def mark(segments: Sequence[Segment], graph: Graph, roots: Iterable[int]) -> bytearray:
+    """Give each segment its Mark, as one byte per segment."""
+    marks = reach(graph, roots, len(segments))
+    for source, target in graph.weak:
+        if marks[source] == Mark.REACHED and not marks[target]:
+            marks[target] = Mark.RELATED
+    shared = {name for i, segment in enumerate(segments) if marks[i] == 2 for name in hubs(segment)}
+    if shared:
+        for i, segment in enumerate(segments):
+            if not marks[i] and any(name in shared for name in hubs(segment)):
+                marks[i] = Mark.RELATED
+    return marks
+
+
+def reach(graph: Graph, roots: Iterable[int], size: int) -> bytearray:
+    """Mark what strong and paired references reach from the roots."""
+    marks = bytearray(size)
+    starts, targets = graph.starts, graph.targets
+    mates = _mates(graph)
+    stack = list(roots)
+    for root in stack:
+        marks[root] = Mark.REACHED
+    while stack:
+        i = stack.pop()
+        for target in targets[starts[i] : starts[i + 1]]:
+            if not marks[target]:
+                marks[target] = Mark.REACHED
+                stack.append(target)
+        for mate in mates.get(i, ()):
+            if not marks[mate]:
+                marks[mate] = Mark.REACHED
+                stack.append(mate)
+    return marks
+
+
+def path(graph: Graph, roots: Iterable[int], goal: int) -> list[int]:
+    """Find a shortest path from a root to `goal`; empty if there is none."""
+    mates = _mates(graph)
+    came_from: dict[int, int] = dict.fromkeys(roots, -1)
+    layer = list(came_from)
+    while layer and goal not in came_from:
+        following: list[int] = []
+        for i in layer:
+            for target in (*graph.successors(i), *mates.get(i, ())):
+                if target not in came_from:
+                    came_from[target] = i
+                    following.append(target)
+        layer = following
+    if goal not in came_from:
+        return []
+    steps = [goal]
+    while came_from[steps[-1]] >= 0:
+        steps.append(came_from[steps[-1]])
+    return steps[::-1]
+
+
+def hubs(segment: Segment) -> Iterator[tuple[str, str]]:
+    """Name what a segment may share with others: its file, symbol, topic and tags."""
+    if segment.file_path is not None:
+        yield "file", segment.file_path
+    if segment.symbol is not None:
+        yield "symbol", segment.symbol
+    if segment.topic_id is not None:
+        yield "topic", segment.topic_id
+    for tag in segment.tags:
+        if not tag.startswith(REFERENCE_TAG):
+            yield "tag", tag
+
+
+def _mates(graph: Graph) -> dict[int, list[int]]:
+    mates: dict[int, list[int]] = {}
+    for a, b in graph.pairs:
+        mates.setdefault(a, []).append(b)
+        mates.setdefault(b, []).append(a)
+    return mates

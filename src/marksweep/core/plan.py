@@ -1,0 +1,150 @@
+"""Plan: take from a strategy's ranking until the target is met. Nothing is applied.
+
+The planner guards what strategies need not think of: it takes whole units, never touches what must
+stay, refuses a replacement that is not smaller, stops at the target, and says what was in the way.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from typing import Protocol
+
+import msgspec
+
+from marksweep.core.cost import Prices, price
+from marksweep.core.scene import Scene
+from marksweep.model import Action, Kept, Plan, Segment, Step
+
+MOST_REASONS = 8
+"""How many reasons a plan names when it misses its target; the heaviest ones."""
+
+
+IN_PLACE = frozenset({Action.MASK, Action.TRIM})
+"""Actions that shorten one segment and leave it where it is, under its id."""
+
+
+class Proposal(msgspec.Struct, frozen=True, gc=False):
+    """What a strategy would do next, if those before it are done."""
+
+    members: tuple[int, ...]
+    """Indices into the snapshot: any member of a unit stands for the whole unit."""
+    action: Action
+    reason: str
+    replacement: Segment | None = None
+
+
+class Strategy(Protocol):
+    """Ranks; first to go first, each with a reason. Lazy: what is not asked for is not worked out.
+
+    Each proposal assumes that those before it were taken.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name that plans and reports carry."""
+        ...
+
+    def rank(self, scene: Scene) -> Iterator[Proposal]:
+        """Propose, first to go first."""
+        ...
+
+
+def make_plan(
+    scene: Scene, strategy: Strategy, target_tokens: int, prices: Prices | None = None
+) -> Plan:
+    """Take from the strategy's ranking until no more than `target_tokens` are left."""
+    taking = _Taking(scene)
+    left = scene.tokens
+    if left > target_tokens:
+        for proposal in strategy.rank(scene):
+            left -= taking.take(proposal)
+            if left <= target_tokens:
+                break
+    changed = taking.changed()
+    plan = Plan(
+        plan_id="",
+        fingerprint=scene.snapshot.fingerprint,
+        made_at=scene.now,
+        strategy=strategy.name,
+        tokens_before=scene.tokens,
+        tokens_after=left,
+        target_tokens=target_tokens,
+        steps=tuple(taking.steps.values()),
+        kept=_in_the_way(scene, changed) if left > target_tokens else (),
+        cost=price(scene.sizes, changed, scene.tokens - left, prices or Prices()),
+        workspace=scene.snapshot.workspace,
+        heap=scene.snapshot.heap,
+    )
+    return with_id(plan)
+
+
+def with_id(plan: Plan) -> Plan:
+    """Name a plan by its content: same input, same id."""
+    digest = blake2b(msgspec.json.encode(plan), digest_size=6).hexdigest()
+    return msgspec.structs.replace(plan, plan_id=f"plan-{digest}")
+
+
+class _Taking:
+    """The steps taken so far, each under the index of its first segment."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._taken = bytearray(len(scene.segments))
+        self.steps: dict[int, Step] = {}
+
+    def take(self, proposal: Proposal) -> int:
+        """Make a step of a proposal and say what it frees; 0 if it is refused.
+
+        Refused is what may not go, is gone already, or frees nothing. An edit in place concerns
+        its own segment only, so pairs stay whole; a later step on that segment takes its place.
+        """
+        in_place = proposal.action in IN_PLACE
+        members = proposal.members if in_place else self._whole_units(proposal.members)
+        if any(self._taken[i] == _GONE for i in members):
+            return 0
+        if self._scene.unit_to_keep(members) is not None:
+            return 0
+        freed = sum(self._scene.sizes[i] for i in members)
+        if proposal.replacement is not None:
+            freed -= proposal.replacement.tokens
+        before = sum(self.steps[i].tokens for i in members if self._taken[i] == _EDITED)
+        if freed <= before and proposal.replacement is not None:
+            return 0
+        for i in members:
+            if self._taken[i] == _EDITED:
+                del self.steps[i]
+            self._taken[i] = _EDITED if in_place else _GONE
+        ids = tuple(self._scene.segments[i].segment_id for i in members)
+        self.steps[members[0]] = Step(
+            ids, proposal.action, freed, proposal.reason, proposal.replacement
+        )
+        return freed - before
+
+    def changed(self) -> list[int]:
+        """Give the indices of all that a step touches, in heap order."""
+        return [i for i, taken in enumerate(self._taken) if taken]
+
+    def _whole_units(self, members: tuple[int, ...]) -> tuple[int, ...]:
+        if len(members) == 1:
+            return self._scene.units.members(members[0])
+        return tuple(sorted({mate for i in members for mate in self._scene.units.members(i)}))
+
+
+_EDITED, _GONE = 1, 2
+
+
+def _in_the_way(scene: Scene, changed: Sequence[int]) -> tuple[Kept, ...]:
+    """Say what keeps the target out of reach, heaviest first."""
+    gone = set(changed)
+    weights: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for members in scene.units:
+        if members[0] in gone:
+            continue
+        reason = scene.unit_to_keep(members) or "not offered by the strategy"
+        weights[reason][0] += len(members)
+        weights[reason][1] += sum(scene.sizes[i] for i in members)
+    kept = [Kept(reason, count, tokens) for reason, (count, tokens) in weights.items()]
+    kept.sort(key=lambda k: (-k.tokens, k.reason))
+    return tuple(kept[:MOST_REASONS])

@@ -1,0 +1,124 @@
+"""Scores: how little a segment is worth. **High goes first**, in every scorer, from 0 to 1.
+
+Two formulas, kept under their names so that they can be compared. Both are strictly monotone in age
+and bounded: age counts as `age / (age + half_life)`, so a very old decision cannot outrank
+everything by its age alone, and a minute does not use the whole scale up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from types import MappingProxyType
+
+import msgspec
+
+from marksweep.errors import UnknownName
+from marksweep.model import Generation, Segment
+
+Scorer = Callable[[Segment, datetime], float]
+"""A prune score from 0 to 1; high goes first."""
+
+HALF_LIFE_HOURS = 24.0
+"""Age at which recency has lost half its weight.
+
+Shorter tells minutes apart and treats yesterday as gone; longer tells days apart.
+"""
+
+DISPENSABLE: Mapping[str, float] = MappingProxyType(
+    {
+        "log": 1.0,
+        "note": 0.8,
+        "code": 0.5,
+        "message": 0.3,
+        "summary": 0.2,
+        "decision": 0.1,
+    }
+)
+"""How easily each type can be done without, for `SeedAge`; 0.5 for others. High goes first."""
+
+IMPORTANCE: Mapping[str, float] = MappingProxyType(
+    {
+        "decision": 1.0,
+        "note": 0.8,
+        "summary": 0.7,
+        "code": 0.6,
+        "message": 0.5,
+        "log": 0.2,
+    }
+)
+"""How much each type matters, for `SeedRetention`; 0.4 for others. High stays."""
+
+
+class Weights(msgspec.Struct, frozen=True):
+    """What each term counts. They should add up to 1, so that scores stay between 0 and 1."""
+
+    recency: float = 0.4
+    type: float = 0.3
+    references: float = 0.2
+    generation: float = 0.1
+
+
+class SeedAge(msgspec.Struct, frozen=True):
+    """Prune score from 0 to 1; high goes first. Age, dispensable type, few references, old."""
+
+    weights: Weights = Weights()
+    half_life_hours: float = HALF_LIFE_HOURS
+    dispensable: Mapping[str, float] = DISPENSABLE
+
+    def __call__(self, segment: Segment, now: datetime) -> float:
+        """Score one segment."""
+        w = self.weights
+        age = age_hours(segment, now)
+        return (
+            w.recency * (age / (age + self.half_life_hours))
+            + w.type * self.dispensable.get(segment.type, 0.5)
+            + w.references / (segment.refcount + 1)
+            + w.generation * (1.0 if segment.generation == Generation.OLD else 0.3)
+        )
+
+
+class SeedRetention(msgspec.Struct, frozen=True):
+    """Prune score from 0 to 1; high goes first. One minus what argues for keeping it."""
+
+    weights: Weights = Weights()
+    half_life_hours: float = HALF_LIFE_HOURS
+    importance: Mapping[str, float] = IMPORTANCE
+
+    def __call__(self, segment: Segment, now: datetime) -> float:
+        """Score one segment; what is pinned scores 0."""
+        if segment.pinned:
+            return 0.0
+        w = self.weights
+        age = age_hours(segment, now)
+        return 1.0 - (
+            w.recency * (self.half_life_hours / (age + self.half_life_hours))
+            + w.type * self.importance.get(segment.type, 0.4)
+            + w.references * min(segment.refcount / 5.0, 1.0)
+            + w.generation * (0.1 if segment.generation == Generation.YOUNG else 0.0)
+        )
+
+
+seed_age = SeedAge()
+seed_retention = SeedRetention()
+
+SCORERS: Mapping[str, Scorer] = {"seed_age": seed_age, "seed_retention": seed_retention}
+"""The scorers by name."""
+
+
+def scorer_named(name: str) -> Scorer:
+    """Find a scorer by its name."""
+    try:
+        return SCORERS[name]
+    except KeyError:
+        raise UnknownName(
+            f"no scorer named {name!r}; known are {', '.join(sorted(SCORERS))}. "
+            "Pass one of these, or a function from a segment and a time to a number."
+        ) from None
+
+
+def age_hours(segment: Segment, now: datetime) -> float:
+    """Hours since the segment was last touched; 0 for a time that lies ahead."""
+    if now.tzinfo is None:
+        now = now.replace(tzinfo=UTC)
+    return max(0.0, (now - segment.last_touched_at).total_seconds() / 3600.0)

@@ -1,0 +1,48 @@
+"""Units: segments joined by paired references, swept together or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from marksweep.core.graph import Graph
+
+
+class Units:
+    """The units of a snapshot. Most are one segment; only the others take memory."""
+
+    def __init__(self, graph: Graph, size: int) -> None:
+        self._size = size
+        self._joined = _join(graph.pairs)
+
+    def members(self, i: int) -> tuple[int, ...]:
+        """Give the unit that segment `i` belongs to, in heap order."""
+        return self._joined.get(i) or (i,)
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        """Give every unit once, in the order of their first members."""
+        joined = self._joined
+        for i in range(self._size):
+            members = joined.get(i)
+            if members is None:
+                yield (i,)
+            elif members[0] == i:
+                yield members
+
+
+def _join(pairs: list[tuple[int, int]]) -> dict[int, tuple[int, ...]]:
+    """Union the pairs; map each member of a larger unit to the whole unit."""
+    parent: dict[int, int] = {}
+
+    def leader(i: int) -> int:
+        while parent.setdefault(i, i) != i:
+            parent[i] = parent[parent[i]]
+            i = parent[i]
+        return i
+
+    for a, b in pairs:
+        low, high = sorted((leader(a), leader(b)))
+        parent[high] = low
+    groups: dict[int, list[int]] = {}
+    for i in sorted(parent):
+        groups.setdefault(leader(i), []).append(i)
+    return {i: tuple(group) for group in groups.values() for i in group}

@@ -1,0 +1,56 @@
+"""Why: the path from a root that keeps a segment alive, in words."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from marksweep.core.mark import Mark, hubs, path
+from marksweep.core.scene import Scene
+from marksweep.model import Link
+
+_BACKWARDS = {
+    Link.REFERS: "which refers to",
+    Link.DERIVED: "which is derived from",
+    Link.REPLY: "which is a reply to",
+    Link.ANSWERS: "which answers",
+    Link.PART: "which is part of",
+    Link.RELATED: "which is related to",
+}
+
+
+def why(scene: Scene, segment_id: str) -> str:
+    """Say what keeps a segment alive, or that nothing does."""
+    goal = scene.graph.index[segment_id]
+    steps = path(scene.graph, scene.roots, goal)
+    if not steps:
+        return _not_kept(scene, goal)
+    root = scene.segments[steps[0]]
+    words = [f"{root.segment_id} must stay: {scene.roots[steps[0]]}"]
+    for source, target in pairwise(steps):
+        words.append(f"{_link(scene, source, target)} {scene.segments[target].segment_id}")
+    return ", ".join(words)
+
+
+def _link(scene: Scene, source: int, target: int) -> str:
+    """Say how one segment leads to the next; a pair may be linked from its other end."""
+    wanted = scene.segments[target].segment_id
+    for reference in scene.segments[source].all_references:
+        if reference.target == wanted:
+            return _BACKWARDS[Link(reference.link)]
+    back = {reference.target for reference in scene.segments[target].all_references}
+    if scene.segments[source].segment_id in back:
+        return "which is one unit with"
+    return "which refers to the original of"
+
+
+def _not_kept(scene: Scene, goal: int) -> str:
+    segment = scene.segments[goal]
+    if scene.marks[goal] == Mark.RELATED:
+        for kind, name in hubs(segment):
+            for i, other in enumerate(scene.segments):
+                if scene.marks[i] == Mark.REACHED and (kind, name) in hubs(other):
+                    return (
+                        f"nothing that must stay refers to {segment.segment_id}; it only shares "
+                        f"the {kind} {name} with {other.segment_id}, so it goes after the rest"
+                    )
+    return f"nothing that must stay refers to {segment.segment_id}: it may go"

@@ -1,0 +1,166 @@
+"""The view: a working set in memory, with all that is derived from it kept up to date.
+
+Reference counts, the token total, the fingerprint and the last messages change with every put and
+drop, in time that does not depend on how many segments there are. `reached` is what the last full
+mark reached, grown with every new reference since: it may hold more than a fresh mark would, never
+less, so that what is outside of it is garbage for certain.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+
+import msgspec
+
+from marksweep.core.fingerprint import as_text, combine, digest
+from marksweep.core.graph import Graph
+from marksweep.core.mark import reach
+from marksweep.core.roots import RECENT_MESSAGES, last_messages
+from marksweep.model import Hold, Link, Segment
+
+
+class View:
+    """Live segments by id, and what follows from them."""
+
+    def __init__(self, recent_messages: int = RECENT_MESSAGES) -> None:
+        self.live: dict[str, Segment] = {}
+        self.tokens = 0
+        self.reached: set[str] = set()
+        self._fingerprint = 0
+        self._references: Counter[str] = Counter()
+        self._mates: dict[str, set[str]] = {}
+        self._stands_in: dict[str, str] = {}
+        self._recent_size = recent_messages
+        self._recent: list[tuple[int, str]] = []
+        self._recent_is_known = True
+
+    def put(self, segment: Segment) -> Segment:
+        """Take a segment in, or replace the one with its id; return it with its count."""
+        name = segment.segment_id
+        old = self.live.get(name)
+        if old is not None:
+            self._remove(old)
+            if (old.type, old.position) != (segment.type, segment.position):
+                self._forget_message(old)
+        for reference in segment.all_references:
+            self._count(reference.target, 1)
+            if reference.hold == Hold.PAIRED:
+                self._mates.setdefault(reference.target, set()).add(name)
+            if reference.link == Link.DERIVED:
+                self._stands_in[reference.target] = name
+        segment = _counted(segment, self._references[name])
+        self.live[name] = segment
+        self.tokens += segment.tokens
+        self._fingerprint = combine(self._fingerprint, added=digest(segment))
+        if segment.type == "message" and self._recent_is_known:
+            messages = {*self._recent, (segment.position, name)}
+            self._recent = sorted(messages, reverse=True)[: self._recent_size]
+        return segment
+
+    def drop(self, segment_id: str) -> None:
+        """Let go of a segment; nothing happens if it is not there."""
+        segment = self.live.get(segment_id)
+        if segment is not None:
+            self._remove(segment)
+            self._forget_message(segment)
+            self.reached.discard(segment_id)
+
+    def _remove(self, segment: Segment) -> None:
+        del self.live[segment.segment_id]
+        self.tokens -= segment.tokens
+        self._fingerprint = combine(self._fingerprint, removed=digest(segment))
+        for reference in segment.all_references:
+            self._count(reference.target, -1)
+            if reference.hold == Hold.PAIRED:
+                self._mates[reference.target].discard(segment.segment_id)
+            if self._stands_in.get(reference.target) == segment.segment_id:
+                del self._stands_in[reference.target]
+
+    def _forget_message(self, segment: Segment) -> None:
+        if (segment.position, segment.segment_id) in self._recent:
+            self._recent_is_known = False
+
+    def in_order(self) -> tuple[Segment, ...]:
+        """Give the live segments by position, ties broken by id."""
+        return tuple(sorted(self.live.values(), key=lambda s: (s.position, s.segment_id)))
+
+    def fingerprint(self) -> str:
+        """Fingerprint the content."""
+        return as_text(self._fingerprint)
+
+    def recent_messages(self) -> frozenset[str]:
+        """Name the last messages."""
+        if not self._recent_is_known:
+            names = last_messages(self.in_order(), self._recent_size)
+            self._recent = [(self.live[name].position, name) for name in names]
+            self._recent_is_known = True
+        return frozenset(name for _, name in self._recent)
+
+    def unit(self, segment_id: str) -> tuple[str, ...]:
+        """Give the live members of a segment's unit, sorted."""
+        unit = {segment_id}
+        stack = [segment_id]
+        while stack:
+            for mate in self._mates_of(stack.pop()):
+                if mate in self.live and mate not in unit:
+                    unit.add(mate)
+                    stack.append(mate)
+        return tuple(sorted(unit))
+
+    def mark_all(self, roots: Collection[str]) -> None:
+        """Work `reached` out afresh. The only thing here whose time grows with the heap."""
+        segments = self.in_order()
+        graph = Graph(segments)
+        marks = reach(graph, [graph.index[root] for root in roots], len(segments))
+        self.reached = {s.segment_id for s, mark in zip(segments, marks, strict=True) if mark}
+
+    def mark_from(self, segment_id: str, *, is_root: bool) -> None:
+        """Carry the mark on after a segment was put or became a root.
+
+        A segment that others refer to counts as reached: who they are is not looked up.
+        """
+        segment = self.live[segment_id]
+        stood_for = (r.target for r in segment.references if r.link == Link.DERIVED)
+        if (
+            is_root
+            or segment.refcount
+            or segment_id in self.reached
+            or any(self._references[name] for name in stood_for)
+        ):
+            self.reached.discard(segment_id)
+            self._spread(segment_id)
+
+    def _spread(self, segment_id: str) -> None:
+        stack = [segment_id]
+        while stack:
+            name = stack.pop()
+            segment = self.live.get(name) or self.live.get(self._stands_in.get(name, ""))
+            if segment is None or segment.segment_id in self.reached:
+                continue
+            self.reached.add(segment.segment_id)
+            stack.extend(r.target for r in segment.all_references if r.hold != Hold.WEAK)
+            stack.extend(self._mates.get(segment.segment_id, ()))
+
+    def _mates_of(self, segment_id: str) -> Iterator[str]:
+        yield from self._mates.get(segment_id, ())
+        segment = self.live.get(segment_id)
+        if segment is not None:
+            yield from (r.target for r in segment.all_references if r.hold == Hold.PAIRED)
+
+    def _count(self, target: str, change: int) -> None:
+        """Count a reference to a target, live or not."""
+        count = self._references[target] + change
+        if count:
+            self._references[target] = count
+        else:
+            del self._references[target]
+        segment = self.live.get(target)
+        if segment is not None:
+            self.live[target] = _counted(segment, count)
+
+
+def _counted(segment: Segment, refcount: int) -> Segment:
+    if segment.refcount == refcount:
+        return segment
+    return msgspec.structs.replace(segment, refcount=refcount)

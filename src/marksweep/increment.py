@@ -1,0 +1,128 @@
+"""The incremental step: what happens after every change, in time that does not grow with the heap.
+
+1. Carry the marks on from what changed.
+2. Rank what changed and a few old segments, so that the pool knows whom to take next.
+3. Over the soft line, stash a small batch from the pool: the unreachable first.
+
+Over the hard line the step asks for a full collection instead. The batch never takes what a full
+mark would keep as a root, and takes what is in reach only when it knows of nothing unreachable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from marksweep.collector import Collector
+from marksweep.core.budget import Budget
+from marksweep.core.plan import with_id
+from marksweep.core.roots import Focus, reason_to_stay
+from marksweep.core.score import Scorer, age_hours
+from marksweep.core.trigger import Backoff, Due, after_pass, due
+from marksweep.core.words import age_in_words
+from marksweep.heaps.pool import Pool, Rank
+from marksweep.heaps.segments import SegmentHeap
+from marksweep.model import Action, GCPolicy, Plan, Segment, Step
+
+BATCH = 20
+"""Most units one step takes. More frees faster, and makes single changes slower."""
+
+SAMPLE = 16
+"""Old segments that each step ranks again. More keeps the pool fresher, and costs time."""
+
+
+class Increment:
+    """Small collections on the go."""
+
+    def __init__(
+        self,
+        heap: SegmentHeap,
+        collector: Collector,
+        budget: Budget,
+        scorer: Scorer,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._heap = heap
+        self._collector = collector
+        self._budget = budget
+        self._scorer = scorer
+        self._clock = clock
+        self._pool = Pool(self._rank)
+        self._changes = 0
+        self._backoff: Backoff | None = None
+
+    def step(self, focus: Focus) -> Due:
+        """Take in what changed and collect a batch if it is due; say what is still due."""
+        self._changes += 1
+        self._take_in(focus)
+        wanted = due(self._heap.tokens(), self._budget, self._changes, self._backoff)
+        if wanted is Due.STEP:
+            with self._collector.holding(focus.now):
+                self._heap.refresh()
+                freed = self._take_batch(focus)
+            self.pass_over(freed)
+            return Due.NOTHING
+        return wanted
+
+    def pass_over(self, freed: int) -> None:
+        """Note what a batch, or the full collection that a step asked for, has freed."""
+        self._backoff = after_pass(freed, self._heap.tokens(), self._changes, self._backoff)
+
+    def mark_all(self, focus: Focus) -> None:
+        """Mark afresh: at the start, when the focus moved, after a full collection."""
+        self._heap.refresh()
+        view = self._heap.view
+        view.mark_all([name for name, s in view.live.items() if reason_to_stay(s, focus)])
+
+    def _take_in(self, focus: Focus) -> None:
+        view = self._heap.view
+        names, self._heap.changed = self._heap.changed, []
+        changed = [view.live[name] for name in dict.fromkeys(names) if name in view.live]
+        for segment in changed:
+            self._pool.enter(segment.segment_id)
+            is_root = reason_to_stay(segment, focus) is not None
+            view.mark_from(segment.segment_id, is_root=is_root)
+        for segment in (*changed, *self._pool.in_turn(SAMPLE, view.live)):
+            self._pool.offer(segment)
+
+    def _take_batch(self, focus: Focus) -> int:
+        view = self._heap.view
+        steps: list[Step] = []
+        taken: set[str] = set()
+        left = view.tokens
+        for (in_reach, score), segment in self._pool.draw(view.live, tries=4 * BATCH):
+            unit = view.unit(segment.segment_id)
+            if taken.intersection(unit) or not self._may_go(unit, focus):
+                continue
+            taken.update(unit)
+            tokens = sum(view.live[name].tokens for name in unit)
+            held = "in reach, but of low value" if in_reach else "unreachable"
+            age = age_in_words(age_hours(segment, focus.now))
+            reason = f"{held}: {segment.type}, untouched for {age}, score {-score:.2f}"
+            steps.append(Step(unit, Action.STASH, tokens, reason))
+            left -= tokens
+            if left <= self._budget.target or len(steps) == BATCH:
+                break
+        plan = Plan(
+            plan_id="",
+            fingerprint=view.fingerprint(),
+            made_at=focus.now,
+            strategy="step",
+            tokens_before=view.tokens,
+            tokens_after=left,
+            target_tokens=self._budget.target,
+            steps=tuple(steps),
+            workspace=self._heap.workspace,
+        )
+        return self._collector.collect(with_id(plan), now=focus.now).tokens_freed
+
+    def _may_go(self, unit: tuple[str, ...], focus: Focus) -> bool:
+        live = self._heap.view.live
+        protected = (GCPolicy.PRESERVABLE, GCPolicy.CONDITIONAL)
+        return not any(
+            live[name].policy in protected or reason_to_stay(live[name], focus) for name in unit
+        )
+
+    def _rank(self, segment: Segment) -> Rank:
+        in_reach = segment.segment_id in self._heap.view.reached
+        return in_reach, -self._scorer(segment, self._clock())

@@ -1,0 +1,65 @@
+"""Nouns to JSON bytes and back, for every store that keeps bytes.
+
+Text that is no valid Unicode (a lone surrogate, as `os.fsdecode` gives for odd file names) goes
+through `json` with escapes, so that what comes back is what went in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Generic, TypeVar
+
+import msgspec
+
+from marksweep.model import Entry, Segment, Stashed
+
+Noun = TypeVar("Noun")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Codec(Generic[Noun]):
+    """JSON bytes for one kind of noun."""
+
+    def __init__(self, kind: type[Noun]) -> None:
+        self._kind = kind
+        self._encode = msgspec.json.Encoder().encode
+        self._decode = msgspec.json.Decoder(kind).decode
+        self._decode_list = msgspec.json.Decoder(list[kind]).decode  # type: ignore[valid-type]
+
+    def encode(self, noun: Noun) -> bytes:
+        """Write a noun as JSON."""
+        try:
+            return self._encode(noun)
+        except UnicodeEncodeError:
+            return json.dumps(msgspec.to_builtins(noun), separators=(",", ":")).encode()
+
+    def decode(self, body: bytes) -> Noun:
+        """Read a noun; a ValueError says what is wrong with it."""
+        try:
+            return self._decode(body)
+        except msgspec.ValidationError:
+            raise
+        except msgspec.DecodeError:
+            return msgspec.convert(json.loads(body), self._kind)
+
+    def decode_all(self, bodies: Sequence[bytes]) -> list[Noun]:
+        """Read many nouns at once, which is faster than one by one."""
+        try:
+            return self._decode_list(b"[" + b",".join(bodies) + b"]")
+        except msgspec.DecodeError:
+            return [self.decode(body) for body in bodies]
+
+
+SEGMENT = Codec(Segment)
+STASHED = Codec(Stashed)
+ENTRY = Codec(Entry)
+
+
+def microseconds(at: datetime) -> int:
+    """Count microseconds since 1970, exactly; a naive time is read as UTC."""
+    aware = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // _MICROSECOND

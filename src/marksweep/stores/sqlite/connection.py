@@ -1,0 +1,189 @@
+"""The one connection of a SQLite store: opened privately, shared by threads, errors in words."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from marksweep.errors import StoreBusy, StoreCorrupt, StoreError
+from marksweep.stores.files import make_file, make_folder, unusable
+from marksweep.stores.sqlite import statements as sql
+from marksweep.stores.sqlite.schema import check_version, migrate
+
+_PAUSE = 0.01
+
+_left_to_parents: list[sqlite3.Connection] = []
+"""Connections that a forked child found in its copy of memory. They are the parent's to close."""
+
+
+class Connection:
+    """One database file. Every use is one transaction, one thread at a time."""
+
+    def __init__(self, path: Path, timeout: float) -> None:
+        self.path = path
+        self._timeout = timeout
+        self._mutex = threading.RLock()
+        self._database: sqlite3.Connection | None = None
+        self._owner = os.getpid()
+        with self._errors():
+            self._database = self._open()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """See one state of the file for several reads."""
+        with self._mutex, self._errors():
+            database = self._current()
+            database.execute(sql.BEGIN_READING)
+            try:
+                yield database
+            finally:
+                if database.in_transaction:
+                    database.rollback()
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Change the file: all of the block, or nothing if it raises."""
+        with self._mutex, self._errors():
+            database = self._current()
+            database.execute(sql.BEGIN_WRITING)
+            try:
+                yield database
+                database.commit()
+            except BaseException:
+                if database.in_transaction:
+                    database.rollback()
+                raise
+
+    @contextmanager
+    def writing_durably(self) -> Iterator[sqlite3.Connection]:
+        """Change the file so that this, and all that was written before, survives a power cut."""
+        with self._mutex, self._errors():
+            self._current().execute(sql.SYNC_AT_COMMIT)
+            try:
+                with self.writing() as database:
+                    yield database
+            finally:
+                self._current().execute(sql.SYNC_AT_CHECKPOINTS)
+
+    def check_open(self) -> None:
+        """Refuse if the store is closed."""
+        if self._database is None:
+            raise self._closed()
+
+    def close(self) -> None:
+        """Close the file. Closing twice is no error."""
+        with self._mutex, self._errors():
+            database, self._database = self._database, None
+            if database is not None and self._owner == os.getpid():
+                database.close()
+
+    def _current(self) -> sqlite3.Connection:
+        if self._database is None:
+            raise self._closed()
+        if self._owner != os.getpid():
+            _left_to_parents.append(self._database)
+            self._database, self._owner = self._open(), os.getpid()
+        return self._database
+
+    def _closed(self) -> StoreError:
+        return StoreError(f"{self.path}: the store is closed. Open it again.")
+
+    def _open(self) -> sqlite3.Connection:
+        make_folder(self.path.parent)
+        make_file(self.path)
+        database = sqlite3.connect(
+            self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False
+        )
+        try:
+            check_version(database, self.path)
+            self._wait_for_write_ahead(database)
+            database.execute(sql.SYNC_AT_CHECKPOINTS)
+            migrate(database, self.path)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def _wait_for_write_ahead(self, database: sqlite3.Connection) -> None:
+        """Switch the mode. SQLite does not wait for this lock by itself when two open at once."""
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                database.execute(sql.WRITE_AHEAD)
+            except sqlite3.OperationalError as error:
+                if not _is(error, "SQLITE_BUSY") or time.monotonic() > deadline:
+                    raise
+                time.sleep(_PAUSE)
+            else:
+                return
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise in_words(self.path, error) from error
+        except OSError as error:
+            raise unusable(self.path, error) from error
+
+
+def _is(error: sqlite3.Error, name: str) -> bool:
+    return getattr(error, "sqlite_errorname", "").startswith(name)
+
+
+_SALVAGE = "Copy out what can be read with marksweep.stores.salvage, or restore a backup."
+
+_MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
+    (
+        "SQLITE_BUSY",
+        StoreBusy,
+        "another process is writing for longer than we wait. "
+        "Try again, or find the process that hangs and end it.",
+    ),
+    (
+        "SQLITE_NOTADB",
+        StoreCorrupt,
+        "this is not a SQLite database. Nothing was changed. "
+        "Name another file, or move this one away.",
+    ),
+    (
+        "SQLITE_CORRUPT",
+        StoreCorrupt,
+        f"the database is damaged. It was left as it is. {_SALVAGE}",
+    ),
+    (
+        "SQLITE_FULL",
+        StoreError,
+        "the disk is full. Nothing was changed. Free some space and try again.",
+    ),
+    (
+        "SQLITE_READONLY",
+        StoreError,
+        "the file or its folder is read-only. Nothing was changed. "
+        "Give this user the right to write both, or choose another place.",
+    ),
+    (
+        "SQLITE_CANTOPEN",
+        StoreError,
+        "it cannot be opened. Check that its folder exists and may be written.",
+    ),
+    (
+        "SQLITE_IOERR",
+        StoreError,
+        "the disk answers with an error. Nothing was changed. Check the disk and its free space.",
+    ),
+)
+"""What SQLite's error names mean: by their beginning, the error to raise and what to do."""
+
+
+def in_words(path: Path, error: sqlite3.Error) -> StoreError:
+    """Say what an error of SQLite means and what to do about it."""
+    for name, kind, meaning in _MEANINGS:
+        if _is(error, name):
+            return kind(f"{path}: {meaning} ({error})")
+    return StoreError(f"{path}: SQLite says: {error}. Nothing was changed. Check the file.")

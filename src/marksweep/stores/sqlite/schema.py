@@ -1,0 +1,65 @@
+"""The schema's versions, and the steps from each to the next."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from marksweep.errors import StoreCorrupt, StoreTooNew
+from marksweep.stores.codec import SEGMENT, STASHED
+from marksweep.stores.sqlite import statements as sql
+from marksweep.stores.words import document
+
+
+def _create_tables(database: sqlite3.Connection) -> None:
+    for statement in sql.CREATE_TABLES:
+        database.execute(statement)
+
+
+def _index_words(database: sqlite3.Connection) -> None:
+    for statement in sql.CREATE_WORD_INDEXES:
+        database.execute(statement)
+    for row, body in database.execute(sql.ALL_SEGMENTS).fetchall():
+        database.execute(sql.ADD_SEGMENT_WORDS, (row, document(SEGMENT.decode(body))))
+    for row, body in database.execute(sql.ALL_STASHED).fetchall():
+        database.execute(sql.ADD_STASH_WORDS, (row, document(STASHED.decode(body).segment)))
+
+
+STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_create_tables, _index_words)
+"""Step n leads from version n to n + 1. Steps that were released are never changed."""
+
+VERSION = len(STEPS)
+"""The version this code reads and writes."""
+
+
+def check_version(database: sqlite3.Connection, path: Path) -> int:
+    """Read the version, and refuse a file that is newer than this code or not ours."""
+    found: int = database.execute(sql.READ_SCHEMA_VERSION).fetchone()[0]
+    if found > VERSION:
+        raise StoreTooNew(
+            f"{path}: schema version {found}, written by a newer marksweep; this one knows "
+            f"up to {VERSION}. Upgrade marksweep, or open another file."
+        )
+    if found == 0 and database.execute(sql.HAS_TABLES).fetchone():
+        raise StoreCorrupt(
+            f"{path}: a SQLite database that is not marksweep's. Nothing was changed. "
+            "Name another file."
+        )
+    return found
+
+
+def migrate(database: sqlite3.Connection, path: Path) -> None:
+    """Bring a file to the current version, all steps or none. Several may try at once."""
+    if check_version(database, path) == VERSION:
+        return
+    database.execute(sql.BEGIN_WRITING)
+    try:
+        for step in STEPS[check_version(database, path) :]:
+            step(database)
+        database.execute(sql.WRITE_SCHEMA_VERSION.format(version=VERSION))
+        database.commit()
+    except BaseException:
+        if database.in_transaction:
+            database.rollback()
+        raise

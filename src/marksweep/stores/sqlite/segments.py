@@ -1,0 +1,148 @@
+"""The live segments in SQLite."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from marksweep.model import Segment
+from marksweep.stores.base import Changes, Hit, Query
+from marksweep.stores.codec import SEGMENT, microseconds
+from marksweep.stores.sqlite import columns
+from marksweep.stores.sqlite import statements as sql
+from marksweep.stores.sqlite.columns import Workspace, bind
+from marksweep.stores.sqlite.connection import Connection
+from marksweep.stores.tables import TOMBSTONES_KEPT
+from marksweep.stores.words import document
+
+
+class SqliteSegments:
+    """The live segments of each workspace."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def changes(self, workspace: str, since: int = 0) -> Changes:
+        """Tell what was put or removed after version `since`; from 0, everything."""
+        with self._connection.reading() as database:
+            place = columns.find_workspace(database, workspace)
+            if place is None:
+                return Changes(0, complete=True)
+            if since == place.version > 0:
+                return Changes(since)
+            if since <= 0 or since < place.floor or since > place.version:
+                bodies = database.execute(sql.LIVE_SEGMENTS, place.rows).fetchall()
+                return Changes(place.version, self._read(bodies), complete=True)
+            span = (place.number, since)
+            bodies = database.execute(sql.SEGMENTS_SINCE, span).fetchall()
+            gone = database.execute(sql.REMOVED_SINCE, span).fetchall()
+        put = self._read(bodies)
+        return Changes(place.version, put, tuple(columns.unbind(key) for (key,) in gone))
+
+    def write(
+        self, workspace: str, *, put: Sequence[Segment] = (), remove: Sequence[str] = ()
+    ) -> int:
+        """Remove, then put, in one step, all or nothing; return the new version."""
+        with self._connection.writing() as database:
+            place = columns.make_workspace(database, workspace)
+            if not put and not remove:
+                return place.version
+            version = place.version + 1
+            if remove:
+                _remove(database, place, version, remove)
+            if put:
+                _put(database, place, version, {each.segment_id: each for each in put})
+            database.execute(sql.SET_VERSION, (version, place.number))
+            return version
+
+    def search(self, workspace: str, query: Query) -> tuple[Hit[Segment], ...]:
+        """Find live segments, best first; without words, last touched first."""
+        clauses, values = columns.filters(query)
+        limit = max(0, query.limit)
+        with self._connection.reading() as database:
+            place = columns.find_workspace(database, workspace)
+            if place is None:
+                return ()
+            if query.words:
+                words = columns.match(query.words)
+                if words is None:
+                    return ()
+                statement = sql.SEARCH_SEGMENTS_BY_WORDS.format(filters=clauses)
+                found = database.execute(statement, (words, *place.rows, *values, limit)).fetchall()
+            else:
+                statement = sql.SEARCH_SEGMENTS.format(filters=clauses)
+                found = database.execute(statement, (*place.rows, *values, limit)).fetchall()
+        segments = self._read([(body,) for body, _ in found])
+        return tuple(
+            Hit(segment, float(score)) for segment, (_, score) in zip(segments, found, strict=True)
+        )
+
+    def workspaces(self) -> tuple[str, ...]:
+        """Name the workspaces that hold live segments, sorted."""
+        with self._connection.reading() as database:
+            names = database.execute(sql.LIVE_WORKSPACES).fetchall()
+        return tuple(sorted(columns.unbind(name) for (name,) in names))
+
+    def _read(self, bodies: Sequence[tuple[bytes]]) -> tuple[Segment, ...]:
+        try:
+            return tuple(SEGMENT.decode_all([body for (body,) in bodies]))
+        except ValueError as error:
+            raise columns.unreadable(self._connection.path, "a live segment", error) from error
+
+
+def _remove(
+    database: sqlite3.Connection, place: Workspace, version: int, segment_ids: Sequence[str]
+) -> None:
+    rows: list[tuple[int]] = []
+    notes: list[tuple[int, str | bytes, int]] = []
+    for segment_id in dict.fromkeys(segment_ids):
+        key = bind(segment_id)
+        found = database.execute(sql.FIND_SEGMENT, (place.number, key)).fetchone()
+        if found is not None:
+            rows.append((found[0],))
+            notes.append((place.number, key, version))
+    database.executemany(sql.REMOVE_SEGMENT, rows)
+    database.executemany(sql.REMOVE_SEGMENT_WORDS, rows)
+    database.executemany(sql.NOTE_REMOVED, notes)
+    (count,) = database.execute(sql.COUNT_REMOVED, (place.number,)).fetchone()
+    if count > 2 * TOMBSTONES_KEPT:
+        # Twice, so that the price of forgetting is paid once in many writes.
+        span = (place.number, TOMBSTONES_KEPT)
+        (floor,) = database.execute(sql.OLDEST_KEPT_REMOVAL, span).fetchone()
+        database.execute(sql.FORGET_REMOVED, (place.number, floor))
+        database.execute(sql.SET_FLOOR, (floor, place.number))
+
+
+def _put(
+    database: sqlite3.Connection, place: Workspace, version: int, segments: dict[str, Segment]
+) -> None:
+    first, last = place.rows
+    (highest,) = database.execute(sql.LAST_SEGMENT_ROW, (first, last)).fetchone()
+    new_row = first if highest is None else highest + 1
+    for segment in segments.values():
+        key = bind(segment.segment_id)
+        filtered = (
+            *columns.filter_columns(segment),
+            microseconds(segment.last_touched_at),
+            columns.bind_tags(segment.tags),
+            SEGMENT.encode(segment),
+        )
+        found = database.execute(sql.FIND_SEGMENT, (place.number, key)).fetchone()
+        if found is None:
+            database.execute(sql.ADD_SEGMENT, (new_row, place.number, key, version, *filtered))
+            database.execute(sql.ADD_SEGMENT_WORDS, (new_row, document(segment)))
+            database.execute(sql.FORGET_REMOVED_ID, (place.number, key))
+            new_row += 1
+            continue
+        row, body = found
+        database.execute(sql.CHANGE_SEGMENT, (version, *filtered, row))
+        if _words_differ(SEGMENT.decode(body), segment):
+            database.execute(sql.REMOVE_SEGMENT_WORDS, (row,))
+            database.execute(sql.ADD_SEGMENT_WORDS, (row, document(segment)))
+
+
+def _words_differ(old: Segment, new: Segment) -> bool:
+    """Tell whether the index must be told: most writes only touch times and counts."""
+    return (old.text, old.file_path, old.symbol, old.type, old.tags) != (
+        (new.text, new.file_path, new.symbol, new.type, new.tags)
+    )

@@ -1,0 +1,155 @@
+"""The stash in SQLite."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from marksweep.model import Stashed
+from marksweep.stores.base import Hit, Query
+from marksweep.stores.codec import STASHED, microseconds
+from marksweep.stores.sqlite import columns
+from marksweep.stores.sqlite import statements as sql
+from marksweep.stores.sqlite.columns import Value, Workspace, bind
+from marksweep.stores.sqlite.connection import Connection
+from marksweep.stores.tables import heap_order
+from marksweep.stores.words import document
+
+
+class SqliteStash:
+    """Swept segments. A higher row number means put later."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def put(self, workspace: str, entries: Sequence[Stashed]) -> None:
+        """Keep entries, all or nothing. Again with the same plan and segment: replaced."""
+        latest: dict[tuple[str, str], Stashed] = {}
+        for entry in entries:
+            key = (entry.plan_id, entry.segment.segment_id)
+            latest.pop(key, None)
+            latest[key] = entry
+        with self._connection.writing() as database:
+            place = columns.make_workspace(database, workspace)
+            for plan_id in dict.fromkeys(plan for plan, _ in latest):
+                known = (place.number, bind(plan_id))
+                if database.execute(sql.PLAN_IS_KNOWN, known).fetchone():
+                    _remove(database, place, plan_id, [s for plan, s in latest if plan == plan_id])
+            first, last = place.rows
+            (highest,) = database.execute(sql.LAST_STASH_ROW, (first, last)).fetchone()
+            start = first if highest is None else highest + 1
+            rows = list(enumerate(latest.values(), start))
+            database.executemany(sql.ADD_STASHED, (_row(place, row, each) for row, each in rows))
+            words = ((row, document(each.segment)) for row, each in rows)
+            database.executemany(sql.ADD_STASH_WORDS, words)
+
+    def get(self, workspace: str, segment_ids: Sequence[str]) -> tuple[Stashed, ...]:
+        """Fetch the entries of these segments, newest first."""
+        with self._connection.reading() as database:
+            place = columns.find_workspace(database, workspace)
+            if place is None:
+                return ()
+            found: list[tuple[int, bytes]] = []
+            for segment_id in dict.fromkeys(segment_ids):
+                span = (place.number, bind(segment_id))
+                found += database.execute(sql.STASHED_OF_SEGMENT, span).fetchall()
+        found.sort(reverse=True)
+        return self._read(body for _, body in found)
+
+    def of_plan(self, workspace: str, plan_id: str) -> tuple[Stashed, ...]:
+        """Fetch what a plan swept, in heap order."""
+        with self._connection.reading() as database:
+            place = columns.find_workspace(database, workspace)
+            if place is None:
+                return ()
+            span = (place.number, bind(plan_id))
+            found = database.execute(sql.STASHED_OF_PLAN, span).fetchall()
+        return tuple(sorted(self._read(body for (body,) in found), key=heap_order))
+
+    def latest_plan(self, workspace: str) -> str | None:
+        """Name the plan of the entry that was put last."""
+        with self._connection.reading() as database:
+            place = columns.find_workspace(database, workspace)
+            if place is None:
+                return None
+            found = database.execute(sql.LATEST_PLAN, place.rows).fetchone()
+        return None if found is None else columns.unbind(found[0])
+
+    def remove(self, workspace: str, plan_id: str, segment_ids: Sequence[str]) -> None:
+        """Let go of a plan's entries, all or nothing. Unknown ids are no error."""
+        with self._connection.writing() as database:
+            place = columns.find_workspace(database, workspace)
+            if place is not None:
+                _remove(database, place, plan_id, segment_ids)
+
+    def search(self, workspace: str, query: Query) -> tuple[Hit[Stashed], ...]:
+        """Find entries, best first; without words, newest first."""
+        clauses, values = columns.filters(query)
+        limit = max(0, query.limit)
+        with self._connection.reading() as database:
+            place = columns.find_workspace(database, workspace)
+            if place is None:
+                return ()
+            if query.words:
+                words = columns.match(query.words)
+                if words is None:
+                    return ()
+                statement = sql.SEARCH_STASH_BY_WORDS.format(filters=clauses)
+                found = database.execute(statement, (words, *place.rows, *values, limit)).fetchall()
+            else:
+                statement = sql.SEARCH_STASH.format(filters=clauses)
+                found = database.execute(statement, (*place.rows, *values, limit)).fetchall()
+        entries = self._read(body for body, _ in found)
+        return tuple(Hit(entry, score) for entry, (_, score) in zip(entries, found, strict=True))
+
+    def expired(self, workspace: str, now: datetime) -> tuple[Stashed, ...]:
+        """Fetch the entries whose deletion has become final, oldest first."""
+        with self._connection.reading() as database:
+            place = columns.find_workspace(database, workspace)
+            if place is None:
+                return ()
+            span = (place.number, microseconds(now))
+            found = database.execute(sql.EXPIRED, span).fetchall()
+        return self._read(body for (body,) in found)
+
+    def count(self, workspace: str) -> int:
+        """Count the entries."""
+        with self._connection.reading() as database:
+            place = columns.find_workspace(database, workspace)
+            if place is None:
+                return 0
+            (count,) = database.execute(sql.COUNT_STASHED, place.rows).fetchone()
+        return int(count)
+
+    def _read(self, bodies: Iterable[bytes]) -> tuple[Stashed, ...]:
+        try:
+            return tuple(STASHED.decode_all(list(bodies)))
+        except ValueError as error:
+            raise columns.unreadable(self._connection.path, "a stash entry", error) from error
+
+
+def _row(place: Workspace, row: int, entry: Stashed) -> tuple[Value, ...]:
+    segment = entry.segment
+    return (
+        row,
+        place.number,
+        bind(entry.plan_id),
+        bind(segment.segment_id),
+        *columns.filter_columns(segment),
+        None if entry.expires_at is None else microseconds(entry.expires_at),
+        columns.bind_tags(segment.tags),
+        STASHED.encode(entry),
+    )
+
+
+def _remove(
+    database: sqlite3.Connection, place: Workspace, plan_id: str, segment_ids: Iterable[str]
+) -> None:
+    plan = bind(plan_id)
+    rows: list[tuple[int]] = []
+    for segment_id in dict.fromkeys(segment_ids):
+        span = (place.number, plan, bind(segment_id))
+        rows += database.execute(sql.FIND_STASHED, span).fetchall()
+    database.executemany(sql.REMOVE_STASHED, rows)
+    database.executemany(sql.REMOVE_STASH_WORDS, rows)

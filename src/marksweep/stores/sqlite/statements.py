@@ -1,0 +1,289 @@
+"""Every SQL statement of the SQLite store, each with its purpose.
+
+A row's number carries its workspace in the high bits (see `rows_of`), so that a workspace is a
+range of rows, in the tables and in the word indexes alike. Text columns hold what `bind` made.
+"""
+
+from __future__ import annotations
+
+ROW_BITS = 40
+"""Bits of a row number that count rows within a workspace; the rest number the workspace."""
+
+
+def rows_of(workspace: int) -> tuple[int, int]:
+    """Give the first and last row number of a workspace."""
+    return workspace << ROW_BITS, ((workspace + 1) << ROW_BITS) - 1
+
+
+# Opening
+
+WRITE_AHEAD = "PRAGMA journal_mode = WAL"
+"""Let readers and one writer work at once. Answers with the mode it got."""
+
+SYNC_AT_CHECKPOINTS = "PRAGMA synchronous = NORMAL"
+"""Commits survive a kill; a power cut may take the last ones, never one out of order."""
+
+SYNC_AT_COMMIT = "PRAGMA synchronous = FULL"
+"""Commits survive a power cut, and with them all before."""
+
+READ_SCHEMA_VERSION = "PRAGMA user_version"
+"""Which version of the schema the file has; 0 for a new file."""
+
+WRITE_SCHEMA_VERSION = "PRAGMA user_version = {version:d}"
+"""Note the version of the schema. Pragmas take no parameters; this one is our own number."""
+
+HAS_TABLES = "SELECT 1 FROM sqlite_schema LIMIT 1"
+"""Whether there is anything in the file."""
+
+BEGIN_READING = "BEGIN"
+"""See one state of the file across several reads."""
+
+BEGIN_WRITING = "BEGIN IMMEDIATE"
+"""Become the one writer, waiting for it if need be."""
+
+# Schema, step by step
+
+CREATE_TABLES = (
+    """CREATE TABLE workspaces (
+        workspace INTEGER PRIMARY KEY,
+        name NOT NULL UNIQUE,
+        version INTEGER NOT NULL DEFAULT 0,
+        floor INTEGER NOT NULL DEFAULT 0
+    )""",
+    """CREATE TABLE segments (
+        row INTEGER PRIMARY KEY,
+        workspace INTEGER NOT NULL,
+        segment_id NOT NULL,
+        version INTEGER NOT NULL,
+        type NOT NULL,
+        file_path,
+        task_id,
+        created_at INTEGER NOT NULL,
+        touched_at INTEGER NOT NULL,
+        tags BLOB NOT NULL,
+        body BLOB NOT NULL,
+        UNIQUE (workspace, segment_id)
+    )""",
+    "CREATE INDEX segments_by_version ON segments (workspace, version)",
+    """CREATE TABLE removed (
+        workspace INTEGER NOT NULL,
+        segment_id NOT NULL,
+        version INTEGER NOT NULL,
+        PRIMARY KEY (workspace, segment_id)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX removed_by_version ON removed (workspace, version)",
+    """CREATE TABLE stash (
+        row INTEGER PRIMARY KEY,
+        workspace INTEGER NOT NULL,
+        plan_id NOT NULL,
+        segment_id NOT NULL,
+        type NOT NULL,
+        file_path,
+        task_id,
+        created_at INTEGER NOT NULL,
+        expires_at INTEGER,
+        tags BLOB NOT NULL,
+        body BLOB NOT NULL,
+        UNIQUE (workspace, plan_id, segment_id)
+    )""",
+    "CREATE INDEX stash_by_segment ON stash (workspace, segment_id)",
+    "CREATE INDEX stash_expiring ON stash (workspace, expires_at) WHERE expires_at IS NOT NULL",
+    """CREATE TABLE journal (
+        workspace INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        event TEXT NOT NULL,
+        plan_id NOT NULL,
+        body BLOB NOT NULL,
+        UNIQUE (workspace, seq)
+    )""",
+    "CREATE INDEX journal_by_plan ON journal (workspace, plan_id, seq)",
+)
+"""Version 1: the tables."""
+
+CREATE_WORD_INDEXES = (
+    "CREATE VIRTUAL TABLE segments_words USING fts5 (words, tokenize = 'ascii')",
+    "CREATE VIRTUAL TABLE stash_words USING fts5 (words, tokenize = 'ascii')",
+)
+"""Version 2: the words of both, split by `stores.words`; FTS5 only has to cut at spaces."""
+
+ALL_SEGMENTS = "SELECT row, body FROM segments ORDER BY row"
+"""Every live segment of every workspace, to index its words."""
+
+ALL_STASHED = "SELECT row, body FROM stash ORDER BY row"
+"""Every stash entry of every workspace, to index its words."""
+
+# Workspaces
+
+FIND_WORKSPACE = "SELECT workspace, version, floor FROM workspaces WHERE name = ?"
+"""A workspace's number, version, and the oldest version whose removals are all known."""
+
+ADD_WORKSPACE = "INSERT INTO workspaces (name) VALUES (?) RETURNING workspace"
+"""Number a new workspace."""
+
+SET_VERSION = "UPDATE workspaces SET version = ? WHERE workspace = ?"
+"""Note a workspace's new version."""
+
+SET_FLOOR = "UPDATE workspaces SET floor = ? WHERE workspace = ?"
+"""Note that removals up to this version may be forgotten."""
+
+LIVE_WORKSPACES = """
+SELECT name FROM workspaces AS w
+WHERE EXISTS (SELECT 1 FROM segments WHERE segments.workspace = w.workspace)
+"""
+"""Names of the workspaces that hold live segments."""
+
+# Live segments
+
+LIVE_SEGMENTS = "SELECT body FROM segments WHERE row BETWEEN ? AND ?"
+"""All of a workspace."""
+
+SEGMENTS_SINCE = "SELECT body FROM segments WHERE workspace = ? AND version > ? ORDER BY version"
+"""What was put after a version."""
+
+REMOVED_SINCE = """
+SELECT segment_id FROM removed WHERE workspace = ? AND version > ? ORDER BY version
+"""
+"""What was removed after a version."""
+
+FIND_SEGMENT = "SELECT row, body FROM segments WHERE workspace = ? AND segment_id = ?"
+"""Where a segment lies and how it was."""
+
+LAST_SEGMENT_ROW = "SELECT max(row) FROM segments WHERE row BETWEEN ? AND ?"
+"""The highest row number a workspace uses."""
+
+ADD_SEGMENT = """
+INSERT INTO segments (row, workspace, segment_id, version, type, file_path, task_id, created_at,
+                      touched_at, tags, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+"""Put a segment that was not there."""
+
+CHANGE_SEGMENT = """
+UPDATE segments SET version = ?, type = ?, file_path = ?, task_id = ?, created_at = ?,
+                    touched_at = ?, tags = ?, body = ?
+WHERE row = ?
+"""
+"""Put a segment in the place of the one with its id."""
+
+REMOVE_SEGMENT = "DELETE FROM segments WHERE row = ?"
+"""Let go of a segment."""
+
+NOTE_REMOVED = "INSERT OR REPLACE INTO removed (workspace, segment_id, version) VALUES (?, ?, ?)"
+"""Remember that a segment went, for readers who knew it."""
+
+FORGET_REMOVED_ID = "DELETE FROM removed WHERE workspace = ? AND segment_id = ?"
+"""A segment is back: readers must not be told that it went."""
+
+COUNT_REMOVED = "SELECT count(*) FROM removed WHERE workspace = ?"
+"""How many removals are remembered."""
+
+OLDEST_KEPT_REMOVAL = """
+SELECT version FROM removed WHERE workspace = ? ORDER BY version DESC LIMIT 1 OFFSET ?
+"""
+"""The version of the n-th last removal."""
+
+FORGET_REMOVED = "DELETE FROM removed WHERE workspace = ? AND version <= ?"
+"""Forget removals up to a version."""
+
+# Words
+
+ADD_SEGMENT_WORDS = "INSERT INTO segments_words (rowid, words) VALUES (?, ?)"
+"""Index a live segment's words."""
+
+REMOVE_SEGMENT_WORDS = "DELETE FROM segments_words WHERE rowid = ?"
+"""Forget a live segment's words."""
+
+ADD_STASH_WORDS = "INSERT INTO stash_words (rowid, words) VALUES (?, ?)"
+"""Index a stash entry's words."""
+
+REMOVE_STASH_WORDS = "DELETE FROM stash_words WHERE rowid = ?"
+"""Forget a stash entry's words."""
+
+# Search. `{filters}` is filled with clauses of FILTERS only; values are parameters.
+
+SEARCH_SEGMENTS = """
+SELECT body, touched_at FROM segments WHERE row BETWEEN ? AND ? {filters}
+ORDER BY touched_at DESC, row DESC LIMIT ?
+"""
+"""Live segments that pass the filters, last touched first."""
+
+SEARCH_SEGMENTS_BY_WORDS = """
+SELECT body, -words.rank FROM segments_words AS words CROSS JOIN segments ON row = words.rowid
+WHERE segments_words MATCH ? AND words.rowid BETWEEN ? AND ? {filters}
+ORDER BY words.rank LIMIT ?
+"""
+"""Live segments that have any of the words and pass the filters, best first."""
+
+SEARCH_STASH = """
+SELECT body, 0.0 FROM stash WHERE row BETWEEN ? AND ? {filters} ORDER BY row DESC LIMIT ?
+"""
+"""Stash entries that pass the filters, newest first."""
+
+SEARCH_STASH_BY_WORDS = """
+SELECT body, -words.rank FROM stash_words AS words CROSS JOIN stash ON row = words.rowid
+WHERE stash_words MATCH ? AND words.rowid BETWEEN ? AND ? {filters}
+ORDER BY words.rank LIMIT ?
+"""
+"""Stash entries that have any of the words and pass the filters, best first."""
+
+FILTERS = {
+    "type": "AND type IN ({places})",
+    "file_path": "AND file_path = ?",
+    "task_id": "AND task_id = ?",
+    "since": "AND created_at >= ?",
+    "until": "AND created_at < ?",
+    "tag": "AND instr(tags, ?) > 0",
+}
+"""One clause per filter; `{places}` becomes as many question marks as there are types."""
+
+# Stash
+
+PLAN_IS_KNOWN = "SELECT 1 FROM stash WHERE workspace = ? AND plan_id = ? LIMIT 1"
+"""Whether a plan has entries: only then can one be replaced."""
+
+FIND_STASHED = "SELECT row FROM stash WHERE workspace = ? AND plan_id = ? AND segment_id = ?"
+"""Where a plan's entry lies."""
+
+LAST_STASH_ROW = "SELECT max(row) FROM stash WHERE row BETWEEN ? AND ?"
+"""The highest row number a workspace uses; higher means put later."""
+
+ADD_STASHED = """
+INSERT INTO stash (row, workspace, plan_id, segment_id, type, file_path, task_id, created_at,
+                   expires_at, tags, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+"""Keep an entry."""
+
+REMOVE_STASHED = "DELETE FROM stash WHERE row = ?"
+"""Let go of an entry."""
+
+STASHED_OF_SEGMENT = "SELECT row, body FROM stash WHERE workspace = ? AND segment_id = ?"
+"""The entries of one segment, one per plan."""
+
+STASHED_OF_PLAN = "SELECT body FROM stash WHERE workspace = ? AND plan_id = ?"
+"""The entries of one plan."""
+
+LATEST_PLAN = "SELECT plan_id FROM stash WHERE row BETWEEN ? AND ? ORDER BY row DESC LIMIT 1"
+"""The plan of the entry that was put last."""
+
+EXPIRED = "SELECT body FROM stash WHERE workspace = ? AND expires_at <= ? ORDER BY row"
+"""Entries whose deletion has become final, oldest first."""
+
+COUNT_STASHED = "SELECT count(*) FROM stash WHERE row BETWEEN ? AND ?"
+"""How many entries a workspace has."""
+
+# Journal
+
+LAST_SEQ = "SELECT max(seq) FROM journal WHERE workspace = ?"
+"""The number of the last entry."""
+
+ADD_ENTRY = "INSERT INTO journal (workspace, seq, event, plan_id, body) VALUES (?, ?, ?, ?, ?)"
+"""Add an entry."""
+
+READ_ENTRIES = """
+SELECT body FROM journal WHERE workspace = ? {filters} ORDER BY seq DESC LIMIT ?
+"""
+"""Entries that pass the filters, newest first; a limit of -1 means all."""
+
+ENTRY_FILTERS = {"event": "AND event IN ({places})", "plan_id": "AND plan_id = ?"}
+"""One clause per filter; `{places}` becomes as many question marks as there are events."""

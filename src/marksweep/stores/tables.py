@@ -1,0 +1,241 @@
+"""One workspace in memory: live segments, stash, journal. Not thread-safe; their owners are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from heapq import nlargest
+from typing import TypeVar
+
+from marksweep.model import Entry, Event, Segment, Stashed
+from marksweep.stores.base import Changes, Hit, Query
+from marksweep.stores.codec import microseconds
+from marksweep.stores.ranking import WordIndex, matches
+from marksweep.stores.words import asked, document
+
+TOMBSTONES_KEPT = 10_000
+"""Removed ids remembered per workspace, so that readers learn of them one by one.
+
+A reader who was away for more removals than this is told everything afresh. Higher spares slow
+readers that; each one costs an id's worth of space.
+"""
+
+Found = TypeVar("Found")
+
+
+def best(hits: Iterable[Hit[Found]], limit: int) -> tuple[Hit[Found], ...]:
+    """Pick the highest scores; those that came first win a tie."""
+    return tuple(nlargest(max(0, limit), hits, key=lambda hit: hit.score))
+
+
+class LiveTable:
+    """Live segments with a version that grows with every write."""
+
+    def __init__(self, version: int = 0) -> None:
+        self.version = version
+        self._floor = version
+        self._segments: dict[str, Segment] = {}
+        self._put_at: dict[str, int] = {}
+        self._removed_at: dict[str, int] = {}
+        self._index: WordIndex[str] | None = None
+
+    def __len__(self) -> int:
+        """Count them."""
+        return len(self._segments)
+
+    def segments(self) -> tuple[Segment, ...]:
+        """List what is live, in heap order."""
+        return tuple(sorted(self._segments.values(), key=lambda s: (s.position, s.segment_id)))
+
+    def get(self, segment_id: str) -> Segment | None:
+        """Fetch one segment, if it is live."""
+        return self._segments.get(segment_id)
+
+    def changes(self, since: int) -> Changes:
+        """Tell what was put or removed after a version, or everything if that is too long ago."""
+        if since == self.version:
+            return Changes(self.version, complete=since == 0)
+        if since <= 0 or since < self._floor or since > self.version:
+            return Changes(self.version, tuple(self._segments.values()), complete=True)
+        put = tuple(self._segments[key] for key in _after(self._put_at, since))
+        return Changes(self.version, put, tuple(_after(self._removed_at, since)))
+
+    def write(
+        self, put: Sequence[Segment], remove: Sequence[str], *, version: int | None = None
+    ) -> int:
+        """Remove, then put; return the new version. Nothing to do leaves the old one."""
+        if not put and not remove:
+            return self.version
+        self.version = self.version + 1 if version is None else version
+        for segment_id in remove:
+            if self._segments.pop(segment_id, None) is not None:
+                del self._put_at[segment_id]
+                self._removed_at[segment_id] = self.version
+                if self._index is not None:
+                    self._index.discard(segment_id)
+        for segment in put:
+            self._put(segment)
+        while len(self._removed_at) > TOMBSTONES_KEPT:
+            oldest = next(iter(self._removed_at))
+            self._floor = self._removed_at.pop(oldest)
+        return self.version
+
+    def search(self, query: Query) -> tuple[Hit[Segment], ...]:
+        """Find segments, best first; without words, last touched first."""
+        if not query.words:
+            passing = (s for s in self._segments.values() if matches(query, s))
+            return best(
+                (Hit(segment, segment.last_touched_at.timestamp()) for segment in passing),
+                query.limit,
+            )
+        if self._index is None:
+            self._index = WordIndex()
+            for segment in self._segments.values():
+                self._index.add(segment.segment_id, document(segment).split())
+        scores = self._index.scores(asked(query.words))
+        found = ((self._segments[key], score) for key, score in scores.items())
+        return best((Hit(s, score) for s, score in found if matches(query, s)), query.limit)
+
+    def _put(self, segment: Segment) -> None:
+        key = segment.segment_id
+        self._removed_at.pop(key, None)
+        self._put_at.pop(key, None)
+        self._put_at[key] = self.version
+        self._segments[key] = segment
+        if self._index is not None:
+            self._index.add(key, document(segment).split())
+
+
+def _after(versions: dict[str, int], since: int) -> Iterable[str]:
+    """Name the keys changed after a version. The dict is in order of change."""
+    found = []
+    for key in reversed(versions):
+        if versions[key] <= since:
+            break
+        found.append(key)
+    return reversed(found)
+
+
+class StashTable:
+    """Swept segments in the order they were put."""
+
+    def __init__(self) -> None:
+        self._entries: dict[tuple[str, str], Stashed] = {}
+        self._plans: dict[str, dict[str, None]] = {}
+        self._plans_of: dict[str, dict[str, None]] = {}
+        self._order: dict[tuple[str, str], int] = {}
+        self._next = 0
+        self._index: WordIndex[tuple[str, str]] | None = None
+
+    def __len__(self) -> int:
+        """Count them."""
+        return len(self._entries)
+
+    def entries(self) -> tuple[Stashed, ...]:
+        """List the entries in the order they were put."""
+        return tuple(self._entries.values())
+
+    def put(self, entries: Iterable[Stashed]) -> None:
+        """Keep entries; the same plan and segment again is replaced and counts as put last."""
+        for entry in entries:
+            key = (entry.plan_id, entry.segment.segment_id)
+            self._entries.pop(key, None)
+            self._entries[key] = entry
+            self._order[key] = self._next
+            self._next += 1
+            self._plans.setdefault(key[0], {})[key[1]] = None
+            self._plans_of.setdefault(key[1], {})[key[0]] = None
+            if self._index is not None:
+                self._index.add(key, document(entry.segment).split())
+
+    def get(self, segment_ids: Sequence[str]) -> tuple[Stashed, ...]:
+        """Fetch the entries of these segments, newest first."""
+        keys = {(plan, each) for each in segment_ids for plan in self._plans_of.get(each, ())}
+        return tuple(self._entries[key] for key in sorted(keys, key=self._age))
+
+    def of_plan(self, plan_id: str) -> tuple[Stashed, ...]:
+        """Fetch what a plan swept, in heap order."""
+        found = [self._entries[plan_id, each] for each in self._plans.get(plan_id, ())]
+        return tuple(sorted(found, key=heap_order))
+
+    def latest_plan(self) -> str | None:
+        """Name the plan of the entry that was put last."""
+        return next(reversed(self._entries))[0] if self._entries else None
+
+    def remove(self, plan_id: str, segment_ids: Iterable[str]) -> None:
+        """Let go of a plan's entries. Unknown ids are no error."""
+        for segment_id in segment_ids:
+            key = (plan_id, segment_id)
+            if self._entries.pop(key, None) is None:
+                continue
+            del self._order[key]
+            _drop(self._plans, plan_id, segment_id)
+            _drop(self._plans_of, segment_id, plan_id)
+            if self._index is not None:
+                self._index.discard(key)
+
+    def search(self, query: Query) -> tuple[Hit[Stashed], ...]:
+        """Find entries, best first; without words, newest first."""
+        if not query.words:
+            newest = reversed(self._entries.values())
+            found = (Hit(each, 0.0) for each in newest if matches(query, each.segment))
+            return tuple(hit for hit, _ in zip(found, range(max(0, query.limit)), strict=False))
+        if self._index is None:
+            self._index = WordIndex()
+            for key, entry in self._entries.items():
+                self._index.add(key, document(entry.segment).split())
+        scores = self._index.scores(asked(query.words))
+        passing = (key for key in scores if matches(query, self._entries[key].segment))
+        ranked = sorted(passing, key=lambda key: (-scores[key], self._age(key)))
+        return tuple(Hit(self._entries[key], scores[key]) for key in ranked[: max(0, query.limit)])
+
+    def expired(self, now: datetime) -> tuple[Stashed, ...]:
+        """Fetch the entries whose deletion has become final, oldest first."""
+        moment = microseconds(now)
+        return tuple(
+            entry
+            for entry in self._entries.values()
+            if entry.expires_at is not None and microseconds(entry.expires_at) <= moment
+        )
+
+    def _age(self, key: tuple[str, str]) -> int:
+        return -self._order[key]
+
+
+def heap_order(entry: Stashed) -> tuple[int, str]:
+    """Sort entries as they stood in the heap."""
+    return entry.segment.position, entry.segment.segment_id
+
+
+def _drop(groups: dict[str, dict[str, None]], group: str, member: str) -> None:
+    del groups[group][member]
+    if not groups[group]:
+        del groups[group]
+
+
+class JournalTable:
+    """Entries in the order they were added."""
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+
+    @property
+    def next_seq(self) -> int:
+        """The number of the entry to come."""
+        return self._entries[-1].seq + 1 if self._entries else 1
+
+    def add(self, entry: Entry) -> None:
+        """Add an entry that has its number."""
+        self._entries.append(entry)
+
+    def read(
+        self, events: Collection[Event], plan_id: str | None, limit: int | None
+    ) -> tuple[Entry, ...]:
+        """Fetch entries, newest first; no events means every kind."""
+        found: list[Entry] = []
+        for entry in reversed(self._entries):
+            if limit is not None and len(found) >= limit:
+                break
+            if (not events or entry.event in events) and plan_id in (None, entry.plan_id):
+                found.append(entry)
+        return tuple(found)

@@ -1,0 +1,29 @@
+"""Garbage: only what no root reaches, in heap order. Never touches anything in use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from marksweep.core.mark import Mark
+from marksweep.core.plan import Proposal
+from marksweep.core.scene import Scene
+from marksweep.model import Action
+
+
+class Garbage:
+    """Rank what is unreachable; leave the rest alone, whatever the budget asks."""
+
+    @property
+    def name(self) -> str:
+        """The name that plans and reports carry."""
+        return "garbage"
+
+    def rank(self, scene: Scene) -> Iterator[Proposal]:
+        """Propose every unreachable unit; first those unrelated to what is in use."""
+        for wanted in (Mark.GARBAGE, Mark.RELATED):
+            for members in scene.units:
+                if scene.marks[members[0]] == wanted:
+                    kind = scene.segments[members[0]].type
+                    yield Proposal(
+                        members, Action.STASH, f"unreachable: no root refers to this {kind}"
+                    )

@@ -1,0 +1,161 @@
+"""Scored: unreachable first, then related, then reached; within each, the highest score first.
+
+Reached segments that are long and cold but worth having are compressed before any reached segment
+is stashed, if a way to shorten text is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+
+from marksweep.core.mark import Mark
+from marksweep.core.plan import Proposal
+from marksweep.core.scene import Scene
+from marksweep.core.score import Scorer, age_hours, seed_age
+from marksweep.core.words import age_in_words, references_in_words
+from marksweep.model import Action, Link, Segment
+
+Shorten = Callable[[Segment], Segment | None]
+"""Make a shorter segment that stands for one, or None if it cannot be shortened."""
+
+Ranked = list[tuple[float, tuple[int, ...]]]
+"""Units with their scores, highest first."""
+
+COLD_HOURS = 2.0
+"""Hours untouched after which a reached segment is cold. Lower compresses sooner."""
+
+VERBOSE_TOKENS = 400
+"""Tokens from which a segment is worth compressing. Lower compresses more, and frees less each."""
+
+DELETE_AFTER_HOURS = 24.0 * 7
+"""Age at which a log or note that nothing refers to may be deleted, where deletion is allowed."""
+
+DISPOSABLE_TYPES = frozenset({"log", "note"})
+
+
+class Disposal(StrEnum):
+    """Where swept segments go."""
+
+    STASH = "stash"
+    """All to the stash."""
+    AUTO = "auto"
+    """To the stash, but old logs and notes that nothing refers to are deleted."""
+    DELETE = "delete"
+    """All deleted, as was asked for."""
+
+
+class Scored:
+    """Rank by reachability, then by a scorer."""
+
+    def __init__(
+        self,
+        scorer: Scorer = seed_age,
+        *,
+        disposal: Disposal = Disposal.STASH,
+        shorten: Shorten | None = None,
+        delete_after_hours: float = DELETE_AFTER_HOURS,
+    ) -> None:
+        self._scorer = scorer
+        self._disposal = disposal
+        self._shorten = shorten
+        self._delete_after_hours = delete_after_hours
+
+    @property
+    def name(self) -> str:
+        """The name that plans and reports carry."""
+        return "scored"
+
+    def rank(self, scene: Scene) -> Iterator[Proposal]:
+        """Propose garbage, then related, then reached segments."""
+        yield from self.rank_unreachable(scene)
+        reached = self._ranked(scene, Mark.REACHED)
+        if self._shorten is not None:
+            yield from self._compressions(scene, reached, self._shorten)
+        yield from self._proposals(scene, reached, Mark.REACHED)
+
+    def rank_unreachable(self, scene: Scene) -> Iterator[Proposal]:
+        """Propose what no root reaches, and stop there."""
+        for wanted in (Mark.GARBAGE, Mark.RELATED):
+            yield from self._proposals(scene, self._ranked(scene, wanted), wanted)
+
+    def _proposals(self, scene: Scene, ranked: Ranked, mark: Mark) -> Iterator[Proposal]:
+        for score, members in ranked:
+            reason = _reason(scene, scene.segments[members[0]], mark, score)
+            yield Proposal(members, self._action(scene, members), reason)
+
+    def _ranked(self, scene: Scene, wanted: Mark) -> Ranked:
+        """Give the units of one mark, highest score first.
+
+        A unit is worth as much as its best member, so the lowest score counts.
+        """
+        segments, marks, scorer, now = scene.segments, scene.marks, self._scorer, scene.now
+        ranked = [
+            (min(scorer(segments[i], now) for i in members), members)
+            for members in scene.units
+            if marks[members[0]] == wanted and scene.unit_to_keep(members) is None
+        ]
+        ranked.sort(key=lambda scored: -scored[0])
+        return ranked
+
+    def _compressions(self, scene: Scene, ranked: Ranked, shorten: Shorten) -> Iterator[Proposal]:
+        for _, members in ranked:
+            segment = scene.segments[members[0]]
+            if len(members) > 1 or not is_cold_but_important(segment, scene):
+                continue
+            shorter = shorten(segment)
+            if shorter is not None:
+                age = age_in_words(age_hours(segment, scene.now))
+                yield Proposal(
+                    members,
+                    Action.COMPRESS,
+                    f"cold but important: reached from a root, {segment.tokens} tokens, "
+                    f"untouched for {age}",
+                    shorter,
+                )
+
+    def _action(self, scene: Scene, members: tuple[int, ...]) -> Action:
+        if self._disposal == Disposal.DELETE:
+            return Action.DELETE
+        if self._disposal == Disposal.AUTO and all(
+            may_be_deleted(
+                scene.segments[i].type,
+                scene.segments[i].refcount,
+                age_hours(scene.segments[i], scene.now),
+                self._delete_after_hours,
+            )
+            for i in members
+        ):
+            return Action.DELETE
+        return Action.STASH
+
+
+def may_be_deleted(
+    kind: str, refcount: int, age: float, delete_after_hours: float = DELETE_AFTER_HOURS
+) -> bool:
+    """Say whether a segment may be deleted rather than stashed, where deletion is allowed."""
+    return kind in DISPOSABLE_TYPES and refcount == 0 and age > delete_after_hours
+
+
+def is_cold_but_important(segment: Segment, scene: Scene) -> bool:
+    """Say whether a reached segment is long, untouched, and not a shortened one already."""
+    return (
+        segment.tokens >= VERBOSE_TOKENS
+        and age_hours(segment, scene.now) >= COLD_HOURS
+        and not any(reference.link == Link.DERIVED for reference in segment.references)
+    )
+
+
+_HELD = {
+    Mark.GARBAGE: "unreachable",
+    Mark.RELATED: "unreachable, only related to what is in use",
+    Mark.REACHED: "in reach, but of low value",
+}
+
+
+def _reason(scene: Scene, segment: Segment, mark: Mark, score: float) -> str:
+    return (
+        f"{_HELD[mark]}: {segment.type}, untouched for "
+        f"{age_in_words(age_hours(segment, scene.now))}, "
+        f"{references_in_words(segment.refcount)}, score {score:.2f}"
+    )

@@ -1,0 +1,54 @@
+"""Builders: segments with everything filled in that a test does not care about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from marksweep.core.fingerprint import fingerprint_of
+from marksweep.model import Segment, Snapshot
+
+NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+"""The moment at which tests happen."""
+
+
+def segment(
+    segment_id: str,
+    *,
+    hours_old: float = 1.0,
+    type: str = "note",
+    tokens: int = 10,
+    **fields: Any,  # noqa: ANN401
+) -> Segment:
+    """Build a segment of some age."""
+    then = NOW - timedelta(hours=hours_old)
+    fields.setdefault("text", f"text of {segment_id}")
+    return Segment(segment_id=segment_id, type=type, created_at=then, tokens=tokens, **fields)
+
+
+def snapshot(*segments: Segment) -> Snapshot:
+    """Build a snapshot of segments in this order."""
+    return Snapshot(segments, fingerprint_of(segments))
+
+
+class Clock:
+    """A clock that stands still until it is told to go on."""
+
+    def __init__(self, now: datetime = NOW) -> None:
+        self.now = now
+
+    def __call__(self) -> datetime:
+        """Tell the time."""
+        return self.now
+
+    def advance(self, **amount: float) -> None:
+        """Go on by a timedelta's amount."""
+        self.now += timedelta(**amount)
+
+
+def ticking(start: datetime = NOW, step: timedelta = timedelta(seconds=1)) -> Iterator[datetime]:
+    """Give one time after another."""
+    while True:
+        yield start
+        start += step

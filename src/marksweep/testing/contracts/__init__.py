@@ -1,0 +1,30 @@
+"""What every store must do, as test classes to inherit.
+
+    class TestMyStash(StashContract):
+        @pytest.fixture
+        def opener(self, tmp_path: Path) -> Opener:
+            return lambda: MyStore(tmp_path / "store")
+
+`opener` gives a function that opens another handle on one and the same place, empty at first. A
+store that has only one handle, like one in memory, gives that one each time.
+"""
+
+from __future__ import annotations
+
+from marksweep.testing.contracts.handles import Opener
+from marksweep.testing.contracts.journal import JournalContract
+from marksweep.testing.contracts.lock import LockContract
+from marksweep.testing.contracts.model import StoreModelContract
+from marksweep.testing.contracts.search import SearchContract
+from marksweep.testing.contracts.segments import SegmentStoreContract
+from marksweep.testing.contracts.stash import StashContract
+
+__all__ = [
+    "JournalContract",
+    "LockContract",
+    "Opener",
+    "SearchContract",
+    "SegmentStoreContract",
+    "StashContract",
+    "StoreModelContract",
+]

@@ -1,0 +1,103 @@
+"""What the contracts stand on: a store, further handles on it, and small nouns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+import pytest
+
+from marksweep.model import Segment, Stashed
+from marksweep.stores.base import Journal, SegmentStore, Stash, Store
+
+Opener = Callable[[], Store]
+"""Opens another handle on one and the same place."""
+
+Item = TypeVar("Item")
+
+NOON = datetime(2025, 6, 1, 12, 0, tzinfo=UTC)
+"""When everything in the contracts happens."""
+
+HOSTILE_NAMES = (
+    "",
+    " ",
+    "../../etc/passwd",
+    "/absolute/name",
+    "nul\x00nul",
+    "it's; DROP TABLE segments; --",
+    '"quoted" {braces} *star* %s %',
+    "line\nbreak\r\n",
+    "多语言 ünïcödé \U0001f600",
+    "\u202eright to left",
+    "lone \ud800 surrogate",
+    "x" * 5_000,
+)
+"""Names that must be as good as any other, for workspaces, segments, plans and tags."""
+
+
+class Handles:
+    """The fixtures that all contracts share. Override `opener`."""
+
+    @pytest.fixture
+    def opener(self) -> Opener:
+        """Give a function that opens another handle on one and the same place."""
+        raise NotImplementedError("override the fixture `opener`")
+
+    @pytest.fixture
+    def another(self, opener: Opener) -> Iterator[Opener]:
+        """Give the opener; what it opens is closed after the test."""
+        opened: list[Store] = []
+
+        def open_one() -> Store:
+            opened.append(opener())
+            return opened[-1]
+
+        yield open_one
+        for store in opened:
+            store.close()
+
+    @pytest.fixture
+    def store(self, another: Opener) -> Store:
+        """Give a store, empty at first."""
+        return another()
+
+    @pytest.fixture
+    def segments(self, store: Store) -> SegmentStore:
+        """Give the store's live segments."""
+        return store.segments
+
+    @pytest.fixture
+    def stash(self, store: Store) -> Stash:
+        """Give the store's stash."""
+        return store.stash
+
+    @pytest.fixture
+    def journal(self, store: Store) -> Journal:
+        """Give the store's journal."""
+        return store.journal
+
+
+def segment(segment_id: str, text: str = "", **fields: object) -> Segment:
+    """Make a segment; fields that are not given are plain."""
+    given = {"type": "note", "created_at": NOON, **fields}
+    return Segment(segment_id=segment_id, text=text, **given)  # type: ignore[arg-type]
+
+
+def stashed(segment_id: str, plan_id: str = "plan-1", text: str = "", **fields: object) -> Stashed:
+    """Make a stash entry of a plain segment."""
+    return Stashed(segment(segment_id, text, **fields), plan_id, NOON, reason="it was old")
+
+
+def later(**delta: float) -> datetime:
+    """Give a moment after NOON."""
+    return NOON + timedelta(**delta)
+
+
+class Torn(list[Item]):
+    """A list that breaks off before its last item, as work does when a process is in trouble."""
+
+    def __iter__(self) -> Iterator[Item]:
+        """Give all but the last, then fail."""
+        yield from self[:-1]
+        raise RuntimeError("torn")

@@ -1,0 +1,136 @@
+"""What every stash must do."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from marksweep.errors import StoreError
+from marksweep.model import Stashed
+from marksweep.stores.base import Stash, Store
+from marksweep.testing.contracts.handles import (
+    HOSTILE_NAMES,
+    NOON,
+    Handles,
+    Opener,
+    Torn,
+    later,
+    segment,
+    stashed,
+)
+from marksweep.testing.contracts.segments import FULL
+
+
+class StashContract(Handles):
+    """What every stash must do."""
+
+    def test_an_entry_comes_back_as_it_was(self, store: Store, another: Opener) -> None:
+        entry = Stashed(FULL, "plan", NOON, "why", expires_at=later(days=7), replaced_by="short")
+        store.stash.put("w", [entry])
+        assert another().stash.get("w", ["full"]) == (entry,)
+
+    def test_an_empty_stash_has_nothing(self, stash: Stash) -> None:
+        assert stash.get("w", ["a"]) == ()
+        assert stash.of_plan("w", "plan") == ()
+        assert stash.latest_plan("w") is None
+        assert stash.expired("w", NOON) == ()
+        assert stash.count("w") == 0
+        stash.remove("w", "plan", ["a"])
+
+    def test_a_segment_is_there_once_per_plan_the_last_put_first(self, stash: Stash) -> None:
+        stash.put("w", [stashed("a", "plan-2"), stashed("b", "plan-2")])
+        stash.put("w", [stashed("a", "plan-1")])
+        found = stash.get("w", ["a"])
+        assert [each.plan_id for each in found] == ["plan-1", "plan-2"]
+        assert stash.count("w") == 3
+
+    def test_many_ids_are_fetched_at_once_and_each_entry_once(self, stash: Stash) -> None:
+        entries = [stashed(f"s{n}") for n in range(2_500)]
+        stash.put("w", entries)
+        asked = [f"s{n}" for n in range(2_500)] * 2
+        assert stash.get("w", asked) == tuple(reversed(entries))
+
+    def test_the_same_plan_and_segment_again_replaces(self, stash: Stash) -> None:
+        stash.put("w", [stashed("a", text="old words"), stashed("b")])
+        stash.put("w", [stashed("a", text="new words")])
+        assert stash.get("w", ["a"]) == (stashed("a", text="new words"),)
+        assert stash.count("w") == 2
+
+    def test_the_last_of_two_in_one_put_wins(self, stash: Stash) -> None:
+        stash.put("w", [stashed("a", text="old"), stashed("a", text="new")])
+        assert stash.get("w", ["a"]) == (stashed("a", text="new"),)
+
+    def test_a_plans_entries_come_in_heap_order(self, stash: Stash) -> None:
+        stash.put("w", [stashed("a", position=3), stashed("z", position=1)])
+        stash.put("w", [stashed("m", position=1), stashed("b", "plan-2", position=0)])
+        found = stash.of_plan("w", "plan-1")
+        assert [each.segment.segment_id for each in found] == ["m", "z", "a"]
+
+    def test_the_latest_plan_is_that_of_the_last_put(self, stash: Stash) -> None:
+        stash.put("w", [stashed("a", "plan-2")])
+        stash.put("w", [stashed("b", "plan-1")])
+        assert stash.latest_plan("w") == "plan-1"
+        stash.put("w", [stashed("a", "plan-2")])
+        assert stash.latest_plan("w") == "plan-2"
+        stash.remove("w", "plan-2", ["a"])
+        assert stash.latest_plan("w") == "plan-1"
+
+    def test_only_the_plans_own_entries_are_removed(self, stash: Stash) -> None:
+        stash.put("w", [stashed("a"), stashed("b"), stashed("a", "plan-2")])
+        stash.remove("w", "plan-1", ["a", "nobody", "a"])
+        assert [each.plan_id for each in stash.get("w", ["a"])] == ["plan-2"]
+        assert stash.of_plan("w", "plan-1") == (stashed("b"),)
+        assert stash.count("w") == 2
+
+    def test_what_another_handle_put_and_removed_shows_up(
+        self, store: Store, another: Opener
+    ) -> None:
+        neighbour = another()
+        assert neighbour.stash.count("w") == 0
+        store.stash.put("w", [stashed("a"), stashed("b")])
+        assert neighbour.stash.count("w") == 2
+        neighbour.stash.remove("w", "plan-1", ["a"])
+        assert store.stash.get("w", ["a", "b"]) == (stashed("b"),)
+
+    def test_deletions_become_final_at_their_moment(self, stash: Stash) -> None:
+        soon = msgspec.structs.replace(stashed("soon"), expires_at=later(hours=1))
+        late = msgspec.structs.replace(stashed("late"), expires_at=later(hours=2))
+        stash.put("w", [late, soon, stashed("never")])
+        assert stash.expired("w", later(hours=1) - timedelta(microseconds=1)) == ()
+        assert stash.expired("w", later(hours=1)) == (soon,)
+        assert stash.expired("w", later(days=999)) == (late, soon)
+
+    def test_workspaces_are_apart(self, stash: Stash) -> None:
+        stash.put("one", [stashed("a", text="first")])
+        stash.put("two", [stashed("a", text="second")])
+        assert stash.get("one", ["a"]) == (stashed("a", text="first"),)
+        stash.remove("two", "plan-1", ["a"])
+        assert stash.count("one") == 1
+        assert stash.count("two") == 0
+        assert stash.latest_plan("two") is None
+
+    @pytest.mark.parametrize("name", HOSTILE_NAMES, ids=ascii)
+    def test_hostile_names_are_names(self, store: Store, another: Opener, name: str) -> None:
+        entry = Stashed(segment(name, "words"), name, NOON, name, replaced_by=name)
+        store.stash.put(name, [entry, stashed("plain", "plan-0")])
+        again = another().stash
+        assert again.get(name, [name]) == (entry,)
+        assert again.of_plan(name, name) == (entry,)
+        again.remove(name, name, [name])
+        assert again.count(name) == 1
+        assert again.latest_plan(name) == "plan-0"
+
+    def test_a_put_that_fails_halfway_leaves_nothing(self, stash: Stash) -> None:
+        stash.put("w", [stashed("a", text="old")])
+        with pytest.raises(RuntimeError, match="torn"):
+            stash.put("w", Torn([stashed("a", text="new"), stashed("b"), stashed("c")]))
+        assert stash.get("w", ["a", "b", "c"]) == (stashed("a", text="old"),)
+
+    def test_a_closed_stash_refuses(self, store: Store) -> None:
+        store.close()
+        with pytest.raises(StoreError, match="closed"):
+            store.stash.put("w", [stashed("a")])
+        with pytest.raises(StoreError, match="closed"):
+            store.stash.count("w")

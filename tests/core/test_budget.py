@@ -1,0 +1,52 @@
+"""The lines of a budget, and the ledger."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from marksweep.core.budget import Budget, Line, tally
+from marksweep.errors import BadInput
+from marksweep.model import Pressure
+from marksweep.testing.builders import segment
+
+
+def test_the_lines_lie_at_80_60_and_90_percent_by_default() -> None:
+    assert Budget.of(1000) == Budget(limit=1000, threshold=800, target=600, pressure=900)
+
+
+@pytest.mark.parametrize(
+    ("used", "pressure"),
+    [(800, Pressure.NONE), (801, Pressure.SOFT), (900, Pressure.SOFT), (901, Pressure.HARD)],
+)
+def test_pressure_rises_over_the_lines(used: int, pressure: Pressure) -> None:
+    assert Budget.of(1000).pressure_at(used) is pressure
+
+
+def test_a_target_above_the_threshold_is_refused_and_both_are_named() -> None:
+    with pytest.raises(BadInput, match=r"target_percent is 70.*threshold_percent 50"):
+        Budget.of(1000, threshold_percent=50, target_percent=70)
+
+
+@pytest.mark.parametrize("value", [-1.0, 101.0, math.nan, math.inf])
+@pytest.mark.parametrize("name", ["threshold_percent", "target_percent", "pressure_percent"])
+def test_a_share_outside_0_to_100_is_refused(name: str, value: float) -> None:
+    with pytest.raises(BadInput, match=name):
+        Budget.of(1000, **{name: value})
+
+
+def test_a_negative_limit_is_refused() -> None:
+    with pytest.raises(BadInput, match="-5"):
+        Budget.of(-5)
+
+
+def test_the_ledger_adds_up_per_type_heaviest_first() -> None:
+    found = tally(
+        [
+            segment("a", type="log", tokens=5),
+            segment("b", type="code", tokens=50),
+            segment("c", type="log", tokens=6),
+        ]
+    )
+    assert found == (Line("code", 1, 50), Line("log", 2, 11))

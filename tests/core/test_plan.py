@@ -1,0 +1,179 @@
+"""The planner takes whole units until the target is met, and guards what must stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from marksweep.core.plan import Proposal, make_plan
+from marksweep.core.roots import Focus
+from marksweep.core.scene import Scene
+from marksweep.model import (
+    Action,
+    GCPolicy,
+    Hold,
+    Kept,
+    Link,
+    Plan,
+    Pressure,
+    Reference,
+    Segment,
+)
+from marksweep.testing.builders import NOW, segment, snapshot
+
+
+class Scripted:
+    """Proposes what a test wrote down."""
+
+    name = "scripted"
+
+    def __init__(self, *script: tuple[str | tuple[str, ...], Action, Segment | None]) -> None:
+        self.script = script
+        self.asked = 0
+
+    def rank(self, scene: Scene) -> Iterator[Proposal]:
+        for named, action, replacement in self.script:
+            self.asked += 1
+            names = (named,) if isinstance(named, str) else named
+            members = tuple(scene.graph.index[name] for name in names)
+            yield Proposal(members, action, "as the script says", replacement)
+
+
+def stash(*names: str) -> Scripted:
+    return Scripted(*((name, Action.STASH, None) for name in names))
+
+
+def plan(
+    strategy: Scripted, target: int, *segments: Segment, pressure: Pressure = Pressure.SOFT
+) -> Plan:
+    scene = Scene.of(snapshot(*segments), Focus(now=NOW, task_id="now"), pressure)
+    return make_plan(scene, strategy, target)
+
+
+def swept(found: Plan) -> list[tuple[str, ...]]:
+    return [step.segments for step in found.steps]
+
+
+FIVE = tuple(segment(name, tokens=10) for name in "abcde")
+
+
+def test_it_stops_at_the_target_and_does_not_ask_further() -> None:
+    strategy = stash("a", "b", "c", "d")
+    found = plan(strategy, 30, *FIVE)
+    assert swept(found) == [("a",), ("b",)]
+    assert (found.tokens_before, found.tokens_after, found.tokens_freed) == (50, 30, 20)
+    assert strategy.asked == 2
+    assert found.kept == ()
+
+
+def test_a_heap_at_its_target_needs_nothing() -> None:
+    strategy = stash("a")
+    assert plan(strategy, 50, *FIVE).steps == ()
+    assert strategy.asked == 0
+
+
+def test_a_root_is_refused_and_named_if_it_is_in_the_way() -> None:
+    segments = (segment("a", task_id="now", tokens=70), segment("b", tokens=10))
+    found = plan(stash("a", "b"), 5, *segments)
+    assert swept(found) == [("b",)]
+    assert found.short_by == 65
+    assert found.kept == (Kept("part of the current task now", 1, 70),)
+
+
+def test_what_the_strategy_does_not_offer_is_named_too() -> None:
+    found = plan(stash("a"), 0, *FIVE)
+    assert found.kept == (Kept("not offered by the strategy", 4, 40),)
+
+
+def test_a_unit_goes_as_a_whole() -> None:
+    pair = (Reference("call", Link.ANSWERS, Hold.PAIRED),)
+    segments = (segment("call"), segment("result", references=pair), segment("x"))
+    assert swept(plan(stash("result"), 15, *segments)) == [("call", "result")]
+
+
+def test_a_unit_with_a_member_that_must_stay_stays_as_a_whole() -> None:
+    pair = (Reference("call", Link.ANSWERS, Hold.PAIRED),)
+    segments = (segment("call", pinned=True), segment("result", references=pair), segment("x"))
+    assert swept(plan(stash("result", "x"), 0, *segments)) == [("x",)]
+
+
+def test_an_edit_in_place_concerns_its_own_segment_only() -> None:
+    pair = (Reference("call", Link.ANSWERS, Hold.PAIRED),)
+    call = segment("call", policy=GCPolicy.LOCKED)
+    result = segment("result", references=pair, tokens=100)
+    masked = segment("result", references=pair, tokens=5)
+    found = plan(Scripted(("result", Action.MASK, masked)), 20, call, result)
+    assert swept(found) == [("result",)]
+    assert found.tokens_after == 15
+
+
+def test_a_later_step_takes_the_place_of_an_edit() -> None:
+    masked = segment("a", tokens=4)
+    strategy = Scripted(
+        ("a", Action.MASK, masked), ("b", Action.STASH, None), ("a", Action.STASH, None)
+    )
+    found = plan(strategy, 30, *FIVE)
+    assert [(s.segments, s.action, s.tokens) for s in found.steps] == [
+        (("b",), Action.STASH, 10),
+        (("a",), Action.STASH, 10),
+    ]
+    assert found.tokens_after == 30
+
+
+def test_a_segment_is_not_taken_twice() -> None:
+    assert swept(plan(stash("a", "a", "b"), 30, *FIVE)) == [("a",), ("b",)]
+
+
+def test_a_replacement_that_is_not_smaller_is_refused() -> None:
+    same, larger = segment("a~1", tokens=10), segment("b~1", tokens=11)
+    strategy = Scripted(("a", Action.COMPRESS, same), ("b", Action.COMPRESS, larger))
+    assert plan(strategy, 0, *FIVE).steps == ()
+
+
+def test_a_replacement_is_paid_for() -> None:
+    shorter = segment("a~1", tokens=3)
+    found = plan(Scripted(("a", Action.COMPRESS, shorter)), 45, *FIVE)
+    assert found.steps[0].tokens == 7
+    assert found.tokens_after == 43
+
+
+def test_several_segments_may_be_replaced_by_one() -> None:
+    summary = segment("s", tokens=5)
+    found = plan(Scripted((("a", "b", "c"), Action.COMPRESS, summary)), 30, *FIVE)
+    assert swept(found) == [("a", "b", "c")]
+    assert found.tokens_after == 25
+
+
+def test_preservable_goes_only_under_high_pressure() -> None:
+    segments = (segment("a", policy=GCPolicy.PRESERVABLE), segment("b"))
+    assert swept(plan(stash("a", "b"), 0, *segments)) == [("b",)]
+    assert swept(plan(stash("a", "b"), 0, *segments, pressure=Pressure.HARD)) == [("a",), ("b",)]
+
+
+def test_locked_and_conditional_never_go() -> None:
+    segments = (
+        segment("a", policy=GCPolicy.LOCKED),
+        segment("b", policy=GCPolicy.CONDITIONAL),
+        segment("c", pinned=True),
+    )
+    assert swept(plan(stash("a", "b", "c"), 0, *segments, pressure=Pressure.HARD)) == []
+
+
+def test_the_cost_says_from_where_the_prompt_changes() -> None:
+    found = plan(stash("d", "b"), 30, *FIVE)
+    assert found.cost.edits_from == 1
+    assert found.cost.reread_tokens == 20
+
+
+def test_the_id_is_of_the_content() -> None:
+    one, same, other = (
+        plan(stash("a"), 40, *FIVE),
+        plan(stash("a"), 40, *FIVE),
+        plan(stash("b"), 40, *FIVE),
+    )
+    assert one.plan_id == same.plan_id
+    assert one.plan_id != other.plan_id
+    assert one.plan_id.startswith("plan-")
+
+
+def test_the_plan_carries_the_fingerprint_of_its_snapshot() -> None:
+    assert plan(stash("a"), 40, *FIVE).fingerprint == snapshot(*FIVE).fingerprint

@@ -1,0 +1,44 @@
+"""When a collection is due, and how it waits after a futile pass."""
+
+from __future__ import annotations
+
+from marksweep.core.budget import Budget
+from marksweep.core.trigger import FIRST_WAIT, LONGEST_WAIT, Backoff, Due, after_pass, due
+
+BUDGET = Budget.of(1000)
+
+
+def test_nothing_is_due_up_to_the_soft_line_a_step_above_it_and_all_above_the_hard_line() -> None:
+    assert [due(used, BUDGET, 0) for used in (800, 801, 900, 901)] == [
+        Due.NOTHING,
+        Due.STEP,
+        Due.STEP,
+        Due.FULL,
+    ]
+
+
+def test_a_pass_that_freed_something_is_not_waited_after() -> None:
+    assert after_pass(1, 850, 10, Backoff(850, 1)) is None
+
+
+def test_after_a_futile_pass_nothing_is_due_until_enough_changes_went_by() -> None:
+    backoff = after_pass(0, 950, 10)
+    assert backoff is not None
+    assert due(950, BUDGET, 10 + FIRST_WAIT - 1, backoff) is Due.NOTHING
+    assert due(950, BUDGET, 10 + FIRST_WAIT, backoff) is Due.FULL
+
+
+def test_growth_ends_the_wait_early() -> None:
+    backoff = Backoff(used=850, change=10, wait=100)
+    assert due(900, BUDGET, 11, backoff) is Due.NOTHING
+    assert due(901, BUDGET, 11, backoff) is Due.FULL
+
+
+def test_the_wait_doubles_with_every_futile_pass_and_has_a_ceiling() -> None:
+    backoff, waits = None, []
+    for change in range(12):
+        backoff = after_pass(0, 950, change, backoff)
+        assert backoff is not None
+        waits.append(backoff.wait)
+    assert waits[:3] == [FIRST_WAIT, 2 * FIRST_WAIT, 4 * FIRST_WAIT]
+    assert waits[-1] == waits[-2] == LONGEST_WAIT
