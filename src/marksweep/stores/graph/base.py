@@ -1,7 +1,8 @@
 """What a graph store is: rows, runs, the survey a collection starts from, and leases.
 
-Each call is atomic on its own. Every write gives the rows it changes the workspace's next version;
-a plan remembers the version it was made at, and what changed afterwards is left alone.
+Each call is atomic on its own; `soft_delete`, `restore` and `purge` work in batches, each atomic,
+and can be repeated after a crash. Every write gives the rows it changes the workspace's next
+version; a plan remembers the version it was made at, and what changed afterwards is left alone.
 """
 
 from __future__ import annotations
@@ -330,7 +331,8 @@ class GraphStore(Protocol):
     ) -> Nodes:
         """Hide nodes that have not changed since `version` and are not pinned; return those.
 
-        The chunks of a memory that is left alone are left alone too.
+        Again with the same plan: the same nodes, less those that came back. The chunks of a memory
+        that is left alone are left alone too.
         """
         ...
 

@@ -210,22 +210,24 @@ ID_OF = {
 }
 SOFT_DELETE_MEMORIES = f"""
 UPDATE memory SET deleted_at = :at, deleted_by = :plan_id, version = :version
-WHERE ws = :ws AND version <= :seen AND pinned = 0 AND deleted_at IS NULL AND id IN {_PICKED}
-RETURNING id"""
+WHERE ws = :ws AND version <= :seen AND pinned = 0 AND deleted_at IS NULL AND id IN {_PICKED}"""
 SOFT_DELETE_CHUNKS = f"""
 UPDATE chunk SET deleted_at = :at, deleted_by = :plan_id, version = :version
 WHERE ws = :ws AND version <= :seen AND deleted_at IS NULL AND id IN {_PICKED}
     AND NOT EXISTS (
-        SELECT 1 FROM memory WHERE key = chunk.memory_key AND deleted_at IS NULL)
-RETURNING id"""
+        SELECT 1 FROM memory WHERE key = chunk.memory_key AND deleted_at IS NULL)"""
 SOFT_DELETE_ENTITIES = f"""
 UPDATE entity SET deleted_at = :at, deleted_by = :plan_id, version = :version
 WHERE ws = :ws AND version <= :seen AND deleted_at IS NULL AND id IN {_PICKED}
     AND NOT EXISTS (
         SELECT 1 FROM mention n JOIN chunk c ON c.key = n.chunk_key
         JOIN memory m ON m.key = c.memory_key
-        WHERE n.entity_key = entity.key AND c.deleted_at IS NULL AND m.deleted_at IS NULL)
-RETURNING id"""
+        WHERE n.entity_key = entity.key AND c.deleted_at IS NULL AND m.deleted_at IS NULL)"""
+HIDDEN_BY = {
+    kind: f"SELECT id FROM {kind} WHERE ws = :ws AND deleted_by = :plan_id AND id IN {_PICKED}"
+    for kind in ("memory", "chunk", "entity")
+}
+"""What a plan has hidden, now or before it was cut off: hiding again gives the same answer."""
 RESTORE_MEMORIES = f"""
 UPDATE memory SET deleted_at = NULL, deleted_by = '', version = :version
 WHERE ws = :ws AND deleted_at IS NOT NULL AND id IN {_PICKED} RETURNING id"""

@@ -82,7 +82,8 @@ def soft_delete(
         (Kind.ENTITY, sql.SOFT_DELETE_ENTITIES),
     ):
         pick(db, map(plain, nodes.of(kind)))
-        done.append(_ids(db, statement, given))
+        db.execute(statement, given)
+        done.append(_ids(db, sql.HIDDEN_BY[kind], {"ws": ws, "plan_id": plan_id}))
     return Nodes(*done)
 
 
