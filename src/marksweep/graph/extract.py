@@ -32,63 +32,11 @@ _identifier = re.compile(
 )
 _word = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*|[.!?:;\n]|,")
 _breaks = frozenset(".!?:;\n")
-_common = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "are",
-        "as",
-        "at",
-        "but",
-        "by",
-        "for",
-        "from",
-        "he",
-        "her",
-        "his",
-        "how",
-        "i",
-        "if",
-        "in",
-        "is",
-        "it",
-        "its",
-        "my",
-        "no",
-        "not",
-        "of",
-        "on",
-        "or",
-        "our",
-        "she",
-        "so",
-        "that",
-        "the",
-        "their",
-        "then",
-        "there",
-        "these",
-        "they",
-        "this",
-        "those",
-        "to",
-        "was",
-        "we",
-        "were",
-        "what",
-        "when",
-        "where",
-        "which",
-        "who",
-        "why",
-        "will",
-        "with",
-        "yes",
-        "you",
-        "your",
-    ]
-)
+_COMMON = """
+a an and are as at but by for from he her his how i if in is it its my no not of on or our she so
+that the their then there these they this those to was we were what when where which who why will
+with yes you your"""
+_common = frozenset(_COMMON.split())
 
 
 class Found(msgspec.Struct, frozen=True, gc=False):

@@ -23,7 +23,7 @@ from marksweep.core.graph import Graph
 from marksweep.core.mark import reach
 from marksweep.errors import UnknownName
 from marksweep.stores.graph.base import MemoryRow, Survey
-from marksweep.stores.graph.nouns import CODE_INDEXER
+from marksweep.stores.graph.nouns import CODE_INDEXER, Kind
 
 RECENTLY_READ = timedelta(days=1)
 """How long reading a memory protects it. Longer keeps stale memories that somebody looks at."""
@@ -85,6 +85,27 @@ class MarkedGraph:
         self.first_entity = self.first_chunk + len(survey.chunks)
         self.size = self.first_entity + len(survey.entities)
         self.graph = _StrongEdges(survey)
+
+    @property
+    def live(self) -> int:
+        """Count the nodes that are not soft-deleted."""
+        hidden = sum(row.deleted_at is not None for row in self.survey.memories)
+        hidden += len(self.survey.deleted_chunks) + len(self.survey.deleted_entities)
+        return self.size - hidden
+
+    def kind_of(self, place: int) -> Kind:
+        """Tell what kind of node stands at a place."""
+        if place < self.first_chunk:
+            return Kind.MEMORY
+        return Kind.CHUNK if place < self.first_entity else Kind.ENTITY
+
+    def key_of(self, place: int) -> int:
+        """Give the survey's key of the node at a place."""
+        if place < self.first_chunk:
+            return self.survey.memories[place].key
+        if place < self.first_entity:
+            return self.survey.chunks[place - self.first_chunk]
+        return self.survey.entities[place - self.first_entity]
 
     def choose(self, strategy: PruneStrategy) -> Iterator[Chosen]:
         """Say what goes, memories first, then chunks, then entities."""

@@ -323,7 +323,7 @@ class LeaseContract:
     @on_store
     async def test_a_held_workspace_refuses_and_says_who_has_it(self, store: GraphStore) -> None:
         async with hold(store, "w", "prune"):
-            with pytest.raises(StoreBusy, match="held to prune by process"):
+            with pytest.raises(StoreBusy, match="held for prune by process"):
                 async with hold(store, "w", "prune", wait_seconds=0.1):
                     pass
         async with hold(store, "w", "prune") as lease:

@@ -130,6 +130,7 @@ class MemoryRow(msgspec.Struct, frozen=True, gc=False):
     last_seen_at: datetime | None
     read_at: datetime | None
     deleted_at: datetime | None
+    tags: tuple[str, ...]
 
 
 class Survey(msgspec.Struct, frozen=True):

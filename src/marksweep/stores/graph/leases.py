@@ -21,6 +21,9 @@ LEASE_SECONDS = 30.0
 """Life of a lease without renewal. Shorter frees the work of a lost machine sooner, but a holder
 that stalls for as long loses its lease."""
 
+CHANGE = "change"
+"""The purpose of all that must not overlap on a workspace: to index, prune, restore and purge."""
+
 POLL_SECONDS = 0.05
 """Time between two tries to take a lease that is held."""
 
@@ -40,7 +43,7 @@ class Lease:
             self._workspace_id, self._purpose, self.holder, LEASE_SECONDS
         ):
             raise StoreBusy(
-                f"the lease to {self._purpose} workspace {self._workspace_id!r} was lost: this "
+                f"the lease for {self._purpose} of workspace {self._workspace_id!r} was lost: this "
                 f"process stalled for more than {LEASE_SECONDS:.0f} s. Nothing is damaged; run "
                 "again."
             )
@@ -56,7 +59,7 @@ async def hold(
     while other := await store.acquire(workspace_id, purpose, holder, LEASE_SECONDS):
         if time.monotonic() >= deadline:
             raise StoreBusy(
-                f"workspace {workspace_id!r} is held to {purpose} by {describe(other)}; waited "
+                f"workspace {workspace_id!r} is held for {purpose} by {describe(other)}; waited "
                 f"{wait_seconds:.0f} s. Try again when that has finished."
             )
         await asyncio.sleep(POLL_SECONDS)

@@ -32,7 +32,7 @@ CHUNK_COLUMNS = (
 ENTITY_COLUMNS = ("id", "name", "type", "deleted_at")
 SURVEY_COLUMNS = (
     "id", "source", "repository", "file_path", "relative_path", "content_hash", "run", "lines",
-    "stale", "pinned", "pinned_by", "created_at", "last_seen_at", "read_at", "deleted_at",
+    "stale", "pinned", "pinned_by", "created_at", "last_seen_at", "read_at", "deleted_at", "tags",
 )  # fmt: skip
 FILE_COLUMNS = (
     "id", "relative_path", "content_hash", "size", "mtime_ns", "language", "run", "stale",
@@ -219,6 +219,7 @@ def survey_row(row: Row) -> MemoryRow:
         moment_or_none(row[13]),
         moment_or_none(row[14]),
         moment_or_none(row[15]),
+        () if row[16] == "[]" else _tags.decode(str(row[16])),
     )
 
 
