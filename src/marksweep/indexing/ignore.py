@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from pathspec import GitIgnoreSpec
@@ -57,7 +58,7 @@ class Rules:
     def read(self, base: str, file: Path) -> Rules:
         """Add the rules of an ignore file that stands in the folder `base`."""
         content, _ = read_bytes(file, MAX_IGNORE_BYTES)
-        return Rules(base, _spec(content.decode("utf-8", "replace").splitlines()), self)
+        return Rules(base, _spec(content.decode("utf-8", "replace").split("\n")), self)
 
 
 def rules_above(root: Path) -> tuple[Rules, str]:
@@ -89,13 +90,13 @@ def _spec(lines: list[str]) -> GitIgnoreSpec:
     """Compile lines; one that is no pattern is passed over, as git does."""
     try:
         return GitIgnoreSpec.from_lines(lines, backend="simple")
-    except ValueError:
+    except (ValueError, re.error):
         return GitIgnoreSpec.from_lines(filter(_compiles, lines), backend="simple")
 
 
 def _compiles(line: str) -> bool:
     try:
         GitIgnoreSpec.from_lines([line], backend="simple")
-    except ValueError:
+    except (ValueError, re.error):
         return False
     return True
