@@ -22,11 +22,11 @@ from marksweep.stores.graph.base import (
 )
 from marksweep.stores.graph.falkor import moving, remember, runs, search, sweep
 from marksweep.stores.graph.falkor import statements as cypher
-from marksweep.stores.graph.falkor.connection import PREFIX, Connection
+from marksweep.stores.graph.falkor.connection import PREFIX, Connection, Params
 from marksweep.stores.graph.falkor.server import EmbeddedServer
 from marksweep.stores.graph.leases import is_dead
 from marksweep.stores.graph.nouns import Chunk, Entity, Kind, Memory, Record
-from marksweep.stores.graph.rows import entity_of
+from marksweep.stores.graph.rows import Row, entity_of
 
 TAKE_LEASE = """
 local holder = redis.call('GET', KEYS[1])
@@ -209,6 +209,10 @@ class FalkorGraphStore:
     async def release(self, workspace_id: str, purpose: str, holder: str) -> None:
         """Give a lease back."""
         await self._db.command("EVAL", DROP_LEASE, 1, self._lease(workspace_id, purpose), holder)
+
+    async def query(self, workspace_id: str, statement: str, params: Params) -> list[Row]:
+        """Run a statement of one's own that changes nothing."""
+        return await self._db.read(workspace_id, statement, params)
 
     async def close(self) -> None:
         """Let go of the connections, and of an embedded server."""

@@ -50,10 +50,12 @@ class Connection:
         self._checked: set[str] = set()
         self._closed = False
 
-    async def read(self, workspace_id: str, statement: str, **params: object) -> list[Row]:
+    async def read(
+        self, workspace_id: str, statement: str, params: Params | None = None, **more: object
+    ) -> list[Row]:
         """Run one statement that changes nothing; a graph that is not there has no rows."""
         await self._check(workspace_id)
-        return await self._read(workspace_id, statement, **params)
+        return await self._read(workspace_id, statement, {**(params or {}), **more})
 
     async def write(self, workspace_id: str, *steps: Step) -> list[list[Row]]:
         """Raise the workspace's version and run statements, all or nothing."""
@@ -84,10 +86,12 @@ class Connection:
                 await pool.disconnect()
             self._server = None
 
-    async def _read(self, workspace_id: str, statement: str, **params: object) -> list[Row]:
+    async def _read(
+        self, workspace_id: str, statement: str, params: Params | None = None
+    ) -> list[Row]:
         try:
             answer = await self.command(
-                "GRAPH.RO_QUERY", self.prefix + workspace_id, _text(statement, params)
+                "GRAPH.RO_QUERY", self.prefix + workspace_id, _text(statement, params or {})
             )
         except StoreError as error:
             if isinstance(error.__cause__, redis_errors.ResponseError) and "empty key" in str(

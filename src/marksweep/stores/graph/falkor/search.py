@@ -56,14 +56,12 @@ async def _ranked(
         "limit": query.limit,
     }
     if not wanted:
-        return await db.read(workspace_id, cypher.NEWEST, **given)
-    found = await db.read(workspace_id, cypher.BEST_MATCHES, match=" ".join(wanted), **given)
+        return await db.read(workspace_id, cypher.NEWEST, given)
+    found = await db.read(workspace_id, cypher.BEST_MATCHES, given, match=" ".join(wanted))
     if len(found) < query.limit and len(wanted) > 1:
         known = {row[WIDTH] for row in found}
         floor = min((float(row[END] or 0) for row in found), default=float("inf"))
-        for row in await db.read(
-            workspace_id, cypher.BEST_MATCHES, match="|".join(wanted), **given
-        ):
+        for row in await db.read(workspace_id, cypher.BEST_MATCHES, given, match="|".join(wanted)):
             if row[WIDTH] not in known and len(found) < query.limit:
                 found.append((*row[:END], min(float(row[END] or 0), floor)))
     return found

@@ -133,7 +133,7 @@ async def deleted(
     given = {"before": micros_or_none(before), "plan_id": plan_id}
     found: list[DeletedRow] = []
     for kind in sorted(Kind):
-        rows = await db.read(workspace_id, cypher.DELETED[kind], **given)
+        rows = await db.read(workspace_id, cypher.DELETED[kind], given)
         found += [DeletedRow(kind, str(row[0]), moment(row[1]), str(row[2])) for row in rows]
     return tuple(found)
 

@@ -103,7 +103,9 @@ class Database:
             db.execute("PRAGMA synchronous = NORMAL")
             db.execute("PRAGMA cache_size = -65536")
             db.execute("PRAGMA temp_store = MEMORY")
+            db.execute("PRAGMA wal_autocheckpoint = 8000")
             db.execute(sql.PICKED)
+            db.execute(sql.KEYED)
             self._local.db = db
         return db
 
@@ -171,6 +173,12 @@ def pick(db: sqlite3.Connection, ids: Iterable[str]) -> None:
     """Name the ids that the next statements are about."""
     db.execute(sql.FORGET_PICKED)
     db.executemany(sql.PICK, ((each,) for each in ids))
+
+
+def key(db: sqlite3.Connection, keys: Iterable[int]) -> None:
+    """Name the keys that the next statements are about."""
+    db.execute(sql.FORGET_KEYED)
+    db.executemany(sql.KEY, ((each,) for each in keys))
 
 
 def number(db: sqlite3.Connection, workspace_id: str) -> int:

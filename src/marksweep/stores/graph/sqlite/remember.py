@@ -21,7 +21,7 @@ from marksweep.stores.graph.rows import (
     title,
 )
 from marksweep.stores.graph.sqlite import statements as sql
-from marksweep.stores.graph.sqlite.connection import advance, number, pick
+from marksweep.stores.graph.sqlite.connection import advance, key, number, pick
 
 
 def put(db: sqlite3.Connection, workspace_id: str, records: Sequence[Record]) -> None:
@@ -36,15 +36,17 @@ def put(db: sqlite3.Connection, workspace_id: str, records: Sequence[Record]) ->
 def _put_one(db: sqlite3.Connection, ws: int, version: int, record: Record) -> set[int]:
     """Write one record; return the entities that its old chunks mentioned."""
     memory_id = plain(record.memory.memory_id)
-    (key,) = db.execute(sql.PUT_MEMORY, (ws, version, *memory_row(record.memory))).fetchone()
-    let_go = drop_chunks(db, ws, _chunk_keys(db, ws, key, memory_id))
+    row = (ws, version, *memory_row(record.memory))
+    (memory_key,) = db.execute(sql.PUT_MEMORY, row).fetchone()
+    let_go = drop_chunks(db, ws, _chunk_keys(db, ws, memory_key, memory_id))
     db.execute(sql.DROP_RELATIONS_OF, (ws, memory_id))
     if record.moved_from and record.moved_from != record.memory.memory_id:
         db.execute(sql.CARRY_OVER, (ws, plain(record.moved_from), memory_id))
-        let_go |= drop_memory(db, ws, plain(record.moved_from))[1]
+        pick(db, [plain(record.moved_from)])
+        let_go |= drop_memories(db, ws, db.execute(sql.MEMORY_KEYS, (ws,)).fetchall())[1]
     keys = {
         chunk.chunk_id: put_chunk(
-            db, ws, version, key, chunk=chunk, heading=title(record.memory, chunk)
+            db, ws, version, memory_key, chunk=chunk, heading=title(record.memory, chunk)
         )
         for chunk in record.chunks
     }
@@ -91,31 +93,35 @@ def put_relations(db: sqlite3.Connection, ws: int, relations: Iterable[Relation]
 
 
 def _chunk_keys(db: sqlite3.Connection, ws: int, memory_key: int, memory_id: str) -> list[int]:
-    own = db.execute(sql.CHUNK_KEYS_OF, (ws, memory_key))
+    key(db, [memory_key])
+    own = db.execute(sql.CHUNKS_OF_KEYS, (ws,))
     orphaned = db.execute(sql.ORPHAN_KEYS_OF, (ws, memory_id))
-    return [key for rows in (own, orphaned) for key, _ in rows]
+    return [each for rows in (own, orphaned) for each, _ in rows]
 
 
 def drop_chunks(db: sqlite3.Connection, ws: int, keys: Sequence[int]) -> set[int]:
     """Erase chunks; return the entities that they mentioned."""
-    mentioned = {entity for key in keys for (entity,) in db.execute(sql.MENTIONED_BY, (ws, key))}
-    db.executemany(sql.DROP_MENTIONS_OF, ((ws, key) for key in keys))
-    db.executemany(sql.DROP_CHUNK_TEXT, ((key,) for key in keys))
-    db.executemany(sql.DROP_CHUNK, ((key,) for key in keys))
+    if not keys:
+        return set()
+    key(db, keys)
+    mentioned = {entity for (entity,) in db.execute(sql.MENTIONED_BY, (ws,))}
+    db.execute(sql.DROP_MENTIONS_OF, (ws,))
+    db.execute(sql.DROP_CHUNK_TEXTS)
+    db.execute(sql.DROP_CHUNKS)
     return mentioned
 
 
-def drop_memory(
-    db: sqlite3.Connection, ws: int, memory_id: str
+def drop_memories(
+    db: sqlite3.Connection, ws: int, memories: Sequence[tuple[int, str]]
 ) -> tuple[tuple[str, ...], set[int]]:
-    """Erase a memory with its chunks; return their ids and the entities they mentioned."""
-    row = db.execute(sql.MEMORY_KEY, (ws, memory_id)).fetchone()
-    if row is None:
-        return (), set()
-    chunks = db.execute(sql.CHUNK_KEYS_OF, (ws, row[0])).fetchall()
-    mentioned = drop_chunks(db, ws, [key for key, _ in chunks])
-    db.execute(sql.DROP_RELATIONS_OF, (ws, memory_id))
-    db.execute(sql.DROP_MEMORY, (row[0],))
+    """Erase memories with their chunks; return these and the entities they mentioned."""
+    keys = [memory_key for memory_key, _ in memories]
+    key(db, keys)
+    chunks = db.execute(sql.CHUNKS_OF_KEYS, (ws,)).fetchall()
+    mentioned = drop_chunks(db, ws, [chunk_key for chunk_key, _ in chunks])
+    db.executemany(sql.DROP_RELATIONS_OF, ((ws, memory_id) for _, memory_id in memories))
+    key(db, keys)
+    db.execute(sql.DROP_MEMORIES)
     return tuple(chunk_id for _, chunk_id in chunks), mentioned
 
 
@@ -123,36 +129,34 @@ def drop_unmentioned(
     db: sqlite3.Connection, ws: int, entity_keys: Iterable[int]
 ) -> tuple[str, ...]:
     """Erase those of the entities that no chunk mentions any more; return their ids."""
-    gone = []
-    for key in sorted(entity_keys):
-        row = db.execute(sql.UNMENTIONED, (key,)).fetchone()
-        if row is not None:
-            drop_entity(db, ws, key)
-            gone.append(row[0])
-    return tuple(gone)
+    key(db, entity_keys)
+    gone = db.execute(sql.UNMENTIONED).fetchall()
+    drop_entities(db, ws, [entity_key for entity_key, _ in gone])
+    return tuple(sorted(entity_id for _, entity_id in gone))
 
 
-def drop_entity(db: sqlite3.Connection, ws: int, key: int) -> None:
-    """Erase an entity and every edge that touches it."""
-    db.execute(sql.DROP_RELATIONS_FROM, (ws, key))
-    db.execute(sql.DROP_RELATIONS_TO, (key,))
-    db.execute(sql.DROP_MENTIONS_TO, (key,))
-    db.execute(sql.DROP_ENTITY, (key,))
+def drop_entities(db: sqlite3.Connection, ws: int, keys: Sequence[int]) -> None:
+    """Erase entities and every edge that touches them."""
+    if not keys:
+        return
+    key(db, keys)
+    db.execute(sql.DROP_RELATIONS_FROM, (ws,))
+    db.execute(sql.DROP_RELATIONS_TO)
+    db.execute(sql.DROP_MENTIONS_TO)
+    db.execute(sql.DROP_ENTITIES)
 
 
 def remove(db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str]) -> Nodes:
     """Erase memories at once with what only they hold."""
     ws, _ = advance(db, workspace_id)
-    memories: list[str] = []
-    chunks: list[str] = []
-    mentioned: set[int] = set()
-    for memory_id in map(plain, memory_ids):
-        if db.execute(sql.MEMORY_KEY, (ws, memory_id)).fetchone():
-            gone, entities = drop_memory(db, ws, memory_id)
-            memories.append(memory_id)
-            chunks.extend(gone)
-            mentioned |= entities
-    return Nodes(tuple(memories), tuple(chunks), drop_unmentioned(db, ws, mentioned))
+    pick(db, map(plain, memory_ids))
+    memories = db.execute(sql.MEMORY_KEYS, (ws,)).fetchall()
+    chunks, mentioned = drop_memories(db, ws, memories)
+    return Nodes(
+        tuple(memory_id for _, memory_id in memories),
+        chunks,
+        drop_unmentioned(db, ws, mentioned),
+    )
 
 
 def fetch(
@@ -253,7 +257,7 @@ def merge(db: sqlite3.Connection, workspace_id: str, keep: str, gone: Sequence[s
         if row is not None and row != kept:
             db.execute(sql.MOVE_MENTIONS, (kept[0], row[0]))
             db.execute(sql.MOVE_RELATIONS, (kept[0], row[0], ws))
-            drop_entity(db, ws, row[0])
+            drop_entities(db, ws, [row[0]])
             merged += 1
     db.execute(sql.DROP_SELF_RELATIONS, (ws, kept[0]))
     db.execute(sql.RAISE_ENTITY, (version, kept[0]))

@@ -32,11 +32,16 @@ _CHUNKS = (
     " LEFT JOIN memory m ON m.key = c.memory_key"
 )
 _PICKED = "(SELECT id FROM temp.picked)"
+_KEYED = "(SELECT key FROM temp.keyed)"
 
 PICKED = "CREATE TEMP TABLE IF NOT EXISTS picked (id TEXT PRIMARY KEY) WITHOUT ROWID"
 """Ids that a statement is about; a temporary table has no limit on their number."""
 FORGET_PICKED = "DELETE FROM temp.picked"
 PICK = "INSERT OR IGNORE INTO temp.picked VALUES (?)"
+KEYED = "CREATE TEMP TABLE IF NOT EXISTS keyed (key INTEGER PRIMARY KEY)"
+"""Keys that a statement is about."""
+FORGET_KEYED = "DELETE FROM temp.keyed"
+KEY = "INSERT OR IGNORE INTO temp.keyed VALUES (?)"
 
 # The workspace
 
@@ -100,22 +105,23 @@ INSERT OR IGNORE INTO relation (ws, source_key, target_key, relation, memory_id)
 SELECT ?1, s.key, t.key, ?4, ?5 FROM entity s, entity t
 WHERE s.ws = ?1 AND s.id = ?2 AND t.ws = ?1 AND t.id = ?3"""
 MEMORY_KEY = "SELECT key FROM memory WHERE ws = ? AND id = ?"
+MEMORY_KEYS = f"SELECT key, id FROM memory WHERE ws = ? AND id IN {_PICKED}"
 CHUNK_KEY = "SELECT key FROM chunk WHERE ws = ? AND id = ?"
-CHUNK_KEYS_OF = "SELECT key, id FROM chunk WHERE ws = ? AND memory_key = ?"
+CHUNKS_OF_KEYS = f"SELECT key, id FROM chunk WHERE ws = ? AND memory_key IN {_KEYED}"
 ORPHAN_KEYS_OF = "SELECT key, id FROM chunk WHERE ws = ? AND orphan_of = ? AND orphan_of <> ''"
-MENTIONED_BY = "SELECT entity_key FROM mention WHERE ws = ? AND chunk_key = ?"
+MENTIONED_BY = f"SELECT DISTINCT entity_key FROM mention WHERE ws = ? AND chunk_key IN {_KEYED}"
 DROP_RELATIONS_OF = "DELETE FROM relation WHERE ws = ? AND memory_id = ?"
-DROP_MENTIONS_OF = "DELETE FROM mention WHERE ws = ? AND chunk_key = ?"
-DROP_CHUNK = "DELETE FROM chunk WHERE key = ?"
-DROP_CHUNK_TEXT = "DELETE FROM chunk_text WHERE key = ?"
-DROP_MEMORY = "DELETE FROM memory WHERE key = ? RETURNING id"
-UNMENTIONED = """
-SELECT id FROM entity
-WHERE key = ? AND NOT EXISTS (SELECT 1 FROM mention WHERE entity_key = entity.key)"""
-DROP_ENTITY = "DELETE FROM entity WHERE key = ?"
-DROP_RELATIONS_FROM = "DELETE FROM relation WHERE ws = ? AND source_key = ?"
-DROP_RELATIONS_TO = "DELETE FROM relation WHERE target_key = ?"
-DROP_MENTIONS_TO = "DELETE FROM mention WHERE entity_key = ?"
+DROP_MENTIONS_OF = f"DELETE FROM mention WHERE ws = ? AND chunk_key IN {_KEYED}"
+DROP_CHUNKS = f"DELETE FROM chunk WHERE key IN {_KEYED}"
+DROP_CHUNK_TEXTS = f"DELETE FROM chunk_text WHERE key IN {_KEYED}"
+DROP_MEMORIES = f"DELETE FROM memory WHERE key IN {_KEYED}"
+UNMENTIONED = f"""
+SELECT key, id FROM entity
+WHERE key IN {_KEYED} AND NOT EXISTS (SELECT 1 FROM mention WHERE entity_key = entity.key)"""
+DROP_ENTITIES = f"DELETE FROM entity WHERE key IN {_KEYED}"
+DROP_RELATIONS_FROM = f"DELETE FROM relation WHERE ws = ? AND source_key IN {_KEYED}"
+DROP_RELATIONS_TO = f"DELETE FROM relation WHERE target_key IN {_KEYED}"
+DROP_MENTIONS_TO = f"DELETE FROM mention WHERE entity_key IN {_KEYED}"
 PIN = f"""
 UPDATE memory SET pinned = 1, pinned_by = :by, version = :version
 WHERE ws = :ws AND id IN {_PICKED}"""
@@ -327,7 +333,9 @@ RELATIONS_OF_ENTITIES = f"""
 SELECT s.id, t.id, r.relation, r.memory_id FROM relation r
 JOIN entity s ON s.key = r.source_key JOIN entity t ON t.key = r.target_key
 WHERE r.ws = ?1 AND (s.id IN {_PICKED} OR t.id IN {_PICKED}) ORDER BY 1, 2, 3, 4"""
-ADOPT_CHUNKS = "UPDATE chunk SET memory_key = ?, orphan_of = '' WHERE ws = ? AND orphan_of = ?"
+ADOPT_CHUNKS = """
+UPDATE chunk SET memory_key = ?, orphan_of = ''
+WHERE ws = ? AND orphan_of = ? AND orphan_of <> ''"""
 """Give orphans that name a memory back to it when it is loaded."""
 
 # Leases

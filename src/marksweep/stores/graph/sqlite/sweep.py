@@ -15,8 +15,8 @@ from marksweep.stores.graph.sqlite import statements as sql
 from marksweep.stores.graph.sqlite.connection import advance, number, pick
 from marksweep.stores.graph.sqlite.remember import (
     drop_chunks,
-    drop_entity,
-    drop_memory,
+    drop_entities,
+    drop_memories,
 )
 
 
@@ -130,8 +130,8 @@ def purge_memories(
     ws, _ = advance(db, workspace_id)
     pick(db, map(plain, memory_ids))
     rows = db.execute(sql.PURGEABLE_MEMORIES, (ws, micros(before))).fetchall()
-    gone = [chunk for _, memory_id in rows for chunk in drop_memory(db, ws, memory_id)[0]]
-    return Nodes(memories=tuple(memory_id for _, memory_id in rows), chunks=tuple(gone))
+    chunks, _ = drop_memories(db, ws, rows)
+    return Nodes(memories=tuple(memory_id for _, memory_id in rows), chunks=chunks)
 
 
 def purge_chunks(
@@ -152,8 +152,7 @@ def purge_entities(
     ws, _ = advance(db, workspace_id)
     pick(db, map(plain, entity_ids))
     rows = db.execute(sql.PURGEABLE_ENTITIES, (ws, micros(before))).fetchall()
-    for key, _ in rows:
-        drop_entity(db, ws, key)
+    drop_entities(db, ws, [key for key, _ in rows])
     return Nodes(entities=tuple(entity_id for _, entity_id in rows))
 
 
