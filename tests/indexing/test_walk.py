@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -72,12 +73,13 @@ def test_a_line_that_is_no_pattern_spoils_no_other(tmp_path: Path) -> None:
     assert paths(tmp_path) == [".gitignore", "a.py"]
 
 
-NAMES = st.sampled_from(["a", "b", "c.py", "d.log", "e f", "é"])
+NAMES = st.sampled_from(["a", "b", "c.py", "d.log", "e f", "né"])
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
 LINES = st.sampled_from(
     [
         *("a", "/a", "a/", "*.py", "!*.py", "b/*", "**/c.py", "a/**", "!a/b/", "/b/c.py", "d.*"),
-        *("!d.log", "e\\ f", "e f", "*", "!*/", "#x", "", "a/*/c.py", "[ab]", "?", "é", "c.py "),
+        *("!d.log", "e\\ f", "e f", "*", "!*/", "#x", "", "a/*/c.py", "[ab]", "?", "né", "c.py "),
+        *("**", "**/", "*/", "!a/**", "!a", "/*", "!/a", "**/b/**", "!b/**/", "a/b/c.py", "\\!x"),
     ]
 )
 
@@ -190,12 +192,10 @@ print([f.path for f in found.found], [(s.path, s.reason, s.unknown) for s in fou
 """
 
 
-def test_what_may_not_be_read_is_skipped_and_counts_as_unknown(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    root = Path(os.path.realpath("/tmp")) / f"marksweep-test-{os.getpid()}"
-    root.mkdir(mode=0o755)
-    try:
+def test_what_may_not_be_read_is_skipped_and_counts_as_unknown() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        root.chmod(0o755)
         write(root, "closed/a.py")
         write(root, "open/b.py")
         (root / "closed").chmod(0)
@@ -206,13 +206,8 @@ def test_what_may_not_be_read_is_skipped_and_counts_as_unknown(
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         ).stdout
-        assert shown == "['open/b.py'] [('closed/', 'permission denied', True)]\n"
-    finally:
         (root / "closed").chmod(0o755)
-        for file in (root / "closed/a.py", root / "open/b.py"):
-            file.unlink()
-        for folder in (root / "closed", root / "open", root):
-            folder.rmdir()
+        assert shown == "['open/b.py'] [('closed/', 'permission denied', True)]\n"
 
 
 @pytest.mark.parametrize("path", ["absent", "file.py", "absent/../..//nowhere", "nul\0byte"])

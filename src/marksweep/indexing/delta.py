@@ -126,9 +126,9 @@ def is_live(row: FileRow) -> bool:
     return not row.stale and not row.deleted
 
 
-def shrank_too_much(live: int, gone: int, max_shrink: float, *, found: int) -> bool:
+def shrank_too_much(live: int, gone: int, max_shrink: float, walk: Walk) -> bool:
     """Tell whether more is gone than a person would delete at once."""
-    return gone > max(live * max_shrink, SHRINK_FREELY if found else 0)
+    return gone > max(live * max_shrink, 0 if walk.is_empty else SHRINK_FREELY)
 
 
 def refuse(root: Path, live: int, gone: int, max_shrink: float) -> NoReturn:

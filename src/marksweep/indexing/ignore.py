@@ -1,11 +1,18 @@
-"""Ignore files, as git reads them: nested; the deepest file and the last matching line decide."""
+"""Ignore files, as git reads them: nested; the deepest file and the last matching line decide.
+
+Each folder and file is asked about by itself on the way down, as git does. What pathspec makes of
+a line also matches everything below it; `Pattern` takes that off, or `!a/` would bring back what
+another line ignores in `a`.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from pathspec import GitIgnoreSpec
+from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 from marksweep.indexing.files import read_bytes
 
@@ -32,6 +39,28 @@ MAX_IGNORE_BYTES = 1_000_000
 """Size over which an ignore file is taken for something else."""
 
 
+class Pattern:
+    """One line of an ignore file."""
+
+    def __init__(self, line: str) -> None:
+        compiled = GitIgnoreSpecPattern(line)
+        self.include: bool | None = compiled.include
+        """Whether it ignores or, with `!`, brings back; None for a comment or a blank line."""
+        self._regex = compiled.regex
+        self._only_below = line.rstrip().endswith("/**")
+
+    def matches(self, path: str) -> bool:
+        """Tell whether it speaks of this very path, not of a folder that the path lies in."""
+        if self._regex is None:
+            return False
+        for match in self._regex.finditer(path):
+            if match.groupdict().get("ps_d") is None:
+                return not (self._only_below and match.end() == len(path))
+            if match.end() == len(path):
+                return True
+        return False
+
+
 class Rules:
     """The ignore rules that hold in one folder: its own, and those of the folders above.
 
@@ -39,26 +68,27 @@ class Rules:
     """
 
     def __init__(
-        self, base: str = "", spec: GitIgnoreSpec | None = None, above: Rules | None = None
+        self, base: str = "", patterns: Sequence[Pattern] = (), above: Rules | None = None
     ) -> None:
         outer = above.chain if above is not None else ()
-        self.chain: tuple[tuple[str, GitIgnoreSpec], ...] = (
-            outer if spec is None else ((base, spec), *outer)
+        self.chain: tuple[tuple[str, Sequence[Pattern]], ...] = (
+            ((base, patterns), *outer) if patterns else outer
         )
-        """The folder of each ignore file, and what it says; the deepest first."""
+        """The folder of each ignore file and its patterns, the last first; the deepest first."""
 
     def ignores(self, path: str) -> bool:
         """Tell whether a path is ignored, not asking whether a folder above it is."""
-        for base, spec in self.chain:
-            verdict = spec.check_file(path[len(base) :]).include
-            if verdict is not None:
-                return verdict
+        for base, patterns in self.chain:
+            below = path[len(base) :]
+            for pattern in patterns:
+                if pattern.matches(below):
+                    return pattern.include is True
         return False
 
     def read(self, base: str, file: Path) -> Rules:
         """Add the rules of an ignore file that stands in the folder `base`."""
         content, _ = read_bytes(file, MAX_IGNORE_BYTES)
-        return Rules(base, _spec(content.decode("utf-8", "replace").split("\n")), self)
+        return Rules(base, _patterns(content.decode("utf-8", "replace")), self)
 
 
 def rules_above(root: Path) -> tuple[Rules, str]:
@@ -86,17 +116,12 @@ def _top(folder: Path) -> Rules:
     return Rules().read("", exclude) if exclude.is_file() else Rules()
 
 
-def _spec(lines: list[str]) -> GitIgnoreSpec:
-    """Compile lines; one that is no pattern is passed over, as git does."""
-    try:
-        return GitIgnoreSpec.from_lines(lines, backend="simple")
-    except (ValueError, re.error):
-        return GitIgnoreSpec.from_lines(filter(_compiles, lines), backend="simple")
-
-
-def _compiles(line: str) -> bool:
-    try:
-        GitIgnoreSpec.from_lines([line], backend="simple")
-    except (ValueError, re.error):
-        return False
-    return True
+def _patterns(text: str) -> list[Pattern]:
+    """Compile lines, the last first; one that is no pattern is passed over, as git does."""
+    patterns = []
+    for line in reversed(text.split("\n")):
+        with suppress(ValueError, re.error):
+            pattern = Pattern(line)
+            if pattern.include is not None:
+                patterns.append(pattern)
+    return patterns

@@ -37,7 +37,7 @@ from marksweep.stores.graph.base import FileRow, GraphStore, Run, Seen
 from marksweep.stores.graph.leases import Lease, hold
 from marksweep.stores.graph.nouns import DEFAULT_WORKSPACE
 
-PURPOSE = "index"
+PURPOSE = "indexing"
 """The lease that keeps two indexers of one workspace apart."""
 
 BATCH_BYTES = 1_000_000
@@ -132,7 +132,7 @@ class _Indexing:
             job.workspace_id, Run(job.run_id, job.repository, job.selection.words, job.now)
         )
         tally = await self._fill(walked, delta)
-        finished = await self._finish(delta, tally)
+        finished = await self._finish(walked, delta, tally)
         stale = finished.stale + sum(
             row.stale and not row.deleted and row.memory_id not in tally.seen for row in rows
         )
@@ -160,14 +160,14 @@ class _Indexing:
             some = seen[start : start + STAMP_BATCH]
             await self.store.stamp(job.workspace_id, job.run_id, some, job.now)
 
-    async def _finish(self, delta: Delta, tally: Tally) -> Run:
+    async def _finish(self, walked: Walk, delta: Delta, tally: Tally) -> Run:
         """Close the run: what it covers and did not see becomes stale, unless that is too much."""
         job = self.job
         hidden = Hidden(tally.skipped)
         covered = [row for row in delta.covered if row.relative_path not in hidden]
         live = sum(map(is_live, covered))
         gone = sum(is_live(row) and row.memory_id not in tally.seen for row in covered)
-        if shrank_too_much(live, gone, self.max_shrink, found=len(tally.seen)):
+        if shrank_too_much(live, gone, self.max_shrink, walked):
             refuse(job.root, live, gone, self.max_shrink)
         await self.lease.check()
         at = job.now + timedelta(seconds=time.perf_counter() - self.clock)
@@ -202,14 +202,14 @@ def _check_shrink(job: Job, walked: Walk, delta: Delta, max_shrink: float) -> No
     live = sum(map(is_live, delta.covered))
     gone = [row for row in delta.gone if is_live(row)]
     lost = len(gone)
-    if shrank_too_much(live, lost, max_shrink, found=len(walked.found)):
+    if shrank_too_much(live, lost, max_shrink, walked):
         renames = Renames(gone)
         for found, row in delta.read:
             if row is None and found.size in renames.sizes:
                 with suppress(Unfit):
                     content, _ = read_source(job.root / found.path, job.selection.max_bytes)
                     lost -= bool(renames.claim(fingerprint(content)))
-        if shrank_too_much(live, lost, max_shrink, found=len(walked.found)):
+        if shrank_too_much(live, lost, max_shrink, walked):
             refuse(job.root, live, lost, max_shrink)
 
 

@@ -23,8 +23,9 @@ from marksweep.indexing.languages import language_of
 from marksweep.indexing.reading import Reading, Source, read, read_as_text
 from marksweep.indexing.worker import READY, receive, send
 
-PARSE_SECONDS = 10.0
-"""Processor time after which a file is read as text. The limit of size takes well below 1 s."""
+PARSE_SECONDS = 5.0
+"""Processor time after which a file is read as text. Sound files of the largest size
+take less than 1 s."""
 
 
 class Reader(Protocol):

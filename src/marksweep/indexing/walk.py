@@ -44,6 +44,13 @@ class Walk(msgspec.Struct, frozen=True):
     skipped: tuple[Skipped, ...]
     ignored: int
     """Files and folders that an ignore file left out."""
+    unselected: int = 0
+    """Files that the selection left out."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there was nothing at all, as in a folder where no disk is mounted."""
+        return not (self.found or self.skipped or self.ignored or self.unselected)
 
 
 def walk(root: Path, selection: Selection) -> Walk:
@@ -56,6 +63,7 @@ def walk(root: Path, selection: Selection) -> Walk:
         tuple(sorted(walker.found, key=lambda found: found.path)),
         tuple(sorted(walker.skipped, key=lambda skipped: skipped.path)),
         walker.ignored,
+        walker.unselected,
     )
 
 
@@ -86,6 +94,7 @@ class _Walker:
         self.found: list[Found] = []
         self.skipped: list[Skipped] = []
         self.ignored = 0
+        self.unselected = 0
         self._rules, self._prefix = self._rules_above()
 
     def _rules_above(self) -> tuple[Rules, str]:
@@ -146,8 +155,8 @@ class _Walker:
 
     def _take(self, path: str, state: os.stat_result) -> None:
         if not self.selection.takes(path):
-            return
-        if stat.S_ISLNK(state.st_mode):
+            self.unselected += 1
+        elif stat.S_ISLNK(state.st_mode):
             self._skip(path, self._about_link(path))
         elif not stat.S_ISREG(state.st_mode):
             self._skip(path, kind_of(state.st_mode))
