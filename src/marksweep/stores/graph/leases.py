@@ -22,7 +22,7 @@ LEASE_SECONDS = 30.0
 that stalls for as long loses its lease."""
 
 CHANGE = "change"
-"""The purpose of all that must not overlap on a workspace: to index, prune, restore and purge."""
+"""The purpose of all that takes away or brings back: prune, merge, restore, purge, erase."""
 
 POLL_SECONDS = 0.05
 """Time between two tries to take a lease that is held."""

@@ -12,15 +12,8 @@ import msgspec
 from marksweep.errors import StoreError, StoreTooNew
 from marksweep.stores.graph.base import SCHEMA_VERSION
 from marksweep.stores.graph.falkor import statements as cypher
+from marksweep.stores.graph.falkor.driver import FalkorDB, redis_errors
 from marksweep.stores.graph.rows import Row
-
-try:
-    from falkordb.asyncio import FalkorDB  # type: ignore[import-untyped]
-    from redis import exceptions as redis_errors
-except ImportError as missing:
-    raise StoreError(
-        "a FalkorDB store needs the package falkordb: install marksweep[falkordb]."
-    ) from missing
 
 Params = Mapping[str, object]
 Step = tuple[str, Params]
