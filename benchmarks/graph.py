@@ -32,7 +32,7 @@ CHUNKS = 5
 STALE, ORPHANED = 0.10, 0.05
 VOCABULARY = 20_000
 WORDS = 40
-BATCH = 400
+BATCH = 4000
 
 ORIGINAL_PLAN = (
     """MATCH (m:Memory) WHERE m.source = $source AND m.workspace_id = $workspace_id
@@ -60,7 +60,7 @@ def graph(memories: int) -> Iterator[list[Item]]:
     batch: list[Item] = []
     for number in range(entities + entities // 20):
         batch.append(entity(number))
-        if len(batch) >= BATCH * CHUNKS:
+        if len(batch) >= BATCH:
             yield batch
             batch = []
     for number in range(memories):

@@ -156,7 +156,7 @@ class GraphClient:
     async def _code(self, workspace_id: str) -> list[MemoryRow]:
         survey = await self._graph.survey(workspace_id)
         return [
-            row for row in survey.memories if row.source == CODE_INDEXER and row.deleted_at is None
+            row for row in survey.memories if row.source == CODE_INDEXER and row.deleted_us is None
         ]
 
     async def _named(self, workspace_id: str, strategy: PruneStrategy) -> Nodes:

@@ -67,7 +67,7 @@ def mark_together(
     focus: Focus,
 ) -> Crossed:
     """Mark from the roots of both heaps over the references of both."""
-    there = [row for row in memories if row.deleted_at is None]
+    there = [row for row in memories if row.deleted_us is None]
     nodes = [*segments, *(_as_segment(row) for row in there)]
     roots = set(find_roots(segments, focus))
     roots |= {place for place, row in enumerate(there, len(segments)) if row.memory_id not in going}

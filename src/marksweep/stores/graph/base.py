@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import AsyncIterator, Collection, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 import msgspec
@@ -24,6 +24,8 @@ from marksweep.stores.graph.nouns import (
     Record,
     Relation,
 )
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 SCHEMA_VERSION = 1
 """Layout of the stored graph. Raised when a store must be migrated on opening."""
@@ -112,7 +114,11 @@ class Nodes(msgspec.Struct, frozen=True):
 
 
 class MemoryRow(msgspec.Struct, frozen=True, gc=False):
-    """A memory as a collection sees it: everything but its text."""
+    """A memory as a collection sees it: everything but its text, as the store has it.
+
+    Times are microseconds since 1970. A hundred thousand rows are read for one plan, so nothing is
+    converted before it is asked for.
+    """
 
     key: int
     memory_id: str
@@ -123,14 +129,26 @@ class MemoryRow(msgspec.Struct, frozen=True, gc=False):
     content_hash: str
     run: str
     lines: int
-    stale: bool
-    pinned: bool
+    stale: int
+    pinned: int
     pinned_by: str
-    created_at: datetime
-    last_seen_at: datetime | None
-    read_at: datetime | None
-    deleted_at: datetime | None
-    tags: tuple[str, ...]
+    created_us: int
+    last_seen_us: int | None
+    read_us: int | None
+    deleted_us: int | None
+    tags_json: str
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was first written."""
+        return EPOCH + timedelta(microseconds=self.created_us)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags."""
+        if self.tags_json == "[]":
+            return ()
+        return msgspec.json.decode(self.tags_json, type=tuple[str, ...])
 
 
 class Survey(msgspec.Struct, frozen=True):

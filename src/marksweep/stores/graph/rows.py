@@ -7,17 +7,17 @@ without NUL and without lone surrogates, which FalkorDB and UTF-8 cannot hold.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from array import array
+from datetime import datetime, timedelta
 
 import msgspec
 
-from marksweep.stores.graph.base import FileRow, MemoryRow, Run
+from marksweep.stores.graph.base import EPOCH, FileRow, MemoryRow, Run
 from marksweep.stores.graph.nouns import Chunk, Entity, Memory, Scalar
 
 Cell = str | int | float | None
 Row = tuple[Cell, ...]
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
@@ -41,6 +41,7 @@ FILE_COLUMNS = (
 
 _tags = msgspec.json.Decoder(tuple[str, ...])
 _metadata = msgspec.json.Decoder(dict[str, Scalar])
+_numbers = msgspec.json.Decoder(list[int])
 _word = re.compile(r"[^\W_]+")
 
 
@@ -202,25 +203,12 @@ def entity_of(workspace_id: str, row: Row) -> Entity:
 
 def survey_row(row: Row) -> MemoryRow:
     """Read a memory's light columns: its key, then the order of SURVEY_COLUMNS."""
-    return MemoryRow(
-        int(row[0] or 0),
-        str(row[1]),
-        str(row[2]),
-        str(row[3]),
-        str(row[4]),
-        str(row[5]),
-        str(row[6]),
-        str(row[7]),
-        int(row[8] or 0),
-        truth(row[9]),
-        truth(row[10]),
-        str(row[11]),
-        moment(row[12]),
-        moment_or_none(row[13]),
-        moment_or_none(row[14]),
-        moment_or_none(row[15]),
-        () if row[16] == "[]" else _tags.decode(str(row[16])),
-    )
+    return MemoryRow(*row)  # type: ignore[arg-type]
+
+
+def numbers(cell: Cell) -> array[int]:
+    """Read a column of numbers that was sent as one JSON list."""
+    return array("q", _numbers.decode(str(cell)))
 
 
 def file_row(row: Row) -> FileRow:

@@ -20,6 +20,7 @@ CREATE INDEX memory_file ON memory (ws, repository, relative_path);
 CREATE INDEX memory_stale ON memory (ws, stale) WHERE stale = 1;
 CREATE INDEX memory_deleted ON memory (ws, deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE INDEX memory_created ON memory (ws, created_at);
+CREATE INDEX memory_ws ON memory (ws);
 CREATE TABLE chunk (
     key INTEGER PRIMARY KEY, ws INTEGER NOT NULL, version INTEGER NOT NULL, id TEXT NOT NULL,
     memory_key INTEGER, orphan_of TEXT NOT NULL DEFAULT '', kind TEXT NOT NULL,

@@ -146,31 +146,32 @@ RAISE_ENTITY = "UPDATE entity SET version = ? WHERE key = ?"
 # Fetching
 
 MEMORIES = f"SELECT {_MEMORY} FROM memory m WHERE m.ws = ? AND m.id IN {_PICKED}"
-CHUNKS_OF_MEMORIES = (
-    f"{_CHUNKS} WHERE c.ws = ?1 AND m.ws = ?1 AND m.id IN {_PICKED} ORDER BY c.position, c.id"
-)
+CHUNKS_OF_MEMORIES = f"""
+SELECT {_CHUNK} FROM temp.picked p CROSS JOIN memory m ON m.ws = ?1 AND m.id = p.id
+CROSS JOIN chunk c ON c.ws = ?1 AND c.memory_key = m.key CROSS JOIN chunk_text t ON t.key = c.key
+ORDER BY c.position, c.id"""
 CHUNKS_BY_ID = f"{_CHUNKS} WHERE c.ws = ? AND c.id IN {_PICKED}"
 ENTITIES_BY_ID = f"SELECT {_ENTITY} FROM entity e WHERE e.ws = ? AND e.id IN {_PICKED}"
 LIVE_ENTITIES = (
     f"SELECT {_ENTITY} FROM entity e WHERE e.ws = ? AND e.deleted_at IS NULL ORDER BY e.id"
 )
 ENTITIES_OF_CHUNKS = f"""
-SELECT c.id, {_ENTITY} FROM chunk c JOIN mention n ON n.ws = c.ws AND n.chunk_key = c.key
-JOIN entity e ON e.key = n.entity_key
-WHERE c.ws = ? AND c.id IN {_PICKED} ORDER BY c.id, e.id"""
+SELECT c.id, {_ENTITY} FROM temp.picked p CROSS JOIN chunk c ON c.ws = ?1 AND c.id = p.id
+CROSS JOIN mention n ON n.ws = ?1 AND n.chunk_key = c.key
+CROSS JOIN entity e ON e.key = n.entity_key ORDER BY c.id, e.id"""
 RELATIONS_OF_MEMORIES = f"""
 SELECT s.id, t.id, r.relation, r.memory_id FROM relation r
 JOIN entity s ON s.key = r.source_key JOIN entity t ON t.key = r.target_key
 WHERE r.ws = ? AND r.memory_id IN {_PICKED} ORDER BY 4, 1, 2, 3"""
 NEIGHBOURS = f"""
 SELECT {_ENTITY} FROM entity e
-WHERE e.ws = ?1 AND e.deleted_at IS NULL AND e.id NOT IN {_PICKED} AND e.key IN (
-    SELECT r.target_key FROM entity s JOIN relation r ON r.ws = s.ws AND r.source_key = s.key
-    WHERE s.ws = ?1 AND s.id IN {_PICKED}
-    UNION SELECT r.source_key FROM entity t JOIN relation r ON r.target_key = t.key
-    WHERE t.ws = ?1 AND t.id IN {_PICKED})
+WHERE e.key IN (
+    SELECT r.target_key FROM temp.picked p CROSS JOIN entity s ON s.ws = ?1 AND s.id = p.id
+    CROSS JOIN relation r ON r.ws = ?1 AND r.source_key = s.key
+    UNION SELECT r.source_key FROM temp.picked p CROSS JOIN entity t ON t.ws = ?1 AND t.id = p.id
+    CROSS JOIN relation r ON r.target_key = t.key)
+AND e.deleted_at IS NULL AND e.id NOT IN {_PICKED}
 ORDER BY e.name, e.id LIMIT ?2"""
-
 # Runs
 
 FILES = f"""
@@ -203,16 +204,19 @@ WHERE ws = ?1 AND (?2 IS NULL OR repository = ?2) ORDER BY started_at DESC, run_
 
 SURVEY_MEMORIES = f"SELECT key, {', '.join(SURVEY_COLUMNS)} FROM memory WHERE ws = ? ORDER BY key"
 SURVEY_CHUNKS = """
-SELECT c.key, CASE WHEN m.key IS NULL THEN -1 ELSE c.memory_key END
+SELECT json_group_array(c.key), json_group_array(iif(m.key IS NULL, -1, m.key))
 FROM chunk c INDEXED BY chunk_memory LEFT JOIN memory m ON m.key = c.memory_key WHERE c.ws = ?"""
-SURVEY_DELETED_CHUNKS = "SELECT key FROM chunk WHERE ws = ? AND deleted_at IS NOT NULL"
-SURVEY_ENTITIES = "SELECT key FROM entity WHERE ws = ?"
-SURVEY_DELETED_ENTITIES = "SELECT key FROM entity WHERE ws = ? AND deleted_at IS NOT NULL"
-SURVEY_MENTIONS = "SELECT chunk_key, entity_key FROM mention WHERE ws = ?"
-ID_OF = {
-    "memory": "SELECT id FROM memory WHERE ws = ? AND key = ?",
-    "chunk": "SELECT id FROM chunk WHERE ws = ? AND key = ?",
-    "entity": "SELECT id FROM entity WHERE ws = ? AND key = ?",
+"""Columns as JSON: a million numbers are read three times as fast as in rows."""
+SURVEY_DELETED_CHUNKS = """
+SELECT json_group_array(key) FROM chunk WHERE ws = ? AND deleted_at IS NOT NULL"""
+SURVEY_ENTITIES = "SELECT json_group_array(key) FROM entity WHERE ws = ?"
+SURVEY_DELETED_ENTITIES = """
+SELECT json_group_array(key) FROM entity WHERE ws = ? AND deleted_at IS NOT NULL"""
+SURVEY_MENTIONS = """
+SELECT json_group_array(chunk_key), json_group_array(entity_key) FROM mention WHERE ws = ?"""
+IDS = {
+    kind: f"SELECT key, id FROM {kind} WHERE ws = ? AND key IN {_KEYED}"
+    for kind in ("memory", "chunk", "entity")
 }
 SOFT_DELETE_MEMORIES = f"""
 UPDATE memory SET deleted_at = :at, deleted_by = :plan_id, version = :version
@@ -244,8 +248,8 @@ WHERE ws = :ws AND deleted_at IS NOT NULL AND (id IN {_PICKED} OR memory_key IN 
 RESTORE_ENTITIES = f"""
 UPDATE entity SET deleted_at = NULL, deleted_by = '', version = :version
 WHERE ws = :ws AND deleted_at IS NOT NULL AND (id IN {_PICKED} OR key IN (
-    SELECT n.entity_key FROM chunk c JOIN mention n ON n.ws = c.ws AND n.chunk_key = c.key
-    WHERE c.ws = :ws AND c.id IN {_PICKED})) RETURNING id"""
+    SELECT n.entity_key FROM temp.picked p CROSS JOIN chunk c ON c.ws = :ws AND c.id = p.id
+    CROSS JOIN mention n ON n.ws = :ws AND n.chunk_key = c.key)) RETURNING id"""
 DELETED = """
 SELECT kind, id, deleted_at, deleted_by FROM (
     SELECT 'memory' AS kind, id, deleted_at, deleted_by FROM memory
@@ -271,11 +275,8 @@ SELECT key, id FROM entity WHERE ws = ?1 AND deleted_at IS NOT NULL AND deleted_
 
 # Searching
 
-_HIT = f"""
-SELECT {_MEMORY}, {_CHUNK}, {{score}} FROM {{found}}
-JOIN chunk c ON c.key = {{key}} JOIN chunk_text t ON t.key = c.key
-JOIN memory m ON m.key = c.memory_key
-WHERE c.ws = :ws AND c.deleted_at IS NULL AND m.deleted_at IS NULL AND m.stale = 0
+_VISIBLE = """
+c.deleted_at IS NULL AND m.deleted_at IS NULL AND m.stale = 0
     AND (:repository IS NULL OR m.repository = :repository)
     AND (:path IS NULL OR m.relative_path = :path
         OR substr(m.relative_path, 1, length(:path) + 1) = :path || '/')
@@ -284,35 +285,34 @@ WHERE c.ws = :ws AND c.deleted_at IS NULL AND m.deleted_at IS NULL AND m.stale =
     AND (:languages = '[]' OR m.language IN (SELECT value FROM json_each(:languages)))
     AND NOT EXISTS (SELECT 1 FROM json_each(:tags) wanted
         WHERE wanted.value NOT IN (SELECT value FROM json_each(m.tags)))"""
-BEST_MATCHES = (
-    _HIT.format(
-        score="found.score",
-        key="found.rowid",
-        found="(SELECT rowid, -bm25(chunk_words, 2.0, 1.0) AS score FROM chunk_words"
-        " WHERE chunk_words MATCH :match ORDER BY bm25(chunk_words, 2.0, 1.0) LIMIT :window) found",
-    )
-    + " ORDER BY found.score DESC, m.id, c.position LIMIT :limit"
-)
+BEST_MATCHES = f"""
+SELECT {_MEMORY}, {_CHUNK}, found.score
+FROM (SELECT rowid, -bm25(chunk_words, 2.0, 1.0) AS score FROM chunk_words
+    WHERE chunk_words MATCH :match ORDER BY bm25(chunk_words, 2.0, 1.0) LIMIT :window) found
+CROSS JOIN chunk c ON c.key = found.rowid CROSS JOIN chunk_text t ON t.key = c.key
+CROSS JOIN memory m ON m.key = c.memory_key
+WHERE c.ws = :ws AND {_VISIBLE}
+ORDER BY found.score DESC, m.id, c.position LIMIT :limit"""
 """Rank the best :window chunks of all, then filter: ranking must not read what it filters by."""
-NEWEST = (
-    _HIT.format(
-        score="0.0", key="c2.key", found="memory m2 JOIN chunk c2 ON c2.memory_key = m2.key"
-    ).replace("WHERE c.ws", "WHERE m2.ws = :ws AND c2.ws = :ws AND c.ws")
-    + " ORDER BY m2.created_at DESC, m2.id, c.position LIMIT :limit"
-)
+NEWEST = f"""
+SELECT {_MEMORY}, {_CHUNK}, 0.0
+FROM memory m CROSS JOIN chunk c ON c.ws = :ws AND c.memory_key = m.key
+CROSS JOIN chunk_text t ON t.key = c.key
+WHERE m.ws = :ws AND {_VISIBLE}
+ORDER BY m.created_at DESC, m.id, c.position LIMIT :limit"""
 MATCHING = "SELECT count(*) FROM (SELECT 1 FROM chunk_words WHERE chunk_words MATCH ? LIMIT ?)"
 
 # Moving
 
 EXPORT_MEMORIES = (
-    f"SELECT m.key, {_MEMORY} FROM memory m WHERE m.ws = ? AND m.key > ? ORDER BY m.key LIMIT ?"
+    f"SELECT m.key, {_MEMORY} FROM memory m WHERE +m.ws = ? AND m.key > ? ORDER BY m.key LIMIT ?"
 )
 EXPORT_CHUNKS = (
-    f"SELECT c.key, {_CHUNKS.removeprefix('SELECT ')} WHERE c.ws = ? AND c.key > ?"
+    f"SELECT c.key, {_CHUNKS.removeprefix('SELECT ')} WHERE +c.ws = ? AND c.key > ?"
     " ORDER BY c.key LIMIT ?"
 )
 EXPORT_ENTITIES = (
-    f"SELECT e.key, {_ENTITY} FROM entity e WHERE e.ws = ? AND e.key > ? ORDER BY e.key LIMIT ?"
+    f"SELECT e.key, {_ENTITY} FROM entity e WHERE +e.ws = ? AND e.key > ? ORDER BY e.key LIMIT ?"
 )
 EXPORT_MENTIONS = """
 SELECT n.chunk_key, n.entity_key, c.id, e.id FROM mention n
@@ -323,16 +323,24 @@ EXPORT_RELATIONS = """
 SELECT s.id, t.id, r.relation, r.memory_id FROM relation r
 JOIN entity s ON s.key = r.source_key JOIN entity t ON t.key = r.target_key
 WHERE r.ws = ? ORDER BY r.source_key, r.target_key, r.relation, r.memory_id LIMIT ? OFFSET ?"""
-MENTIONS_OF_CHUNKS = f"""
-SELECT c.id, e.id FROM chunk c JOIN mention n ON n.ws = c.ws AND n.chunk_key = c.key
-JOIN entity e ON e.key = n.entity_key WHERE c.ws = ? AND c.id IN {_PICKED} ORDER BY 1, 2"""
-MENTIONS_OF_ENTITIES = f"""
-SELECT c.id, e.id FROM entity e JOIN mention n ON n.entity_key = e.key
-JOIN chunk c ON c.key = n.chunk_key WHERE e.ws = ? AND e.id IN {_PICKED} ORDER BY 1, 2"""
-RELATIONS_OF_ENTITIES = f"""
-SELECT s.id, t.id, r.relation, r.memory_id FROM relation r
-JOIN entity s ON s.key = r.source_key JOIN entity t ON t.key = r.target_key
-WHERE r.ws = ?1 AND (s.id IN {_PICKED} OR t.id IN {_PICKED}) ORDER BY 1, 2, 3, 4"""
+MENTIONS_OF_CHUNKS = """
+SELECT c.id, e.id FROM temp.picked p CROSS JOIN chunk c ON c.ws = ?1 AND c.id = p.id
+CROSS JOIN mention n ON n.ws = ?1 AND n.chunk_key = c.key
+CROSS JOIN entity e ON e.key = n.entity_key ORDER BY 1, 2"""
+MENTIONS_OF_ENTITIES = """
+SELECT c.id, e.id FROM temp.picked p CROSS JOIN entity e ON e.ws = ?1 AND e.id = p.id
+CROSS JOIN mention n ON n.entity_key = e.key CROSS JOIN chunk c ON c.key = n.chunk_key
+ORDER BY 1, 2"""
+RELATIONS_OF_ENTITIES = """
+SELECT s.id, t.id, r.relation, r.memory_id
+FROM temp.picked p CROSS JOIN entity s ON s.ws = ?1 AND s.id = p.id
+CROSS JOIN relation r ON r.ws = ?1 AND r.source_key = s.key
+CROSS JOIN entity t ON t.key = r.target_key
+UNION
+SELECT s.id, t.id, r.relation, r.memory_id
+FROM temp.picked p CROSS JOIN entity t ON t.ws = ?1 AND t.id = p.id
+CROSS JOIN relation r ON r.target_key = t.key CROSS JOIN entity s ON s.key = r.source_key
+ORDER BY 1, 2, 3, 4"""
 ADOPT_CHUNKS = """
 UPDATE chunk SET memory_key = ?, orphan_of = ''
 WHERE ws = ? AND orphan_of = ? AND orphan_of <> ''"""

@@ -10,9 +10,17 @@ from itertools import chain
 
 from marksweep.stores.graph.base import Counts, DeletedRow, Nodes, Survey
 from marksweep.stores.graph.nouns import Kind
-from marksweep.stores.graph.rows import Cell, micros, micros_or_none, moment, plain, survey_row
+from marksweep.stores.graph.rows import (
+    Cell,
+    micros,
+    micros_or_none,
+    moment,
+    numbers,
+    plain,
+    survey_row,
+)
 from marksweep.stores.graph.sqlite import statements as sql
-from marksweep.stores.graph.sqlite.connection import advance, number, pick
+from marksweep.stores.graph.sqlite.connection import advance, key, number, pick
 from marksweep.stores.graph.sqlite.remember import (
     drop_chunks,
     drop_entities,
@@ -25,36 +33,34 @@ def survey(db: sqlite3.Connection, workspace_id: str) -> Survey:
     row = db.execute(sql.WORKSPACE, (workspace_id,)).fetchone()
     ws, version = row or (0, 0)
     chunks, owners = _columns(db, sql.SURVEY_CHUNKS, ws)
+    (deleted_chunks,) = _columns(db, sql.SURVEY_DELETED_CHUNKS, ws)
+    (entities,) = _columns(db, sql.SURVEY_ENTITIES, ws)
+    (deleted_entities,) = _columns(db, sql.SURVEY_DELETED_ENTITIES, ws)
     mention_chunks, mention_entities = _columns(db, sql.SURVEY_MENTIONS, ws)
     return Survey(
         version=version,
-        memories=tuple(survey_row(each) for each in db.execute(sql.SURVEY_MEMORIES, (ws,))),
+        memories=tuple(map(survey_row, db.execute(sql.SURVEY_MEMORIES, (ws,)))),
         chunks=chunks,
         chunk_owners=owners,
-        deleted_chunks=frozenset(_column(db, sql.SURVEY_DELETED_CHUNKS, ws)),
-        entities=_column(db, sql.SURVEY_ENTITIES, ws),
-        deleted_entities=frozenset(_column(db, sql.SURVEY_DELETED_ENTITIES, ws)),
+        deleted_chunks=frozenset(deleted_chunks),
+        entities=entities,
+        deleted_entities=frozenset(deleted_entities),
         mention_chunks=mention_chunks,
         mention_entities=mention_entities,
     )
 
 
-def _column(db: sqlite3.Connection, statement: str, ws: int) -> array[int]:
-    return array("q", chain.from_iterable(db.execute(statement, (ws,))))
-
-
-def _columns(db: sqlite3.Connection, statement: str, ws: int) -> tuple[array[int], array[int]]:
-    both = _column(db, statement, ws)
-    return both[0::2], both[1::2]
+def _columns(db: sqlite3.Connection, statement: str, ws: int) -> tuple[array[int], ...]:
+    return tuple(map(numbers, db.execute(statement, (ws,)).fetchone()))
 
 
 def ids(
     db: sqlite3.Connection, workspace_id: str, kind: Kind, keys: Sequence[int]
 ) -> tuple[str, ...]:
     """Turn keys into ids."""
-    ws = number(db, workspace_id)
-    rows = (db.execute(sql.ID_OF[kind], (ws, key)).fetchone() for key in keys)
-    return tuple(row[0] if row else "" for row in rows)
+    key(db, keys)
+    found = dict(db.execute(sql.IDS[kind], (number(db, workspace_id),)).fetchall())
+    return tuple(found.get(each, "") for each in keys)
 
 
 def soft_delete(
@@ -141,7 +147,7 @@ def purge_chunks(
     ws, _ = advance(db, workspace_id)
     pick(db, map(plain, chunk_ids))
     rows = db.execute(sql.PURGEABLE_CHUNKS, (ws, micros(before))).fetchall()
-    drop_chunks(db, ws, [key for key, _ in rows])
+    drop_chunks(db, ws, [each for each, _ in rows])
     return Nodes(chunks=tuple(chunk_id for _, chunk_id in rows))
 
 
@@ -152,7 +158,7 @@ def purge_entities(
     ws, _ = advance(db, workspace_id)
     pick(db, map(plain, entity_ids))
     rows = db.execute(sql.PURGEABLE_ENTITIES, (ws, micros(before))).fetchall()
-    drop_entities(db, ws, [key for key, _ in rows])
+    drop_entities(db, ws, [each for each, _ in rows])
     return Nodes(entities=tuple(entity_id for _, entity_id in rows))
 
 
