@@ -1,0 +1,1 @@
+"""Figures, measured: each module has `rows()`; `python -m benchmarks` prints them all."""
