@@ -182,7 +182,11 @@ def server_pid(directory: Path) -> int:
 
 
 def alive(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").exists()
+    """Tell whether a process runs; one that only waits to be reaped does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def test_processes_share_an_embedded_server_and_the_last_one_stops_it(tmp_path: Path) -> None:
@@ -199,6 +203,38 @@ def test_processes_share_an_embedded_server_and_the_last_one_stops_it(tmp_path: 
         await store.close()
 
     asyncio.run(body())
+
+
+def test_a_user_killed_while_the_server_starts_leaves_one_server(tmp_path: Path) -> None:
+    for _ in range(5):
+        user = subprocess.Popen(
+            [sys.executable, "-c", USER, str(tmp_path), "x"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        while not (tmp_path / "alive.lock").exists() and user.poll() is None:
+            pass
+        user.kill()
+        user.communicate()
+    server = EmbeddedServer(tmp_path)
+    server.open()
+    pid = server_pid(tmp_path)
+    places = [
+        process
+        for process in Path("/proc").glob("[0-9]*")
+        if (process / "cwd").is_symlink() and _folder(process) == str(tmp_path)
+    ]
+    assert [int(process.name) for process in places] == [pid]
+    server.close()
+    assert not alive(pid)
+
+
+def _folder(process: Path) -> str:
+    try:
+        return str((process / "cwd").readlink())
+    except OSError:
+        return ""
 
 
 def test_a_killed_user_loses_nothing_and_leaves_nothing_running_for_long(tmp_path: Path) -> None:

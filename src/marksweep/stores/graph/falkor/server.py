@@ -2,7 +2,8 @@
 
 The first to open the directory starts the server, the last to leave stops it. Who uses it is told
 by locks on files, which the kernel drops when a process dies, so a killed process leaves at most a
-running server, which the next to open and close stops. Every write is in the append-only file
+running server, which the next to open and close stops. The server itself holds such a lock, so
+there is never a second one on the same files. Every write is in the append-only file
 before it is answered, so the server may be killed at any moment.
 """
 
@@ -66,8 +67,22 @@ class EmbeddedServer:
                 self._stop()
 
     def _start(self) -> None:
+        """Start a server unless one lives, and wait until it answers."""
+        with (self.directory / "alive.lock").open("w") as alive:
+            if _locked(alive):
+                self._launch(alive.fileno())
+        deadline = time.monotonic() + START_SECONDS
+        while not _answers(self.socket_path):
+            if time.monotonic() > deadline:
+                raise StoreError(
+                    f"the embedded FalkorDB on {self.directory} did not answer within "
+                    f"{START_SECONDS:.0f} s; {self.directory / 'falkordb.log'} says why."
+                )
+            time.sleep(0.02)
+
+    def _launch(self, lock: int) -> None:
+        """Run the server in the background; it inherits the lock and keeps it while it lives."""
         executable, module = binaries()
-        log = self.directory / "falkordb.log"
         settings = {
             "loadmodule": str(module),
             "port": "0",
@@ -76,7 +91,7 @@ class EmbeddedServer:
             "dir": str(self.directory),
             "appendonly": "yes",
             "save": "",
-            "logfile": str(log),
+            "logfile": str(self.directory / "falkordb.log"),
             "pidfile": str(self.directory / "falkordb.pid"),
             "daemonize": "yes",
         }
@@ -84,26 +99,16 @@ class EmbeddedServer:
         for name, value in settings.items():
             command += [f"--{name}", value]
         self.socket_path.unlink(missing_ok=True)
-        with suppress(FileNotFoundError):
-            (self.directory / "falkordb.pid").unlink()
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
-        deadline = time.monotonic() + START_SECONDS
-        while not _answers(self.socket_path):
-            if time.monotonic() > deadline:
-                raise StoreError(
-                    f"the embedded FalkorDB on {self.directory} did not start within "
-                    f"{START_SECONDS:.0f} s; {log} says why."
-                )
-            time.sleep(0.02)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, pass_fds=[lock])  # noqa: S603
 
     def _stop(self) -> None:
         """Kill the server once its file is on disk: an orderly shutdown takes seconds."""
-        with suppress(OSError):
-            _ask(self.socket_path, "WAITAOF", "1", "0", "2000")
         with suppress(OSError, ValueError):
-            pid = int((self.directory / "falkordb.pid").read_text())
-            os.kill(pid, signal.SIGKILL)
-            while _running(pid):
+            _ask(self.socket_path, "WAITAOF", "1", "0", "2000")
+            os.kill(int((self.directory / "falkordb.pid").read_text()), signal.SIGKILL)
+        with (self.directory / "alive.lock").open("w") as alive:
+            deadline = time.monotonic() + START_SECONDS
+            while not _locked(alive) and time.monotonic() < deadline:
                 time.sleep(0.005)
         self.socket_path.unlink(missing_ok=True)
 
@@ -111,9 +116,7 @@ class EmbeddedServer:
         """Tell whether another process uses the server; forget those that died."""
         for path in (self.directory / "users").iterdir():
             with path.open() as theirs:
-                try:
-                    fcntl.flock(theirs, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
+                if not _locked(theirs):
                     return True
             path.unlink(missing_ok=True)
         return False
@@ -153,9 +156,10 @@ def _ask(path: Path, *words: str) -> bytes:
         return connection.recv(1024)
 
 
-def _running(pid: int) -> bool:
+def _locked(file: TextIO) -> bool:
+    """Take the lock on a file if it is free."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         return False
     return True
