@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
+from operator import attrgetter
 
 import msgspec
 import tree_sitter
@@ -43,7 +44,7 @@ class Definition(msgspec.Struct, gc=False):
     """Whether it has a chunk of its own, or is a detail of the one around it."""
 
 
-class Call(msgspec.Struct, gc=False, order=True):
+class Call(msgspec.Struct, gc=False):
     """A name that is called."""
 
     start: int
@@ -55,9 +56,10 @@ class Call(msgspec.Struct, gc=False, order=True):
     """Whether it is called on the object that the code belongs to."""
 
 
-class Import(msgspec.Struct, gc=False, order=True):
+class Import(msgspec.Struct, gc=False):
     """A module that is named in an import."""
 
+    start: int
     row: int
     module: str
 
@@ -71,6 +73,9 @@ class Findings(msgspec.Struct):
 
 
 _SELF = (b"self.", b"this.", b"cls.", b"this->", b"Self::")
+"""What stands before a call to a method of the same object or class."""
+
+_LONGEST_SELF = max(map(len, _SELF))
 
 
 @cache
@@ -100,7 +105,9 @@ def find(language: Language, source: bytes, lines: list[str]) -> Findings:
             definitions.setdefault((definition.start, definition.end), definition)
     ordered = sorted(definitions.values(), key=lambda d: (d.start, -d.end))
     _nest(ordered)
-    return Findings(ordered, sorted(calls), sorted(imports))
+    calls.sort(key=attrgetter("start"))
+    imports.sort(key=attrgetter("start"))
+    return Findings(ordered, calls, imports)
 
 
 def _text(node: Node, source: bytes) -> str:
@@ -111,8 +118,9 @@ def _text(node: Node, source: bytes) -> str:
 
 def _call(node: Node, source: bytes, *, is_new: bool) -> Call:
     start = node.start_byte
-    on_self = source[max(0, start - 6) : start].endswith(_SELF)
-    return Call(start, node.start_point[0], _text(node, source), is_new, on_self)
+    name = source[start : min(node.end_byte, start + MAX_NAME_CHARS)].decode("utf-8", "ignore")
+    on_self = source.endswith(_SELF, max(0, start - _LONGEST_SELF), start)
+    return Call(start, node.start_point[0], name, is_new, on_self)
 
 
 def _import(node: Node, source: bytes) -> Import:
@@ -121,7 +129,7 @@ def _import(node: Node, source: bytes) -> Import:
     module = written.strip("\"'`<>")
     for cut in ("::{", "::*", " as "):
         module = module.partition(cut)[0]
-    return Import(node.start_point[0], module.strip() or written)
+    return Import(node.start_byte, node.start_point[0], module.strip() or written)
 
 
 def _definition(
