@@ -213,7 +213,7 @@ class Conversation:
     def collect(self, plan: Plan | None = None) -> Report:
         """Do exactly what a plan says; without one, what `plan()` would."""
         now = self._clock()
-        with self._guard, self._collector.holding(now):
+        with self._guard, self._collector.holding(now), self._heap.still():
             return self._collector.collect(plan or self.plan(), now=now)
 
     def undo(self, plan_id: str | None = None) -> tuple[str, ...]:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from marksweep.dialects.base import text_of
 from marksweep.messages import FunctionCall, Message, Outcome, Part
+
+_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 def said_in(message: Message) -> str:
@@ -54,4 +58,12 @@ def outcomes_of(message: Message, calls: Sequence[FunctionCall]) -> Iterator[Out
             left.remove(call)
         name = call.name if call else result.name
         args = call.args if call else None
-        yield Outcome(at, name, args, result_text(result.result), result.is_error)
+        text = result_text(result.result)
+        yield Outcome(at, name, args, text, result.is_error, _as_one(name, args))
+
+
+def _as_one(name: str, args: object) -> bytes:
+    try:
+        return _sorted((name, args))
+    except (TypeError, ValueError):
+        return repr((name, args)).encode(errors="replace")
