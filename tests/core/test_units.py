@@ -14,7 +14,7 @@ def answers(target: str) -> tuple[Reference, ...]:
 
 def units(*segments: Segment) -> list[tuple[str, ...]]:
     found = Units(Graph(segments))
-    return [tuple(segments[i].segment_id for i in found.members(first)) for first in found.firsts()]
+    return [tuple(segments[i].segment_id for i in unit) for unit in found]
 
 
 def test_unpaired_segments_are_units_of_one() -> None:

@@ -60,7 +60,7 @@ def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, name: str) -> Non
                 assert entry.segment.text == f"text {n}"
                 assert f"plan-{n}" in swept
             # What was cut off is cleared away, so that the next round starts anew.
-            store.segments.write("w", remove=live)
+            store.segments.write("w", remove=sorted(live))
             store.stash.remove("w", f"plan-{done + 1}", [f"s{done + 1}"])
         store.close()
     assert done > ROUNDS

@@ -6,7 +6,7 @@ import pytest
 
 from marksweep.errors import StoreError
 from marksweep.model import Entry, Event
-from marksweep.stores.base import Store
+from marksweep.stores.base import DEFAULT_WORKSPACE, Store
 from marksweep.stores.json_file import JsonStore
 from marksweep.stores.memory import MemoryStore
 from marksweep.stores.salvage import salvage
@@ -16,7 +16,7 @@ from marksweep.testing.contracts.segments import FULL
 
 
 def fill(store: Store, count: int = 20) -> None:
-    for workspace in ("", "other/ws"):
+    for workspace in (DEFAULT_WORKSPACE, "other/ws"):
         live = [segment(f"s{n}", f"text {n} {{}} []", position=n) for n in range(count)]
         store.segments.write(workspace, put=[FULL, *live])
         store.stash.put(workspace, [stashed(f"t{n}", text="x" * n) for n in range(count)])
@@ -29,7 +29,7 @@ def test_a_sound_json_store_is_read_whole(tmp_path: Path) -> None:
     fill(JsonStore(tmp_path / "context.json"))
     found = salvage(tmp_path / "context.json")
     assert found.skipped == ()
-    assert [rescued.workspace for rescued in found.workspaces] == ["", "other/ws"]
+    assert [rescued.workspace for rescued in found.workspaces] == [DEFAULT_WORKSPACE, "other/ws"]
     for rescued in found.workspaces:
         assert len(rescued.segments) == 21
         assert FULL in rescued.segments
@@ -109,15 +109,15 @@ def test_what_was_rescued_can_be_put_into_a_fresh_store(tmp_path: Path) -> None:
     fresh = MemoryStore()
     salvage(tmp_path / "context.json").copy_to(fresh)
     assert len(fresh.segments.changes("other/ws").put) == 21
-    assert fresh.stash.count("") == 20
-    assert len(fresh.journal.read("")) == 3
+    assert fresh.stash.count(DEFAULT_WORKSPACE) == 20
+    assert len(fresh.journal.read(DEFAULT_WORKSPACE)) == 3
 
 
 def test_a_sound_database_is_read_whole(tmp_path: Path) -> None:
     fill(SqliteStore(tmp_path / "store.db"))
     found = salvage(tmp_path / "store.db")
     assert found.skipped == ()
-    assert [rescued.workspace for rescued in found.workspaces] == ["", "other/ws"]
+    assert [rescued.workspace for rescued in found.workspaces] == [DEFAULT_WORKSPACE, "other/ws"]
     for rescued in found.workspaces:
         assert len(rescued.segments) == 21
         assert len(rescued.stashed) == 20

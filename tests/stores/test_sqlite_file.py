@@ -1,12 +1,9 @@
-"""What is particular to the SQLite store: its file, its schema, its errors, its neighbours."""
+"""What is particular to the SQLite store: its file, its schema, its errors."""
 
 from __future__ import annotations
 
-import multiprocessing
 import sqlite3
 import stat
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,27 +62,25 @@ def write_version_1(path: Path) -> None:
         CREATE TABLE workspaces (workspace INTEGER PRIMARY KEY, name NOT NULL UNIQUE,
             version INTEGER NOT NULL DEFAULT 0, floor INTEGER NOT NULL DEFAULT 0);
         CREATE TABLE segments (row INTEGER PRIMARY KEY, workspace INTEGER NOT NULL,
-            segment_id NOT NULL, version INTEGER NOT NULL, type NOT NULL, file_path, task_id,
-            created_at INTEGER NOT NULL, touched_at INTEGER NOT NULL, tags BLOB NOT NULL,
-            body BLOB NOT NULL, UNIQUE (workspace, segment_id));
+            segment_id NOT NULL, version INTEGER NOT NULL, created_at INTEGER NOT NULL,
+            touched_at INTEGER NOT NULL, body BLOB NOT NULL, UNIQUE (workspace, segment_id));
         CREATE INDEX segments_by_version ON segments (workspace, version);
         CREATE TABLE removed (workspace INTEGER NOT NULL, segment_id NOT NULL,
             version INTEGER NOT NULL, PRIMARY KEY (workspace, segment_id)) WITHOUT ROWID;
         CREATE INDEX removed_by_version ON removed (workspace, version);
         CREATE TABLE stash (row INTEGER PRIMARY KEY, workspace INTEGER NOT NULL, plan_id NOT NULL,
-            segment_id NOT NULL, type NOT NULL, file_path, task_id, created_at INTEGER NOT NULL,
-            expires_at INTEGER, tags BLOB NOT NULL, body BLOB NOT NULL,
-            UNIQUE (workspace, plan_id, segment_id));
+            segment_id NOT NULL, created_at INTEGER NOT NULL, expires_at INTEGER,
+            body BLOB NOT NULL, UNIQUE (workspace, plan_id, segment_id));
         CREATE INDEX stash_by_segment ON stash (workspace, segment_id);
         CREATE INDEX stash_expiring ON stash (workspace, expires_at) WHERE expires_at IS NOT NULL;
         CREATE TABLE journal (workspace INTEGER NOT NULL, seq INTEGER NOT NULL,
             event TEXT NOT NULL, plan_id NOT NULL, body BLOB NOT NULL, UNIQUE (workspace, seq));
         CREATE INDEX journal_by_plan ON journal (workspace, plan_id, seq);
         INSERT INTO workspaces VALUES (1, 'w', 7, 0);
-        INSERT INTO segments VALUES (1 << 40, 1, 'live', 7, 'note', NULL, NULL, 0, 0, x'',
+        INSERT INTO segments VALUES (1 << 40, 1, 'live', 7, 0, 0,
             CAST('{"segment_id":"live","type":"note","created_at":"2025-06-01T12:00:00Z",'
                  || '"text":"a zebra lives","last_touched_at":"2025-06-01T12:00:00Z"}' AS BLOB));
-        INSERT INTO stash VALUES (1 << 40, 1, 'p', 'gone', 'note', NULL, NULL, 0, NULL, x'',
+        INSERT INTO stash VALUES (1 << 40, 1, 'p', 'gone', 0, NULL,
             CAST('{"segment":{"segment_id":"gone","type":"note","text":"a giraffe went",'
                  || '"created_at":"2025-06-01T12:00:00Z"},"plan_id":"p",'
                  || '"stashed_at":"2025-06-01T12:00:00Z"}' AS BLOB));
@@ -264,90 +259,6 @@ def test_forgotten_removals_make_a_reader_start_over(
     late = store.segments.changes("w", versions[-3])
     assert not late.complete
     assert late.removed == ("s8", "s9")
-
-
-def test_a_forked_child_uses_a_connection_of_its_own(store: SqliteStore) -> None:
-    store.segments.write("w", put=[segment("parent")])
-    child = multiprocessing.get_context("fork").Process(
-        target=lambda: store.segments.write("w", put=[segment("child")])
-    )
-    child.start()
-    child.join(30)
-    assert child.exitcode == 0
-    ids = {each.segment_id for each in store.segments.changes("w").put}
-    assert ids == {"parent", "child"}
-    store.segments.write("w", put=[segment("parent again")])
-
-
-WORK = """
-import sys
-from marksweep.stores.sqlite import SqliteStore
-from marksweep.model import Entry, Event
-from marksweep.testing.contracts.handles import NOON, segment, stashed
-
-path, me, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
-store = SqliteStore(path, lock_timeout=60)
-for n in range(rounds):
-    name = f"{me}-{n}"
-    with store.lock("w"):
-        counter = {s.segment_id: s for s in store.segments.changes("w").put}.get("counter")
-        value = int(counter.text) if counter else 0
-        store.segments.write("w", put=[segment("counter", str(value + 1)), segment(name)])
-    store.stash.put("w", [stashed(name, me, "words of " + me)])
-    store.segments.write("w", remove=[name])
-    store.journal.append("w", Entry(Event.SWEPT, NOON, me, segments=(name,)))
-store.close()
-"""
-
-
-def test_processes_share_one_file(path: Path) -> None:
-    processes, rounds = 3, 25
-    workers = [
-        subprocess.Popen([sys.executable, "-c", WORK, str(path), f"p{n}", str(rounds)])
-        for n in range(processes)
-    ]
-    assert [worker.wait(120) for worker in workers] == [0] * processes
-    store = SqliteStore(path)
-    (counter,) = store.segments.changes("w").put
-    assert counter.text == str(processes * rounds)
-    assert store.stash.count("w") == processes * rounds
-    for n in range(processes):
-        assert len(store.stash.of_plan("w", f"p{n}")) == rounds
-    numbers = [entry.seq for entry in store.journal.read("w")]
-    assert numbers == list(range(processes * rounds, 0, -1))
-    store.close()
-
-
-HOLD = """
-import sys, time
-from marksweep.stores.sqlite import SqliteStore
-
-store = SqliteStore(sys.argv[1])
-with store.lock("w"):
-    print("held", flush=True)
-    time.sleep(60)
-"""
-
-
-def test_a_holder_that_is_killed_lets_go(path: Path, store: SqliteStore) -> None:
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE)
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == b"held\n"
-    with pytest.raises(StoreBusy, match="another process"), store.lock("w"):
-        pass
-    holder.kill()
-    holder.wait()
-    holder.stdout.close()
-    with store.lock("w"):
-        pass
-
-
-def test_many_may_open_a_new_file_at_once(path: Path) -> None:
-    program = (
-        "import sys; from marksweep.stores.sqlite import SqliteStore; SqliteStore(sys.argv[1])"
-    )
-    openers = [subprocess.Popen([sys.executable, "-c", program, str(path)]) for _ in range(4)]
-    assert [opener.wait(60) for opener in openers] == [0] * 4
 
 
 def test_asking_for_changes_when_there_are_none_is_cheap(store: SqliteStore) -> None:

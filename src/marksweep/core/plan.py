@@ -155,10 +155,9 @@ def _in_the_way(scene: Scene, changed: Sequence[int]) -> tuple[Kept, ...]:
     """Say what keeps the target out of reach, heaviest first."""
     gone = set(changed)
     weights: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for first in scene.units.firsts():
-        if first in gone:
+    for members in scene.units:
+        if members[0] in gone:
             continue
-        members = scene.units.members(first)
         reason = scene.reason_to_keep(members) or "not offered by the strategy"
         weights[reason][0] += len(members)
         weights[reason][1] += sum(scene.sizes[i] for i in members)

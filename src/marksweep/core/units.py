@@ -18,6 +18,10 @@ class Units:
         """Give the unit that segment `i` belongs to, in heap order."""
         return self._joined.get(i) or (i,)
 
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        """Give every unit once, in the order of their first members."""
+        return map(self.members, self.firsts())
+
     def firsts(self) -> Iterator[int]:
         """Give the first member of every unit, in heap order."""
         joined = self._joined

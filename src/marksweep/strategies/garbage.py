@@ -21,10 +21,9 @@ class Garbage:
     def rank(self, scene: Scene) -> Iterator[Proposal]:
         """Propose every unreachable unit; first those unrelated to what is in use."""
         for wanted in (Mark.GARBAGE, Mark.RELATED):
-            for first in scene.units.firsts():
-                if scene.marks[first] == wanted:
-                    members = scene.units.members(first)
-                    kind = scene.segments[first].type
+            for members in scene.units:
+                if scene.marks[members[0]] == wanted:
+                    kind = scene.segments[members[0]].type
                     yield Proposal(
                         members, Action.STASH, f"unreachable: no root refers to this {kind}"
                     )

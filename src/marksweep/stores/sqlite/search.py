@@ -11,7 +11,7 @@ from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import Value, Workspace
 from marksweep.stores.words import asked
 
-RANKED_AT_MOST = 15_000
+RANKED_AT_MOST = 10_000
 """Matches that are ranked; about 2 µs each.
 
 If there may be more, the rarest words rank. The others are so common that they say little: they
@@ -27,7 +27,7 @@ class Searched(NamedTuple):
     """The statements that search one table."""
 
     having: str
-    count: str
+    counted: str
     listed: str
     listed_matching: str
     ranked: str
@@ -36,7 +36,7 @@ class Searched(NamedTuple):
 
 SEGMENTS = Searched(
     having=sql.SEGMENTS_HAVING,
-    count=sql.COUNT_SEGMENTS,
+    counted=sql.COUNT_SEGMENTS,
     listed=sql.LIST_SEGMENTS,
     listed_matching=sql.LIST_MATCHING_SEGMENTS,
     ranked=sql.RANK_SEGMENTS,
@@ -44,7 +44,7 @@ SEGMENTS = Searched(
 )
 STASH = Searched(
     having=sql.STASH_HAVING,
-    count=sql.COUNT_STASH,
+    counted=sql.COUNT_STASH,
     listed=sql.LIST_STASH,
     listed_matching=sql.MATCH_STASH,
     ranked=sql.RANK_STASH,
@@ -56,13 +56,13 @@ def search(
     database: sqlite3.Connection, table: Searched, place: Workspace, query: Query
 ) -> list[Match]:
     """Find rows of a workspace, best first."""
-    clauses, values = columns.filters(query)
+    times, moments = columns.times(query)
     limit = max(0, query.limit)
     marks = [f"marks : ({_any(group)})" for group in columns.marks_asked(query)]
 
     def run(statement: str, *first: Value) -> list[Match]:
-        given = (*first, *place.rows, *values, limit)
-        return database.execute(statement.format(filters=clauses), given).fetchall()
+        given = (*first, *place.rows, *moments, limit)
+        return database.execute(statement.format(times=times), given).fetchall()
 
     def match(words: list[str]) -> str:
         return " AND ".join([f"words : ({_any(words)})", *marks])
@@ -72,7 +72,7 @@ def search(
     words = asked(query.words)
     rare, common = _by_rarity(database, table, words)
     if common and marks:
-        (passing,) = database.execute(table.count, (" AND ".join(marks),)).fetchone()
+        (passing,) = database.execute(table.counted, (" AND ".join(marks),)).fetchone()
         if passing <= RANKED_AT_MOST:
             rare, common = words, []
     found = run(table.ranked, match(rare)) if rare else []

@@ -32,14 +32,16 @@ CACHE_MORE = "PRAGMA cache_size = -16384"
 CHECKPOINT_LESS = "PRAGMA wal_autocheckpoint = 4000"
 """Let the log grow to 16 MB: a page that is written often is then copied once."""
 
-READ_SCHEMA_VERSION = "PRAGMA user_version"
-"""Which version of the schema the file has; 0 for a new file."""
+READ_SCHEMA = """
+    SELECT user_version, EXISTS (SELECT 1 FROM sqlite_master) FROM pragma_user_version
+"""
+"""Which version of the schema the file has, 0 for a new file; and whether anything is in it.
+
+One statement, so that both are of one state of the file: a neighbour may just be making it.
+"""
 
 WRITE_SCHEMA_VERSION = "PRAGMA user_version = {version:d}"
 """Note the version of the schema. Pragmas take no parameters; this one is our own number."""
-
-HAS_TABLES = "SELECT 1 FROM sqlite_master LIMIT 1"
-"""Whether there is anything in the file."""
 
 BEGIN_READING = "BEGIN"
 """See one state of the file across several reads."""
@@ -61,12 +63,8 @@ CREATE_TABLES = (
         workspace INTEGER NOT NULL,
         segment_id NOT NULL,
         version INTEGER NOT NULL,
-        type NOT NULL,
-        file_path,
-        task_id,
         created_at INTEGER NOT NULL,
         touched_at INTEGER NOT NULL,
-        tags BLOB NOT NULL,
         body BLOB NOT NULL,
         UNIQUE (workspace, segment_id)
     )""",
@@ -83,12 +81,8 @@ CREATE_TABLES = (
         workspace INTEGER NOT NULL,
         plan_id NOT NULL,
         segment_id NOT NULL,
-        type NOT NULL,
-        file_path,
-        task_id,
         created_at INTEGER NOT NULL,
         expires_at INTEGER,
-        tags BLOB NOT NULL,
         body BLOB NOT NULL,
         UNIQUE (workspace, plan_id, segment_id)
     )""",
@@ -118,8 +112,9 @@ CREATE_WORD_INDEXES = (
 )
 """Version 2: the words of both, split by `stores.words`; FTS5 only has to cut at spaces.
 
-Marks stand for the values that filters ask for. In the same index as the words, so that only what
-passes is ranked; they find, but weigh nothing. Merging later makes batches a tenth faster.
+Marks stand for the values that filters ask for (see `marks`). They are in the same index as the
+words, so that only what passes is ranked; they find, but weigh nothing. Merging later makes batches
+a tenth faster.
 """
 
 ALL_SEGMENTS = "SELECT row, body FROM segments ORDER BY row"
@@ -180,16 +175,13 @@ LAST_SEGMENT_ROW = "SELECT max(row) FROM segments WHERE row BETWEEN ? AND ?"
 """The highest row number a workspace uses."""
 
 ADD_SEGMENT = """
-INSERT INTO segments (row, workspace, segment_id, version, type, file_path, task_id, created_at,
-                      touched_at, tags, body)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO segments (row, workspace, segment_id, version, created_at, touched_at, body)
+VALUES (?, ?, ?, ?, ?, ?, ?)
 """
 """Put a segment that was not there."""
 
 CHANGE_SEGMENT = """
-UPDATE segments SET version = ?, type = ?, file_path = ?, task_id = ?, created_at = ?,
-                    touched_at = ?, tags = ?, body = ?
-WHERE row = ?
+UPDATE segments SET version = ?, created_at = ?, touched_at = ?, body = ? WHERE row = ?
 """
 """Put a segment in the place of the one with its id."""
 
@@ -227,7 +219,7 @@ ADD_STASH_WORDS = "INSERT INTO stash_words (rowid, words, marks) VALUES (?, ?, ?
 REMOVE_STASH_WORDS = "DELETE FROM stash_words WHERE rowid = ?"
 """Forget a stash entry's words."""
 
-# Search. `{filters}` is filled with clauses of FILTERS only; values are parameters.
+# Search. `{times}` is filled with clauses of TIMES only; values are parameters.
 
 SEGMENTS_HAVING = "SELECT doc FROM segments_vocabulary WHERE term = ? AND col = 'words'"
 """How many live segments have a word, in all workspaces."""
@@ -242,60 +234,53 @@ COUNT_STASH = "SELECT count(*) FROM stash_words WHERE stash_words MATCH ?"
 """How many stash entries match, in all workspaces."""
 
 LIST_SEGMENTS = """
-SELECT row, body, touched_at FROM segments WHERE row BETWEEN ? AND ? {filters}
+SELECT row, body, touched_at FROM segments WHERE row BETWEEN ? AND ? {times}
 ORDER BY touched_at DESC, row DESC LIMIT ?
 """
-"""Live segments that pass the filters, last touched first."""
+"""Live segments in the given time, last touched first."""
 
 LIST_MATCHING_SEGMENTS = """
 SELECT row, body, touched_at FROM segments_words AS words CROSS JOIN segments ON row = words.rowid
-WHERE segments_words MATCH ? AND words.rowid BETWEEN ? AND ? {filters}
+WHERE segments_words MATCH ? AND words.rowid BETWEEN ? AND ? {times}
 ORDER BY touched_at DESC, row DESC LIMIT ?
 """
-"""Live segments that match and pass the filters, last touched first."""
+"""Live segments that match, in the given time, last touched first."""
 
 RANK_SEGMENTS = """
 SELECT row, body, -words.rank FROM segments_words AS words CROSS JOIN segments ON row = words.rowid
-WHERE segments_words MATCH ? AND words.rowid BETWEEN ? AND ? {filters}
+WHERE segments_words MATCH ? AND words.rowid BETWEEN ? AND ? {times}
 ORDER BY words.rank LIMIT ?
 """
-"""Live segments that match and pass the filters, best first."""
+"""Live segments that match, in the given time, best first."""
 
 MATCH_SEGMENTS = """
 SELECT row, body, 0.0 FROM segments_words AS words CROSS JOIN segments ON row = words.rowid
-WHERE segments_words MATCH ? AND words.rowid BETWEEN ? AND ? {filters}
+WHERE segments_words MATCH ? AND words.rowid BETWEEN ? AND ? {times}
 ORDER BY words.rowid DESC LIMIT ?
 """
-"""Live segments that match and pass the filters, newest first."""
+"""Live segments that match, in the given time, newest first."""
 
 LIST_STASH = """
-SELECT row, body, 0.0 FROM stash WHERE row BETWEEN ? AND ? {filters} ORDER BY row DESC LIMIT ?
+SELECT row, body, 0.0 FROM stash WHERE row BETWEEN ? AND ? {times} ORDER BY row DESC LIMIT ?
 """
-"""Stash entries that pass the filters, newest first."""
+"""Stash entries in the given time, newest first."""
 
 RANK_STASH = """
 SELECT row, body, -words.rank FROM stash_words AS words CROSS JOIN stash ON row = words.rowid
-WHERE stash_words MATCH ? AND words.rowid BETWEEN ? AND ? {filters}
+WHERE stash_words MATCH ? AND words.rowid BETWEEN ? AND ? {times}
 ORDER BY words.rank LIMIT ?
 """
-"""Stash entries that match and pass the filters, best first."""
+"""Stash entries that match, in the given time, best first."""
 
 MATCH_STASH = """
 SELECT row, body, 0.0 FROM stash_words AS words CROSS JOIN stash ON row = words.rowid
-WHERE stash_words MATCH ? AND words.rowid BETWEEN ? AND ? {filters}
+WHERE stash_words MATCH ? AND words.rowid BETWEEN ? AND ? {times}
 ORDER BY words.rowid DESC LIMIT ?
 """
-"""Stash entries that match and pass the filters, newest first."""
+"""Stash entries that match, in the given time, newest first."""
 
-FILTERS = {
-    "type": "AND type IN ({places})",
-    "file_path": "AND file_path = ?",
-    "task_id": "AND task_id = ?",
-    "since": "AND created_at >= ?",
-    "until": "AND created_at < ?",
-    "tag": "AND instr(tags, ?) > 0",
-}
-"""One clause per filter; `{places}` becomes as many question marks as there are types."""
+TIMES = {"since": "AND created_at >= ?", "until": "AND created_at < ?"}
+"""One clause per filter of time."""
 
 # Stash
 
@@ -309,9 +294,8 @@ LAST_STASH_ROW = "SELECT max(row) FROM stash WHERE row BETWEEN ? AND ?"
 """The highest row number a workspace uses; higher means put later."""
 
 ADD_STASHED = """
-INSERT INTO stash (row, workspace, plan_id, segment_id, type, file_path, task_id, created_at,
-                   expires_at, tags, body)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO stash (row, workspace, plan_id, segment_id, created_at, expires_at, body)
+VALUES (?, ?, ?, ?, ?, ?, ?)
 """
 """Keep an entry."""
 
