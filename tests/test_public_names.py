@@ -11,6 +11,7 @@ import marksweep
 PUBLIC = {
     "Budget",
     "ContextSegment",
+    "Conversation",
     "Focus",
     "GCConfig",
     "GCEngine",
@@ -23,11 +24,13 @@ PUBLIC = {
     "InstructionBudget",
     "InstructionSource",
     "MarksweepError",
+    "Message",
     "Plan",
     "PruningCandidate",
     "PruningPlan",
     "Reference",
     "Report",
+    "Role",
     "Segment",
     "Segments",
     "Session",
@@ -36,8 +39,11 @@ PUBLIC = {
     "load_gc_from_file",
     "load_gc_plugin",
     "open_store",
+    "repair",
     "seed_age",
     "seed_retention",
+    "tidy",
+    "validate",
 }
 
 

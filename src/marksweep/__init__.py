@@ -10,12 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from marksweep.conversation import Conversation, tidy
     from marksweep.core.budget import Budget
     from marksweep.core.roots import Focus
     from marksweep.core.score import seed_age, seed_retention
+    from marksweep.dialects import repair, validate
     from marksweep.engine import GCEngine, IGCEngine, PruningCandidate, PruningPlan
     from marksweep.errors import MarksweepError
     from marksweep.ledger import InstructionBudget, InstructionSource, SourceEntry
+    from marksweep.messages import Message, Role
     from marksweep.model import ContextSegment, GCPolicy, Plan, Reference, Report, Segment
     from marksweep.plugins import (
         GCConfig,
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Budget": "core.budget",
     "ContextSegment": "model",
+    "Conversation": "conversation",
     "Focus": "core.roots",
     "GCConfig": "plugins.base",
     "GCEngine": "engine",
@@ -46,11 +50,13 @@ _HOMES = {
     "InstructionBudget": "ledger",
     "InstructionSource": "ledger",
     "MarksweepError": "errors",
+    "Message": "messages",
     "Plan": "model",
     "PruningCandidate": "engine",
     "PruningPlan": "engine",
     "Reference": "model",
     "Report": "model",
+    "Role": "messages",
     "Segment": "model",
     "Segments": "segments",
     "Session": "session",
@@ -59,13 +65,17 @@ _HOMES = {
     "load_gc_from_file": "plugins",
     "load_gc_plugin": "plugins",
     "open_store": "stores.open",
+    "repair": "dialects",
     "seed_age": "core.score",
     "seed_retention": "core.score",
+    "tidy": "conversation",
+    "validate": "dialects",
 }
 
 __all__ = [
     "Budget",
     "ContextSegment",
+    "Conversation",
     "Focus",
     "GCConfig",
     "GCEngine",
@@ -78,11 +88,13 @@ __all__ = [
     "InstructionBudget",
     "InstructionSource",
     "MarksweepError",
+    "Message",
     "Plan",
     "PruningCandidate",
     "PruningPlan",
     "Reference",
     "Report",
+    "Role",
     "Segment",
     "Segments",
     "Session",
@@ -91,8 +103,11 @@ __all__ = [
     "load_gc_from_file",
     "load_gc_plugin",
     "open_store",
+    "repair",
     "seed_age",
     "seed_retention",
+    "tidy",
+    "validate",
 ]
 __version__ = "0.1.0"
 

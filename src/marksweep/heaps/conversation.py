@@ -17,7 +17,7 @@ import msgspec
 from marksweep.dialects.base import Dialect, Json, message_of
 from marksweep.dialects.editing import closed, saying
 from marksweep.heaps.conversation_roots import Unanswered
-from marksweep.heaps.conversation_text import outcomes_of, said_in
+from marksweep.heaps.conversation_text import as_json, outcomes_of, said_in
 from marksweep.heaps.segments import SegmentHeap
 from marksweep.messages import Counter, Message, Outcome, Role
 from marksweep.model import GCPolicy, Hold, Link, Reference, Segment, Snapshot
@@ -102,7 +102,7 @@ class ConversationHeap(SegmentHeap):
             type=MESSAGE,
             created_at=now,
             text=said_in(message),
-            raw=json.dumps(message.raw),
+            raw=as_json(message.raw),
             tokens=self.counter(message),
             pinned=bool(pinned_by),
             pinned_by=pinned_by,
@@ -295,7 +295,7 @@ class ConversationHeap(SegmentHeap):
         tokens = self.counter(shorter)
         if tokens >= segment.tokens:
             return None
-        raw = json.dumps(shorter.raw)
+        raw = as_json(shorter.raw)
         self._shortened[segment.segment_id, raw] = shorter
         return replace(segment, text=said_in(shorter), raw=raw, tokens=tokens)
 

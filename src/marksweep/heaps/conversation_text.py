@@ -7,10 +7,24 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from marksweep.dialects.base import text_of
+from marksweep.dialects.base import Json, text_of
 from marksweep.messages import FunctionCall, Message, Outcome, Part
 
+_encode = msgspec.json.Encoder().encode
 _sorted = msgspec.json.Encoder(order="sorted").encode
+
+
+def as_json(value: Json) -> str:
+    """Write a value so that `json.loads` gives it back exactly.
+
+    The fast encoder writes what is not a number as null, and refuses half characters and very
+    large numbers; those few go through the slow one.
+    """
+    try:
+        written = _encode(value)
+    except (TypeError, ValueError, OverflowError):
+        return json.dumps(value)
+    return json.dumps(value) if b"null" in written else written.decode()
 
 
 def said_in(message: Message) -> str:
