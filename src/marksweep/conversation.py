@@ -27,7 +27,6 @@ from marksweep.collector import Collector
 from marksweep.core.budget import Budget, Line
 from marksweep.core.cost import Prices
 from marksweep.core.plan import Strategy, make_plan
-from marksweep.core.roots import Focus
 from marksweep.core.scene import Scene
 from marksweep.core.trigger import Backoff, Due, after_pass, due
 from marksweep.core.why import why
@@ -37,7 +36,7 @@ from marksweep.dialects.detecting import marks_in
 from marksweep.dialects.history import LISTS, History, rewritten
 from marksweep.errors import BadInput, NotFound
 from marksweep.heaps.conversation import MESSAGE, ConversationHeap
-from marksweep.heaps.conversation_roots import conversation_rules
+from marksweep.heaps.conversation_roots import conversation_roots
 from marksweep.heaps.conversation_stash import Recalled, recalled, unit_among
 from marksweep.heaps.conversation_weight import count_message
 from marksweep.messages import Counter, Message
@@ -213,7 +212,7 @@ class Conversation:
     def collect(self, plan: Plan | None = None) -> Report:
         """Do exactly what a plan says; without one, what `plan()` would."""
         now = self._clock()
-        with self._guard, self._collector.holding(now):
+        with self._guard, self._collector.holding(now), self._heap.still():
             return self._collector.collect(plan or self.plan(), now=now)
 
     def undo(self, plan_id: str | None = None) -> tuple[str, ...]:
@@ -311,10 +310,11 @@ class Conversation:
     def _scene(self) -> Scene:
         snapshot = self._heap.snapshot()
         pressure = max(Pressure.SOFT, self.budget.pressure_at(self._heap.tokens()))
-        rules = conversation_rules(
-            snapshot.segments, self._heap.unanswered(), self._preserve_recent_turns
+        now = self._clock()
+        roots = conversation_roots(
+            snapshot.segments, self._heap.unanswered(), self._preserve_recent_turns, now
         )
-        return Scene.of(snapshot, Focus(now=self._clock()), pressure, rules)
+        return Scene(snapshot, roots, now, pressure)
 
 
 def tidy(
