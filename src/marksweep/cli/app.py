@@ -10,6 +10,7 @@ import marksweep
 
 COMMANDS = {
     "demo": ("marksweep.cli.demo.tour", "Show what marksweep does, on a made-up coding session."),
+    "serve": ("marksweep.cli.serve", "Serve the tools to an agent, over MCP."),
 }
 """Where each command lives, and what it does in a line."""
 
