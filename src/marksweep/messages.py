@@ -24,7 +24,7 @@ class Role(StrEnum):
     SYSTEM = "system"
 
 
-class FunctionCall(msgspec.Struct, frozen=True):
+class FunctionCall(msgspec.Struct, frozen=True, gc=False):
     """A call the model asks for. `args` is the decoded JSON, or the raw text if it is not JSON."""
 
     id: str
@@ -32,7 +32,7 @@ class FunctionCall(msgspec.Struct, frozen=True):
     args: Any = None
 
 
-class ToolResult(msgspec.Struct, frozen=True):
+class ToolResult(msgspec.Struct, frozen=True, gc=False):
     """What a call returned."""
 
     call_id: str
@@ -41,14 +41,14 @@ class ToolResult(msgspec.Struct, frozen=True):
     is_error: bool = False
 
 
-class InlineData(msgspec.Struct, frozen=True):
+class InlineData(msgspec.Struct, frozen=True, gc=False):
     """An image, a file or sound: its kind, and its bytes or address as the provider gave it."""
 
     mime_type: str
     data: str
 
 
-class Part(msgspec.Struct, frozen=True):
+class Part(msgspec.Struct, frozen=True, gc=False):
     """One piece of a message; at most one of its fields is set, beside `raw`.
 
     A piece whose kind we do not know has only `raw`.
@@ -68,7 +68,7 @@ class Part(msgspec.Struct, frozen=True):
         return cls(text=text)
 
 
-class Message(msgspec.Struct, frozen=True):
+class Message(msgspec.Struct, frozen=True, gc=False):
     """One message of a conversation. Without an id it gets a new one."""
 
     role: Role
@@ -107,7 +107,7 @@ class Message(msgspec.Struct, frozen=True):
         return tuple(part.function_response for part in self.parts if part.function_response)
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class Outcome(msgspec.Struct, frozen=True, gc=False):
     """What a call came to: one result of a message, with the call it answers."""
 
     part: int

@@ -401,12 +401,13 @@ def test_tidy_gives_back_a_list_of_its_own() -> None:
 
 
 def test_tidy_takes_a_request_and_a_transcript() -> None:
-    history = told(LONG, "anthropic")
-    body = {"model": "m", "system": "be brief", "messages": history}
+    body: dict[str, Any] = {"system": "be brief", "messages": told(LONG, "anthropic")}
     fitted = tidy(body, limit=1_000)
     assert fitted["system"] == "be brief"
-    assert len(fitted["messages"]) < len(history)
-    lines = [{"type": m["role"], "uuid": str(n), "message": m} for n, m in enumerate(history)]
+    assert len(fitted["messages"]) < len(body["messages"])
+    lines = [
+        {"type": m["role"], "uuid": str(n), "message": m} for n, m in enumerate(body["messages"])
+    ]
     marked = [{"type": "summary", "uuid": "x", "sessionId": "s"}, *lines]
     left = tidy(marked, limit=1_000)
     assert left[0] == marked[0]

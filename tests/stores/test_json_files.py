@@ -270,6 +270,22 @@ def test_a_torn_last_line_is_passed_over_and_reported(
         ]
 
 
+def test_who_reported_a_torn_line_does_not_report_its_mending(
+    path: Path, store: JsonStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.journal.append(DEFAULT_WORKSPACE, Entry(Event.SWEEPING, NOON))
+    with path.with_name("context.journal.jsonl").open("ab") as file:
+        file.write(b'{"event"')
+    store.journal.read(DEFAULT_WORKSPACE)
+    assert len(caplog.records) == 1
+    caplog.clear()
+    neighbour = JsonStore(path)
+    neighbour.journal.append(DEFAULT_WORKSPACE, Entry(Event.SWEPT, NOON))
+    caplog.clear()
+    assert [entry.seq for entry in store.journal.read(DEFAULT_WORKSPACE)] == [2, 1]
+    assert caplog.records == []
+
+
 def test_a_damaged_line_inside_the_journal_is_refused_with_its_number(
     path: Path, store: JsonStore
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from marksweep.core.plan import Proposal, make_plan
@@ -49,10 +50,10 @@ def swept(plan: Plan) -> list[tuple[str, ...]]:
     return [step.segments for step in plan.steps]
 
 
-def digest(members: tuple[int, ...]) -> Segment | None:
-    if len(members) < 3:
+def digest(segments: Sequence[Segment]) -> Segment | None:
+    if len(segments) < 3:
         return None
-    return segment(f"summary of {len(members)}", None, tokens=5)
+    return segment(f"summary of {len(segments)}", None, tokens=5)
 
 
 def test_a_turn_goes_whole_and_no_more_turns_than_needed() -> None:
@@ -86,15 +87,20 @@ def test_a_unit_is_as_firm_as_its_firmest_member() -> None:
 def test_turns_that_are_too_little_for_a_summary_are_tried_again_with_more() -> None:
     asked: list[int] = []
 
-    def counting(members: tuple[int, ...]) -> Segment | None:
-        asked.append(len(members))
-        return digest(members)
+    def counting(segments: Sequence[Segment]) -> Segment | None:
+        asked.append(len(segments))
+        return digest(segments)
 
     plan = make_plan(scene(*turns(5)), Summarize(counting, needed=10), target_tokens=90)
     assert asked == [2, 4]
     assert plan.steps[0].action is Action.COMPRESS
     assert plan.steps[0].segments == ("ask0", "say0", "ask1", "say1")
     assert plan.steps[0].reason == "summarized: turn 0 to turn 1, the oldest left"
+
+
+def test_without_a_figure_a_summary_takes_a_share_of_the_heap() -> None:
+    plan = make_plan(scene(*turns(10)), Summarize(digest), target_tokens=170)
+    assert [len(step.segments) for step in plan.steps] == [8]
 
 
 def test_nothing_is_proposed_if_no_summary_would_shrink() -> None:

@@ -86,8 +86,8 @@ class Tying(Protocol):
         """Take message number `i` in; give the numbers of those it is tied to."""
         ...
 
-    def waiting(self) -> set[int]:
-        """Give the numbers of the messages whose calls still wait for a result."""
+    def held(self) -> set[int]:
+        """Give the numbers of messages that must stay for what follows or may follow."""
         ...
 
 

@@ -12,7 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from marksweep.dialects.base import Json, Messages, Rule, Unreadable, word
-from marksweep.dialects.gemini_rules import RULES, follows_model, named_call, named_result
+from marksweep.dialects.gemini_rules import (
+    RULES,
+    follows_model,
+    named_call,
+    named_result,
+    signature,
+)
 from marksweep.dialects.pairing import Tying, ties_of
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 
@@ -83,7 +89,7 @@ class Gemini:
 
     def tying(self) -> Tying:
         """Tie results to their calls, and thoughts to what the model did next."""
-        return Tying(named_call, named_result)
+        return TurnTying(named_call, named_result)
 
     def ties(self, messages: Messages) -> Iterator[tuple[int, int]]:
         """Tie results to their calls, and thoughts to what the model did next."""
@@ -92,6 +98,28 @@ class Gemini:
     def joins(self, before: Message, after: Message) -> bool:
         """Join the model's text and the calls that come to follow it."""
         return follows_model(before, after)
+
+
+class TurnTying(Tying):
+    """Holds the user's content that began a turn with signatures, too.
+
+    The API wants signatures from there on. Without it the turn would reach back to older calls,
+    which may have none.
+    """
+
+    _began = -1
+    _signed = False
+
+    def feed(self, i: int, message: Message) -> list[int]:
+        """Take the next content in; give the numbers of those it is tied to."""
+        if message.role is Role.USER:
+            self._began, self._signed = i, False
+        self._signed = self._signed or any(map(signature, message.parts))
+        return super().feed(i, message)
+
+    def held(self) -> set[int]:
+        """Give the numbers of contents that must stay."""
+        return super().held() | ({self._began} if self._signed and self._began >= 0 else set())
 
 
 def _snake(key: str) -> str:

@@ -41,7 +41,8 @@ def named_result(part: Part) -> ToolResult | None:
 TOGETHER = Together(each_message, one_after, anywhere)
 
 
-def _signature(part: Part) -> object:
+def signature(part: Part) -> object:
+    """Give the signature of a thought that a part carries."""
     raw = part.raw if isinstance(part.raw, dict) else {}
     return raw.get("thoughtSignature") or raw.get("thought_signature")
 
@@ -60,7 +61,7 @@ def _misplaced(messages: Messages) -> dict[Slot, str]:
 
 def _is_empty(part: Part) -> bool:
     said = part.text if part.text is not None else part.thought
-    return said == "" and not _signature(part)
+    return said == "" and not signature(part)
 
 
 def _says_nothing(messages: Messages) -> Iterator[Fault]:
@@ -146,7 +147,7 @@ def _unsigned(messages: Messages) -> list[Slot]:
         for i in range(start, len(messages))
     ]
     calls = [slot for slot in firsts if slot]
-    signed = {slot for slot in calls if _signature(messages[slot.message].parts[slot.part])}
+    signed = {slot for slot in calls if signature(messages[slot.message].parts[slot.part])}
     return [slot for slot in calls if slot not in signed] if signed else []
 
 

@@ -113,8 +113,8 @@ class Tying:
         self._run: list[int] = []
         self._thought = False
 
-    def waiting(self) -> set[int]:
-        """Give the numbers of the messages whose calls still wait for a result."""
+    def held(self) -> set[int]:
+        """Give the numbers of messages that must stay: their calls wait for a result."""
         return {slot.message for slot in self._matcher.waiting()}
 
     def feed(self, i: int, message: Message) -> list[int]:

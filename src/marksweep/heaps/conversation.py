@@ -132,9 +132,9 @@ class ConversationHeap(SegmentHeap):
         return self._tying.feed(at, message)
 
     def unanswered(self) -> Unanswered:
-        """Say what the model has not answered, and which calls have no result yet."""
+        """Say what the model has not answered, and what that needs."""
         self._catch_up()
-        return Unanswered(self._last_answer, frozenset(self._tying.waiting()))
+        return Unanswered(self._last_answer, frozenset(self._tying.held()))
 
     def _catch_up(self) -> None:
         """Take note of messages that came from the store: after a restart, or from others."""

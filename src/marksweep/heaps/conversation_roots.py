@@ -10,12 +10,12 @@ from marksweep.model import Segment
 
 
 class Unanswered(NamedTuple):
-    """What still waits: for the model, or for a tool."""
+    """What still waits, and what that needs."""
 
     start: int
     """Position of what the model said last; 0: it never spoke."""
-    calls: frozenset[int]
-    """Positions of messages whose calls have no result yet."""
+    held: frozenset[int]
+    """Positions of messages that it needs: calls without a result yet, for one."""
 
 
 def conversation_rules(
@@ -24,8 +24,8 @@ def conversation_rules(
     """Make the root rules for messages in order.
 
     What the model said last and all that follows belong to the next request. Where the model never
-    spoke, that is the last message alone. A call that waits for its result stays: the result would
-    come to nothing.
+    spoke, that is the last message alone. A call that waits for its result stays, since the result
+    would come to nothing, and so does what else the provider wants for it.
     """
     start = unanswered.start or (segments[-1].position if segments else 0)
     turns = list(dict.fromkeys(s.topic_id for s in segments if s.topic_id is not None))
@@ -34,10 +34,10 @@ def conversation_rules(
     def not_answered(segment: Segment, focus: Focus) -> str | None:  # noqa: ARG001
         return "the model has not answered it yet" if segment.position >= start else None
 
-    def waiting_call(segment: Segment, focus: Focus) -> str | None:  # noqa: ARG001
-        return "its call waits for a result" if segment.position in unanswered.calls else None
+    def needed(segment: Segment, focus: Focus) -> str | None:  # noqa: ARG001
+        return "what is going on needs it" if segment.position in unanswered.held else None
 
     def recent_turn(segment: Segment, focus: Focus) -> str | None:  # noqa: ARG001
         return f"in one of the last {len(recent)} turns" if segment.topic_id in recent else None
 
-    return (pinned, locked, not_answered, waiting_call, recent_turn)
+    return (pinned, locked, not_answered, needed, recent_turn)

@@ -104,9 +104,9 @@ def split_turns(history: Sequence[Message], numbers: TurnNumbers) -> tuple[Turn,
 
 def tool_units(found: Matches) -> list[tuple[int, ...]]:
     """Positions of each message with calls, together with those of the messages that answer it."""
-    units: dict[int, dict[int, None]] = {}
-    for slot in sorted([*found.answers, *found.unanswered]):
-        unit = units.setdefault(slot.message, {slot.message: None})
-        if slot in found.answers:
-            unit[found.answers[slot].message] = None
-    return [tuple(unit) for unit in units.values()]
+    units: dict[int, list[int]] = {slot.message: [slot.message] for slot in found.unanswered}
+    for asked, answer in found.answers.items():
+        unit = units.setdefault(asked.message, [asked.message])
+        if answer.message not in unit:
+            unit.append(answer.message)
+    return [tuple(units[at]) for at in sorted(units)]

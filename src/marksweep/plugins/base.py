@@ -115,7 +115,7 @@ class GCConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             check_flag(name, getattr(self, name))
 
 
-class GCRemovalItem(msgspec.Struct, frozen=True):
+class GCRemovalItem(msgspec.Struct, frozen=True, gc=False):
     """One thing that left the context."""
 
     source: InstructionSource

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from marksweep.errors import MarksweepError
 from marksweep.ledger import InstructionBudget
@@ -29,24 +30,24 @@ class Digester:
         self.made_by: list[str] = []
         self.notes: list[str] = []
 
-    def __call__(self, members: tuple[int, ...]) -> Segment | None:
+    def __call__(self, segments: Sequence[Segment]) -> Segment | None:
         """Make a segment that stands for these messages; None if none would be shorter."""
-        view = self._view
-        earlier = [message for message in view.messages[: members[0]] if is_summary(message)]
+        view, first = self._view, segments[0]
+        earlier = [message for message in view.messages[: first.position] if is_summary(message)]
         earlier += self.made.values()
         try:
             summary = self._summarizer.summarize(
-                transcript([view.messages[i] for i in members]),
+                transcript([view.messages[segment.position] for segment in segments]),
                 "\n".join(_HEAD.sub("", message.text) for message in earlier),
             )
         except MarksweepError as error:
             self.notes.append(str(error))
             return None
         name = f"{SUMMARY}{self._ledger.next_summary()}"
-        text = f"[{name}] Summary of {len(members)} earlier messages:\n{summary.text}"
+        text = f"[{name}] Summary of {len(segments)} earlier messages:\n{summary.text}"
         message = Message(Role.USER, (Part(text=text),), name)
         tokens = self._counter(message)
-        weight = sum(view.scene.sizes[i] for i in members)
+        weight = sum(segment.tokens for segment in segments)
         if tokens >= weight:
             self.notes.append(
                 f"the summary by {summary.made_by} has {tokens} tokens, the messages {weight}: "
@@ -56,7 +57,6 @@ class Digester:
         self.made[name] = message
         self.made_by.append(summary.made_by)
         self.notes += [summary.note] if summary.note else []
-        first = view.scene.segments[members[0]]
         return Segment(
             segment_id=name,
             type="turn summary",
@@ -65,7 +65,5 @@ class Digester:
             tokens=tokens,
             policy=GCPolicy.PRESERVABLE,
             position=first.position,
-            references=tuple(
-                Reference(view.scene.segments[i].segment_id, Link.DERIVED) for i in members
-            ),
+            references=tuple(Reference(segment.segment_id, Link.DERIVED) for segment in segments),
         )

@@ -12,18 +12,13 @@ from marksweep.errors import BadInput
 from marksweep.ledger import SourceEntry
 from marksweep.plugins.base import GCConfig, GCTriggerReason
 from marksweep.plugins.checks import check_flag, check_keys, check_turns
+from marksweep.strategies.hybrid import MIDDLE_TURNS
 from marksweep.summarizers import Extractive, Summarizer, make_summarizer
 
 _log = logging.getLogger(__name__)
 
 AskOwner = Callable[[str, SourceEntry], bool]
 """Whether the entry under this key may go."""
-
-MIDDLE_TURNS = 10
-"""Turns before the recent ones that gc_hybrid summarises; what is older, it truncates.
-
-More keeps the gist of more history and takes longer; 0 makes it a plain truncation.
-"""
 
 NOTICE_TEMPLATE = (
     "{items} earlier parts of this conversation ({tokens} tokens) were removed to free context."

@@ -204,11 +204,14 @@ def _span(turn: Turn) -> range:
 
 
 def _first_unanswered(messages: Sequence[Message]) -> int:
-    """The last thing the model said: it and what follows belong to the next request."""
+    """The last thing the model said: it and what follows belong to the next request.
+
+    Where the model never spoke, that is the last message alone.
+    """
     for at in range(len(messages) - 1, -1, -1):
         if messages[at].role is Role.MODEL:
             return at
-    return 0
+    return max(0, len(messages) - 1)
 
 
 def _moment(seconds: float, known: dict[float, datetime]) -> datetime:

@@ -111,6 +111,12 @@ class Session:
             self.set_gc_plugin(*loaded)
         return loaded is not None
 
+    def append(self, message: Message) -> None:
+        """Take a message in without asking the model, and collect if that is due."""
+        with self._lock:
+            self._append(message)
+            self._collect_if_due()
+
     def send_message(self, text: str, kind: ChildKind | None = None) -> Message:
         """Say something, let the model work with its tools, and give back its answer.
 

@@ -20,7 +20,7 @@ LOCK_TIMEOUT = 10.0
 """Seconds to wait for a lock. Lower gives up on a slow neighbour; higher hangs on a stuck one."""
 
 _FIRST_PAUSE = 0.001
-_LONGEST_PAUSE = 0.05
+_LONGEST_PAUSE = 0.01
 
 
 def make_folder(folder: Path) -> None:

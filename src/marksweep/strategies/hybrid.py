@@ -9,11 +9,20 @@ from marksweep.core.scene import Scene
 from marksweep.strategies.summarize import Digest, summarized
 from marksweep.strategies.turns import collectable_turns, drop, drop_preservable
 
+MIDDLE_TURNS = 10
+"""Turns before the recent ones that are summarised; what is older goes.
+
+More keeps the gist of more history and takes longer; 0 makes it a plain truncation.
+"""
+
 
 class Hybrid:
-    """Rank ancient turns first, then the newest `middle` of those that may go, as a summary."""
+    """Rank ancient turns first, then the newest `middle` of those that may go, as a summary.
 
-    def __init__(self, digest: Digest, needed: int, middle: int) -> None:
+    `needed` is what must be freed; 0: not known.
+    """
+
+    def __init__(self, digest: Digest, needed: int = 0, middle: int = MIDDLE_TURNS) -> None:
         self._digest = digest
         self._needed = needed
         self._middle = middle
@@ -30,6 +39,6 @@ class Hybrid:
         ancient, middle = groups[:cut], groups[cut:]
         yield from drop(scene, ancient, "ancient_truncated")
         freed = sum(group.weight(scene) for group in ancient)
-        needed = max(1, self._needed - freed)
+        needed = max(1, self._needed - freed) if self._needed else 0
         yield from summarized(scene, middle, self._digest, needed, "middle_summarized")
         yield from drop_preservable(scene, "preservable_under_pressure")

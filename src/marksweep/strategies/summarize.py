@@ -5,7 +5,7 @@ The summary before stays where it is, and the new one goes on from there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from marksweep.core.plan import Proposal
 from marksweep.core.scene import Scene
@@ -19,8 +19,14 @@ Only to choose how many turns it takes. Too low, and a second summary is needed;
 turns are summarised that could have stayed.
 """
 
-Digest = Callable[[tuple[int, ...]], Segment | None]
-"""Make one segment that stands for those at these indices, or None if none would be shorter."""
+BITE = 0.25
+"""Share of a heap that one summary takes where nobody says how much must be freed.
+
+Smaller bites stop closer to the target, and make more and thinner summaries.
+"""
+
+Digest = Callable[[Sequence[Segment]], Segment | None]
+"""Make one segment that stands for these, or None if none would be shorter."""
 
 
 def summarized(
@@ -28,19 +34,22 @@ def summarized(
 ) -> Iterator[Proposal]:
     """Propose summaries of turns, oldest first, each of no more turns than are needed.
 
+    `needed` 0 means that nobody knows: then each takes a share of the heap.
+
     Too little to be worth a summary is tried again with twice as many turns.
     """
     waiting = list(reversed(groups))
+    needed = needed or int(scene.tokens * BITE)
     while waiting:
         taken: list[Group] = []
         weight = 0
         while waiting and weight * (1 - EXPECTED_SHARE) < needed:
             taken.append(waiting.pop())
             weight += taken[-1].weight(scene)
-        summary = digest(_members(taken))
+        summary = digest(_segments(scene, taken))
         while summary is None and waiting:
             taken += [waiting.pop() for _ in range(min(len(taken), len(waiting)))]
-            summary = digest(_members(taken))
+            summary = digest(_segments(scene, taken))
         if summary is None:
             return
         first, last = taken[0].spoken(), taken[-1].spoken()
@@ -51,14 +60,21 @@ def summarized(
         needed = max(1, needed - freed)
 
 
+def _segments(scene: Scene, groups: list[Group]) -> list[Segment]:
+    return [scene.segments[i] for i in _members(groups)]
+
+
 def _members(groups: list[Group]) -> tuple[int, ...]:
     return tuple(sorted(i for group in groups for i in group.members))
 
 
 class Summarize:
-    """Rank the oldest turns as one range to summarise; `needed` is what must be freed."""
+    """Rank the oldest turns as one range to summarise.
 
-    def __init__(self, digest: Digest, needed: int) -> None:
+    `needed` is what must be freed; 0: not known, then a share of the heap at a time.
+    """
+
+    def __init__(self, digest: Digest, needed: int = 0) -> None:
         self._digest = digest
         self._needed = needed
 

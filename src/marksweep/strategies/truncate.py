@@ -19,8 +19,9 @@ class Truncate:
 
     def rank(self, scene: Scene) -> Iterator[Proposal]:
         """Propose every unit that may go, oldest first."""
-        for members in scene.units:
+        for first in scene.units.firsts():
+            members = scene.units.members(first)
             if scene.may_go(members):
-                turn = scene.segments[members[0]].topic_id
+                turn = scene.segments[first].topic_id
                 of_turn = f" of {turn.replace('_', ' ')}" if turn else ""
                 yield Proposal(members, Action.STASH, f"truncated: the oldest left{of_turn}")

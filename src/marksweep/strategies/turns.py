@@ -34,20 +34,23 @@ class Group(msgspec.Struct, frozen=True, gc=False):
         return self.turn.replace("_", " ")
 
 
-_FIRMNESS = (
-    GCPolicy.EPHEMERAL,
-    GCPolicy.PARTIAL,
-    GCPolicy.CONDITIONAL,
-    GCPolicy.PRESERVABLE,
-    GCPolicy.LOCKED,
-)
+_FIRMNESS = {
+    GCPolicy.EPHEMERAL: 0,
+    GCPolicy.PARTIAL: 1,
+    GCPolicy.CONDITIONAL: 2,
+    GCPolicy.PRESERVABLE: 3,
+    GCPolicy.LOCKED: 4,
+}
 
 
 def unit_policy(scene: Scene, members: tuple[int, ...]) -> GCPolicy:
     """The policy of a unit: the firmest of its members."""
-    if len(members) == 1:
-        return scene.segments[members[0]].policy
-    return max((scene.segments[i].policy for i in members), key=_FIRMNESS.index)
+    firmest = scene.segments[members[0]].policy
+    for i in members[1:]:
+        policy = scene.segments[i].policy
+        if policy is not firmest and _FIRMNESS[policy] > _FIRMNESS[firmest]:
+            firmest = policy
+    return firmest
 
 
 EXPENDABLE = frozenset({GCPolicy.EPHEMERAL, GCPolicy.PARTIAL})

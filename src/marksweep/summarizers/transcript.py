@@ -14,6 +14,12 @@ SPEAKERS = {
     Role.SYSTEM: "System",
 }
 
+TALK = tuple(f"{speaker}: " for speaker in SPEAKERS.values())
+"""How a paragraph of talk starts."""
+
+OUTPUT = ("Result of ", "Error of ")
+"""How a paragraph starts that a tool returned."""
+
 
 def transcript(messages: Sequence[Message]) -> str:
     """Write messages out, one paragraph each. Thoughts are left out, data is named."""

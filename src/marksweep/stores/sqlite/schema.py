@@ -39,13 +39,14 @@ VERSION = len(STEPS)
 
 def check_version(database: sqlite3.Connection, path: Path) -> int:
     """Read the version, and refuse a file that is newer than this code or not ours."""
-    found: int = database.execute(sql.READ_SCHEMA_VERSION).fetchone()[0]
+    found: int
+    found, has_tables = database.execute(sql.READ_SCHEMA).fetchone()
     if found > VERSION:
         raise StoreTooNew(
             f"{path}: schema version {found}, written by a newer marksweep; this one knows "
             f"up to {VERSION}. Upgrade marksweep, or open another file."
         )
-    if found == 0 and database.execute(sql.HAS_TABLES).fetchone():
+    if found == 0 and has_tables:
         raise StoreCorrupt(
             f"{path}: a SQLite database that is not marksweep's. Nothing was changed. "
             "Name another file."

@@ -11,7 +11,7 @@ from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import Value, Workspace
 from marksweep.stores.words import asked
 
-RANKED_AT_MOST = 15_000
+RANKED_AT_MOST = 10_000
 """Matches that are ranked; about 2 µs each.
 
 If there may be more, the rarest words rank. The others are so common that they say little: they

@@ -32,14 +32,16 @@ CACHE_MORE = "PRAGMA cache_size = -16384"
 CHECKPOINT_LESS = "PRAGMA wal_autocheckpoint = 4000"
 """Let the log grow to 16 MB: a page that is written often is then copied once."""
 
-READ_SCHEMA_VERSION = "PRAGMA user_version"
-"""Which version of the schema the file has; 0 for a new file."""
+READ_SCHEMA = """
+    SELECT user_version, EXISTS (SELECT 1 FROM sqlite_master) FROM pragma_user_version
+"""
+"""Which version of the schema the file has, 0 for a new file; and whether anything is in it.
+
+One statement, so that both are of one state of the file: a neighbour may just be making it.
+"""
 
 WRITE_SCHEMA_VERSION = "PRAGMA user_version = {version:d}"
 """Note the version of the schema. Pragmas take no parameters; this one is our own number."""
-
-HAS_TABLES = "SELECT 1 FROM sqlite_master LIMIT 1"
-"""Whether there is anything in the file."""
 
 BEGIN_READING = "BEGIN"
 """See one state of the file across several reads."""
