@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from mcp.server import MCPServer
+from mcp.server.context import ServerMiddleware
 
 import marksweep
-from marksweep.mcp import compress_tool, context_tools, gc_tools
+from marksweep.mcp import compress_tool, context_tools, gc_tools, memory_tools
 from marksweep.mcp.desk import Desk
+from marksweep.mcp.prompts import add_prompts
+from marksweep.mcp.resources import add_resources
 
 INSTRUCTIONS = """\
 marksweep keeps track of what you remember and collects what you no longer need.
@@ -18,18 +21,18 @@ context_focus. When context_add tells that a limit is near: context_gc_analyze s
 and why, context_gc_prune does exactly that. Nothing is lost: context_recall finds swept segments \
 by their words, context_gc_undo reverses a sweep. Pin what must stay."""
 
-TOOLS = (*context_tools.TOOLS, *gc_tools.TOOLS, *compress_tool.TOOLS)
+TOOLS = (*context_tools.TOOLS, *gc_tools.TOOLS, *compress_tool.TOOLS, *memory_tools.TOOLS)
 """All tools, in the order in which they are listed."""
 
 
-def build_server(desk: Desk) -> MCPServer[Desk]:
+def build_server(desk: Desk, middleware: Sequence[ServerMiddleware[Desk]] = ()) -> MCPServer[Desk]:
     """Put the server together. The desk is the caller's to close."""
 
     @asynccontextmanager
     async def lifespan(_: MCPServer[Desk]) -> AsyncIterator[Desk]:
         yield desk
 
-    return MCPServer(
+    server = MCPServer(
         "marksweep",
         title="marksweep",
         description="One garbage collector for everything an agent remembers.",
@@ -37,4 +40,8 @@ def build_server(desk: Desk) -> MCPServer[Desk]:
         version=marksweep.__version__,
         tools=list(TOOLS),
         lifespan=lifespan,
+        middleware=middleware,
     )
+    add_resources(server, desk)
+    add_prompts(server)
+    return server

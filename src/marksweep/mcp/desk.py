@@ -12,9 +12,12 @@ from threading import RLock
 import msgspec
 
 from marksweep.errors import BadInput, Refused
+from marksweep.graph.memory import GraphMemory
 from marksweep.segments import Segments
 from marksweep.settings import Settings, load_settings
+from marksweep.settings.layers import FOLDER
 from marksweep.stores.base import Store
+from marksweep.stores.graph.sqlite import SqliteGraphStore
 from marksweep.stores.open import open_store
 
 ACTOR = "mcp"
@@ -111,7 +114,11 @@ class Desk:
         self._guard = RLock()
         self._places: dict[str, Place] = {}
         self._store: Store | None = None
+        self._memory_folder = Path()
+        self._memory: GraphMemory | None = None
         self.folders: tuple[Path, ...] = ()
+        self.shown_plans: dict[tuple[str, str], str] = {}
+        """Plans of the memory shown last, by workspace and strategy: these are what is deleted."""
         if folders is not None:
             self.settle(folders)
 
@@ -133,9 +140,9 @@ class Desk:
                     "Start the server with --root FOLDER."
                 )
             settings = load_settings(found[0], explicit=self._changes)
-            self._store = open_store(
-                _located(self._store_place or settings.store.location, found[0])
-            )
+            where = _located(self._store_place or settings.store.location, found[0])
+            self._store = open_store(where)
+            self._memory_folder = found[0] / FOLDER if _URL.match(where) else Path(where).parent
             self._workspace = self._workspace or settings.store.workspace
             self.folders = found
 
@@ -185,11 +192,24 @@ class Desk:
             )
         return found
 
-    def close(self) -> None:
-        """Close the store."""
+    def memory(self) -> GraphMemory:
+        """Give the long-term memory of all workspaces; its graph lies beside the store."""
         with self._guard:
-            if self._store is not None:
-                self._store.close()
+            if self._memory is None:
+                self._memory = GraphMemory(
+                    SqliteGraphStore(self._memory_folder / "graph.db"),
+                    self.store,
+                    backups=self._memory_folder / "backups",
+                    actor=ACTOR,
+                )
+            return self._memory
+
+    async def close(self) -> None:
+        """Close the store and the memory."""
+        if self._memory is not None:
+            await self._memory.graph.close()
+        if self._store is not None:
+            self._store.close()
 
 
 def _located(store: str, folder: Path) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import anyio
+
 from marksweep.mcp.app import build_server
 from marksweep.mcp.desk import Desk
 from marksweep.mcp.logs import log_to_stderr
@@ -14,8 +16,11 @@ def serve_stdio(
 ) -> None:
     """Serve until the client closes its end. Without roots, its client's folders are asked for."""
     log_to_stderr(log_level)
-    desk = Desk(roots, store=store, workspace=workspace)
+    anyio.run(_serve, Desk(roots, store=store, workspace=workspace))
+
+
+async def _serve(desk: Desk) -> None:
     try:
-        build_server(desk).run("stdio")
+        await build_server(desk).run_stdio_async()
     finally:
-        desk.close()
+        await desk.close()
