@@ -15,11 +15,11 @@ ROOT = Path(marksweep.__file__).parent
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"errors", "model", "messages", "tokens", "wire"}),
     frozenset({"core"}),
-    frozenset({"strategies", "heaps", "dialects", "stores", "summarizers"}),
+    frozenset({"strategies", "heaps", "dialects", "stores", "summarizers", "indexing"}),
     frozenset({"collector"}),
     frozenset({"increment"}),
     frozenset({"settings"}),
-    frozenset({"segments", "conversation", "engine", "ledger"}),
+    frozenset({"segments", "conversation", "engine", "ledger", "graph"}),
     frozenset({"plugins"}),
     frozenset({"session", "telemetry"}),
     frozenset({"testing"}),
