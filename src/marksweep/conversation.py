@@ -27,7 +27,6 @@ from marksweep.collector import Collector
 from marksweep.core.budget import Budget, Line
 from marksweep.core.cost import Prices
 from marksweep.core.plan import Strategy, make_plan
-from marksweep.core.roots import Focus
 from marksweep.core.scene import Scene
 from marksweep.core.trigger import Backoff, Due, after_pass, due
 from marksweep.core.why import why
@@ -37,7 +36,7 @@ from marksweep.dialects.detecting import marks_in
 from marksweep.dialects.history import LISTS, History, rewritten
 from marksweep.errors import BadInput, NotFound
 from marksweep.heaps.conversation import MESSAGE, ConversationHeap
-from marksweep.heaps.conversation_roots import conversation_rules
+from marksweep.heaps.conversation_roots import conversation_roots
 from marksweep.heaps.conversation_stash import Recalled, recalled, unit_among
 from marksweep.heaps.conversation_weight import count_message
 from marksweep.messages import Counter, Message
@@ -213,7 +212,7 @@ class Conversation:
     def collect(self, plan: Plan | None = None) -> Report:
         """Do exactly what a plan says; without one, what `plan()` would."""
         now = self._clock()
-        with self._guard, self._collector.holding(now):
+        with self._guard, self._collector.holding(now), self._heap.still():
             return self._collector.collect(plan or self.plan(), now=now)
 
     def undo(self, plan_id: str | None = None) -> tuple[str, ...]:
@@ -311,10 +310,11 @@ class Conversation:
     def _scene(self) -> Scene:
         snapshot = self._heap.snapshot()
         pressure = max(Pressure.SOFT, self.budget.pressure_at(self._heap.tokens()))
-        rules = conversation_rules(
-            snapshot.segments, self._heap.unanswered(), self._preserve_recent_turns
+        now = self._clock()
+        roots = conversation_roots(
+            snapshot.segments, self._heap.unanswered(), self._preserve_recent_turns, now
         )
-        return Scene.of(snapshot, Focus(now=self._clock()), pressure, rules)
+        return Scene(snapshot, roots, now, pressure)
 
 
 def tidy(
@@ -331,33 +331,50 @@ def tidy(
     because too much of it must stay, comes back as small as it can be.
     """
     history = read(messages, dialect)
-    budget = Budget.of(
-        limit,
-        threshold_percent=ONE_SHOT,
-        target_percent=ONE_SHOT,
-        pressure_percent=ONE_SHOT,
-    )
-    body = messages if isinstance(messages, dict) else {}
-    talk = Conversation(
-        limit=limit,
-        budget=budget,
-        strategy=strategy,
-        counter=counter,
-        dialect=history.dialect,
-        system=history.system.raw if history.system else None,
-        tools=body.get("tools"),
-    )
-    names = dict(zip(talk.extend(list(history.messages)), history.messages, strict=True))
-    report = talk.tend()
-    if report is None or not report.swept:
-        return copy.copy(messages)
-    left = [
-        msgspec.structs.replace(m, message_id=names[m.message_id].message_id)
-        if m.message_id in names
-        else m
-        for m in talk.history
-    ]
-    return rewritten(history, left)
+    talk = Reading(history, limit=limit, strategy=strategy, counter=counter)
+    report = talk.conversation.tend()
+    return copy.copy(messages) if report is None or not report.swept else talk.written()
+
+
+class Reading:
+    """A history that was read, as a conversation that lands at its limit, and the way back."""
+
+    def __init__(
+        self,
+        history: History,
+        *,
+        limit: int,
+        strategy: Choice = "truncate",
+        counter: Counter = count_message,
+    ) -> None:
+        self.history = history
+        body = history.given if isinstance(history.given, dict) else {}
+        self.conversation = Conversation(
+            limit=limit,
+            budget=Budget.of(
+                limit,
+                threshold_percent=ONE_SHOT,
+                target_percent=ONE_SHOT,
+                pressure_percent=ONE_SHOT,
+            ),
+            strategy=strategy,
+            counter=counter,
+            dialect=history.dialect,
+            system=history.system.raw if history.system else None,
+            tools=body.get("tools"),
+        )
+        names = self.conversation.extend(list(history.messages))
+        self._names = dict(zip(names, history.messages, strict=True))
+
+    def written(self) -> Json:
+        """Write what is left in the form the history was given."""
+        left = [
+            msgspec.structs.replace(m, message_id=self._names[m.message_id].message_id)
+            if m.message_id in self._names
+            else m
+            for m in self.conversation.history
+        ]
+        return rewritten(self.history, left)
 
 
 def _opened(store: Store | str | Path | None) -> Store:

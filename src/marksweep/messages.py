@@ -117,6 +117,8 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     text: str
     """What the result says, without pictures."""
     is_error: bool = False
+    call: bytes = b""
+    """The call as one value: equal for equal calls, whatever the order of their arguments."""
 
 
 Counter = Callable[[Message], int]

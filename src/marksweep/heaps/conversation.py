@@ -8,15 +8,16 @@ total of tokens is kept; so taking in one message does not depend on how many th
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 
 import msgspec
 
-from marksweep.dialects.base import Dialect, Json, message_of, with_parts
+from marksweep.dialects.base import Dialect, Json, message_of
 from marksweep.dialects.editing import closed, saying
 from marksweep.heaps.conversation_roots import Unanswered
-from marksweep.heaps.conversation_text import outcomes_of, said_in
+from marksweep.heaps.conversation_text import as_json, outcomes_of, said_in
 from marksweep.heaps.segments import SegmentHeap
 from marksweep.messages import Counter, Message, Outcome, Role
 from marksweep.model import GCPolicy, Hold, Link, Reference, Segment, Snapshot
@@ -46,6 +47,8 @@ class ConversationHeap(SegmentHeap):
         self._line: list[Message] | None = None
         self._line_ends = -1
         self._untold: list[Segment] = []
+        self._is_still = False
+        self._version = 0
         self._start_over()
         super().__init__(store, workspace, count_tokens=lambda _: 0)
 
@@ -93,12 +96,13 @@ class ConversationHeap(SegmentHeap):
     def _segment(self, message: Message, at: int, pinned_by: str, now: datetime) -> Segment:
         ties = self._tell(at, message)
         self._known[message.message_id] = message
+        self._results[message.message_id] = self._outcomes(message, [f"m{n}" for n in ties])
         return Segment(
             segment_id=message.message_id,
             type=MESSAGE,
             created_at=now,
             text=said_in(message),
-            raw=json.dumps(message.raw),
+            raw=as_json(message.raw),
             tokens=self.counter(message),
             pinned=bool(pinned_by),
             pinned_by=pinned_by,
@@ -171,8 +175,20 @@ class ConversationHeap(SegmentHeap):
         super()._write(put=put, remove=remove)
         self._shortened.clear()
 
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Do not look for what others did. For use while the store's lock keeps them out."""
+        self.refresh()
+        self._is_still = True
+        try:
+            yield
+        finally:
+            self._is_still = False
+
     def refresh(self) -> None:
         """Take in what other processes did."""
+        if self._is_still:
+            return
         version = self._version
         super().refresh()
         if self._version != version:
@@ -250,17 +266,21 @@ class ConversationHeap(SegmentHeap):
         """Give the results a message carries, each with the call it answers."""
         known = self._results.get(segment.segment_id)
         if known is None:
-            known = self._outcomes(segment) if segment.type == MESSAGE else ()
+            known = ()
+            if segment.type == MESSAGE:
+                paired = [r.target for r in segment.references if r.hold is Hold.PAIRED]
+                known = self._outcomes(self.message(segment.segment_id), paired)
             self._results[segment.segment_id] = known
         return known
 
-    def _outcomes(self, segment: Segment) -> tuple[Outcome, ...]:
-        message = self.message(segment.segment_id)
-        if not any(part.function_response is not None for part in message.parts):
+    def _outcomes(self, message: Message, asking: Sequence[str]) -> tuple[Outcome, ...]:
+        for part in message.parts:
+            if part.function_response is not None:
+                break
+        else:
             return ()
-        paired = (r.target for r in segment.references if r.hold is Hold.PAIRED)
-        asking = [self.message(target) for target in paired if target in self.view.live]
-        return tuple(outcomes_of(message, [call for m in asking for call in m.function_calls]))
+        asked = [self.message(i) for i in asking if i in self._known or i in self.view.live]
+        return tuple(outcomes_of(message, [call for m in asked for call in m.function_calls]))
 
     def masked(self, segment: Segment, texts: Mapping[int, str]) -> Segment | None:
         """Put texts in the place of results, by their index; None if that is not shorter."""
@@ -270,11 +290,12 @@ class ConversationHeap(SegmentHeap):
             parts[at] = self.dialect.with_result(parts[at], text)
         if all(new is old for new, old in zip(parts, message.parts, strict=True)):
             return None
-        shorter = with_parts(self.dialect, message, parts)
+        rebuilt = self.dialect.rebuild(message.raw, parts)
+        shorter = replace(message, parts=tuple(parts), raw=rebuilt)
         tokens = self.counter(shorter)
         if tokens >= segment.tokens:
             return None
-        raw = json.dumps(shorter.raw)
+        raw = as_json(shorter.raw)
         self._shortened[segment.segment_id, raw] = shorter
         return replace(segment, text=said_in(shorter), raw=raw, tokens=tokens)
 

@@ -5,8 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from marksweep.dialects.base import text_of
+import msgspec
+
+from marksweep.dialects.base import Json, text_of
 from marksweep.messages import FunctionCall, Message, Outcome, Part
+
+_encode = msgspec.json.Encoder().encode
+_sorted = msgspec.json.Encoder(order="sorted").encode
+
+
+def as_json(value: Json) -> str:
+    """Write a value so that `json.loads` gives it back exactly.
+
+    The fast encoder writes what is not a number as null, and refuses half characters and very
+    large numbers; those few go through the slow one.
+    """
+    try:
+        written = _encode(value)
+    except (TypeError, ValueError, OverflowError):
+        return json.dumps(value)
+    return json.dumps(value) if b"null" in written else written.decode()
 
 
 def said_in(message: Message) -> str:
@@ -54,4 +72,12 @@ def outcomes_of(message: Message, calls: Sequence[FunctionCall]) -> Iterator[Out
             left.remove(call)
         name = call.name if call else result.name
         args = call.args if call else None
-        yield Outcome(at, name, args, result_text(result.result), result.is_error)
+        text = result_text(result.result)
+        yield Outcome(at, name, args, text, result.is_error, _as_one(name, args))
+
+
+def _as_one(name: str, args: object) -> bytes:
+    try:
+        return _sorted((name, args))
+    except (TypeError, ValueError):
+        return repr((name, args)).encode(errors="replace")
