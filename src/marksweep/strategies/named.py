@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from marksweep.core.plan import Strategy
 from marksweep.errors import UnknownName
 from marksweep.strategies.budget import ByPolicy
+from marksweep.strategies.coverage import Coverage
 from marksweep.strategies.garbage import Garbage
 from marksweep.strategies.hybrid import Hybrid
 from marksweep.strategies.mask import Mask, Masked, Outcomes
@@ -26,6 +27,7 @@ Make = Callable[[Outcomes, Masked], Strategy]
 
 NAMED: dict[str, Make] = {
     "budget": lambda *_: ByPolicy(),
+    "coverage": Coverage,
     "garbage": lambda *_: Garbage(),
     "hybrid": lambda *_: Hybrid(digesting()),
     "mask": Mask,
