@@ -14,14 +14,14 @@ ROOT = Path(marksweep.__file__).parent
 
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"errors", "model", "messages", "tokens", "wire"}),
-    frozenset({"core"}),
+    frozenset({"core", "recall"}),
     frozenset({"strategies", "heaps", "dialects", "stores", "summarizers", "indexing"}),
     frozenset({"collector"}),
     frozenset({"increment"}),
     frozenset({"settings"}),
     frozenset({"segments", "conversation", "engine", "ledger", "graph"}),
     frozenset({"plugins"}),
-    frozenset({"session", "telemetry"}),
+    frozenset({"session", "telemetry", "replay"}),
     frozenset({"testing"}),
     frozenset({"mcp"}),
     frozenset({"cli"}),
