@@ -4,7 +4,7 @@ PY := .venv/bin/python
 INPUTS := pyproject.toml constraints.txt tools/setup.sh
 WORKERS ?= 2
 
-.PHONY: help demo test check bench bench-graph nightly mutants docs clean
+.PHONY: help demo test check bench bench-graph bench-quality nightly mutants docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -33,6 +33,9 @@ bench: .venv/.dev  ## speed and memory as ratios in one run; prints the table of
 
 bench-graph: .venv/.dev  ## the knowledge graph: indexing, planning, purging, searching
 	$(PY) -m benchmarks indexing graph
+
+bench-quality: .venv/.dev  ## strategies against recorded runs in MARKSWEEP_DATA, beside the clairvoyant
+	$(PY) -m benchmarks.quality
 
 nightly: .venv/.dev  ## the laws on fifty times as many examples, new ones every time
 	HYPOTHESIS_PROFILE=nightly $(PY) -m pytest -n $(WORKERS) tests/laws tests/heaps tests/dialects tests/plugins --timeout 7200

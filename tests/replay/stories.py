@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Mapping
 
 from marksweep.replay.records import Trajectory, Wire
 
@@ -20,7 +21,7 @@ def says(text: str) -> Wire:
     return {"role": "assistant", "content": text}
 
 
-def calls(*arguments: dict[str, object] | str, name: str = "run", first: int = 0) -> Wire:
+def calls(*arguments: Mapping[str, object] | str, name: str = "run", first: int = 0) -> Wire:
     """An assistant message with one call per set of arguments; ids c0, c1, …"""
     made = [
         {

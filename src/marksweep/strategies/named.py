@@ -12,6 +12,7 @@ from marksweep.core.plan import Strategy
 from marksweep.errors import UnknownName
 from marksweep.strategies.budget import ByPolicy
 from marksweep.strategies.coverage import Coverage
+from marksweep.strategies.coverage_price import QUALITY
 from marksweep.strategies.garbage import Garbage
 from marksweep.strategies.hybrid import Hybrid
 from marksweep.strategies.mask import Mask, Masked, Outcomes
@@ -28,6 +29,7 @@ Make = Callable[[Outcomes, Masked], Strategy]
 NAMED: dict[str, Make] = {
     "budget": lambda *_: ByPolicy(),
     "coverage": Coverage,
+    "coverage_quality": lambda *ways: Coverage(*ways, QUALITY),
     "garbage": lambda *_: Garbage(),
     "hybrid": lambda *_: Hybrid(digesting()),
     "mask": Mask,
