@@ -2,7 +2,7 @@
 
 Nothing here knows a format, a tool or a language. A line gives four kinds of atoms, each a
 different guess at what the agent may come back for: the line itself, whatever stands between
-blanks and is more than a plain word, names by their look, and words. A fact that only one guess
+blanks and is more than a plain word, names by their look, and what names are made of. A fact that only one guess
 finds is still found.
 """
 
@@ -22,8 +22,8 @@ class Kind(IntEnum):
     """A whole line; once as it stands, once without a line number or diff mark."""
     TOKEN = 2
     """What stands between blanks and holds more than letters, punctuation and all."""
-    WORD = 3
-    """A run of letters, in any script."""
+    PART = 3
+    """A word in any script, or what stands before a colon: what names are made of."""
 
 
 _BLANKS = re.compile(r"\s+")
@@ -31,7 +31,7 @@ _NAME = re.compile(r"[\w#/~][\w\-./:@#+]*")
 _EDGES = ".:/-+#@"
 _TELLING = re.compile(r"._.|./.|\d|[a-z][A-Z]|[^\W\d_]\.[^\W\d_]")
 _NOT_LETTER = re.compile(r"[\W\d_]")
-_WORD = re.compile(r"[^\W\d_]{4,}")
+_WORD = re.compile(r"\w{4,}")
 _MARGIN = re.compile(r"^\s*\d+\s*[:|\t→]\s?|^[+\-]\s")
 
 SHORTEST_NAME, LONGEST_NAME = 5, 120
@@ -42,8 +42,12 @@ SHORTEST_LINE = 12
 Atoms = tuple[tuple[str, Kind], ...]
 """Atoms with the kind that found them; each key once. Keys of different kinds never meet."""
 
-KEY = {Kind.NAME: "", Kind.LINE: "", Kind.TOKEN: "\0", Kind.WORD: ""}
-"""What a key begins with. A token is no name even if it looks alike: quotes and commas count."""
+KEY = {Kind.NAME: "", Kind.LINE: "", Kind.TOKEN: "\0", Kind.PART: "\1"}
+"""What a key begins with, so that kinds cover their own only.
+
+A line that holds `"a_b",` holds the name a_b and not the token; one with `x/a_b:7` holds it as a
+part and not as a name. Whoever looks for the one is not served by the other.
+"""
 
 
 def squeeze(text: str) -> str:
@@ -57,18 +61,26 @@ def atoms_of_line(line: str) -> Atoms:
     flat = squeeze(line)
     found: dict[str, Kind] = {}
     for match in _NAME.finditer(flat):
-        name = match.group().strip(_EDGES)
-        if SHORTEST_NAME <= len(name) <= LONGEST_NAME and _TELLING.search(name):
-            found.setdefault(name, Kind.NAME)
+        name = match.group()
+        _note(name, Kind.NAME, found)
+        for part in name.split(":"):
+            _note(part, Kind.PART, found)
     for token in flat.split(" "):
         if SHORTEST_TOKEN <= len(token) <= LONGEST_TOKEN and _NOT_LETTER.search(token):
             found.setdefault(KEY[Kind.TOKEN] + token, Kind.TOKEN)
     for match in _WORD.finditer(flat):
-        found.setdefault(match.group(), Kind.WORD)
-    for whole in (squeeze(_MARGIN.sub("", line, count=1)), flat):
-        if len(whole) >= SHORTEST_LINE:
-            found[whole] = Kind.LINE
+        found.setdefault(KEY[Kind.PART] + match.group(), Kind.PART)
+    for text in (squeeze(_MARGIN.sub("", line, count=1)), flat):
+        if len(text) >= SHORTEST_LINE:
+            found[text] = Kind.LINE
     return tuple(found.items())
+
+
+def _note(name: str, kind: Kind, found: dict[str, Kind]) -> None:
+    """Take note of a name if it looks like one, freed of what stands around it."""
+    bare = name.strip(_EDGES)
+    if SHORTEST_NAME <= len(bare) <= LONGEST_NAME and _TELLING.search(bare):
+        found.setdefault(KEY[kind] + bare, kind)
 
 
 def atoms_of(text: str) -> dict[str, Kind]:
@@ -82,4 +94,4 @@ def atoms_of(text: str) -> dict[str, Kind]:
 
 def shown(atom: str) -> str:
     """The atom as it stands in the text."""
-    return atom.removeprefix(KEY[Kind.TOKEN])
+    return atom.lstrip("\0\1")

@@ -22,7 +22,7 @@ CHANCE = 0.02
 """Chance that a name seen once is needed at the next step. Only its ratio to PRIOR matters."""
 MOST = 0.9
 """Nothing is surer than this."""
-KINDS = {Kind.NAME: 1.0, Kind.LINE: 0.4, Kind.TOKEN: 0.5, Kind.WORD: 0.3}
+KINDS = {Kind.NAME: 1.0, Kind.LINE: 0.4, Kind.TOKEN: 0.5, Kind.PART: 0.3}
 """Weight of each kind: lines come back together, tokens and words mostly say what a name says."""
 ACTED, AGAIN = 20.0, 0.8
 """An atom in n actions counts ACTED * n ** AGAIN times as much as one that was only seen."""
