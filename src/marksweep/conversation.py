@@ -43,6 +43,7 @@ from marksweep.messages import Counter, Message
 from marksweep.model import Entry, Event, Hold, Plan, Pressure, Report
 from marksweep.stores.base import Store
 from marksweep.stores.memory import MemoryStore
+from marksweep.strategies.coverage import Coverage
 from marksweep.strategies.named import Choice, strategy_of
 from marksweep.tokens import count
 
@@ -99,7 +100,9 @@ class Conversation:
         )
         self._collector = Collector(self._heap, self.store, actor=actor)
         self._collector.recover(now=clock())
-        self._strategy = strategy_of(strategy, self._heap.outcomes, self._heap.masked)
+        self._strategy = strategy_of(
+            strategy, self._heap.outcomes, self._heap.masked, self._heap.texts
+        )
         self._changes = 0
         self._backoff: Backoff | None = None
         self._learn_dialect(self._heap.stored())
@@ -189,8 +192,14 @@ class Conversation:
 
     @property
     def is_due(self) -> bool:
-        """Whether a collection is due. Takes the same time however long the conversation is."""
-        return due(self.tokens, self.budget, self._changes, self._backoff) is not Due.NOTHING
+        """Whether a collection is due. Takes the same time however long the conversation is.
+
+        A request over the limit fails, so then every new message is reason enough to try again.
+        """
+        backoff = self._backoff
+        if backoff is not None and self.tokens > self.budget.limit:
+            backoff = backoff if self._changes == backoff.change else None
+        return due(self.tokens, self.budget, self._changes, backoff) is not Due.NOTHING
 
     def tend(self) -> Report | None:
         """Collect if it is due. After a pass that freed nothing it waits a while."""
@@ -206,8 +215,12 @@ class Conversation:
     def plan(self, target_tokens: int | None = None, strategy: Strategy | None = None) -> Plan:
         """Decide what would go, and why. Nothing is touched."""
         with self._guard:
+            chosen = strategy or self._strategy
+            scene = self._scene()
             target = self.budget.target if target_tokens is None else target_tokens
-            return make_plan(self._scene(), strategy or self._strategy, target, self._prices)
+            if target_tokens is None and isinstance(chosen, Coverage):
+                target = chosen.landing(scene, target)
+            return make_plan(scene, chosen, target, self._prices)
 
     def collect(self, plan: Plan | None = None) -> Report:
         """Do exactly what a plan says; without one, what `plan()` would."""

@@ -35,6 +35,8 @@ class Scene:
         self.marks = mark(self.segments, self.graph, roots)
         self.sizes = [segment.tokens for segment in self.segments]
         self.tokens = sum(self.sizes)
+        self.target_tokens = 0
+        """Where the planner wants to land. A strategy may reckon with it, and need not."""
         self._held = self._find_held()
 
     @classmethod
