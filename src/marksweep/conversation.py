@@ -37,7 +37,7 @@ from marksweep.dialects.history import LISTS, History, rewritten
 from marksweep.errors import BadInput, NotFound
 from marksweep.heaps.conversation import MESSAGE, ConversationHeap
 from marksweep.heaps.conversation_roots import conversation_roots
-from marksweep.heaps.conversation_stash import Recalled, recalled, unit_among
+from marksweep.heaps.conversation_stash import Recalled, drop_later_versions, recalled, unit_among
 from marksweep.heaps.conversation_weight import count_message
 from marksweep.messages import Counter, Message
 from marksweep.model import Entry, Event, Hold, Plan, Pressure, Report
@@ -221,8 +221,11 @@ class Conversation:
             latest = plan_id or self.store.stash.latest_plan(self.workspace)
             if latest is None:
                 raise NotFound("nothing was collected from this conversation, so there is no undo.")
-            back = self._collector.undo(latest, now=self._clock())
-            return back + self._bring_mates(back)
+            now = self._clock()
+            with self._collector.holding(now):
+                drop_later_versions(self.store.stash, self.workspace, latest)
+                back = self._collector.undo(latest, now=now)
+                return back + self._bring_mates(back)
 
     def restore(self, *message_ids: str) -> tuple[str, ...]:
         """Bring messages back to where they were, each with those it is valid only with."""
