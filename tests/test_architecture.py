@@ -23,6 +23,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"plugins"}),
     frozenset({"session", "telemetry"}),
     frozenset({"testing"}),
+    frozenset({"mcp"}),
     frozenset({"cli"}),
 )
 """Each layer may import itself and those above it in this list."""

@@ -24,7 +24,8 @@ def test_links_to_files_lead_somewhere(path: Path) -> None:
 def test_the_tree_in_the_readme_names_what_is_there() -> None:
     readme = (ROOT / "README.md").read_text()
     tree = readme.split("src/marksweep/\n")[1].split("```")[0]
-    named = set(re.findall(r"^  ([a-z_]+)(?:\.py|/)", tree, re.MULTILINE))
+    names = re.findall(r"^  ((?:[a-z_]+(?:\.py|/) +)+)", tree, re.MULTILINE)
+    named = set(re.findall(r"([a-z_]+)(?:\.py|/)", " ".join(names)))
     parts = {
         path.stem
         for path in Path(marksweep.__file__).parent.iterdir()

@@ -17,21 +17,16 @@ if TYPE_CHECKING:
     from marksweep.dialects import repair, validate
     from marksweep.engine import GCEngine, IGCEngine, PruningCandidate, PruningPlan
     from marksweep.errors import MarksweepError
+    from marksweep.graph.memory import GraphMemory
+    from marksweep.indexing.indexer import index_codebase
     from marksweep.ledger import InstructionBudget, InstructionSource, SourceEntry
-    from marksweep.messages import Message, Role
+    from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
     from marksweep.model import ContextSegment, GCPolicy, Plan, Reference, Report, Segment
-    from marksweep.plugins import (
-        GCConfig,
-        GCPlugin,
-        GCRemovalItem,
-        GCResult,
-        GCTriggerReason,
-        discover_gc_plugins,
-        load_gc_from_file,
-        load_gc_plugin,
-    )
+    from marksweep.plugins import discover_gc_plugins, load_gc_from_file, load_gc_plugin
+    from marksweep.plugins.base import GCConfig, GCPlugin, GCRemovalItem, GCResult, GCTriggerReason
     from marksweep.segments import Segments
     from marksweep.session import Session
+    from marksweep.settings import Settings
     from marksweep.stores.open import open_store
 
 _HOMES = {
@@ -39,6 +34,7 @@ _HOMES = {
     "ContextSegment": "model",
     "Conversation": "conversation",
     "Focus": "core.roots",
+    "FunctionCall": "messages",
     "GCConfig": "plugins.base",
     "GCEngine": "engine",
     "GCPlugin": "plugins.base",
@@ -46,11 +42,13 @@ _HOMES = {
     "GCRemovalItem": "plugins.base",
     "GCResult": "plugins.base",
     "GCTriggerReason": "plugins.base",
+    "GraphMemory": "graph.memory",
     "IGCEngine": "engine",
     "InstructionBudget": "ledger",
     "InstructionSource": "ledger",
     "MarksweepError": "errors",
     "Message": "messages",
+    "Part": "messages",
     "Plan": "model",
     "PruningCandidate": "engine",
     "PruningPlan": "engine",
@@ -60,8 +58,11 @@ _HOMES = {
     "Segment": "model",
     "Segments": "segments",
     "Session": "session",
+    "Settings": "settings",
     "SourceEntry": "ledger",
+    "ToolResult": "messages",
     "discover_gc_plugins": "plugins",
+    "index_codebase": "indexing.indexer",
     "load_gc_from_file": "plugins",
     "load_gc_plugin": "plugins",
     "open_store": "stores.open",
@@ -77,6 +78,7 @@ __all__ = [
     "ContextSegment",
     "Conversation",
     "Focus",
+    "FunctionCall",
     "GCConfig",
     "GCEngine",
     "GCPlugin",
@@ -84,11 +86,13 @@ __all__ = [
     "GCRemovalItem",
     "GCResult",
     "GCTriggerReason",
+    "GraphMemory",
     "IGCEngine",
     "InstructionBudget",
     "InstructionSource",
     "MarksweepError",
     "Message",
+    "Part",
     "Plan",
     "PruningCandidate",
     "PruningPlan",
@@ -98,8 +102,11 @@ __all__ = [
     "Segment",
     "Segments",
     "Session",
+    "Settings",
     "SourceEntry",
+    "ToolResult",
     "discover_gc_plugins",
+    "index_codebase",
     "load_gc_from_file",
     "load_gc_plugin",
     "open_store",

@@ -334,33 +334,50 @@ def tidy(
     because too much of it must stay, comes back as small as it can be.
     """
     history = read(messages, dialect)
-    budget = Budget.of(
-        limit,
-        threshold_percent=ONE_SHOT,
-        target_percent=ONE_SHOT,
-        pressure_percent=ONE_SHOT,
-    )
-    body = messages if isinstance(messages, dict) else {}
-    talk = Conversation(
-        limit=limit,
-        budget=budget,
-        strategy=strategy,
-        counter=counter,
-        dialect=history.dialect,
-        system=history.system.raw if history.system else None,
-        tools=body.get("tools"),
-    )
-    names = dict(zip(talk.extend(list(history.messages)), history.messages, strict=True))
-    report = talk.tend()
-    if report is None or not report.swept:
-        return copy.copy(messages)
-    left = [
-        msgspec.structs.replace(m, message_id=names[m.message_id].message_id)
-        if m.message_id in names
-        else m
-        for m in talk.history
-    ]
-    return rewritten(history, left)
+    talk = Reading(history, limit=limit, strategy=strategy, counter=counter)
+    report = talk.conversation.tend()
+    return copy.copy(messages) if report is None or not report.swept else talk.written()
+
+
+class Reading:
+    """A history that was read, as a conversation that lands at its limit, and the way back."""
+
+    def __init__(
+        self,
+        history: History,
+        *,
+        limit: int,
+        strategy: Choice = "truncate",
+        counter: Counter = count_message,
+    ) -> None:
+        self.history = history
+        body = history.given if isinstance(history.given, dict) else {}
+        self.conversation = Conversation(
+            limit=limit,
+            budget=Budget.of(
+                limit,
+                threshold_percent=ONE_SHOT,
+                target_percent=ONE_SHOT,
+                pressure_percent=ONE_SHOT,
+            ),
+            strategy=strategy,
+            counter=counter,
+            dialect=history.dialect,
+            system=history.system.raw if history.system else None,
+            tools=body.get("tools"),
+        )
+        names = self.conversation.extend(list(history.messages))
+        self._names = dict(zip(names, history.messages, strict=True))
+
+    def written(self) -> Json:
+        """Write what is left in the form the history was given."""
+        left = [
+            msgspec.structs.replace(m, message_id=self._names[m.message_id].message_id)
+            if m.message_id in self._names
+            else m
+            for m in self.conversation.history
+        ]
+        return rewritten(self.history, left)
 
 
 def _opened(store: Store | str | Path | None) -> Store:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.plugins.histories import budget_for, full, ids, talk, unpaired, weigh, words
 
 from marksweep.errors import BadInput
 from marksweep.ledger import InstructionSource
 from marksweep.messages import Message, Role
 from marksweep.plugins import GCConfig, GCPlugin, GCResult, GCTriggerReason, load_gc_plugin
+from tests.plugins.histories import budget_for, full, ids, talk, unpaired, weigh, words
 
 QUIET = {"notify_on_gc": False}
 HALF = GCConfig(threshold_percent=50, target_percent=50, preserve_recent_turns=2)

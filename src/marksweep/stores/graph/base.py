@@ -368,8 +368,9 @@ class GraphStore(Protocol):
     async def purge(self, workspace_id: str, nodes: Nodes, *, before: datetime) -> Nodes:
         """Erase nodes that were soft-deleted before a time; return those that went.
 
-        Works in short transactions, so that readers are answered meanwhile. A node that came back
-        to life, or an entity that a live chunk mentions again, stays.
+        Works in short transactions, so that readers are answered meanwhile. A memory takes its
+        chunks along. A node that came back to life, or an entity that a memory's chunk mentions
+        again, stays.
         """
         ...
 

@@ -233,8 +233,8 @@ HIDE_MEMORIES = f"""
 MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Memory {{id: i}})
 WHERE {_UNCHANGED} AND n.pinned = false {_HIDE}"""
 HIDE_CHUNKS = f"""
-MATCH (w:Workspace) UNWIND $ids AS i MATCH (m:Memory)-[:HAS_CHUNK]->(n:Chunk {{id: i}})
-WHERE m.deleted_at IS NOT NULL AND {_UNCHANGED} {_HIDE}"""
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Chunk {{id: i}}) WHERE {_UNCHANGED}
+MATCH (n)<-[:HAS_CHUNK]-(m:Memory) WHERE m.deleted_at IS NOT NULL {_HIDE}"""
 HIDE_ORPHANS = f"""
 MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Chunk {{id: i}})
 WHERE indegree(n, 'HAS_CHUNK') = 0 AND {_UNCHANGED} {_HIDE}"""
@@ -287,9 +287,6 @@ WITH i MATCH ()-[r:RELATED_TO {memory_id: i}]->() DELETE r"""
 PURGE_MEMORIES = """
 UNWIND $ids AS i MATCH (m:Memory {id: i}) WHERE m.deleted_at < $before
 WITH m, m.id AS id DELETE m RETURN id"""
-PURGE_CHUNKS = """
-UNWIND $ids AS i MATCH (m:Memory)-[:HAS_CHUNK]->(c:Chunk {id: i})
-WHERE c.deleted_at < $before AND m.deleted_at IS NOT NULL WITH c, c.id AS id DELETE c RETURN id"""
 PURGE_ORPHANS = """
 UNWIND $ids AS i MATCH (c:Chunk {id: i})
 WHERE c.deleted_at < $before AND indegree(c, 'HAS_CHUNK') = 0

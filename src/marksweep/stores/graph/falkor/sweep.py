@@ -158,10 +158,8 @@ async def purge(db: Connection, workspace_id: str, nodes: Nodes, before: datetim
     left = [each for each in nodes.chunks if each not in purged]
     for batch in _batches(left, BATCH):
         given = {"ids": batch, "before": micros(before)}
-        owned, orphans = await db.write(
-            workspace_id, (cypher.PURGE_CHUNKS, given), (cypher.PURGE_ORPHANS, given)
-        )
-        gone += Nodes(chunks=_ids([*owned, *orphans]))
+        (orphans,) = await db.write(workspace_id, (cypher.PURGE_ORPHANS, given))
+        gone += Nodes(chunks=_ids(orphans))
     for batch in _batches(nodes.entities, BATCH):
         given = {"ids": batch, "before": micros(before)}
         dead, bare = await db.write(
