@@ -329,6 +329,8 @@ def test_a_result_masked_by_one_plan_and_swept_by_another_comes_back_with_its_ca
 def test_restoring_one_message_brings_back_its_unit() -> None:
     talk = conversation()
     talk.collect(talk.plan(0))
+    with pytest.raises(NotFound, match="m999"):
+        talk.restore("m3", "m999")
     assert set(talk.restore("m3")) == {"m2", "m3"}
     assert validate(talk.messages, "openai_chat") == []
 

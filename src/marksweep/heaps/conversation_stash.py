@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
@@ -67,6 +67,16 @@ def drop_later_versions(stash: Stash, workspace: str, plan_id: str) -> None:
             reached.add(name)
         elif name not in reached:
             stash.remove(workspace, entry.plan_id, [name])
+
+
+def with_units(stash: Stash, workspace: str, segment_ids: Collection[str]) -> tuple[str, ...]:
+    """Name swept messages among these, with those that were one unit with them when swept."""
+    wanted: dict[str, None] = {}
+    for entry in stash.get(workspace, sorted(segment_ids)) if segment_ids else ():
+        swept = stash.of_plan(workspace, entry.plan_id)
+        unit = unit_among(entry.segment.segment_id, [each.segment for each in swept])
+        wanted.update(dict.fromkeys(sorted(unit)))
+    return tuple(wanted)
 
 
 def unit_among(segment_id: str, segments: Sequence[Segment]) -> set[str]:
