@@ -46,6 +46,12 @@ def test_the_scorers_are_documented() -> None:
     assert set(re.findall(r"^\| `(seed_\w+)`", text, re.MULTILINE)) == set(SCORERS)
 
 
+def test_the_command_line_is_documented_as_it_is() -> None:
+    from tools.docs import CLI, cli_reference
+
+    assert CLI.read_text() == cli_reference(), "run `make docs`"
+
+
 def test_the_error_tree_is_drawn_as_it_is() -> None:
     import marksweep.errors
 
