@@ -41,12 +41,17 @@ class Increment:
         budget: Budget,
         scorer: Scorer,
         clock: Callable[[], datetime],
+        *,
+        batch: int = BATCH,
+        sample: int = SAMPLE,
     ) -> None:
         self._heap = heap
         self._collector = collector
         self._budget = budget
         self._scorer = scorer
         self._clock = clock
+        self._batch = batch
+        self._sample = sample
         self._pool = Pool(self._rank)
         self._changes = 0
         self._backoff: Backoff | None = None
@@ -82,7 +87,7 @@ class Increment:
             self._pool.enter(segment.segment_id)
             is_root = reason_to_stay(segment, focus) is not None
             view.mark_from(segment.segment_id, is_root=is_root)
-        for segment in (*changed, *self._pool.in_turn(SAMPLE, view.live)):
+        for segment in (*changed, *self._pool.in_turn(self._sample, view.live)):
             self._pool.offer(segment)
 
     def _take_batch(self, focus: Focus) -> int:
@@ -90,7 +95,7 @@ class Increment:
         steps: list[Step] = []
         taken: set[str] = set()
         left = view.tokens
-        for (in_reach, score), segment in self._pool.draw(view.live, tries=4 * BATCH):
+        for (in_reach, score), segment in self._pool.draw(view.live, tries=4 * self._batch):
             unit = view.unit(segment.segment_id)
             if taken.intersection(unit) or not self._may_go(unit, focus):
                 continue
@@ -101,7 +106,7 @@ class Increment:
             reason = f"{held}: {segment.type}, untouched for {age}, score {-score:.2f}"
             steps.append(Step(unit, Action.STASH, tokens, reason))
             left -= tokens
-            if left <= self._budget.target or len(steps) == BATCH:
+            if left <= self._budget.target or len(steps) == self._batch:
                 break
         plan = Plan(
             plan_id="",

@@ -7,10 +7,14 @@ the journal tells it all in `Entry`s.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
+from typing import TypeVar
 
 import msgspec
+
+T = TypeVar("T")
 
 
 class Hold(StrEnum):
@@ -117,6 +121,8 @@ class Segment(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     type: str
     created_at: datetime
     text: str = ""
+    raw: str = ""
+    """The thing itself in a format of its own, where `text` is only what it says."""
     last_touched_at: datetime = NEVER
     """When it was last read or written; `created_at` if not given."""
     tokens: int = 0
@@ -150,7 +156,7 @@ class Segment(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
         elif self.last_touched_at.tzinfo is None:
             put(self, "last_touched_at", self.last_touched_at.replace(tzinfo=UTC))
         if type(self.tags) is not tuple:
-            put(self, "tags", tuple(self.tags))
+            put(self, "tags", tuple(_in_fixed_order(self.tags)))
         if self.references and not (
             type(self.references) is tuple and type(self.references[0]) is Reference
         ):
@@ -161,22 +167,25 @@ class Segment(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     @property
     def all_references(self) -> tuple[Reference, ...]:
         """The references, and those written as tags."""
-        if not any(tag.startswith(REFERENCE_TAG) for tag in self.tags):
+        for tag in self.tags:
+            if tag.startswith(REFERENCE_TAG):
+                break
+        else:
             return self.references
         named = (tag[len(REFERENCE_TAG) :] for tag in self.tags if tag.startswith(REFERENCE_TAG))
         return (*self.references, *(Reference(target) for target in named if target))
 
 
-def _references(given: object) -> tuple[Reference, ...]:
-    """Make references of what a caller passed: strings, references, any collection of them.
-
-    A set has no order of its own, so its strings are sorted: same input, same output.
-    """
-    items = sorted(given, key=str) if isinstance(given, set | frozenset) else given
+def _references(given: Iterable[Reference | str]) -> tuple[Reference, ...]:
     return tuple(
         item if isinstance(item, Reference) else Reference(str(item))
-        for item in items or ()  # type: ignore[attr-defined]
+        for item in _in_fixed_order(given)
     )
+
+
+def _in_fixed_order(given: Iterable[T]) -> Iterable[T]:
+    """Sort a set, which has no order of its own: same input, same output."""
+    return sorted(given, key=str) if isinstance(given, set | frozenset) else given
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False):

@@ -1,1 +1,19 @@
-"""The command line."""
+"""The command line. Commands are loaded when they are called, so that `--help` is quick."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line; say what is missing if its packages are not installed."""
+    try:
+        from marksweep.cli.app import app
+    except ModuleNotFoundError as error:
+        print(
+            f"marksweep: the command line needs the package {error.name}. "
+            "Install it: pip install 'marksweep[cli]'",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+    app(prog_name="marksweep")

@@ -17,31 +17,31 @@ class Graph:
     """Who refers to whom in a snapshot. References to absent segments are left out.
 
     A segment that was compressed away is still referred to by its old id; the segment derived from
-    it stands in for it.
+    it stands in for it. Not in pairs: these were compressed as a whole.
     """
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self.index = {segment.segment_id: i for i, segment in enumerate(segments)}
-        self.starts = array("q", [0])
-        self.targets = array("q")
+        self.starts = array("i", [0])
+        self.targets = array("i")
         self.pairs: list[tuple[int, int]] = []
         self.weak: list[tuple[int, int]] = []
         stands_for = self._stand_ins(segments)
-        index, starts, targets = self.index, self.starts, self.targets
+        find, append, end = self.index.get, self.targets.append, self.starts.append
         for i, segment in enumerate(segments):
             for reference in segment.all_references:
-                target = index.get(reference.target)
-                if target is None:
+                target = find(reference.target)
+                if target is None and reference.hold != Hold.PAIRED:
                     target = stands_for.get(reference.target)
                 if target is None or target == i:
                     continue
                 if reference.hold == Hold.STRONG:
-                    targets.append(target)
+                    append(target)
                 elif reference.hold == Hold.PAIRED:
                     self.pairs.append((i, target))
                 else:
                     self.weak.append((i, target))
-            starts.append(len(targets))
+            end(len(self.targets))
 
     def _stand_ins(self, segments: Sequence[Segment]) -> dict[str, int]:
         """Map each absent id that something was derived from to the newest such segment."""

@@ -8,7 +8,7 @@ up per shared name and not per pair of segments, the whole is linear.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
 from marksweep.core.graph import Graph
@@ -26,18 +26,30 @@ class Mark(IntEnum):
     """A root, or reached from one."""
 
 
+_REACHED = int(Mark.REACHED)
+
+
 def mark(segments: Sequence[Segment], graph: Graph, roots: Iterable[int]) -> bytearray:
     """Give each segment its Mark, as one byte per segment."""
     marks = reach(graph, roots, len(segments))
     for source, target in graph.weak:
         if marks[source] == Mark.REACHED and not marks[target]:
             marks[target] = Mark.RELATED
-    shared = {name for i, segment in enumerate(segments) if marks[i] == 2 for name in hubs(segment)}
-    if shared:
-        for i, segment in enumerate(segments):
-            if not marks[i] and any(name in shared for name in hubs(segment)):
-                marks[i] = Mark.RELATED
+    _relate(segments, marks)
     return marks
+
+
+def _relate(segments: Sequence[Segment], marks: bytearray) -> None:
+    """Mark as related what shares a name with something reached: one lookup per name."""
+    reached = {name for i, s in enumerate(segments) if marks[i] == _REACHED for name in hubs(s)}
+    if not reached:
+        return
+    for i, segment in enumerate(segments):
+        if not marks[i]:
+            for name in hubs(segment):
+                if name in reached:
+                    marks[i] = Mark.RELATED
+                    break
 
 
 def reach(graph: Graph, roots: Iterable[int], size: int) -> bytearray:
@@ -82,17 +94,16 @@ def path(graph: Graph, roots: Iterable[int], goal: int) -> list[int]:
     return steps[::-1]
 
 
-def hubs(segment: Segment) -> Iterator[tuple[str, str]]:
+def hubs(segment: Segment) -> list[tuple[str, str]]:
     """Name what a segment may share with others: its file, symbol, topic and tags."""
+    names = [("tag", tag) for tag in segment.tags if not tag.startswith(REFERENCE_TAG)]
     if segment.file_path is not None:
-        yield "file", segment.file_path
+        names.append(("file", segment.file_path))
     if segment.symbol is not None:
-        yield "symbol", segment.symbol
+        names.append(("symbol", segment.symbol))
     if segment.topic_id is not None:
-        yield "topic", segment.topic_id
-    for tag in segment.tags:
-        if not tag.startswith(REFERENCE_TAG):
-            yield "tag", tag
+        names.append(("topic", segment.topic_id))
+    return names
 
 
 def _mates(graph: Graph) -> dict[int, list[int]]:

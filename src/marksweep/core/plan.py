@@ -71,7 +71,7 @@ def make_plan(
         tokens_before=scene.tokens,
         tokens_after=left,
         target_tokens=target_tokens,
-        steps=tuple(taking.steps.values()),
+        steps=taking.steps(),
         kept=_in_the_way(scene, changed) if left > target_tokens else (),
         cost=price(scene.sizes, changed, scene.tokens - left, prices or Prices()),
         workspace=scene.snapshot.workspace,
@@ -82,44 +82,60 @@ def make_plan(
 
 def with_id(plan: Plan) -> Plan:
     """Name a plan by its content: same input, same id."""
-    digest = blake2b(msgspec.json.encode(plan), digest_size=6).hexdigest()
-    return msgspec.structs.replace(plan, plan_id=f"plan-{digest}")
+    encode = msgspec.json.Encoder().encode
+    digest = blake2b(encode(msgspec.structs.replace(plan, steps=())), digest_size=6)
+    for step in plan.steps:
+        digest.update(encode(step))
+    return msgspec.structs.replace(plan, plan_id=f"plan-{digest.hexdigest()}")
 
 
 class _Taking:
-    """The steps taken so far, each under the index of its first segment."""
+    """The steps taken so far."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
         self._taken = bytearray(len(scene.segments))
-        self.steps: dict[int, Step] = {}
+        self._steps: list[Step | None] = []
+        self._edits: dict[int, int] = {}
+        """Where in the steps the edit of a segment stands."""
+
+    def steps(self) -> tuple[Step, ...]:
+        """Give the steps that still hold, in the order they were taken."""
+        return tuple([step for step in self._steps if step is not None])
 
     def take(self, proposal: Proposal) -> int:
         """Make a step of a proposal and say what it frees; 0 if it is refused.
 
         Refused is what may not go, is gone already, or frees nothing. An edit in place concerns
-        its own segment only, so pairs stay whole; a later step on that segment takes its place.
+        its own segment only, so pairs stay whole. Once one segment was replaced by a shorter one,
+        a later step on it takes that step's place.
         """
         in_place = proposal.action in IN_PLACE
         members = proposal.members if in_place else self._whole_units(proposal.members)
-        if any(self._taken[i] == _GONE for i in members):
+        if not self._scene.may_go(members):
             return 0
-        if self._scene.unit_to_keep(members) is not None:
-            return 0
-        freed = sum(self._scene.sizes[i] for i in members)
-        if proposal.replacement is not None:
-            freed -= proposal.replacement.tokens
-        before = sum(self.steps[i].tokens for i in members if self._taken[i] == _EDITED)
-        if freed <= before and proposal.replacement is not None:
-            return 0
+        freed = before = 0
+        for i in members:
+            if self._taken[i] == _GONE:
+                return 0
+            if self._taken[i] == _EDITED:
+                edit = self._steps[self._edits[i]]
+                before += edit.tokens if edit is not None else 0
+            freed += self._scene.sizes[i]
+        replacement = proposal.replacement
+        if replacement is not None:
+            freed -= replacement.tokens
+            if freed <= before:
+                return 0
+        fate = _EDITED if replacement is not None and len(members) == 1 else _GONE
         for i in members:
             if self._taken[i] == _EDITED:
-                del self.steps[i]
-            self._taken[i] = _EDITED if in_place else _GONE
-        ids = tuple(self._scene.segments[i].segment_id for i in members)
-        self.steps[members[0]] = Step(
-            ids, proposal.action, freed, proposal.reason, proposal.replacement
-        )
+                self._steps[self._edits.pop(i)] = None
+            if fate == _EDITED:
+                self._edits[i] = len(self._steps)
+            self._taken[i] = fate
+        ids = tuple([self._scene.segments[i].segment_id for i in members])
+        self._steps.append(Step(ids, proposal.action, freed, proposal.reason, replacement))
         return freed - before
 
     def changed(self) -> list[int]:
@@ -142,7 +158,7 @@ def _in_the_way(scene: Scene, changed: Sequence[int]) -> tuple[Kept, ...]:
     for members in scene.units:
         if members[0] in gone:
             continue
-        reason = scene.unit_to_keep(members) or "not offered by the strategy"
+        reason = scene.reason_to_keep(members) or "not offered by the strategy"
         weights[reason][0] += len(members)
         weights[reason][1] += sum(scene.sizes[i] for i in members)
     kept = [Kept(reason, count, tokens) for reason, (count, tokens) in weights.items()]

@@ -31,10 +31,11 @@ class Scene:
         self.now = now
         self.pressure = pressure
         self.graph = Graph(self.segments)
-        self.units = Units(self.graph, len(self.segments))
+        self.units = Units(self.graph)
         self.marks = mark(self.segments, self.graph, roots)
         self.sizes = [segment.tokens for segment in self.segments]
         self.tokens = sum(self.sizes)
+        self._held = self._find_held()
 
     @classmethod
     def of(
@@ -47,30 +48,52 @@ class Scene:
         """Set the scene by the root rules."""
         return cls(snapshot, find_roots(snapshot.segments, focus, rules), focus.now, pressure)
 
-    def reason_to_keep(self, i: int) -> str | None:
-        """Say why a segment may not be swept; None if it may.
+    def may_go(self, members: tuple[int, ...]) -> bool:
+        """Say whether segments may be swept or changed, all of them."""
+        for i in members:  # noqa: SIM110  # a generator makes planning a fifth slower
+            if self._held[i]:
+                return False
+        return True
 
-        Roots, pins and locks hold whatever the strategy; PRESERVABLE yields only to HARD pressure;
-        CONDITIONAL stays unless its owner gave it another policy.
-        """
-        if i in self.roots:
-            return self.roots[i]
-        segment = self.segments[i]
-        if segment.pinned:
-            return "pinned"
-        policy = segment.policy
-        if policy == GCPolicy.LOCKED:
-            return "locked by its policy"
-        if policy == GCPolicy.PRESERVABLE and self.pressure < Pressure.HARD:
-            return "preservable, and the pressure is not high"
-        if policy == GCPolicy.CONDITIONAL:
-            return "conditional, and its owner has not let go"
-        return None
-
-    def unit_to_keep(self, members: tuple[int, ...]) -> str | None:
-        """Say why a unit may not be swept: it has a member that may not."""
+    def reason_to_keep(self, members: tuple[int, ...]) -> str | None:
+        """Say why a unit may not be swept: the first of its members that may not."""
         for i in members:
-            reason = self.reason_to_keep(i)
-            if reason is not None:
-                return reason
+            if self._held[i]:
+                return self.roots.get(i) or _REASONS[_hold(self.segments[i], self.pressure)]
         return None
+
+    def _find_held(self) -> bytearray:
+        """Find what may not be swept, whatever the strategy: one byte per segment.
+
+        Roots, pins and locks always hold; PRESERVABLE yields only to HARD pressure; CONDITIONAL
+        stays unless its owner gave it another policy.
+        """
+        pressure = self.pressure
+        held = bytearray(_hold(segment, pressure) for segment in self.segments)
+        for root in self.roots:
+            held[root] = _ROOT
+        return held
+
+
+_FREE, _PINNED, _LOCKED, _PRESERVABLE, _CONDITIONAL, _ROOT = range(6)
+
+_REASONS = {
+    _PINNED: "pinned",
+    _LOCKED: "locked by its policy",
+    _PRESERVABLE: "preservable, and the pressure is not high",
+    _CONDITIONAL: "conditional, and its owner has not let go",
+}
+
+
+def _hold(segment: Segment, pressure: Pressure) -> int:
+    """Say what holds a segment that is no root."""
+    if segment.pinned:
+        return _PINNED
+    policy = segment.policy
+    if policy == GCPolicy.PARTIAL:
+        return _FREE
+    if policy == GCPolicy.LOCKED:
+        return _LOCKED
+    if policy == GCPolicy.PRESERVABLE:
+        return _PRESERVABLE if pressure < Pressure.HARD else _FREE
+    return _CONDITIONAL if policy == GCPolicy.CONDITIONAL else _FREE

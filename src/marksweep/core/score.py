@@ -121,4 +121,5 @@ def age_hours(segment: Segment, now: datetime) -> float:
     """Hours since the segment was last touched; 0 for a time that lies ahead."""
     if now.tzinfo is None:
         now = now.replace(tzinfo=UTC)
-    return max(0.0, (now - segment.last_touched_at).total_seconds() / 3600.0)
+    hours = (now - segment.last_touched_at).total_seconds() / 3600.0
+    return hours if hours > 0.0 else 0.0

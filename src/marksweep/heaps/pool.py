@@ -26,6 +26,7 @@ class Pool:
         self._rank = rank
         self._size = size
         self._heap: list[tuple[Rank, str]] = []
+        self._ranks: dict[str, Rank] = {}
         self._turn: list[str] = []
         self._cursor = 0
 
@@ -35,13 +36,15 @@ class Pool:
 
     def offer(self, segment: Segment) -> None:
         """Rank a candidate, and remember it if it is among the first to go."""
-        heapq.heappush(self._heap, (self._rank(segment), segment.segment_id))
+        rank = self._rank(segment)
+        if self._ranks.get(segment.segment_id) == rank:
+            return
+        self._ranks[segment.segment_id] = rank
+        heapq.heappush(self._heap, (rank, segment.segment_id))
         if len(self._heap) > 2 * self._size:
-            first: dict[str, Rank] = {}
-            for rank, segment_id in sorted(self._heap):
-                first.setdefault(segment_id, rank)
-            candidates = ((rank, segment_id) for segment_id, rank in first.items())
-            self._heap = heapq.nsmallest(self._size, candidates)
+            ranked = ((rank, segment_id) for segment_id, rank in self._ranks.items())
+            self._heap = heapq.nsmallest(self._size, ranked)
+            self._ranks = {segment_id: rank for rank, segment_id in self._heap}
 
     def in_turn(self, count: int, live: Mapping[str, Segment]) -> list[Segment]:
         """Give the next few live segments in turn."""
@@ -62,13 +65,17 @@ class Pool:
 
     def draw(self, live: Mapping[str, Segment], tries: int) -> Iterator[tuple[Rank, Segment]]:
         """Give candidates, first to go first; what is given leaves the pool."""
-        for _ in range(min(tries, len(self._heap))):
+        while self._heap and tries:
             remembered, segment_id = heapq.heappop(self._heap)
+            if self._ranks.get(segment_id) != remembered:
+                continue
+            del self._ranks[segment_id]
             segment = live.get(segment_id)
             if segment is None:
                 continue
+            tries -= 1
             rank = self._rank(segment)
             if rank > remembered and self._heap and rank > self._heap[0][0]:
-                heapq.heappush(self._heap, (rank, segment_id))
+                self.offer(segment)
                 continue
             yield rank, segment

@@ -30,7 +30,7 @@ class View:
         self._fingerprint = 0
         self._references: Counter[str] = Counter()
         self._mates: dict[str, set[str]] = {}
-        self._stands_in: dict[str, str] = {}
+        self._stand_ins: dict[str, set[str]] = {}
         self._recent_size = recent_messages
         self._recent: list[tuple[int, str]] = []
         self._recent_is_known = True
@@ -48,7 +48,7 @@ class View:
             if reference.hold == Hold.PAIRED:
                 self._mates.setdefault(reference.target, set()).add(name)
             if reference.link == Link.DERIVED:
-                self._stands_in[reference.target] = name
+                self._stand_ins.setdefault(reference.target, set()).add(name)
         segment = _counted(segment, self._references[name])
         self.live[name] = segment
         self.tokens += segment.tokens
@@ -74,8 +74,8 @@ class View:
             self._count(reference.target, -1)
             if reference.hold == Hold.PAIRED:
                 self._mates[reference.target].discard(segment.segment_id)
-            if self._stands_in.get(reference.target) == segment.segment_id:
-                del self._stands_in[reference.target]
+            if reference.link == Link.DERIVED:
+                self._stand_ins[reference.target].discard(segment.segment_id)
 
     def _forget_message(self, segment: Segment) -> None:
         if (segment.position, segment.segment_id) in self._recent:
@@ -120,27 +120,33 @@ class View:
 
         A segment that others refer to counts as reached: who they are is not looked up.
         """
-        segment = self.live[segment_id]
-        stood_for = (r.target for r in segment.references if r.link == Link.DERIVED)
-        if (
-            is_root
-            or segment.refcount
-            or segment_id in self.reached
-            or any(self._references[name] for name in stood_for)
-        ):
+        if is_root or segment_id in self.reached or self._is_referred_to(self.live[segment_id]):
             self.reached.discard(segment_id)
             self._spread(segment_id)
+
+    def _is_referred_to(self, segment: Segment) -> bool:
+        """Say whether anything refers to a segment, to what it stands in for, or pairs with it."""
+        return (
+            segment.refcount > 0
+            or any(mate in self.reached for mate in self._mates_of(segment.segment_id))
+            or any(
+                self._references[reference.target]
+                for reference in segment.references
+                if reference.link == Link.DERIVED
+            )
+        )
 
     def _spread(self, segment_id: str) -> None:
         stack = [segment_id]
         while stack:
             name = stack.pop()
-            segment = self.live.get(name) or self.live.get(self._stands_in.get(name, ""))
-            if segment is None or segment.segment_id in self.reached:
-                continue
-            self.reached.add(segment.segment_id)
-            stack.extend(r.target for r in segment.all_references if r.hold != Hold.WEAK)
-            stack.extend(self._mates.get(segment.segment_id, ()))
+            segment = self.live.get(name)
+            if segment is None:
+                stack.extend(self._stand_ins.get(name, ()))
+            elif name not in self.reached:
+                self.reached.add(name)
+                stack.extend(r.target for r in segment.all_references if r.hold == Hold.STRONG)
+                stack.extend(mate for mate in self._mates_of(name) if mate in self.live)
 
     def _mates_of(self, segment_id: str) -> Iterator[str]:
         yield from self._mates.get(segment_id, ())

@@ -19,6 +19,9 @@ import msgspec
 
 from marksweep.model import Entry, Event, Segment, Stashed
 
+DEFAULT_WORKSPACE = "default"
+"""The workspace of those who need only one."""
+
 
 class Changes(msgspec.Struct, frozen=True, gc=False):
     """What happened in a workspace after some version."""

@@ -20,7 +20,7 @@ LOCK_TIMEOUT = 10.0
 """Seconds to wait for a lock. Lower gives up on a slow neighbour; higher hangs on a stuck one."""
 
 _FIRST_PAUSE = 0.001
-_LONGEST_PAUSE = 0.05
+_LONGEST_PAUSE = 0.01
 
 
 def make_folder(folder: Path) -> None:
@@ -29,6 +29,8 @@ def make_folder(folder: Path) -> None:
     while not folder.exists():
         missing.append(folder)
         folder = folder.parent
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
     for each in reversed(missing):
         each.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
 
@@ -36,6 +38,12 @@ def make_folder(folder: Path) -> None:
 def make_file(path: Path) -> None:
     """Make an empty file that only its owner may read, unless there is a file."""
     os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, PRIVATE_FILE))
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a file that its owner made read-only, even to those whom the system would let."""
+    if not path.stat().st_mode & 0o222:
+        raise OSError(errno.EACCES, "The file is read-only", str(path))
 
 
 def sync_folder(folder: Path) -> None:
@@ -48,8 +56,13 @@ def sync_folder(folder: Path) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Put content in place of a file, durably: after a crash it is the old or the new, whole."""
-    draft = path.with_name(f".{path.name[:200]}.{os.getpid()}.{threading.get_ident()}.tmp")
+    """Put content in place of a file, durably: after a crash it is the old or the new, whole.
+
+    The caller holds the file's lock, so a draft found there is a leftover and is overwritten.
+    """
+    draft = path.with_name(f".{path.name}.draft")
+    if path.exists():
+        check_writable(path)
     try:
         handle = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, PRIVATE_FILE)
         with os.fdopen(handle, "wb") as file:
@@ -132,6 +145,8 @@ def unusable(path: Path, error: OSError) -> StoreError:
     advice = {
         errno.ENOSPC: "The disk is full: free some space; nothing was changed.",
         errno.EDQUOT: "The disk quota is used up: free some space; nothing was changed.",
+        errno.EFBIG: "The file may not grow: lift the limit; nothing was changed.",
+        errno.ENOENT: "It was there before: put it back, or open the store again.",
         errno.EROFS: "The file system is read-only: open the store somewhere else.",
         errno.EACCES: "Give this user the right to read and write it, or choose another place.",
         errno.EPERM: "Give this user the right to read and write it, or choose another place.",

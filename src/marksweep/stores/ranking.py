@@ -1,6 +1,6 @@
 """Search for stores without an index of their own: filters, an inverted index, BM25.
 
-The formula and its constants are those of SQLite's FTS5, so scores agree across stores.
+The formula and its constants are those of SQLite's FTS5, so that stores rank alike.
 """
 
 from __future__ import annotations
@@ -48,6 +48,19 @@ def bm25(times: int, weight: float, length: int, average: float) -> float:
 Key = TypeVar("Key", bound=Hashable)
 
 
+def score(
+    having: Iterable[Mapping[Key, int]], lengths: Mapping[Key, int], documents: int, total: int
+) -> dict[Key, float]:
+    """Score documents by words: for each word, who has it how often; and how long each is."""
+    found: dict[Key, float] = {}
+    average = total / max(1, documents) or 1.0
+    for word in having:
+        heavy = weight(documents, len(word))
+        for key, times in word.items():
+            found[key] = found.get(key, 0.0) + bm25(times, heavy, lengths[key], average)
+    return found
+
+
 class WordIndex(Generic[Key]):
     """Which documents have which words, how often. In memory."""
 
@@ -78,12 +91,5 @@ class WordIndex(Generic[Key]):
 
     def scores(self, words: Iterable[str]) -> dict[Key, float]:
         """Score every document that has any of these words; high is better."""
-        found: dict[Key, float] = {}
-        average = self._total / max(1, len(self._lengths)) or 1.0
-        for word in words:
-            having = self._having.get(word, {})
-            heavy = weight(len(self._lengths), len(having))
-            for key, times in having.items():
-                score = bm25(times, heavy, self._lengths[key], average)
-                found[key] = found.get(key, 0.0) + score
-        return found
+        having = [self._having[word] for word in words if word in self._having]
+        return score(having, self._lengths, len(self._lengths), self._total)

@@ -31,11 +31,11 @@ def best(hits: Iterable[Hit[Found]], limit: int) -> tuple[Hit[Found], ...]:
 class LiveTable:
     """Live segments with a version that grows with every write."""
 
-    def __init__(self, version: int = 0) -> None:
+    def __init__(self, version: int = 0, segments: Iterable[Segment] = ()) -> None:
         self.version = version
         self._floor = version
-        self._segments: dict[str, Segment] = {}
-        self._put_at: dict[str, int] = {}
+        self._segments = {segment.segment_id: segment for segment in segments}
+        self._put_at = dict.fromkeys(self._segments, version)
         self._removed_at: dict[str, int] = {}
         self._index: WordIndex[str] | None = None
 
@@ -63,10 +63,15 @@ class LiveTable:
     def write(
         self, put: Sequence[Segment], remove: Sequence[str], *, version: int | None = None
     ) -> int:
-        """Remove, then put; return the new version. Nothing to do leaves the old one."""
-        if not put and not remove:
-            return self.version
-        self.version = self.version + 1 if version is None else version
+        """Remove, then put; return the new version: the one given, or the next.
+
+        Nothing to do leaves the old one.
+        """
+        if version is None:
+            if not put and not remove:
+                return self.version
+            version = self.version + 1
+        self.version = version
         for segment_id in remove:
             if self._segments.pop(segment_id, None) is not None:
                 del self._put_at[segment_id]

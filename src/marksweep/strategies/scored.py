@@ -6,6 +6,7 @@ is stashed, if a way to shorten text is given.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 
@@ -18,9 +19,6 @@ from marksweep.model import Action, Link, Segment
 
 Shorten = Callable[[Segment], Segment | None]
 """Make a shorter segment that stands for one, or None if it cannot be shortened."""
-
-Ranked = list[tuple[float, tuple[int, ...]]]
-"""Units with their scores, highest first."""
 
 COLD_HOURS = 2.0
 """Hours untouched after which a reached segment is cold. Lower compresses sooner."""
@@ -55,11 +53,15 @@ class Scored:
         disposal: Disposal = Disposal.STASH,
         shorten: Shorten | None = None,
         delete_after_hours: float = DELETE_AFTER_HOURS,
+        cold_hours: float = COLD_HOURS,
+        verbose_tokens: int = VERBOSE_TOKENS,
     ) -> None:
         self._scorer = scorer
         self._disposal = disposal
         self._shorten = shorten
         self._delete_after_hours = delete_after_hours
+        self._cold_hours = cold_hours
+        self._verbose_tokens = verbose_tokens
 
     @property
     def name(self) -> str:
@@ -68,40 +70,43 @@ class Scored:
 
     def rank(self, scene: Scene) -> Iterator[Proposal]:
         """Propose garbage, then related, then reached segments."""
-        yield from self.rank_unreachable(scene)
-        reached = self._ranked(scene, Mark.REACHED)
-        if self._shorten is not None:
-            yield from self._compressions(scene, reached, self._shorten)
-        yield from self._proposals(scene, reached, Mark.REACHED)
+        for mark in (Mark.GARBAGE, Mark.RELATED, Mark.REACHED):
+            ranked, scores = self.ranked(scene, mark)
+            if mark is Mark.REACHED and self._shorten is not None:
+                yield from self._compressions(scene, ranked, self._shorten)
+            for i in ranked:
+                members = scene.units.members(i)
+                segment = scene.segments[i]
+                reason = reason_to_go(segment, age_hours(segment, scene.now), mark, scores[i])
+                yield Proposal(members, self._action(scene, members), reason)
 
-    def rank_unreachable(self, scene: Scene) -> Iterator[Proposal]:
-        """Propose what no root reaches, and stop there."""
-        for wanted in (Mark.GARBAGE, Mark.RELATED):
-            yield from self._proposals(scene, self._ranked(scene, wanted), wanted)
+    def ranked(self, scene: Scene, wanted: Mark) -> tuple[list[int], array[float]]:
+        """Give the units of one mark that may go, by their first member, highest score first.
 
-    def _proposals(self, scene: Scene, ranked: Ranked, mark: Mark) -> Iterator[Proposal]:
-        for score, members in ranked:
-            reason = _reason(scene, scene.segments[members[0]], mark, score)
-            yield Proposal(members, self._action(scene, members), reason)
-
-    def _ranked(self, scene: Scene, wanted: Mark) -> Ranked:
-        """Give the units of one mark, highest score first.
-
-        A unit is worth as much as its best member, so the lowest score counts.
+        With them comes an array that holds the score of each at its index. A unit is worth as much
+        as its best member, so the lowest score counts.
         """
         segments, marks, scorer, now = scene.segments, scene.marks, self._scorer, scene.now
-        ranked = [
-            (min(scorer(segments[i], now) for i in members), members)
-            for members in scene.units
-            if marks[members[0]] == wanted and scene.unit_to_keep(members) is None
-        ]
-        ranked.sort(key=lambda scored: -scored[0])
-        return ranked
+        scores = array("d", bytes(8 * len(segments)))
+        found = []
+        for i in scene.units.firsts():
+            if marks[i] == wanted:
+                members = scene.units.members(i)
+                if scene.may_go(members):
+                    found.append(i)
+                    scores[i] = scorer(segments[i], now)
+                    if len(members) > 1:
+                        scores[i] = min(scorer(segments[mate], now) for mate in members)
+        found.sort(key=scores.__getitem__, reverse=True)
+        return found, scores
 
-    def _compressions(self, scene: Scene, ranked: Ranked, shorten: Shorten) -> Iterator[Proposal]:
-        for _, members in ranked:
-            segment = scene.segments[members[0]]
-            if len(members) > 1 or not is_cold_but_important(segment, scene):
+    def _compressions(
+        self, scene: Scene, ranked: list[int], shorten: Shorten
+    ) -> Iterator[Proposal]:
+        for i in ranked:
+            members = scene.units.members(i)
+            segment = scene.segments[i]
+            if len(members) > 1 or not self._is_cold_but_important(segment, scene):
                 continue
             shorter = shorten(segment)
             if shorter is not None:
@@ -113,6 +118,14 @@ class Scored:
                     f"untouched for {age}",
                     shorter,
                 )
+
+    def _is_cold_but_important(self, segment: Segment, scene: Scene) -> bool:
+        """Say whether a reached segment is long, untouched, and not a shortened one already."""
+        return (
+            segment.tokens >= self._verbose_tokens
+            and age_hours(segment, scene.now) >= self._cold_hours
+            and not any(reference.link == Link.DERIVED for reference in segment.references)
+        )
 
     def _action(self, scene: Scene, members: tuple[int, ...]) -> Action:
         if self._disposal == Disposal.DELETE:
@@ -137,15 +150,6 @@ def may_be_deleted(
     return kind in DISPOSABLE_TYPES and refcount == 0 and age > delete_after_hours
 
 
-def is_cold_but_important(segment: Segment, scene: Scene) -> bool:
-    """Say whether a reached segment is long, untouched, and not a shortened one already."""
-    return (
-        segment.tokens >= VERBOSE_TOKENS
-        and age_hours(segment, scene.now) >= COLD_HOURS
-        and not any(reference.link == Link.DERIVED for reference in segment.references)
-    )
-
-
 _HELD = {
     Mark.GARBAGE: "unreachable",
     Mark.RELATED: "unreachable, only related to what is in use",
@@ -153,9 +157,9 @@ _HELD = {
 }
 
 
-def _reason(scene: Scene, segment: Segment, mark: Mark, score: float) -> str:
+def reason_to_go(segment: Segment, age: float, mark: Mark, score: float) -> str:
+    """Say in words why a segment ranks where it does."""
     return (
-        f"{_HELD[mark]}: {segment.type}, untouched for "
-        f"{age_in_words(age_hours(segment, scene.now))}, "
+        f"{_HELD[mark]}: {segment.type}, untouched for {age_in_words(age)}, "
         f"{references_in_words(segment.refcount)}, score {score:.2f}"
     )

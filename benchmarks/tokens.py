@@ -1,0 +1,66 @@
+"""Token counting and import time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from benchmarks.rows import Row, best_of, print_rows
+from marksweep.tokens import ESTIMATOR, cached, exact
+
+MEGABYTE = 1_000_000
+
+
+def source_code() -> str:
+    """All top-level modules of the standard library: four to five megabytes."""
+    library = Path(sysconfig.get_path("stdlib"))
+    modules = sorted(library.glob("*.py"))
+    return "".join(path.read_text("utf-8", errors="replace") for path in modules)
+
+
+def rows() -> list[Row]:
+    """Measure counting where the exact counter is there, the estimator, the cache, the import."""
+    code = source_code()
+    megabytes = len(code.encode()) / MEGABYTE
+    measured: list[Row] = []
+
+    counter = exact.from_rs_bpe()
+    if counter is None:
+        measured.append(Row("exact token counter", "rs-bpe installed", "no wheel here", ok=False))
+    else:
+        speed = megabytes / best_of(3, lambda: counter.count(code))
+        measured.append(_speed("tokens of source code, exact, cold", 5, speed))
+        for character in " a=-":
+            seconds = best_of(2, lambda text=character * MEGABYTE: counter.count(text))  # type: ignore[misc]
+            what = f"tokens of 1 MB of {character!r}, exact"
+            measured.append(Row(what, "< 2 s", f"{seconds:.2f} s", ok=seconds < 2))
+
+    speed = megabytes / best_of(3, lambda: ESTIMATOR.count(code))
+    measured.append(_speed("tokens of source code, estimated", 2, speed))
+
+    again = cached(counter or ESTIMATOR).count
+    again(code)
+    measured.append(
+        _speed("tokens of a text seen before", 200, megabytes / best_of(3, lambda: again(code)))
+    )
+
+    extra = 1000 * (_start("import marksweep") - _start("pass"))
+    what = "`import marksweep` over bare Python"
+    measured.append(Row(what, "≤ 60 ms", f"{extra:.0f} ms", ok=extra <= 60))
+    return measured
+
+
+def _speed(what: str, at_least: float, speed: float) -> Row:
+    return Row(what, f"≥ {at_least:g} MB/s", f"{speed:.0f} MB/s", ok=speed >= at_least)
+
+
+def _start(code: str) -> float:
+    """Seconds a fresh interpreter takes for some code."""
+    command = [sys.executable, "-c", code]
+    return best_of(10, lambda: subprocess.run(command, check=True))
+
+
+if __name__ == "__main__":
+    print_rows(rows())

@@ -1,0 +1,218 @@
+"""GCEngine: the four calls on plain lists of segments, for those who keep their own.
+
+    engine = GCEngine()
+    roots = engine.compute_roots(segments, task_id="fix-login")
+    candidates = engine.analyze_pruning_candidates(segments, roots)
+    plan = engine.generate_pruning_plan(candidates, target_tokens=4_000)
+
+Nothing is changed or stored: what to do with the plan is the caller's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from operator import attrgetter
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from marksweep.core.mark import Mark
+from marksweep.core.roots import RECENT_MESSAGES, Focus, find_roots, last_messages
+from marksweep.core.scene import Scene
+from marksweep.core.score import Scorer, age_hours, seed_age
+from marksweep.errors import BadInput
+from marksweep.model import Segment, Snapshot
+from marksweep.strategies.scored import (
+    DELETE_AFTER_HOURS,
+    Scored,
+    may_be_deleted,
+    reason_to_go,
+)
+from marksweep.tokens import count
+
+
+class PruningCandidate(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A segment that could go, and why. High scores go first."""
+
+    segment_id: str
+    score: float
+    tokens: int
+    reason: str
+    segment_type: str
+    age_hours: float
+    refcount: int = 0
+
+
+class PruningPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What to stash and what to delete to free the tokens asked for."""
+
+    candidates: list[PruningCandidate] = []
+    """Those chosen, highest score first."""
+    total_tokens_freed: int = 0
+    stash_segments: list[str] = []
+    delete_segments: list[str] = []
+    reason: str = ""
+
+
+@runtime_checkable
+class IGCEngine(Protocol):
+    """The four calls."""
+
+    def analyze_pruning_candidates(
+        self, segments: Sequence[Segment], roots: Collection[str]
+    ) -> list[PruningCandidate]:
+        """Give what no root reaches, highest score first."""
+        ...
+
+    def compute_reachability(
+        self, roots: Collection[str], references: Mapping[str, Collection[str]]
+    ) -> set[str]:
+        """Give the roots and all they refer to, directly or not."""
+        ...
+
+    def score_segment(self, segment: Segment, now: datetime) -> float:
+        """Give the prune score: high goes first."""
+        ...
+
+    def generate_pruning_plan(
+        self, candidates: Sequence[PruningCandidate], target_tokens: int
+    ) -> PruningPlan:
+        """Choose candidates until `target_tokens` are freed."""
+        ...
+
+
+class GCEngine:
+    """Marks and scores lists of segments. It holds no segments itself."""
+
+    def __init__(
+        self,
+        *,
+        scorer: Scorer = seed_age,
+        delete_after_hours: float = DELETE_AFTER_HOURS,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        count_tokens: Callable[[str], int] = count,
+    ) -> None:
+        self._scorer = scorer
+        self._delete_after_hours = delete_after_hours
+        self._clock = clock
+        self._count_tokens = count_tokens
+
+    def compute_roots(
+        self,
+        segments: Sequence[Segment],
+        *,
+        task_id: str | None = None,
+        active_file: str | None = None,
+        active_lines: tuple[int, int] | None = None,
+        open_files: Collection[str] = (),
+        recent_messages: int = RECENT_MESSAGES,
+    ) -> set[str]:
+        """Name the segments that must stay, by the root rules."""
+        focus = Focus(
+            now=self._clock(),
+            task_id=task_id,
+            active_file=active_file,
+            active_lines=active_lines,
+            open_files=frozenset(open_files),
+            recent_messages=last_messages(segments, recent_messages),
+        )
+        return {segments[i].segment_id for i in find_roots(segments, focus)}
+
+    def analyze_pruning_candidates(
+        self, segments: Sequence[Segment], roots: Collection[str]
+    ) -> list[PruningCandidate]:
+        """Give what no root reaches and nobody pinned, highest score first, each with a reason."""
+        counted = tuple(self._with_tokens(segment) for segment in segments)
+        named = {
+            i: "named as a root" for i, s in enumerate(counted) if s.pinned or s.segment_id in roots
+        }
+        scene = Scene(Snapshot(counted, ""), named, self._clock())
+        scored = Scored(self._scorer)
+        candidates: list[PruningCandidate] = []
+        for mark in (Mark.GARBAGE, Mark.RELATED):
+            ranked, scores = scored.ranked(scene, mark)
+            candidates.extend(
+                self._candidate(scene, i, mark, scores[first])
+                for first in ranked
+                for i in scene.units.members(first)
+            )
+        candidates.sort(key=attrgetter("score"), reverse=True)
+        return candidates
+
+    def compute_reachability(
+        self, roots: Collection[str], references: Mapping[str, Collection[str]]
+    ) -> set[str]:
+        """Give the roots and all they refer to, directly or not. Cycles are fine."""
+        reached = set(roots)
+        stack = list(roots)
+        while stack:
+            new = set(references.get(stack.pop(), ())) - reached
+            reached |= new
+            stack.extend(new)
+        return reached
+
+    def score_segment(self, segment: Segment, now: datetime) -> float:
+        """Give the prune score, from 0 to 1: high goes first."""
+        return self._scorer(segment, now)
+
+    def generate_pruning_plan(
+        self, candidates: Sequence[PruningCandidate], target_tokens: int
+    ) -> PruningPlan:
+        """Choose candidates, highest score first, until `target_tokens` are freed.
+
+        All are stashed, but for logs and notes that nothing refers to and that are past their age.
+        """
+        if target_tokens < 0:
+            raise BadInput(f"target_tokens is {target_tokens}; expected 0 or more tokens to free.")
+        chosen: list[PruningCandidate] = []
+        freed = 0
+        for candidate in sorted(candidates, key=lambda candidate: -candidate.score):
+            if freed >= target_tokens:
+                break
+            chosen.append(candidate)
+            freed += candidate.tokens
+        deleted = [c.segment_id for c in chosen if self._may_be_deleted(c)]
+        stashed = [c.segment_id for c in chosen if not self._may_be_deleted(c)]
+        return PruningPlan(
+            candidates=chosen,
+            total_tokens_freed=freed,
+            stash_segments=stashed,
+            delete_segments=deleted,
+            reason=_in_words(len(stashed), len(deleted), freed, target_tokens),
+        )
+
+    def _may_be_deleted(self, candidate: PruningCandidate) -> bool:
+        return may_be_deleted(
+            candidate.segment_type,
+            candidate.refcount,
+            candidate.age_hours,
+            self._delete_after_hours,
+        )
+
+    def _with_tokens(self, segment: Segment) -> Segment:
+        if segment.tokens or not segment.text:
+            return segment
+        return msgspec.structs.replace(segment, tokens=self._count_tokens(segment.text))
+
+    def _candidate(self, scene: Scene, i: int, mark: Mark, score: float) -> PruningCandidate:
+        segment = scene.segments[i]
+        age = age_hours(segment, scene.now)
+        return PruningCandidate(
+            segment_id=segment.segment_id,
+            score=score,
+            tokens=segment.tokens,
+            reason=reason_to_go(segment, age, mark, score),
+            segment_type=segment.type,
+            age_hours=age,
+            refcount=segment.refcount,
+        )
+
+
+def _in_words(stashed: int, deleted: int, freed: int, target: int) -> str:
+    if not stashed + deleted:
+        return "nothing to prune" if target else "nothing was asked to be freed"
+    words = f"stash {stashed} and delete {deleted} segments, freeing {freed} of {target} tokens"
+    if freed < target:
+        return f"{words}: all candidates are used and {target - freed} tokens are missing"
+    return words

@@ -1,0 +1,390 @@
+"""Segments: an agent's working set, collected as it grows.
+
+    context = Segments("project.db", limit=32_000)
+    context.write("ruff found 3 errors …", type="log")
+    plan = context.plan()          # what would go, and why
+    context.collect(plan)          # exactly that
+    context.undo(plan.plan_id)     # and back
+
+Every change is followed by a small step whose time does not depend on how much there is: above the
+soft line it stashes a handful of the least valuable segments; above the hard line, or when asked,
+everything is looked at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import msgspec
+
+from marksweep.collector import Collector, decide
+from marksweep.core.budget import Budget, Line, tally
+from marksweep.core.plan import Strategy
+from marksweep.core.roots import Focus, reason_to_stay
+from marksweep.core.scene import Scene
+from marksweep.core.trigger import Due
+from marksweep.core.why import why
+from marksweep.errors import BadInput, NotFound, Refused, StoreError
+from marksweep.heaps.segments import SegmentHeap
+from marksweep.heaps.shortened import shortened
+from marksweep.increment import Increment
+from marksweep.model import (
+    Action,
+    Entry,
+    Event,
+    GCPolicy,
+    Hold,
+    Link,
+    Plan,
+    Pressure,
+    Report,
+    Segment,
+    Stashed,
+)
+from marksweep.settings import Settings
+from marksweep.stores.base import Hit, Query, Store
+from marksweep.stores.open import open_store
+from marksweep.strategies.chosen import Chosen
+from marksweep.strategies.scored import Disposal, Scored
+from marksweep.tokens import count
+
+
+def utc_now() -> datetime:
+    """Tell the time."""
+    return datetime.now(UTC)
+
+
+class Segments:
+    """The working set of one workspace: add, link, pin, search, collect, restore, undo."""
+
+    def __init__(
+        self,
+        store: Store | str | Path | None = None,
+        *,
+        workspace: str | None = None,
+        limit: int | None = None,
+        budget: Budget | None = None,
+        settings: Settings | None = None,
+        shorten: Callable[[str], str] | None = None,
+        count_tokens: Callable[[str], int] = count,
+        clock: Callable[[], datetime] = utc_now,
+        actor: str = "",
+    ) -> None:
+        """Open the working set. What is not given is taken from the settings.
+
+        `shorten` turns a long text into a shorter one; without it nothing is compressed unasked.
+        """
+        self.settings = settings = settings or Settings()
+        where = settings.store.location if store is None else store
+        self.store = open_store(where) if isinstance(where, str | Path) else where
+        self.workspace = settings.store.workspace if workspace is None else workspace
+        self.budget = budget or settings.window.budget(limit)
+        self._scorer = settings.scoring.build()
+        self._shorten_text = shorten
+        self._count_tokens = count_tokens
+        self._clock = clock
+        self._actor = actor
+        self._opened: dict[str, datetime] = {}
+        self._heap = SegmentHeap(
+            self.store,
+            self.workspace,
+            count_tokens=count_tokens,
+            recent_messages=settings.roots.last_messages,
+        )
+        self._collector = Collector(
+            self._heap, self.store, actor=actor, grace=settings.retention.grace
+        )
+        self._increment = Increment(
+            self._heap,
+            self._collector,
+            self.budget,
+            self._scorer,
+            clock,
+            batch=settings.steps.batch,
+            sample=settings.steps.sample,
+        )
+        self._collector.recover(now=clock())
+        self.focus()
+
+    def get(self, segment_id: str) -> Segment | None:
+        """Look a live segment up without touching it."""
+        return self._heap.get(segment_id)
+
+    def read(self, segment_id: str) -> Segment:
+        """Give a live segment, and note that it was used."""
+        self.touch(segment_id)
+        return self._heap.view.live[segment_id]
+
+    def list(self) -> tuple[Segment, ...]:
+        """Give all live segments in order."""
+        return self._heap.snapshot().segments
+
+    def search(self, words: str = "", **filters: object) -> tuple[Hit[Segment], ...]:
+        """Find live segments, best first; filters as in `Query`."""
+        return self.store.segments.search(self.workspace, _query(words, filters))
+
+    def search_stash(self, words: str = "", **filters: object) -> tuple[Hit[Stashed], ...]:
+        """Find swept segments, best first; filters as in `Query`."""
+        return self.store.stash.search(self.workspace, _query(words, filters))
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in the working set."""
+        self._heap.refresh()
+        return self._heap.tokens()
+
+    def ledger(self) -> tuple[Line, ...]:
+        """Tokens per type, heaviest first."""
+        return tally(self._heap.snapshot().segments)
+
+    def history(self, limit: int | None = None) -> tuple[Entry, ...]:
+        """Give what the journal tells, newest first."""
+        return self.store.journal.read(self.workspace, limit=limit)
+
+    def why(self, segment_id: str) -> str:
+        """Say what keeps a segment alive, or why it is gone."""
+        if self._heap.get(segment_id) is not None:
+            return why(self._scene(), segment_id)
+        stashed = self.store.stash.get(self.workspace, [segment_id])
+        if not stashed:
+            raise NotFound(f"{segment_id!r} is neither live nor in the stash.")
+        entry = stashed[0]
+        return f"swept at {entry.stashed_at:%Y-%m-%d %H:%M} by {entry.plan_id}: {entry.reason}"
+
+    def write(
+        self,
+        text: str,
+        *,
+        type: str = "note",
+        segment_id: str | None = None,
+        file_path: str | None = None,
+        line_range: tuple[int, int] | None = None,
+        symbol: str | None = None,
+        tags: Sequence[str] = (),
+        topic_id: str | None = None,
+        task_id: str | None = None,
+        references: Sequence[str] = (),
+        policy: GCPolicy = GCPolicy.PARTIAL,
+    ) -> Segment:
+        """Add a new segment, made now."""
+        return self.add(
+            Segment(
+                segment_id=segment_id or str(uuid4()),
+                type=type,
+                text=text,
+                created_at=self._clock(),
+                file_path=file_path,
+                line_range=line_range,
+                symbol=symbol,
+                tags=tuple(tags),
+                topic_id=topic_id,
+                task_id=task_id,
+                references=references,  # type: ignore[arg-type]
+                policy=policy,
+            )
+        )[0]
+
+    def add(self, *segments: Segment) -> tuple[Segment, ...]:
+        """Add new segments, all or none."""
+        added = self._heap.add(segments)
+        self._step()
+        return added
+
+    def touch(self, *segment_ids: str) -> None:
+        """Note that segments were used."""
+        self._heap.touch(segment_ids, self._clock())
+        self._step()
+
+    def link(
+        self, source: str, target: str, link: Link = Link.REFERS, hold: Hold = Hold.STRONG
+    ) -> None:
+        """Let one segment refer to another."""
+        self._heap.link(source, target, link, hold)
+        self._step()
+
+    def unlink(self, source: str, target: str) -> None:
+        """Drop the references from one segment to another."""
+        self._heap.unlink(source, target)
+        self._step()
+
+    def pin(self, segment_id: str, *, by: str, why: str = "") -> None:
+        """Protect a segment from every collection, and remember who did and why."""
+        self._heap.pin(segment_id, f"{by}: {why}" if why else by)
+        self._step()
+
+    def unpin(self, segment_id: str) -> None:
+        """Take the protection away."""
+        self._heap.unpin(segment_id)
+        self._step()
+
+    def focus(
+        self,
+        *,
+        task: str | None = None,
+        file: str | None = None,
+        lines: tuple[int, int] | None = None,
+        open_files: Sequence[str] = (),
+    ) -> None:
+        """Say what the agent is at now; what belongs to it becomes roots.
+
+        A file that was named here stays a root for a while after the focus has moved on.
+        """
+        roots = self.settings.roots
+        now = self._clock()
+        self._opened.update(dict.fromkeys((file, *open_files) if file else open_files, now))
+        self._focus = Focus(
+            now=now,
+            task_id=task,
+            active_file=file,
+            active_lines=lines,
+            recent_decisions=timedelta(hours=roots.decision_hours),
+            invariant_tags=frozenset(roots.invariant_tags),
+        )
+        self._increment.mark_all(self._current_focus())
+
+    def plan(
+        self,
+        *,
+        target_tokens: int | None = None,
+        disposal: Disposal = Disposal.STASH,
+        strategy: Strategy | None = None,
+    ) -> Plan:
+        """Decide what would go, and why. Nothing is touched."""
+        if strategy is None:
+            strategy = self._scored(disposal)
+        target = self.budget.target if target_tokens is None else target_tokens
+        snapshot = self._heap.snapshot()
+        pressure = max(Pressure.SOFT, self.budget.pressure_at(self._heap.tokens()))
+        return decide(
+            snapshot,
+            strategy,
+            target,
+            self._current_focus(),
+            pressure=pressure,
+            prices=self.settings.prices,
+        )
+
+    def plan_for(self, segment_ids: Sequence[str], action: Action = Action.STASH) -> Plan:
+        """Plan to sweep just these segments. What must stay is left out."""
+        unknown = [name for name in segment_ids if self._heap.get(name) is None]
+        if unknown:
+            raise NotFound(f"not live: {', '.join(unknown)}.")
+        return self.plan(target_tokens=-1, strategy=Chosen(segment_ids, action))
+
+    def save(self, plan: Plan) -> None:
+        """Keep a plan in the journal, so that it can be collected by its id."""
+        entry = Entry(Event.PLANNED, self._clock(), plan.plan_id, self._actor, plan=plan)
+        self.store.journal.append(self.workspace, entry)
+
+    def saved(self, plan_id: str) -> Plan:
+        """Fetch a plan that was saved or carried out."""
+        for entry in self.store.journal.read(self.workspace, plan_id=plan_id):
+            if entry.plan is not None:
+                return entry.plan
+        raise NotFound(f"no plan {plan_id!r} in workspace {self.workspace!r}. Plan again.")
+
+    def collect(self, plan: Plan | str | None = None, *, confirm: str = "") -> Report:
+        """Do exactly what a plan says; without one, what `plan()` would."""
+        now = self._clock()
+        with self._collector.holding(now):
+            if plan is None:
+                plan = self.plan()
+            elif isinstance(plan, str):
+                plan = self.saved(plan)
+            report = self._collector.collect(plan, now=now, confirm=confirm)
+        if report.swept:
+            with contextlib.suppress(StoreError):  # the sweep is done; survivals are only counts
+                self._heap.survive()
+            self._increment.mark_all(self._current_focus())
+        return report
+
+    def compress(self, segment_id: str, text: str) -> Report:
+        """Replace a segment by a shorter text; the original goes to the stash."""
+        segment = self._heap.get(segment_id)
+        if segment is None:
+            raise NotFound(f"no live segment {segment_id!r}.")
+        shorter = shortened(segment, text, self._count_tokens(text))
+        if shorter.tokens >= segment.tokens:
+            raise BadInput(
+                f"the text for {segment_id!r} has {shorter.tokens} tokens, the original "
+                f"{segment.tokens}: it must be shorter. Nothing was changed."
+            )
+        chosen = Chosen([segment_id], Action.COMPRESS, replacements={segment_id: shorter})
+        plan = self.plan(target_tokens=-1, strategy=chosen)
+        if not plan.steps:
+            reason = reason_to_stay(segment, self._current_focus())
+            raise Refused(f"{segment_id!r} may not be changed: {reason}.")
+        return self.collect(plan)
+
+    def restore(self, *segment_ids: str) -> tuple[str, ...]:
+        """Bring segments back from the stash, each to where it was, with its links."""
+        return self._collector.restore(segment_ids, now=self._clock())
+
+    def undo(self, plan_id: str) -> tuple[str, ...]:
+        """Reverse a whole sweep."""
+        return self._collector.undo(plan_id, now=self._clock())
+
+    def purge(self) -> tuple[str, ...]:
+        """Let go for good of deleted segments whose grace period is over."""
+        return self._collector.purge(now=self._clock())
+
+    def close(self) -> None:
+        """Close the store."""
+        self.store.close()
+
+    def _step(self) -> None:
+        """Follow a change with a small step, or a full collection if the step asks for it.
+
+        The change is made by then, so a store that fails now does not make it fail: what is due
+        stays due, and is tried again after a while.
+        """
+        try:
+            if self._increment.step(self._current_focus()) is Due.FULL:
+                self._increment.pass_over(self.collect().tokens_freed)
+        except StoreError:
+            self._increment.pass_over(0)
+
+    def _current_focus(self) -> Focus:
+        now = self._clock()
+        since = now - timedelta(hours=self.settings.roots.recent_file_hours)
+        active = self._focus.active_file
+        self._opened = {path: at for path, at in self._opened.items() if at >= since}
+        return msgspec.structs.replace(
+            self._focus,
+            now=now,
+            open_files=frozenset(path for path in self._opened if path != active),
+            recent_messages=self._heap.view.recent_messages(),
+        )
+
+    def _scene(self) -> Scene:
+        return Scene.of(self._heap.snapshot(), self._current_focus())
+
+    def _scored(self, disposal: Disposal) -> Scored:
+        retention = self.settings.retention
+        return Scored(
+            self._scorer,
+            disposal=disposal,
+            shorten=self._shorten if self._shorten_text is not None else None,
+            delete_after_hours=retention.delete_after_hours,
+            cold_hours=retention.cold_hours,
+            verbose_tokens=retention.verbose_tokens,
+        )
+
+    def _shorten(self, segment: Segment) -> Segment | None:
+        if self._shorten_text is None:
+            return None
+        text = self._shorten_text(segment.text)
+        return shortened(segment, text, self._count_tokens(text))
+
+
+def _query(words: str, filters: dict[str, object]) -> Query:
+    """Make a query of keyword filters, with lists for tuples and unknown names refused."""
+    known = set(Query.__struct_fields__) - {"words"}
+    unknown = sorted(set(filters) - known)
+    if unknown:
+        raise BadInput(f"unknown filters: {', '.join(unknown)}; known are {sorted(known)}.")
+    return msgspec.convert({"words": words, **filters}, Query)

@@ -1,0 +1,41 @@
+"""Settings: every number one can turn, in one frozen object that is read in one place.
+
+    settings = load_settings()                       # of the project in the current folder
+    settings = load_settings(explicit={"window": {"limit_tokens": 32_000}})
+    settings.window.budget()                         # what the rest of marksweep works with
+
+Precedence, for each key on its own: **explicit, then environment, then file, then default**.
+
+- explicit: what the caller passes, in the shape of the file
+- environment: `MARKSWEEP_GC_THRESHOLD`, `_TARGET` and `_PRESSURE`, or else these three under their
+  `JAATO_GC_…` names; `MARKSWEEP_STORE`, `MARKSWEEP_WORKSPACE`
+- file: `.marksweep/settings.toml` or `.marksweep/settings.json`
+- default: the constants where they are used
+
+A value that cannot be, or a key that does not exist, is an error that says where it came from. In
+groups.py the groups and what each value means; in layers.py how the sources are put together.
+"""
+
+from __future__ import annotations
+
+from marksweep.settings.groups import (
+    Retention,
+    Roots,
+    Scoring,
+    Settings,
+    Steps,
+    Store,
+    Window,
+)
+from marksweep.settings.layers import load_settings
+
+__all__ = [
+    "Retention",
+    "Roots",
+    "Scoring",
+    "Settings",
+    "Steps",
+    "Store",
+    "Window",
+    "load_settings",
+]

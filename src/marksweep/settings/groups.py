@@ -1,0 +1,193 @@
+"""The groups of settings. Each value says what moving it does; none can hold an impossible one.
+
+A group checks itself however it was made, so the rest of marksweep need not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from marksweep.collector import GRACE
+from marksweep.core.budget import PRESSURE_PERCENT, TARGET_PERCENT, THRESHOLD_PERCENT, Budget
+from marksweep.core.cost import Prices
+from marksweep.core.roots import INVARIANT_TAGS, RECENT_DECISIONS, RECENT_MESSAGES
+from marksweep.core.score import (
+    DISPENSABLE,
+    HALF_LIFE_HOURS,
+    IMPORTANCE,
+    Scorer,
+    SeedAge,
+    SeedRetention,
+    Weights,
+    scorer_named,
+)
+from marksweep.errors import BadInput
+from marksweep.increment import BATCH, SAMPLE
+from marksweep.settings.ranges import Count, Group, Hours, Percent, Positive, Share, check_number
+from marksweep.stores.base import DEFAULT_WORKSPACE
+from marksweep.strategies.scored import COLD_HOURS, DELETE_AFTER_HOURS, VERBOSE_TOKENS
+
+HOUR = 3600.0
+
+
+class Window(Group, frozen=True):
+    """How much there may be, and at which share of it what happens."""
+
+    limit_tokens: Count = 128_000
+    """Tokens the working set may hold. The percentages below are shares of it."""
+    threshold_percent: Percent = THRESHOLD_PERCENT
+    """The soft line: above it, every change is followed by a small sweep. Higher collects later."""
+    target_percent: Percent = TARGET_PERCENT
+    """Where a collection lands; at most the threshold. Lower frees more and collects less often."""
+    pressure_percent: Percent = PRESSURE_PERCENT
+    """The hard line: above it everything is looked at and PRESERVABLE segments may go.
+
+    At least the threshold. Higher protects them longer, at the risk that a request does not fit.
+    """
+
+    def __post_init__(self) -> None:
+        """Refuse lines that lie in the wrong order."""
+        Group.__post_init__(self)
+        if self.target_percent > self.threshold_percent:
+            raise BadInput(
+                f"window.target_percent is {self.target_percent:g}, above "
+                f"window.threshold_percent {self.threshold_percent:g}; expected a number from 0 to "
+                f"{self.threshold_percent:g}. Lower the target or raise the threshold."
+            )
+        if self.pressure_percent < self.threshold_percent:
+            raise BadInput(
+                f"window.pressure_percent is {self.pressure_percent:g}, below "
+                f"window.threshold_percent {self.threshold_percent:g}; expected a number from "
+                f"{self.threshold_percent:g} to 100. Raise the pressure or lower the threshold."
+            )
+
+    def budget(self, limit_tokens: int | None = None) -> Budget:
+        """Draw the lines in tokens, for this limit or another."""
+        return Budget.of(
+            self.limit_tokens if limit_tokens is None else limit_tokens,
+            threshold_percent=self.threshold_percent,
+            target_percent=self.target_percent,
+            pressure_percent=self.pressure_percent,
+        )
+
+
+class Roots(Group, frozen=True):
+    """What must stay beyond what is pinned, locked, or part of the current task."""
+
+    last_messages: Count = RECENT_MESSAGES
+    """How many of the last messages stay. Higher keeps more of the talk and frees less."""
+    decision_hours: Hours = RECENT_DECISIONS.total_seconds() / HOUR
+    """How long a decision stays. Longer protects decisions that work may have moved past."""
+    recent_file_hours: Hours = 1.0
+    """How long a file stays after it was opened or edited. Longer keeps more code."""
+    invariant_tags: tuple[str, ...] = tuple(sorted(INVARIANT_TAGS))
+    """Tags of what holds for the whole session, such as the project overview."""
+
+
+class Scoring(Group, frozen=True):
+    """How little a segment is worth; high goes first."""
+
+    scorer: str = "seed_age"
+    """Which formula: seed_age or seed_retention."""
+    weights: Weights = Weights()
+    """What recency, type, references and generation count; 0 or more, together at most 1."""
+    half_life_hours: Positive = HALF_LIFE_HOURS
+    """Age at which recency has lost half its weight. Shorter treats yesterday as gone."""
+    dispensable: Mapping[str, Share] = {}
+    """Per type, from 0 to 1: how easily done without, for seed_age. Others keep theirs."""
+    importance: Mapping[str, Share] = {}
+    """Per type, from 0 to 1: how much it matters, for seed_retention. Others keep theirs."""
+
+    def __post_init__(self) -> None:
+        """Refuse an unknown scorer, and weights or importance that push scores out of 0 to 1."""
+        Group.__post_init__(self)
+        scorer_named(self.scorer)
+        weights = msgspec.structs.asdict(self.weights)
+        for name, weight in weights.items():
+            check_number(f"scoring.weights.{name}", weight, Meta(ge=0, le=1))
+        if sum(weights.values()) > 1 + 1e-9:
+            raise BadInput(
+                f"scoring.weights add up to {sum(weights.values()):g}; expected at most 1, so that "
+                "scores stay between 0 and 1. Divide each by their sum."
+            )
+        for table in ("dispensable", "importance"):
+            for kind, share in getattr(self, table).items():
+                check_number(f"scoring.{table}.{kind}", share, Meta(ge=0, le=1))
+
+    def build(self) -> Scorer:
+        """Make the scorer that these settings describe."""
+        if self.scorer == "seed_retention":
+            return SeedRetention(
+                self.weights, self.half_life_hours, {**IMPORTANCE, **self.importance}
+            )
+        if self.scorer == "seed_age":
+            return SeedAge(self.weights, self.half_life_hours, {**DISPENSABLE, **self.dispensable})
+        return scorer_named(self.scorer)
+
+
+class Retention(Group, frozen=True):
+    """What happens to what is swept, and what is shortened instead."""
+
+    delete_after_hours: Hours = DELETE_AFTER_HOURS
+    """Age at which a log or note that nothing refers to may be deleted. Lower deletes more."""
+    grace_hours: Hours = GRACE.total_seconds() / HOUR
+    """How long a deleted segment can still be restored. Longer keeps more in the stash."""
+    cold_hours: Hours = COLD_HOURS
+    """Hours untouched after which a segment in use is cold. Lower compresses sooner."""
+    verbose_tokens: Count = VERBOSE_TOKENS
+    """Tokens from which a cold segment is compressed. Lower compresses more, for less each."""
+
+    @property
+    def grace(self) -> timedelta:
+        """The grace period."""
+        return timedelta(hours=self.grace_hours)
+
+
+class Steps(Group, frozen=True):
+    """The small sweep that follows a change."""
+
+    batch: Annotated[int, Meta(ge=5, le=20)] = BATCH
+    """Most segments one step takes. More frees faster, and makes single changes slower."""
+    sample: Annotated[int, Meta(ge=0, le=1_000)] = SAMPLE
+    """Old segments each step looks at again. More finds better candidates, and costs time."""
+
+
+class Store(Group, frozen=True):
+    """Where things are kept."""
+
+    location: str = ".marksweep/store.db"
+    """A file (`.db` SQLite, `.json`), or a URL such as redis://host:6379/0."""
+    workspace: str = DEFAULT_WORKSPACE
+    """Whose segments; workspaces of one store never see each other."""
+
+    def __post_init__(self) -> None:
+        """Refuse empty names."""
+        for field in ("location", "workspace"):
+            if not getattr(self, field).strip():
+                raise BadInput(f"store.{field} is empty; expected a name.")
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """All settings. What is not given has its default."""
+
+    window: Window = Window()
+    roots: Roots = Roots()
+    scoring: Scoring = Scoring()
+    retention: Retention = Retention()
+    steps: Steps = Steps()
+    prices: Prices = Prices()
+    """Prices of input, cached input and cache writes, relative to each other; see `core.cost`.
+
+    Dearer writes let a sweep wait longer until it pays.
+    """
+    store: Store = Store()
+
+    def __post_init__(self) -> None:
+        """Refuse prices below 0."""
+        for name, price in msgspec.structs.asdict(self.prices).items():
+            check_number(f"prices.{name}", price, Meta(ge=0))

@@ -1,0 +1,164 @@
+"""How settings are put together: explicit over environment over file over default."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, NamedTuple, TypeVar, get_args, get_origin
+
+import msgspec
+
+from marksweep.errors import BadInput, UnknownName
+from marksweep.settings.groups import Settings
+from marksweep.settings.ranges import expected_number
+
+FOLDER = ".marksweep"
+"""Where a project keeps its settings file, beside its store."""
+
+FILES = ("settings.toml", "settings.json")
+"""Names of a settings file. Only one of them may be there."""
+
+VARIABLES: Mapping[str, str] = {
+    "JAATO_GC_THRESHOLD": "window.threshold_percent",
+    "JAATO_GC_TARGET": "window.target_percent",
+    "JAATO_GC_PRESSURE": "window.pressure_percent",
+    "MARKSWEEP_GC_THRESHOLD": "window.threshold_percent",
+    "MARKSWEEP_GC_TARGET": "window.target_percent",
+    "MARKSWEEP_GC_PRESSURE": "window.pressure_percent",
+    "MARKSWEEP_STORE": "store.location",
+    "MARKSWEEP_WORKSPACE": "store.workspace",
+}
+"""Environment variables and the keys they set; of two for one key, the later line wins."""
+
+
+class Given(NamedTuple):
+    """A value, and where it came from."""
+
+    value: object
+    source: str
+
+
+Layer = dict[str, Given]
+"""Values by dotted key."""
+
+Shape = TypeVar("Shape", bound=msgspec.Struct)
+
+
+def load_settings(
+    folder: str | Path = ".",
+    *,
+    explicit: Mapping[str, object] | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> Settings:
+    """Read the settings of the project in `folder`."""
+    layers = (
+        _from_file(Path(folder, FOLDER)),
+        _from_environment(environment),
+        dict(_flat(explicit or {}, Settings, "explicit setting")),
+    )
+    given: Layer = {}
+    for layer in layers:
+        given |= layer
+    return _build(Settings, given, "")
+
+
+def _from_environment(environment: Mapping[str, str]) -> Layer:
+    """Read the environment. An empty variable counts as not set."""
+    return {
+        key: Given(_read(environment[name], key), name)
+        for name, key in VARIABLES.items()
+        if environment.get(name, "").strip()
+    }
+
+
+def _read(text: str, key: str) -> object:
+    """Read a variable: a number where one is due, if it is one."""
+    if not key.startswith("window."):
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _from_file(folder: Path) -> Layer:
+    """Read the settings file, if there is one."""
+    there = [path for name in FILES if (path := folder / name).exists()]
+    if not there:
+        return {}
+    if len(there) > 1:
+        raise BadInput(f"both {there[0]} and {there[1]} exist; expected one. Remove the other.")
+    path = there[0]
+    try:
+        text = path.read_text("utf-8")
+        content = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text or "{}")
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path} cannot be read: {error}. Mend it or move it away.") from error
+    return dict(_flat(content, Settings, str(path)))
+
+
+def _flat(
+    content: object, shape: type[msgspec.Struct], source: str, within: str = ""
+) -> Iterator[tuple[str, Given]]:
+    """Give the values of nested tables by dotted key; refuse keys that the shape does not have."""
+    if not isinstance(content, Mapping):
+        place = f"{source}: {within[:-1]} is" if within else f"{source} holds"
+        raise BadInput(f"{place} {content!r}; expected a table of settings.")
+    fields = {field.name: field.type for field in msgspec.structs.fields(shape)}
+    for name, value in content.items():
+        if name not in fields:
+            raise UnknownName(_unknown(f"{within}{name}", str(name), sorted(fields), source))
+        inner = fields[name]
+        if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
+            yield from _flat(value, inner, source, f"{within}{name}.")
+        else:
+            yield f"{within}{name}", Given(value, source)
+
+
+def _unknown(key: str, name: str, known: list[str], source: str) -> str:
+    close = get_close_matches(name, known, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return f"{source}: no setting {key!r}.{hint} Known here are {', '.join(known)}."
+
+
+def _build(shape: type[Shape], given: Layer, within: str) -> Shape:
+    """Make a struct of the values given, and say whose value it was if that fails."""
+    values: dict[str, object] = {}
+    for field in msgspec.structs.fields(shape):
+        key = f"{within}{field.name}"
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            values[field.name] = _build(field.type, given, f"{key}.")
+        elif key in given:
+            values[field.name] = _typed(key, given[key], field.type)
+    try:
+        return shape(**values)
+    except BadInput as error:
+        sources = {given[key].source for key in given if key.startswith(within)}
+        raise type(error)(f"{', '.join(sorted(sources))}: {error}") from None
+
+
+def _typed(key: str, given: Given, kind: object) -> object:
+    """Refuse a value of the wrong type, or out of its range."""
+    try:
+        return msgspec.convert(given.value, kind)
+    except msgspec.ValidationError:
+        raise BadInput(
+            f"{given.source}: {key} is {given.value!r}; expected {_expected(kind)}."
+        ) from None
+
+
+def _expected(kind: object) -> str:
+    """Put a type into words."""
+    if get_origin(kind) is Annotated:
+        number, meta = get_args(kind)
+        words = expected_number(meta)
+        return words.replace("a number", "a whole number") if number is int else words
+    if kind is float:
+        return "a number"
+    if kind is str:
+        return "a text"
+    return "a list of texts" if get_origin(kind) is tuple else "a table of numbers from 0 to 1"

@@ -1,0 +1,165 @@
+"""A file's text to nouns and back. What cannot be read is named with its place."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from marksweep.errors import StoreCorrupt, StoreTooNew
+from marksweep.model import Segment, Stashed
+from marksweep.stores.codec import SEGMENT
+
+FORMAT = 1
+"""The version of the files' shape that this code writes, and the newest it reads."""
+
+SALVAGE = "The file was left as it is. Mend it by hand, or read what can be read with salvage()."
+
+
+class Stashing(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What stands in a stashed segment's object `stashed`."""
+
+    plan_id: str
+    stashed_at: datetime
+    reason: str = ""
+    expires_at: datetime | None = None
+    replaced_by: str | None = None
+
+
+class StashedSegment(Segment, frozen=True, kw_only=True, omit_defaults=True):
+    """A segment as it stands in a stash file."""
+
+    stashed: Stashing
+
+
+Item = TypeVar("Item")
+
+
+class Document(msgspec.Struct, frozen=True):
+    """A file: its header, and its segments as read from JSON."""
+
+    segments: list[Any]
+    format: int = FORMAT
+    version: int = 0
+    workspace: str = ""
+
+
+def parse(path: Path, text: bytes) -> Document:
+    """Read a file's header and syntax. A bare `{"segments": […]}` is enough."""
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise StoreCorrupt(f"{path}: no valid JSON at {place}: {error.msg}. {SALVAGE}") from error
+    except UnicodeDecodeError as error:
+        raise StoreCorrupt(f"{path}: no UTF-8 at byte {error.start}. {SALVAGE}") from error
+    except RecursionError as error:
+        raise StoreCorrupt(f"{path}: nested too deeply to be ours. {SALVAGE}") from error
+    if not isinstance(found, dict) or not isinstance(found.get("segments"), list):
+        raise StoreCorrupt(
+            f'{path}: found {_named(found)}, expected an object {{"segments": […]}}. {SALVAGE}'
+        )
+    if isinstance(found.get("format"), int) and found["format"] > FORMAT:
+        raise StoreTooNew(
+            f"{path}: format {found['format']}, written by a newer marksweep; this one knows up "
+            f"to {FORMAT}. Upgrade marksweep, or open another file."
+        )
+    try:
+        return msgspec.convert(found, Document)
+    except msgspec.ValidationError as error:
+        raise StoreCorrupt(f"{path}: {error}. {SALVAGE}") from error
+
+
+def read_segments(path: Path, document: Document) -> list[Segment]:
+    """Read the live segments of a file."""
+    return [_convert(path, at, each, Segment) for at, each in enumerate(document.segments)]
+
+
+def read_stashed(path: Path, document: Document) -> list[Stashed]:
+    """Read the stash entries of a file."""
+    found = (_convert(path, at, e, StashedSegment) for at, e in enumerate(document.segments))
+    return [unfold(each) for each in found]
+
+
+def _convert(path: Path, at: int, found: object, kind: type[Item]) -> Item:
+    try:
+        return as_noun(found, kind)
+    except msgspec.ValidationError as error:
+        what = re.sub(r"`\$([^`]*)`", rf"segments[{at}]\1", str(error))
+        place = "" if what != str(error) else f" in segments[{at}]"
+        raise StoreCorrupt(f"{path}: {what}{place}. {SALVAGE}") from error
+
+
+def as_noun(found: object, kind: type[Item]) -> Item:
+    """Make a noun of what JSON gave. References may be plain ids, and null means not given."""
+    if isinstance(found, dict):
+        found = {key: value for key, value in found.items() if value is not None}
+        references = found.get("references")
+        if isinstance(references, list):
+            found["references"] = [
+                {"target": each} if isinstance(each, str) else each for each in references
+            ]
+    return msgspec.convert(found, kind)
+
+
+def unfold(folded: StashedSegment) -> Stashed:
+    """Take a stash entry out of its segment."""
+    fields = {name: getattr(folded, name) for name in Segment.__struct_fields__}
+    stashing = folded.stashed
+    return Stashed(
+        Segment(**fields),
+        stashing.plan_id,
+        stashing.stashed_at,
+        stashing.reason,
+        stashing.expires_at,
+        stashing.replaced_by,
+    )
+
+
+def write_segment(segment: Segment) -> bytes:
+    """Write a segment for people to read, as it stands in a file."""
+    return _indented(SEGMENT.encode(segment))
+
+
+def write_stashed(entry: Stashed) -> bytes:
+    """Write a stash entry for people to read, as it stands in a file."""
+    stashing = Stashing(
+        entry.plan_id, entry.stashed_at, entry.reason, entry.expires_at, entry.replaced_by
+    )
+    segment, beside = SEGMENT.encode(entry.segment), _encode({"stashed": stashing})
+    return _indented(segment[:-1] + b"," + beside[1:])
+
+
+def write_document(version: int, workspace: str, segments: Iterable[bytes]) -> bytes:
+    """Write a whole file. The version stands near the start, where readers look for it."""
+    header = f'{{\n  "format": {FORMAT},\n  "version": {version},\n'
+    named = b'  "workspace": ' + _encode(workspace) + b",\n"
+    listed = b",\n    ".join(segments)
+    body = b'  "segments": [\n    ' + listed + b"\n  ]\n}\n" if listed else b'  "segments": []\n}\n'
+    return header.encode() + named + body
+
+
+def _indented(body: bytes) -> bytes:
+    try:
+        pretty = msgspec.json.format(body, indent=2)
+    except msgspec.DecodeError:  # a lone surrogate, which only `json` lets pass
+        pretty = json.dumps(json.loads(body), indent=2).encode()
+    return pretty.replace(b"\n", b"\n    ")
+
+
+def _encode(found: object) -> bytes:
+    try:
+        return msgspec.json.encode(found)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(found)).encode()
+
+
+def _named(found: object) -> str:
+    if isinstance(found, dict):
+        return "an object with " + (", ".join(sorted(map(str, found))[:5]) or "nothing in it")
+    return {list: "a list", str: "a string", type(None): "null"}.get(type(found), "a value")

@@ -1,0 +1,68 @@
+"""Which file is whose. Names come from workspaces but cannot lead anywhere else."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from marksweep.stores.base import DEFAULT_WORKSPACE
+
+IN_FOLDER = "context.json"
+"""The main file of a store that was named by its folder."""
+
+_READABLE = 40
+_DIGEST = 16
+_FILE = re.compile(r"(.+?)(\.stash\.json|\.journal\.jsonl|\.json)")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
+
+
+class Places:
+    """The files of one store."""
+
+    def __init__(self, path: Path) -> None:
+        in_folder = path.is_dir() or not path.suffix
+        self.main = path / IN_FOLDER if in_folder else path
+        self.folder = self.main.parent
+
+    def live(self, workspace: str) -> Path:
+        """Name the file of a workspace's live segments."""
+        if workspace == DEFAULT_WORKSPACE:
+            return self.main
+        digest = hashlib.sha256(workspace.encode("utf-8", "surrogatepass")).hexdigest()
+        readable = _UNSAFE.sub("-", workspace)[:_READABLE].strip("-")
+        return self.folder / f"{self.main.stem}@{readable}-{digest[:_DIGEST]}.json"
+
+    def stash(self, workspace: str) -> Path:
+        """Name the file of a workspace's stash."""
+        return self.beside(self.live(workspace))[0]
+
+    def journal(self, workspace: str) -> Path:
+        """Name the file of a workspace's journal."""
+        return self.beside(self.live(workspace))[1]
+
+    def beside(self, live: Path) -> tuple[Path, Path]:
+        """Name the stash and the journal that stand beside a file of live segments."""
+        return live.with_suffix(".stash.json"), live.with_suffix(".journal.jsonl")
+
+    def write_lock(self, path: Path) -> Path:
+        """Name the file that is locked while another is written."""
+        return path.with_name(f".{path.name}.lock")
+
+    def sweep_lock(self, workspace: str) -> Path:
+        """Name the file that is locked for a sweep."""
+        return self.write_lock(self.live(workspace).with_suffix(".sweep"))
+
+    def workspaces(self) -> Iterator[Path]:
+        """List the live files of workspaces that have any file, the main one first."""
+        if not self.folder.is_dir():
+            return
+        names = {path.name for path in self.folder.iterdir()}
+        stems = {found[1] for name in names if (found := _FILE.fullmatch(name))}
+        named = re.compile(re.escape(self.main.stem) + rf"@.*-[0-9a-f]{{{_DIGEST}}}", re.DOTALL)
+        if self.main.stem in stems or self.main.exists():
+            yield self.main
+        for stem in sorted(stems):
+            if named.fullmatch(stem):
+                yield self.folder / f"{stem}.json"

@@ -1,0 +1,100 @@
+"""One string that says where a store is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from marksweep.errors import BadInput, StoreError, UnknownName
+from marksweep.stores.base import Store
+from marksweep.stores.json_file import JsonStore
+from marksweep.stores.memory import MemoryStore
+from marksweep.stores.sqlite import SqliteStore
+
+IN_FOLDER = "marksweep.db"
+"""The database of a store that was named by its folder."""
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
+
+
+def open_store(where: str | Path) -> Store:
+    """Open the store at a place; it is made if there is none.
+
+    | where | what |
+    |---|---|
+    | `memory:` | memory, gone with the process |
+    | `store.db`, `store.sqlite`, a folder, `sqlite:///store.db` | SQLite |
+    | `context.json`, `json:folder` | JSON files |
+    | `redis://host:6379/0`, `rediss://…`, `unix://…` | Redis |
+
+    As in other URLs of SQLite, an absolute path has four slashes: `sqlite:////var/lib/store.db`.
+    """
+    text = str(where)
+    if not text or "\0" in text:
+        raise BadInput(f"{text!r} is no place for a store. Name a file, a folder or a URL.")
+    named = _SCHEME.fullmatch(text) if isinstance(where, str) else None
+    if named is None:
+        return _by_ending(Path(where).expanduser())
+    scheme, rest = named[1].lower(), named[2]
+    opener = _SCHEMES.get(scheme)
+    if opener is None:
+        raise UnknownName(
+            f"no store is called {scheme!r} (in {text!r}); known are {', '.join(_SCHEMES)}. "
+            "A file whose name has a colon is written with ./ in front."
+        )
+    return opener(text, rest)
+
+
+def _by_ending(path: Path) -> Store:
+    if path.is_dir() or not path.suffix:
+        return SqliteStore(path / IN_FOLDER)
+    if path.suffix in (".db", ".sqlite", ".sqlite3"):
+        return SqliteStore(path)
+    if path.suffix == ".json":
+        return JsonStore(path)
+    raise UnknownName(
+        f"{path}: no store ends in {path.suffix!r}; known are .db, .sqlite, .sqlite3, .json and "
+        "folders. Rename it, or say what it is: sqlite:///… or json:…"
+    )
+
+
+def _memory(where: str, rest: str) -> Store:
+    if rest:
+        raise BadInput(f"{where!r}: a store in memory has no name. Write memory:")
+    return MemoryStore()
+
+
+def _sqlite_url(where: str, rest: str) -> Store:
+    path = rest[3:] if rest.startswith("///") else rest
+    if not path or (rest.startswith("//") and not rest.startswith("///")):
+        raise BadInput(f"{where!r}: expected sqlite:///store.db or sqlite:////absolute/store.db.")
+    return SqliteStore(Path(path).expanduser())
+
+
+def _json_url(where: str, rest: str) -> Store:
+    path = rest.removeprefix("//")
+    if not path:
+        raise BadInput(f"{where!r}: expected json:context.json or json:folder.")
+    return JsonStore(Path(path).expanduser())
+
+
+def _redis(where: str, _rest: str) -> Store:
+    try:
+        from marksweep.stores.redis import RedisStore
+    except ModuleNotFoundError as error:
+        raise StoreError(
+            f"{where!r} needs the package {error.name}. Install it: pip install 'marksweep[redis]'"
+        ) from error
+    return RedisStore(where)
+
+
+_SCHEMES: dict[str, Callable[[str, str], Store]] = {
+    "memory": _memory,
+    "sqlite": _sqlite_url,
+    "json": _json_url,
+    "redis": _redis,
+    "rediss": _redis,
+    "unix": _redis,
+}
+"""What may stand before the colon."""

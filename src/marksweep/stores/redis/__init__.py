@@ -1,0 +1,79 @@
+"""The Redis store: one truth for several machines.
+
+    statements   every key and script, with its purpose
+    client       connection, transactions, errors in words
+    words        the word index
+    hits         ranked keys to nouns
+    lease        the lock
+    segments, stash, journal   the three faces
+
+What is written is as durable as the server is set up to be: with Redis' own defaults a crash of the
+server may lose the last minutes. Set `appendonly yes`.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import AbstractContextManager
+
+from marksweep.stores.files import LOCK_TIMEOUT
+from marksweep.stores.redis.client import Client
+from marksweep.stores.redis.journal import RedisJournal
+from marksweep.stores.redis.lease import LEASE_SECONDS, Lease, Renewal
+from marksweep.stores.redis.segments import RedisSegments
+from marksweep.stores.redis.stash import RedisStash
+from marksweep.stores.redis.statements import Keys
+
+__all__ = ["RedisJournal", "RedisSegments", "RedisStash", "RedisStore"]
+
+PREFIX = "marksweep"
+"""What all keys start with, so that the server can be shared with others."""
+
+
+class RedisStore:
+    """All three faces on one server. Threads may share the object, machines the server."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        prefix: str = PREFIX,
+        lock_timeout: float = LOCK_TIMEOUT,
+        lease_seconds: float = LEASE_SECONDS,
+    ) -> None:
+        self._client = Client(url, lock_timeout)
+        self._prefix = prefix
+        self._renewal = Renewal(self._client, lease_seconds)
+        self._mutex = threading.Lock()
+        self._leases: dict[str, Lease] = {}
+        self._segments = RedisSegments(self._client, prefix)
+        self._stash = RedisStash(self._client, prefix)
+        self._journal = RedisJournal(self._client, prefix)
+
+    @property
+    def segments(self) -> RedisSegments:
+        """The live segments."""
+        return self._segments
+
+    @property
+    def stash(self) -> RedisStash:
+        """The swept segments."""
+        return self._stash
+
+    @property
+    def journal(self) -> RedisJournal:
+        """The record."""
+        return self._journal
+
+    def lock(self, workspace: str) -> AbstractContextManager[None]:
+        """Hold a workspace for one sweep, across threads and machines."""
+        with self._mutex:
+            lease = self._leases.get(workspace)
+            if lease is None:
+                key = Keys(self._prefix, workspace).lock
+                lease = self._leases[workspace] = Lease(key, self._renewal)
+        return lease.held()
+
+    def close(self) -> None:
+        """Close the connections. A closed store refuses further calls."""
+        self._client.close()

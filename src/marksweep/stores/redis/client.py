@@ -1,0 +1,130 @@
+"""The connection to a Redis server: transactions with a watched key, errors in words."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from marksweep.errors import BadInput, StoreBusy, StoreCorrupt, StoreError
+
+CONNECT_TIMEOUT = 5.0
+"""Seconds to wait for a server to answer the door. Lower fails sooner on a slow network."""
+
+Given = TypeVar("Given")
+
+Pipeline = Any
+"""A transaction of redis-py, whose types do not tell reading from queueing."""
+
+_MEANINGS: tuple[tuple[type[Exception], str], ...] = (
+    (redis.AuthenticationError, "it wants other credentials. Put them into the URL."),
+    (redis.TimeoutError, "it does not answer. Check that it runs and can be reached."),
+    (redis.ConnectionError, "it cannot be reached. Check that it runs, and the URL."),
+    (redis.exceptions.ReadOnlyError, "it is a read-only replica. Name the primary."),
+    (redis.exceptions.OutOfMemoryError, "its memory is full. Give it more, or collect."),
+)
+"""What redis-py's errors mean, and what to do."""
+
+
+class Client:
+    """One server, by URL. Threads may share it."""
+
+    def __init__(self, url: str, timeout: float) -> None:
+        self.timeout = timeout
+        self._closed = False
+        try:
+            self.name = _public(url)
+            self._redis: Any = redis.Redis.from_url(
+                url,
+                socket_timeout=None,
+                socket_connect_timeout=CONNECT_TIMEOUT,
+                # A command that is sent again after a lost answer may be done twice.
+                retry=Retry(NoBackoff(), 0),
+            )
+        except ValueError as error:
+            raise BadInput(
+                f"this is no URL of a Redis server: {error}. "
+                "Expected redis://[user:password@]host[:port][/number]."
+            ) from error
+        with self.errors():
+            self._redis.ping()
+
+    @contextmanager
+    def reading(self) -> Iterator[Any]:
+        """Give the connection for reads."""
+        with self.errors():
+            if self._closed:
+                raise StoreError(f"{self.name}: the store is closed. Open it again.")
+            yield self._redis
+
+    def read_all(self, queue: Callable[[Pipeline], None]) -> list[Any]:
+        """Read several things at one moment."""
+        with self.reading() as server, server.pipeline(transaction=True) as pipe:
+            queue(pipe)
+            found: list[Any] = pipe.execute()
+            return found
+
+    def write(self, watched: bytes, work: Callable[[Pipeline], Given]) -> Given:
+        """Do work as one transaction; if `watched` changes meanwhile, start over.
+
+        The work reads, then calls `multi()` and queues its writes, one of them on `watched`.
+        """
+        deadline = time.monotonic() + self.timeout
+        with self.reading() as server:
+            while True:
+                with server.pipeline(transaction=True) as pipe:
+                    try:
+                        pipe.watch(watched)
+                        given = work(pipe)
+                        pipe.execute()
+                    except redis.WatchError:
+                        if time.monotonic() > deadline:
+                            raise StoreBusy(
+                                f"{self.name}: others keep writing for more than "
+                                f"{self.timeout:g} s. Try again."
+                            ) from None
+                    else:
+                        return given
+
+    def close(self) -> None:
+        """Close the connections. A closed store refuses further calls."""
+        self._closed = True
+        self._redis.close()
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Say what goes wrong at the server, and what to do."""
+        try:
+            yield
+        except redis.RedisError as error:
+            for kind, meaning in _MEANINGS:
+                if isinstance(error, kind):
+                    raise StoreError(f"{self.name}: {meaning} ({error})") from error
+            raise StoreError(
+                f"{self.name}: the server refuses: {error}. Nothing was changed. "
+                "Look into the server's log."
+            ) from error
+
+    def unreadable(self, error: Exception) -> StoreCorrupt:
+        """Say that a value does not hold what it should."""
+        return StoreCorrupt(
+            f"{self.name}: a value cannot be read ({error}). It was left as it is. "
+            "Look at it with redis-cli, or restore a backup."
+        )
+
+
+def _public(url: str) -> str:
+    """Write a URL without its credentials."""
+    parts = urlsplit(url)
+    if parts.scheme == "unix":
+        return f"unix://{parts.path}"
+    if not re.fullmatch(r"/?[0-9]*", parts.path):
+        raise ValueError(f"the database {parts.path[1:]!r} is no number")
+    return f"{parts.scheme}://{parts.hostname or 'localhost'}:{parts.port or 6379}{parts.path}"

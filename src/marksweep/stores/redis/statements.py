@@ -1,0 +1,93 @@
+"""Every key and script of the Redis store, each with its purpose.
+
+All keys of a workspace share one hash tag, so that a cluster keeps them on one node and a
+transaction may touch them together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+LET_GO = """
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+    return redis.call('DEL', KEYS[1])
+end
+return 0
+"""
+"""Give a lock back, but only if it is still ours: the lease may have run out."""
+
+RENEW = """
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+    return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+end
+return 0
+"""
+"""Give a lock more time, but only if it is still ours."""
+
+
+def encode(text: str) -> bytes:
+    """Write any string as bytes, lone surrogates too."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def decode(found: bytes) -> str:
+    """Read back what `encode` wrote."""
+    return found.decode("utf-8", "surrogatepass")
+
+
+class Keys:
+    """The keys of one workspace, or of one word index in it."""
+
+    def __init__(self, prefix: str, workspace: str) -> None:
+        tag = hashlib.sha256(encode(workspace)).hexdigest()[:16]
+        self._base = encode(prefix) + b":{" + tag.encode() + b"}:"
+        self.lock = self._base + b"lock"
+        """The token of the lock's holder; runs out by itself."""
+        self.live = self._base + b"live"
+        """Hash: segment id → live segment."""
+        self.live_state = self._base + b"live:state"
+        """Hash: version, floor. Every write changes it, so it is what writers watch."""
+        self.put_at = self._base + b"live:put"
+        """Sorted set: segment ids by the version that put them."""
+        self.removed_at = self._base + b"live:removed"
+        """Sorted set: removed segment ids by the version that removed them."""
+        self.live_words = WordKeys(self._base + b"live:words:")
+        self.stash = self._base + b"stash"
+        """Hash: row → stash entry. A higher row was put later."""
+        self.stash_state = self._base + b"stash:state"
+        """Hash: the last row. Every write changes it, so it is what writers watch."""
+        self.stash_order = self._base + b"stash:order"
+        """Sorted set: rows by themselves."""
+        self.stash_expiring = self._base + b"stash:expiring"
+        """Sorted set: rows by the moment their deletion becomes final."""
+        self.stash_words = WordKeys(self._base + b"stash:words:")
+        self.journal = self._base + b"journal"
+        """List: entries in order; the number of an entry is its place, from 1."""
+
+    def plan(self, plan_id: str) -> bytes:
+        """Name the hash segment id → row of a plan."""
+        return self._base + b"stash:plan:" + encode(plan_id)
+
+    def segment(self, segment_id: str) -> bytes:
+        """Name the set of rows of a segment."""
+        return self._base + b"stash:segment:" + encode(segment_id)
+
+
+class WordKeys:
+    """The keys of one word index."""
+
+    def __init__(self, base: bytes) -> None:
+        self._base = base
+        self.lengths = base + b"=lengths"
+        """Hash: document → how many words it has."""
+        self.total = base + b"=total"
+        """How many words all documents have together."""
+
+    def having(self, word: str) -> bytes:
+        """Name the hash document → how often it has this word."""
+        return self._base + encode(word)
+
+
+def workspaces(prefix: str) -> bytes:
+    """Name the set of all workspaces ever written to."""
+    return encode(prefix) + b":workspaces"

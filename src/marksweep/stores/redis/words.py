@@ -1,0 +1,53 @@
+"""The word index in Redis: one hash per word, ranked here."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from marksweep.model import Segment
+from marksweep.stores.ranking import score
+from marksweep.stores.redis.client import Client, Pipeline
+from marksweep.stores.redis.statements import WordKeys
+from marksweep.stores.words import asked, document
+
+
+def index(pipe: Pipeline, keys: WordKeys, key: bytes, segment: Segment) -> None:
+    """Queue the words of a document that is not indexed."""
+    counted = Counter(document(segment).split())
+    for word, times in counted.items():
+        pipe.hset(keys.having(word), key, times)
+    pipe.hset(keys.lengths, key, counted.total())
+    pipe.incrby(keys.total, counted.total())
+
+
+def unindex(pipe: Pipeline, keys: WordKeys, key: bytes, segment: Segment) -> None:
+    """Queue the forgetting of a document, by the words it was indexed under."""
+    counted = Counter(document(segment).split())
+    for word in counted:
+        pipe.hdel(keys.having(word), key)
+    pipe.hdel(keys.lengths, key)
+    pipe.decrby(keys.total, counted.total())
+
+
+def ranked(client: Client, keys: WordKeys, words: str) -> list[tuple[bytes, float]]:
+    """Rank the documents that have any of the words, best first."""
+    wanted = asked(words)
+    if not wanted:
+        return []
+
+    def queue(pipe: Pipeline) -> None:
+        pipe.hlen(keys.lengths)
+        pipe.get(keys.total)
+        for word in wanted:
+            pipe.hgetall(keys.having(word))
+
+    documents, total, *having = client.read_all(queue)
+    counts = [{key: int(times) for key, times in word.items()} for word in having if word]
+    candidates = list(dict.fromkeys(key for word in counts for key in word))
+    if not candidates:
+        return []
+    with client.reading() as server:
+        found = server.hmget(keys.lengths, candidates)
+    lengths = {key: int(length or 1) for key, length in zip(candidates, found, strict=True)}
+    scores = score(counts, lengths, documents, int(total or 0))
+    return sorted(scores.items(), key=lambda each: -each[1])

@@ -1,0 +1,55 @@
+"""The demo shows what it promises, at any width, and cleans up after itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from marksweep import Segments
+
+
+def run(*arguments: str, columns: int = 100) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "COLUMNS": str(columns), "NO_COLOR": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "marksweep", *arguments],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("columns", [60, 120])
+def test_the_demo_plans_collects_restores_and_undoes(columns: int) -> None:
+    done = run("demo", columns=columns)
+    assert done.returncode == 0, done.stderr
+    for shown in ("A coding session", "unreachable: log", "must stay", "restored", "are back"):
+        assert shown in done.stdout
+    assert "\x1b[" not in done.stdout
+    assert max(len(line) for line in done.stdout.splitlines()) <= columns
+
+
+def test_the_store_can_be_kept_and_looked_at(tmp_path: Path) -> None:
+    where = tmp_path / "demo.db"
+    assert run("demo", "--store", str(where)).returncode == 0
+    kept = Segments(where)
+    assert len(kept.list()) > 200
+    kept.close()
+
+
+def test_a_file_that_exists_is_not_overwritten(tmp_path: Path) -> None:
+    taken = tmp_path / "taken.db"
+    taken.write_text("precious")
+    done = run("demo", "--store", str(taken))
+    assert done.returncode == 2
+    assert "exists" in done.stderr
+    assert taken.read_text() == "precious"
+
+
+def test_help_names_the_commands_and_an_unknown_one_is_refused() -> None:
+    assert "demo" in run("--help").stdout
+    assert run("sweep").returncode == 2

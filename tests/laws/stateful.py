@@ -1,0 +1,193 @@
+"""The heap under random use, beside a model that only remembers what was added."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
+
+from marksweep.errors import MarksweepError, StoreError
+from marksweep.model import Event, Hold, Link, Plan
+from marksweep.segments import Segments
+from marksweep.stores.base import Store
+from marksweep.testing.builders import NOW, segment
+
+
+class Crash(StoreError):
+    """Stands for a process that dies here."""
+
+
+class Failing:
+    """A face of a store that dies at its nth call, before or after doing it."""
+
+    def __init__(self, face: object, countdown: list[int], when: str) -> None:
+        self._face, self._countdown, self._when = face, countdown, when
+
+    def __getattr__(self, name: str) -> object:
+        method = getattr(self._face, name)
+        if name not in ("put", "write", "append", "remove"):
+            return method
+
+        def call(*args: object, **kwargs: object) -> object:
+            self._countdown[0] -= 1
+            due = self._countdown[0] <= 0
+            if due and self._when == "before":
+                raise Crash(name)
+            done = method(*args, **kwargs)
+            if due:
+                raise Crash(name)
+            return done
+
+        return call
+
+
+class FailingStore:
+    """A store that dies at the nth write to any of its faces, and stays dead."""
+
+    def __init__(self, store: Store, nth: int, when: str) -> None:
+        countdown = [nth]
+        self.segments = Failing(store.segments, countdown, when)
+        self.stash = Failing(store.stash, countdown, when)
+        self.journal = Failing(store.journal, countdown, when)
+        self.lock = store.lock
+        self.close = store.close
+
+
+class HeapMachine(RuleBasedStateMachine):
+    """Add, link, pin, touch, collect, restore, undo, crash, reopen; nothing may get lost."""
+
+    names = Bundle("names")
+
+    def make_store(self, folder: Path) -> Store:
+        """Open the store to try; subclasses say which."""
+        raise NotImplementedError
+
+    @initialize()
+    def start(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.now = NOW
+        self.added: dict[str, str] = {}
+        self.pinned: set[str] = set()
+        self.swept: list[Plan] = []
+        self.store = self.make_store(Path(self.folder.name))
+        self.heap = self.open(self.store)
+
+    def open(self, store: Store) -> Segments:
+        return Segments(store, limit=10**9, clock=self.tell, count_tokens=len)
+
+    def tell(self) -> datetime:
+        self.now += timedelta(seconds=1)
+        return self.now
+
+    @rule(
+        target=names,
+        kind=st.sampled_from(["message", "log", "note", "decision", "code"]),
+        text=st.sampled_from(["short", "漢字 🙂", "a\nb", "x" * 50]),
+        refers=st.integers(0, 5),
+    )
+    def add(self, kind: str, text: str, refers: int) -> str:
+        name = f"s{len(self.added)}"
+        text = f"{name}: {text}"
+        references = (f"s{max(0, len(self.added) - refers)}",) if refers else ()
+        self.heap.add(
+            segment(name, type=kind, text=text, tokens=0, references=references, hours_old=30)
+        )
+        self.added[name] = text
+        return name
+
+    @rule(name=names, other=names, hold=st.sampled_from(Hold))
+    def link(self, name: str, other: str, hold: Hold) -> None:
+        if self.heap.get(name) and self.heap.get(other):
+            self.heap.link(name, other, Link.REFERS, hold)
+
+    @rule(name=names)
+    def touch(self, name: str) -> None:
+        if self.heap.get(name):
+            self.heap.touch(name)
+
+    @rule(name=names)
+    def pin(self, name: str) -> None:
+        if self.heap.get(name):
+            self.heap.pin(name, by="test")
+            self.pinned.add(name)
+
+    @rule(name=names)
+    def unpin(self, name: str) -> None:
+        if name in self.pinned:
+            self.heap.unpin(name)
+            self.pinned.discard(name)
+
+    @rule(share=st.floats(0, 1))
+    def collect(self, share: float) -> None:
+        plan = self.heap.plan(target_tokens=int(self.heap.tokens * share))
+        self.heap.collect(plan)
+        if plan.steps:
+            self.swept.append(plan)
+
+    @rule(name=names)
+    def restore(self, name: str) -> None:
+        if not self.heap.get(name):
+            self.heap.restore(name)
+
+    @rule()
+    def undo(self) -> None:
+        if self.swept:
+            plan = self.swept.pop()
+            if self.store.stash.of_plan("default", plan.plan_id):
+                self.heap.undo(plan.plan_id)
+
+    @rule(nth=st.integers(1, 4), when=st.sampled_from(["before", "after"]))
+    def crash_in_a_collection(self, nth: int, when: str) -> None:
+        def collect(heap: Segments) -> None:
+            heap.collect(heap.plan(target_tokens=heap.tokens // 2))
+
+        self._crash_in(collect, nth, when)
+
+    @rule(nth=st.integers(1, 4), when=st.sampled_from(["before", "after"]), name=names)
+    def crash_in_a_restore(self, nth: int, when: str, name: str) -> None:
+        self._crash_in(lambda heap: heap.restore(name), nth, when)
+
+    def _crash_in(self, work: Callable[[Segments], object], nth: int, when: str) -> None:
+        dying = self.open(FailingStore(self.store, nth, when))  # type: ignore[arg-type]
+        with contextlib.suppress(MarksweepError):
+            work(dying)
+        self.heap = self.open(self.store)
+
+    @rule()
+    def reopen(self) -> None:
+        self.heap = self.open(self.store)
+
+    @invariant()
+    def everything_is_live_or_stashed_exactly_once(self) -> None:
+        stashed = [hit.found.segment for hit in self.heap.search_stash(limit=10_000)]
+        copies = [*self.heap.list(), *stashed]
+        assert sorted((s.segment_id, s.text) for s in copies) == sorted(self.added.items())
+
+    @invariant()
+    def what_is_pinned_is_live(self) -> None:
+        assert all(self.heap.get(name) for name in self.pinned)
+
+    @invariant()
+    def the_heap_is_in_order_and_adds_up(self) -> None:
+        segments = self.heap.list()
+        assert [s.segment_id for s in segments] == sorted(
+            (s.segment_id for s in segments), key=lambda name: int(name[1:])
+        )
+        assert self.heap.tokens == sum(len(s.text) for s in segments)
+        referred = [r.target for s in segments for r in s.references]
+        assert all(s.refcount == referred.count(s.segment_id) for s in segments)
+
+    @invariant()
+    def the_journal_has_no_open_deed(self) -> None:
+        for entry in self.heap.history(limit=1):
+            assert entry.event not in (Event.SWEEPING, Event.RESTORING)
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            self.store.close()
+            self.folder.cleanup()

@@ -1,0 +1,49 @@
+"""Law 4: a plan stops at its target, or says what keeps it from getting there."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.laws.planning import every_strategy, kept_ids, plan_of
+
+from marksweep.core.plan import Strategy
+from marksweep.core.roots import Focus
+from marksweep.model import Pressure, Snapshot
+from marksweep.strategies.scored import Scored
+from marksweep.testing.heaps import foci, snapshots, targets
+
+
+@every_strategy
+@given(heap=snapshots(), target=targets, focus=foci())
+def test_it_never_overshoots_by_more_than_its_last_unit(
+    strategy: Strategy, heap: Snapshot, target: int, focus: Focus
+) -> None:
+    plan = plan_of(heap, strategy, target, focus, Pressure.SOFT)
+    if plan.steps:
+        assert plan.tokens_after + plan.steps[-1].tokens > target
+    if plan.tokens_before <= target:
+        assert plan.steps == ()
+
+
+@every_strategy
+@given(heap=snapshots(), target=targets, focus=foci())
+def test_if_it_falls_short_it_says_what_is_in_the_way(
+    strategy: Strategy, heap: Snapshot, target: int, focus: Focus
+) -> None:
+    plan = plan_of(heap, strategy, target, focus, Pressure.SOFT)
+    left = sum(s.tokens for s in heap.segments if s.segment_id in kept_ids(heap, plan))
+    if plan.tokens_after > target:
+        assert plan.short_by == plan.tokens_after - target
+        assert plan.kept
+        assert sum(kept.tokens for kept in plan.kept) <= left
+    else:
+        assert plan.short_by == 0
+        assert plan.kept == ()
+
+
+@given(heap=snapshots(), focus=foci(), pressure=st.sampled_from([*Pressure][1:]))
+def test_scored_takes_all_that_may_go_before_it_says_it_cannot(
+    heap: Snapshot, focus: Focus, pressure: Pressure
+) -> None:
+    plan = plan_of(heap, Scored(), 0, focus, pressure)
+    assert "not offered by the strategy" not in {kept.reason for kept in plan.kept}

@@ -1,0 +1,110 @@
+"""The direction of imports, read from the source."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import marksweep
+
+ROOT = Path(marksweep.__file__).parent
+
+LAYERS: tuple[frozenset[str], ...] = (
+    frozenset({"errors", "model", "messages", "tokens", "wire"}),
+    frozenset({"core"}),
+    frozenset({"strategies", "heaps", "dialects", "stores", "summarizers", "indexing"}),
+    frozenset({"collector"}),
+    frozenset({"increment"}),
+    frozenset({"settings"}),
+    frozenset({"segments", "conversation", "engine", "ledger", "graph"}),
+    frozenset({"plugins"}),
+    frozenset({"session", "telemetry"}),
+    frozenset({"testing"}),
+    frozenset({"mcp"}),
+    frozenset({"cli"}),
+)
+"""Each layer may import itself and those above it in this list."""
+
+STRANGERS = ({"strategies", "heaps"}, {"strategies", "stores"}, {"cli", "testing"})
+"""Parts that never import each other, whatever their layers."""
+
+PURE = ("core", "strategies")
+"""Parts without I/O, clock, randomness, logging or environment."""
+
+IMPURE = {
+    "asyncio",
+    "io",
+    "logging",
+    "os",
+    "pathlib",
+    "random",
+    "secrets",
+    "socket",
+    "sqlite3",
+    "subprocess",
+    "sys",
+    "tempfile",
+    "threading",
+    "time",
+    "urllib",
+    "uuid",
+}
+
+SOURCES = sorted(path for path in ROOT.rglob("*.py"))
+
+
+def part(path: Path) -> str:
+    """Name the top-level part that a file belongs to."""
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Give the modules a file imports, wherever it does so."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield node.module or ""
+
+
+def own_imports(path: Path) -> set[str]:
+    """Give the parts of marksweep a file imports."""
+    dotted = (name.split(".") for name in imports(path))
+    return {names[1] for names in dotted if names[0] == "marksweep" and len(names) > 1}
+
+
+def layer(name: str) -> int:
+    for depth, names in enumerate(LAYERS):
+        if name in names:
+            return depth
+    pytest.fail(f"{name} has no layer: say in LAYERS where it belongs")
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_one_way(path: Path) -> None:
+    here = part(path)
+    if here in ("__init__", "__main__"):
+        return
+    for other in own_imports(path):
+        assert layer(other) <= layer(here), f"{here} imports {other}"
+        assert {here, other} not in STRANGERS, f"{here} imports {other}"
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in SOURCES if part(p) in PURE], ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_core_and_strategies_are_pure(path: Path) -> None:
+    used = {name.split(".")[0] for name in imports(path)}
+    assert not used & IMPURE
+    source = path.read_text()
+    for call in ("datetime.now", "time.time", "open(", "print("):
+        assert call not in source, f"{path.name} uses {call}"
+
+
+def test_files_stay_small() -> None:
+    large = {p.name: n for p in SOURCES if (n := len(p.read_text().splitlines())) > 400}
+    assert large == {}

@@ -1,0 +1,57 @@
+"""The documents say what is true of the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import marksweep
+from marksweep.core.score import SCORERS
+from marksweep.errors import MarksweepError
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_to_files_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", path.read_text()):
+        assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+def test_the_tree_in_the_readme_names_what_is_there() -> None:
+    readme = (ROOT / "README.md").read_text()
+    tree = readme.split("src/marksweep/\n")[1].split("```")[0]
+    named = set(re.findall(r"^  ([a-z_]+)(?:\.py|/)", tree, re.MULTILINE))
+    parts = {
+        path.stem
+        for path in Path(marksweep.__file__).parent.iterdir()
+        if path.suffix in (".py", "") and not path.name.startswith(("_", "py.typed"))
+    }
+    assert named == parts
+
+
+def test_the_commands_in_the_readme_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    readme = (ROOT / "README.md").read_text()
+    for name in re.findall(r"`make ([a-z-]+)`", readme):
+        assert re.search(rf"^{name}:", makefile, re.MULTILINE), f"make {name}"
+
+
+def test_the_scorers_are_documented() -> None:
+    text = (ROOT / "docs/strategies.md").read_text()
+    assert set(re.findall(r"^\| `(seed_\w+)`", text, re.MULTILINE)) == set(SCORERS)
+
+
+def test_the_error_tree_is_drawn_as_it_is() -> None:
+    import marksweep.errors
+
+    drawn = re.findall(r"[├└]── (\w+)", marksweep.errors.__doc__ or "")
+    defined = [
+        name
+        for name, value in vars(marksweep.errors).items()
+        if isinstance(value, type) and issubclass(value, MarksweepError)
+    ]
+    assert sorted([*drawn, "MarksweepError"]) == sorted(defined)
