@@ -19,7 +19,8 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from marksweep.graph.prune import Limits, Pruner
+from marksweep.graph.outcomes import Limits
+from marksweep.graph.prune import Pruner
 from marksweep.heaps.graph import GraphRules, PruneStrategy
 from marksweep.stores.graph.base import GraphQuery, GraphStore, Item
 from marksweep.stores.graph.falkor import FalkorGraphStore

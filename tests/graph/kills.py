@@ -20,7 +20,7 @@ from pathlib import Path
 from tests.graph.memories import Clock
 
 from marksweep.graph.memory import GraphMemory, MemorySettings
-from marksweep.graph.prune import Limits
+from marksweep.graph.outcomes import Limits
 from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.falkor import FalkorGraphStore
 from marksweep.stores.graph.falkor.server import EmbeddedServer

@@ -17,7 +17,7 @@ def test_a_pruner_killed_at_any_moment_hurts_no_live_row(kind: str, tmp_path: Pa
         [sys.executable, "-m", "tests.graph.kills", kind, str(tmp_path), str(KILLS)],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=20 + 5 * KILLS,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         cwd=Path(__file__).parents[2],
         check=False,

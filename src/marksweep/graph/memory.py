@@ -23,7 +23,8 @@ from marksweep.graph.crossing import cross
 from marksweep.graph.erasure import Forgotten, erase_everywhere, hide
 from marksweep.graph.merging import apply_merge, plan_merge
 from marksweep.graph.notes import note_record
-from marksweep.graph.prune import Limits, Preview, Pruner, Purged
+from marksweep.graph.outcomes import Limits, Preview, Purged
+from marksweep.graph.prune import Pruner
 from marksweep.heaps.graph import RECENTLY_READ, GraphRules, PruneStrategy
 from marksweep.model import Entry, Plan, Report
 from marksweep.stores.base import Store
