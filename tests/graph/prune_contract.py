@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from tests.graph.memories import World, on_world
 
-from marksweep.errors import NotFound, StoreBusy, UnknownName
+from marksweep.errors import BadInput, NotFound, StoreBusy, UnknownName
 from marksweep.graph.client import GraphClient
 from marksweep.graph.memory import MemorySettings
 from marksweep.model import Event, Reference, Segment, Stashed
@@ -497,5 +497,7 @@ class ForgetContract:
         assert len(await world.graph.entities("w")) == 4
         report = await world.memory.merge_entities(plan.plan_id, workspace_id="w")
         assert len(report.swept) == 1
+        with pytest.raises(BadInput, match="deletes nothing"):
+            await world.memory.prune_memory("w", dry_run=False, confirm=True, plan_id=plan.plan_id)
         names = [entity.name for entity in await world.graph.entities("w")]
         assert len([name for name in names if name.casefold() == "ada lovelace"]) == 1

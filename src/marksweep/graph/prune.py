@@ -107,6 +107,11 @@ class Pruner:
                 f"plan {plan.plan_id} is for {plan.heap} workspace {plan.workspace!r}, not for the "
                 f"graph of {workspace_id!r}. Apply it where it was made."
             )
+        if plan.steps and not plan.deletes:
+            raise BadInput(
+                f"plan {plan.plan_id} of {plan.strategy} deletes nothing; apply it by the call "
+                "that made it."
+            )
         allowed = most if most is not None else self.limits.cap_of(plan)
         if plan.tokens_freed > allowed:
             raise Refused(
@@ -135,7 +140,10 @@ class Pruner:
         return Swept(plan, done, without(wanted, done), now + self.limits.grace)
 
     async def recover(self, workspace_id: str, now: datetime) -> tuple[str, ...]:
-        """Finish plans that were cut off while they were applied; name them."""
+        """Finish deletions that were cut off, and name their plans.
+
+        A merge that was cut off is whole as far as it came, and the next plan finds the rest.
+        """
         entries = await asyncio.to_thread(
             self._journal.read,
             journal_name(workspace_id),
@@ -144,11 +152,13 @@ class Pruner:
         )
         settled = {entry.plan_id for entry in entries if entry.event is Event.SWEPT}
         begun = {entry.plan_id for entry in entries if entry.event is Event.SWEEPING}
-        unfinished = sorted(begun - settled)
-        for plan_id in unfinished:
+        finished = []
+        for plan_id in sorted(begun - settled):
             plan = await self.find_plan(workspace_id, plan_id)
-            await self.apply(workspace_id, plan, now, most=plan.tokens_freed)
-        return tuple(unfinished)
+            if plan.deletes:
+                await self.apply(workspace_id, plan, now, most=plan.tokens_freed)
+                finished.append(plan_id)
+        return tuple(finished)
 
     async def restore(self, workspace_id: str, nodes: Nodes, now: datetime) -> Nodes:
         """Take soft-deleted nodes back with what they hold."""
