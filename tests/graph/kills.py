@@ -169,7 +169,7 @@ def main() -> None:
     wait_for(in_child(set_up, place))
     for _ in range(kills):
         victim = in_child(prune_for_ever, place)
-        time.sleep(rng.uniform(0.02, 0.6))
+        time.sleep(rng.uniform(0.01, 0.25))
         os.kill(victim, signal.SIGKILL)
         os.waitpid(victim, 0)
         wait_for(in_child(check, place))

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-KILLS = int(os.environ.get("MARKSWEEP_KILLS", "12"))
+KILLS = int(os.environ.get("MARKSWEEP_KILLS", "100"))
 """How often the pruner is killed on each store."""
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", ["sqlite", "falkor"])
 def test_a_pruner_killed_at_any_moment_hurts_no_live_row(kind: str, tmp_path: Path) -> None:
     done = subprocess.run(
