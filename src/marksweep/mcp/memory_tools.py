@@ -164,36 +164,25 @@ async def prune_memory(
     plan: Annotated[Plan | None, Resolve(plan_to_delete)],
     answer: Annotated[ElicitationResult[Consent], Resolve(consent)],
     workspace_id: Annotated[
-        str, Field(description="Workspace to prune (default: current workspace)")
+        str, Field(description="Whose memory; empty: the current workspace.")
     ] = "",
     dry_run: Annotated[  # noqa: ARG001 - `plan_to_delete` reads it: a dry run has no plan yet
-        bool,
-        Field(
-            description="Preview mode - show what would be deleted without deleting. "
-            "DEFAULT: true. Set to false to perform actual deletion."
-        ),
+        bool, Field(description="Only show what would go. false: delete it, if confirmed.")
     ] = True,
     confirm: Annotated[
-        bool,
-        Field(
-            description="REQUIRED for deletion: Must be true to confirm deletion. "
-            "Ignored when dry_run=true. Safety feature to prevent accidents."
-        ),
+        bool, Field(description="Must be true for a deletion; a dry run takes no notice of it.")
     ] = False,
     strategy: Annotated[
         PruneChoice,
         Field(
-            description="What to prune:\n"
-            "- 'stale_code': Delete stale code indexer memories\n"
-            "- 'orphaned_chunks': Delete chunks without parent memories\n"
-            "- 'orphaned_entities': Delete entities without mentions\n"
-            "- 'all': Run all strategies"
+            description="stale_code: files that are gone; orphaned_chunks: chunks that no memory "
+            "has; orphaned_entities: entities that nothing mentions; all: whatever may go."
         ),
     ] = "stale_code",
 ) -> MemoryPruned:
-    """Prune stale or orphaned memory nodes from the knowledge graph. SAFETY: Defaults to
-    dry_run=true (preview only). Set dry_run=false and confirm=true to delete. Use strategy
-    parameter to select what to clean up."""
+    """Clean up the long-term memory: what is stale, orphaned or no longer mentioned. Shows what
+    would go; to delete exactly that, call again with dry_run false and confirm true. What was
+    deleted can be restored for a week."""
     desk = desk_of(ctx)
     graph, workspace = memory
     if plan is None:
