@@ -30,7 +30,6 @@ from marksweep.mcp.results import (
     Usage,
 )
 from marksweep.mcp.tool import Ctx, StrictTool
-from marksweep.mcp.transcripts import weigh
 from marksweep.model import Action, Plan, Step
 from marksweep.segments import Segments
 from marksweep.strategies.chosen import Chosen
@@ -131,6 +130,8 @@ def _analysis(plan: Plan, rows: list[Candidate], used: Usage) -> Analysis:
 
 
 def _of_transcript(ctx: Ctx, here: Place, path: str, most: int) -> Analysis:
+    from marksweep.mcp.transcripts import weigh
+
     def tell(done: int, total: int, what: str) -> None:
         anyio.from_thread.check_cancelled()
         anyio.from_thread.run(ctx.report_progress, done, total, what)
