@@ -10,7 +10,7 @@ import pytest
 
 from marksweep.mcp.logs import JsonLines, masked
 
-TOKEN = "a-token-somebody-chose"
+CHOSEN = "a-token-somebody-chose"
 
 
 @pytest.mark.parametrize(
@@ -24,11 +24,11 @@ TOKEN = "a-token-somebody-chose"
         ("ghp_abcdefghijklmnop1234", "abcdefghijklmnop1234"),
         ("eyJhbGciOiJI.eyJzdWIiOiIx.c2lnbmF0dXJl", "c2lnbmF0dXJl"),
         ("redis://user:secret@host:6379/0", "secret"),
-        (f"somebody sent {TOKEN}", TOKEN),
+        (f"somebody sent {CHOSEN}", CHOSEN),
     ],
 )
 def test_a_secret_is_masked(text: str, secret: str) -> None:
-    shown = masked(text, [TOKEN])
+    shown = masked(text, [CHOSEN])
     assert secret not in shown
     assert "***" in shown
 
@@ -40,7 +40,7 @@ def test_plain_words_are_left_as_they_are() -> None:
 
 def test_a_record_is_one_line_of_json_with_its_error_masked() -> None:
     try:
-        raise ValueError("password=hunter22")
+        int("password=hunter22")
     except ValueError:
         record = logging.LogRecord(
             "x", logging.ERROR, __file__, 1, "failed\nfor %s", ("you",), sys.exc_info()

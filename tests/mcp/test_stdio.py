@@ -122,15 +122,15 @@ def await_answers(server: subprocess.Popen[str], *numbers: int) -> None:
 
 def test_only_the_protocol_goes_to_stdout_and_json_to_stderr(tmp_path: Path) -> None:
     server = start(tmp_path)
-    secret = "password=hunter2222"
+    private = "password=hunter2222"
     send(server, *hello())
     await_answers(server, 0)
     assert server.stdin is not None
     server.stdin.write("this is no message\n")
     send(
         server,
-        call(1, "context_add", segments=[{"text": f"my {secret}", "segment_id": "a"}]),
-        call(2, "context_gc_pin", segment_ids=[secret]),
+        call(1, "context_add", segments=[{"text": f"my {private}", "segment_id": "a"}]),
+        call(2, "context_gc_pin", segment_ids=[private]),
         call(3, "context_gc_history"),
     )
     await_answers(server, 1, 2, 3)
