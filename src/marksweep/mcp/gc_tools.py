@@ -13,7 +13,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from marksweep.core.score import Scorer, age_hours
-from marksweep.errors import BadInput, NotConfirmed, NotFound, Refused
+from marksweep.errors import BadInput, NotConfirmed, NotFound, PlanOutdated, Refused
 from marksweep.mcp.asking import Consent, Here, can_confirm, desk_of
 from marksweep.mcp.context_tools import MOST_AT_ONCE, Name, usage
 from marksweep.mcp.desk import Place
@@ -30,11 +30,14 @@ from marksweep.mcp.results import (
     Usage,
 )
 from marksweep.mcp.tool import Ctx, StrictTool
-from marksweep.model import Action, Plan, Step
+from marksweep.model import Action, Plan, Report, Step
 from marksweep.segments import Segments
 from marksweep.strategies.chosen import Chosen
 from marksweep.strategies.scored import Disposal, may_be_deleted
 from marksweep.strategies.tiers import Tiers
+
+ATTEMPTS = 5
+"""How often named segments are planned again when others change the heap at the same time."""
 
 NAMED_IN_QUESTION = 10
 """Segments that a question names; the rest are counted."""
@@ -212,7 +215,8 @@ async def consent(
     """Ask before anything is deleted, if that was not confirmed and the client can ask."""
     if not plan.deletes or confirm or not can_confirm(ctx):
         return Consent(delete=bool(confirm) and confirm == plan.plan_id)
-    names = [name for step in plan.steps for name in step.segments if step.action is Action.DELETE]
+    deleted = _deletions(plan)
+    names = [name for step in plan.steps for name in step.segments if name in deleted]
     tokens = sum(step.tokens for step in plan.steps if step.action is Action.DELETE)
     rest = len(names) - NAMED_IN_QUESTION
     more = f" and {rest} more" if rest > 0 else ""
@@ -230,10 +234,10 @@ def context_gc_prune(
     plan: Annotated[Plan, Resolve(plan_to_prune)],
     answer: Annotated[ElicitationResult[Consent], Resolve(consent)],
     segment_ids: Annotated[list[Name], Field(max_length=MOST_AT_ONCE)] = [],  # noqa: B006
-    plan_id: Annotated[  # noqa: ARG001 - like the next two: `plan_to_prune` and `consent` read it
+    plan_id: Annotated[  # noqa: ARG001 - like `confirm`, it is read by `plan_to_prune` and `consent`
         str, Field(max_length=200, description="Of context_gc_analyze.")
     ] = "",
-    strategy: Strategy = Disposal.STASH,  # noqa: ARG001
+    strategy: Strategy = Disposal.STASH,
     confirm: Annotated[  # noqa: ARG001
         str, Field(max_length=200, description="The plan's id again: confirms its deletions.")
     ] = "",
@@ -245,9 +249,33 @@ def context_gc_prune(
     with here.segments() as context:
         if plan.deletes:
             _check(context, plan, answer)
-        report = context.collect(plan, confirm=plan.plan_id)
+        plan, report = _carry_out(context, plan, segment_ids, strategy)
     anyio.from_thread.run(ctx.report_progress, len(plan.steps), len(plan.steps), "swept")
     return Pruned.of(plan, report, segment_ids)
+
+
+def _carry_out(
+    context: Segments, plan: Plan, segment_ids: list[str], strategy: Disposal
+) -> tuple[Plan, Report]:
+    """Collect a plan. One for named segments is made anew if others changed the heap meanwhile.
+
+    It may delete no more than what was agreed to.
+    """
+    agreed = _deletions(plan)
+    for _ in range(ATTEMPTS):
+        try:
+            return plan, context.collect(plan, confirm=plan.plan_id)
+        except PlanOutdated:
+            if not segment_ids:
+                raise
+            plan = _plan_for(context, list(dict.fromkeys(segment_ids)), strategy)
+            if not _deletions(plan) <= agreed:
+                raise
+    return plan, context.collect(plan, confirm=plan.plan_id)
+
+
+def _deletions(plan: Plan) -> set[str]:
+    return {name for step in plan.steps if step.action is Action.DELETE for name in step.segments}
 
 
 def _check(context: Segments, plan: Plan, answer: ElicitationResult[Consent]) -> None:
