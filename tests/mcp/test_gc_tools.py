@@ -117,8 +117,8 @@ def test_a_transcript_is_weighed_with_progress_and_left_alone(tmp_path: Path, mo
     told: list[tuple[float, float | None, str | None]] = []
 
     async def work(one: Agent) -> None:
-        async def tell(done: float, total: float | None, what: str | None) -> None:
-            told.append((done, total, what))
+        async def tell(progress: float, total: float | None, message: str | None) -> None:
+            told.append((progress, total, message))
 
         result = await one.client.call_tool(
             "context_gc_analyze", {"transcript": "session.jsonl"}, progress_callback=tell

@@ -23,8 +23,8 @@ def test_a_codebase_is_indexed_with_progress_and_searched(code: Path, mode: str)
     told: list[tuple[float, float | None]] = []
 
     async def work(one: Agent) -> None:
-        async def tell(done: float, total: float | None, what: str | None) -> None:
-            told.append((done, total))
+        async def tell(progress: float, total: float | None, message: str | None) -> None:
+            told.append((progress, total))
 
         result = await one.client.call_tool("index_codebase", {}, progress_callback=tell)
         indexed = result.structured_content
