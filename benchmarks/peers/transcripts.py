@@ -12,7 +12,18 @@ CALLS_PER_REQUEST = 40
 FILES = 300
 """Files the agent works on; it comes back to them."""
 
-WORDS = "parse token buffer index commit branch socket retry queue cache schema render merge".split()
+WORDS = (
+    "parse",
+    "token",
+    "buffer",
+    "index",
+    "commit",
+    "socket",
+    "retry",
+    "queue",
+    "cache",
+    "merge",
+)
 
 
 def transcript(calls: int) -> list[dict[str, Any]]:
@@ -56,6 +67,4 @@ def approximate_tokens(messages: list[dict[str, Any]]) -> int:
 def _characters(message: dict[str, Any]) -> int:
     said = len(message.get("content") or "")
     calls = message.get("tool_calls") or ()
-    return said + sum(
-        len(c["function"]["name"]) + len(c["function"]["arguments"]) for c in calls
-    )
+    return said + sum(len(c["function"]["name"]) + len(c["function"]["arguments"]) for c in calls)

@@ -34,12 +34,12 @@ def compact(messages: Messages, budget: int) -> Work:  # noqa: ARG001
     return _compaction(messages, ToolResultCompactionStrategy(keep_last_tool_call_groups=3))
 
 
-def _compaction(messages: Messages, strategy: Any) -> Work:
+def _compaction(messages: Messages, strategy: object) -> Work:
     built = [_built(message) for message in messages]
     return lambda: asyncio.run(apply_compaction(built, strategy=strategy, tokenizer=Counter()))
 
 
-def _built(message: dict[str, Any]) -> Any:
+def _built(message: dict[str, Any]) -> object:
     if message["role"] == "tool":
         result = Content.from_function_result(message["tool_call_id"], result=message["content"])
         return Message("tool", [result])

@@ -9,7 +9,7 @@ from stopwatch import Messages, Work, main  # type: ignore[import-not-found]
 def compiled(messages: Messages, budget: int) -> Work:  # noqa: ARG001
     """The transcript with superseded facts retired and outputs compacted."""
     schema = load_schema("coding")
-    return lambda: compile_messages(messages, schema=schema)[0]  # type: ignore[no-any-return]
+    return lambda: compile_messages(messages, schema=schema)[0]
 
 
 if __name__ == "__main__":

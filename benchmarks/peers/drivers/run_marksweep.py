@@ -1,7 +1,7 @@
 """marksweep: a whole collection, with plan, reasons, stash, journal and a valid history after.
 
-`collect` and `mask` are timed from where a session stands: the messages have arrived, and were
-counted when they did. `whole` is timed from a bare list: reading, counting, everything.
+`whole` is timed from a bare list: reading, counting, everything. The others are timed from where a
+session stands: the messages have arrived, and were counted when they did.
 """
 
 from __future__ import annotations
@@ -34,6 +34,11 @@ def collect(messages: Messages, budget: int) -> Work:
     return _collection(_arrived(messages, TIERS), budget)
 
 
+def truncate(messages: Messages, budget: int) -> Work:
+    """The oldest units, until the budget is met."""
+    return _collection(_arrived(messages, "truncate"), budget)
+
+
 def mask(messages: Messages, budget: int) -> Work:  # noqa: ARG001
     """Every bulky result but the last three, as those do that know no budget."""
     return _collection(_arrived(messages, "mask"), 0)
@@ -41,7 +46,11 @@ def mask(messages: Messages, budget: int) -> Work:  # noqa: ARG001
 
 def whole(messages: Messages, budget: int) -> Work:
     """From a list of messages to one that fits."""
-    return lambda: _collection(_arrived(messages, TIERS), budget)()
+
+    def work() -> Messages:
+        return _collection(_arrived(messages, TIERS), budget)()
+
+    return work
 
 
 def _arrived(messages: Messages, strategy: Choice) -> Conversation:
@@ -60,4 +69,4 @@ def _collection(talk: Conversation, budget: int) -> Work:
 
 
 if __name__ == "__main__":
-    main("marksweep", {"collect": collect, "mask": mask, "whole": whole})
+    main("marksweep", {"collect": collect, "truncate": truncate, "mask": mask, "whole": whole})

@@ -30,7 +30,7 @@ def clear(messages: Messages, budget: int) -> Work:  # noqa: ARG001
     return lambda: asyncio.run(edit.compact(built, None))
 
 
-def _built(message: dict[str, Any], names: dict[str, str]) -> Any:
+def _built(message: dict[str, Any], names: dict[str, str]) -> object:
     said = message["content"]
     if message["role"] == "system":
         return ModelRequest(parts=[SystemPromptPart(said)])
