@@ -4,19 +4,19 @@ PY := .venv/bin/python
 INPUTS := pyproject.toml constraints.txt tools/setup.sh
 WORKERS ?= 2
 
-.PHONY: help demo test check bench bench-peers bench-validity mutants docs clean
+.PHONY: help demo test check bench bench-graph bench-peers bench-validity nightly mutants docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 .venv/.user: $(INPUTS)
-	@tools/setup.sh exact,cli && touch $@
+	@tools/setup.sh exact,cli,index && touch $@
 
 .venv/.dev: $(INPUTS)
 	@tools/setup.sh dev && touch $@ .venv/.user
 
-demo: .venv/.user  ## fill a store, collect it, restore, undo: what marksweep does, in a minute
+demo: .venv/.user  ## what marksweep does to a working set, a conversation and a graph, in a minute
 	@$(PY) -m marksweep demo
 
 test: .venv/.dev  ## all tests
@@ -36,6 +36,12 @@ bench-peers: .venv/.dev  ## the same transcripts through other libraries, in env
 
 bench-validity: .venv/.dev  ## every strategy and budget on MARKSWEEP_DATA: no invalid history
 	$(PY) -m benchmarks validity
+
+bench-graph: .venv/.dev  ## the knowledge graph: indexing, planning, purging, searching
+	$(PY) -m benchmarks indexing graph
+
+nightly: .venv/.dev  ## the laws on fifty times as many examples, new ones every time
+	HYPOTHESIS_PROFILE=nightly $(PY) -m pytest -n $(WORKERS) tests/laws tests/heaps tests/dialects tests/plugins --timeout 7200
 
 mutants: .venv/.dev  ## break core/ on purpose; every break must be caught
 	$(PY) tools/mutants.py

@@ -17,8 +17,6 @@ import time
 import traceback
 from pathlib import Path
 
-from tests.graph.memories import Clock
-
 from marksweep.graph.memory import GraphMemory, MemorySettings
 from marksweep.graph.prune import Limits
 from marksweep.stores.graph.base import GraphStore
@@ -29,6 +27,7 @@ from marksweep.stores.graph.sqlite import SqliteGraphStore
 from marksweep.stores.sqlite import SqliteStore
 from marksweep.testing.graph_contract import everything
 from marksweep.testing.graphs import file, later, note
+from tests.graph.memories import Clock
 
 LIVE: list[Record] = [
     *(file("w", f"live{n}.py", {f"live{n}": ["shared"]}) for n in range(20)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from tests.graph.memories import World, on_world
 
 from marksweep.errors import NotFound, StoreBusy, UnknownName
 from marksweep.graph.client import GraphClient
@@ -16,6 +15,7 @@ from marksweep.stores.graph.leases import CHANGE, hold
 from marksweep.stores.graph.nouns import Memory, Record
 from marksweep.testing.graph_contract import everything, found, shape
 from marksweep.testing.graphs import file, later, note
+from tests.graph.memories import World, on_world
 
 
 async def with_stale(world: World, *, kept: int = 3, stale: int = 2) -> list[Record]:

@@ -5,8 +5,6 @@ import gzip
 from pathlib import Path
 
 import pytest
-from tests.graph.memories import sqlite_graphs
-from tests.graph.servers import fresh_graphs
 
 from marksweep.errors import StoreCorrupt, StoreTooNew
 from marksweep.graph.backup import check_backup, load_backup, read_backup, write_backup
@@ -14,6 +12,8 @@ from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.nouns import Memory
 from marksweep.testing.graph_contract import OpenStore, everything, found
 from marksweep.testing.graphs import HOSTILE, START, file, note
+from tests.graph.memories import sqlite_graphs
+from tests.graph.servers import fresh_graphs
 
 
 async def filled(store: GraphStore) -> None:

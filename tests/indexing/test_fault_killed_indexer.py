@@ -11,6 +11,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from marksweep.indexing import indexer
+from marksweep.stores.graph.base import Run
+from marksweep.stores.graph.falkor import FalkorGraphStore
+from marksweep.stores.graph.falkor import connection as falkor_connection
+from marksweep.stores.graph.nouns import Memory
 from tests.graph.servers import falkor_options, free_port, network_server, start
 from tests.indexing.trees import (
     WORKSPACE,
@@ -22,12 +28,6 @@ from tests.indexing.trees import (
     stale_paths,
     write,
 )
-
-from marksweep.indexing import indexer
-from marksweep.stores.graph.base import Run
-from marksweep.stores.graph.falkor import FalkorGraphStore
-from marksweep.stores.graph.falkor import connection as falkor_connection
-from marksweep.stores.graph.nouns import Memory
 
 KILLS = 100
 SERVER_KILLS = 10

@@ -9,17 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.indexing.trees import (
-    WORKSPACE,
-    OpenStore,
-    index,
-    items_of,
-    live,
-    live_paths,
-    sqlite_at,
-    stale_paths,
-    write,
-)
 
 from marksweep.errors import BadInput, Refused, StoreBusy
 from marksweep.indexing import delta, gather
@@ -32,6 +21,17 @@ from marksweep.stores.graph.base import GraphQuery
 from marksweep.stores.graph.leases import hold
 from marksweep.stores.graph.nouns import Memory, file_memory_id
 from marksweep.stores.graph.sqlite import SqliteGraphStore
+from tests.indexing.trees import (
+    WORKSPACE,
+    OpenStore,
+    index,
+    items_of,
+    live,
+    live_paths,
+    sqlite_at,
+    stale_paths,
+    write,
+)
 
 
 @pytest.fixture

@@ -16,6 +16,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from marksweep.indexing import delta, indexer
+from marksweep.indexing.report import Progress
+from marksweep.indexing.selection import Selection
+from marksweep.stores.graph.base import GraphStore, Item
+from marksweep.stores.graph.falkor import FalkorGraphStore
+from marksweep.stores.graph.nouns import Chunk, Entity, Memory, Mention, Relation
 from tests.graph.servers import network_server
 from tests.indexing.trees import (
     WORKSPACE,
@@ -27,13 +34,6 @@ from tests.indexing.trees import (
     sqlite_at,
     stale_paths,
 )
-
-from marksweep.indexing import delta, indexer
-from marksweep.indexing.report import Progress
-from marksweep.indexing.selection import Selection
-from marksweep.stores.graph.base import GraphStore, Item
-from marksweep.stores.graph.falkor import FalkorGraphStore
-from marksweep.stores.graph.nouns import Chunk, Entity, Memory, Mention, Relation
 
 FOLDERS = ("", "src/", "src/sub/", "tests/")
 FILES = ("a.py", "b.py", "c.js", "d.go", "notes.md")

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.indexing.trees import index, items_of, live, sqlite_at, write
 
 from marksweep.errors import MarksweepError
 from marksweep.indexing.readers import Inline, Worker
 from marksweep.indexing.reading import Source
+from tests.indexing.trees import index, items_of, live, sqlite_at, write
 
 SLOW_FOR_ITS_GRAMMAR = b"a?" * 40_000
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.indexing.trees import WORKSPACE, write
 
 from marksweep.errors import MarksweepError, Refused
 from marksweep.indexing.report import IndexReport
 from marksweep.indexing.watch import watch_codebase
 from marksweep.stores.graph.sqlite import SqliteGraphStore
+from tests.indexing.trees import WORKSPACE, write
 
 Outcome = IndexReport | MarksweepError
 Next = Callable[[], Awaitable[Outcome]]

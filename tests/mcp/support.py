@@ -43,7 +43,9 @@ class Agent:
 
     async def add(self, *ids: str, text: str = "some words about it ", times: int = 20) -> None:
         """Add logs by these ids."""
-        segments = [{"text": f"{name} {text * times}", "type": "log", "segment_id": name} for name in ids]
+        segments = [
+            {"text": f"{name} {text * times}", "type": "log", "segment_id": name} for name in ids
+        ]
         await self.call("context_add", segments=segments)
 
     async def live(self, *ids: str) -> list[str]:

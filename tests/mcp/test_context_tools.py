@@ -38,7 +38,10 @@ def test_segments_are_added_with_their_links(tmp_path: Path, mode: str) -> None:
                     "text": "we keep the parser",
                     "type": "decision",
                     "segment_id": "decided",
-                    "references": ["code", {"target": "later", "link": "related to", "hold": "weak"}],
+                    "references": [
+                        "code",
+                        {"target": "later", "link": "related to", "hold": "weak"},
+                    ],
                     "tags": ["parser"],
                 },
             ],

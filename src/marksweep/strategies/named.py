@@ -10,20 +10,27 @@ from collections.abc import Callable, Sequence
 
 from marksweep.core.plan import Strategy
 from marksweep.errors import UnknownName
+from marksweep.strategies.budget import ByPolicy
 from marksweep.strategies.garbage import Garbage
+from marksweep.strategies.hybrid import Hybrid
 from marksweep.strategies.mask import Mask, Masked, Outcomes
 from marksweep.strategies.scored import Scored
+from marksweep.strategies.summarize import Summarize
 from marksweep.strategies.superseded import Superseded
 from marksweep.strategies.tiers import Tiers
 from marksweep.strategies.truncate import Truncate
+from marksweep.summarizers.digesting import digesting
 
 Make = Callable[[Outcomes, Masked], Strategy]
 """Make a strategy, given how to look at results and how to shorten them."""
 
 NAMED: dict[str, Make] = {
+    "budget": lambda *_: ByPolicy(),
     "garbage": lambda *_: Garbage(),
+    "hybrid": lambda *_: Hybrid(digesting()),
     "mask": Mask,
     "scored": lambda *_: Scored(),
+    "summarize": lambda *_: Summarize(digesting()),
     "superseded": Superseded,
     "truncate": lambda *_: Truncate(),
 }
