@@ -13,14 +13,17 @@ import marksweep
 ROOT = Path(marksweep.__file__).parent
 
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"errors", "model", "messages", "tokens"}),
+    frozenset({"errors", "model", "messages", "tokens", "wire"}),
     frozenset({"core"}),
-    frozenset({"strategies", "heaps", "stores", "summarizers"}),
+    frozenset({"strategies", "heaps", "dialects", "stores", "summarizers", "indexing"}),
     frozenset({"collector"}),
     frozenset({"increment"}),
     frozenset({"settings"}),
-    frozenset({"segments", "engine"}),
+    frozenset({"segments", "conversation", "engine", "ledger", "graph"}),
+    frozenset({"plugins"}),
+    frozenset({"session", "telemetry"}),
     frozenset({"testing"}),
+    frozenset({"mcp"}),
     frozenset({"cli"}),
 )
 """Each layer may import itself and those above it in this list."""

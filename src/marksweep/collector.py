@@ -148,7 +148,8 @@ class Collector:
             tuple(segment_id for step in plan.steps for segment_id in step.segments),
             tuple(step.replacement.segment_id for step in plan.steps if step.replacement),
         )
-        self._log(Event.SWEPT, now, plan_id=plan.plan_id, report=report)
+        with _done_but_for_tidying():
+            self._log(Event.SWEPT, now, plan_id=plan.plan_id, report=report)
         return report
 
     def _stashed(self, plan: Plan, now: datetime) -> Iterator[Stashed]:
@@ -197,9 +198,10 @@ class Collector:
             [entry.segment for entry in entries],
             [entry.replaced_by for entry in entries if entry.replaced_by],
         )
-        for stashed_by, segment_ids in by_plan.items():
-            self._store.stash.remove(workspace, stashed_by, segment_ids)
-        self._log(closing, now, plan_id=plan_id, segments=ids)
+        with _done_but_for_tidying():
+            for stashed_by, segment_ids in by_plan.items():
+                self._store.stash.remove(workspace, stashed_by, segment_ids)
+            self._log(closing, now, plan_id=plan_id, segments=ids)
         return ids
 
     def purge(self, *, now: datetime) -> tuple[str, ...]:
@@ -281,3 +283,11 @@ class Collector:
             report=report,
         )
         self._store.journal.append(self._heap.workspace, entry)
+
+
+def _done_but_for_tidying() -> contextlib.AbstractContextManager[None]:
+    """Let what follows the heap's change fail, on a full disk say: the deed is done.
+
+    An error would claim otherwise. The next deed tidies up first, as after a crash.
+    """
+    return contextlib.suppress(StoreError)

@@ -129,12 +129,14 @@ class GCEngine:
         }
         scene = Scene(Snapshot(counted, ""), named, self._clock())
         scored = Scored(self._scorer)
-        candidates = [
-            self._candidate(scene, i, mark, score)
-            for mark in (Mark.GARBAGE, Mark.RELATED)
-            for score, first in scored.ranked(scene, mark)
-            for i in scene.units.members(first)
-        ]
+        candidates: list[PruningCandidate] = []
+        for mark in (Mark.GARBAGE, Mark.RELATED):
+            ranked, scores = scored.ranked(scene, mark)
+            candidates.extend(
+                self._candidate(scene, i, mark, scores[first])
+                for first in ranked
+                for i in scene.units.members(first)
+            )
         candidates.sort(key=attrgetter("score"), reverse=True)
         return candidates
 

@@ -7,6 +7,8 @@
     │   ├── PlanOutdated     the heap has moved since the plan was made
     │   └── NotConfirmed     a deletion without the plan's id
     ├── NotFound             no such segment, plan or stash entry (also a LookupError)
+    ├── ModelError           a model did not answer, or not as expected
+    │   └── ContextOverflow  the request is longer than the model's context
     └── StoreError           a store cannot be read or written
         ├── StoreCorrupt     its content is damaged; the file is left as it is
         ├── StoreBusy        another process holds it for longer than we wait
@@ -44,6 +46,14 @@ class NotConfirmed(Refused):
 
 class NotFound(MarksweepError, LookupError):
     """No such segment, plan or stash entry."""
+
+
+class ModelError(MarksweepError):
+    """A model did not answer, or not as expected."""
+
+
+class ContextOverflow(ModelError):
+    """The request is longer than the model's context."""
 
 
 class StoreError(MarksweepError):

@@ -1,7 +1,8 @@
 """The neutral form of a conversation: what every provider's messages become, and plugins work on.
 
-A `Message` is a role and a list of parts, as the history plugins of the seeds expect it. Dialects
-turn provider formats into these and back.
+A `Message` is a role and a list of parts. Dialects turn provider formats into these and back. A
+message that was read keeps the provider's own value in `raw`, beside what we understood of it, so
+that writing gives back every field, also those we do not know.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Role(StrEnum):
     SYSTEM = "system"
 
 
-class FunctionCall(msgspec.Struct, frozen=True):
+class FunctionCall(msgspec.Struct, frozen=True, gc=False):
     """A call the model asks for. `args` is the decoded JSON, or the raw text if it is not JSON."""
 
     id: str
@@ -31,7 +32,7 @@ class FunctionCall(msgspec.Struct, frozen=True):
     args: Any = None
 
 
-class ToolResult(msgspec.Struct, frozen=True):
+class ToolResult(msgspec.Struct, frozen=True, gc=False):
     """What a call returned."""
 
     call_id: str
@@ -40,21 +41,26 @@ class ToolResult(msgspec.Struct, frozen=True):
     is_error: bool = False
 
 
-class InlineData(msgspec.Struct, frozen=True):
+class InlineData(msgspec.Struct, frozen=True, gc=False):
     """An image, a file or sound: its kind, and its bytes or address as the provider gave it."""
 
     mime_type: str
     data: str
 
 
-class Part(msgspec.Struct, frozen=True):
-    """One piece of a message; exactly one of its fields is set."""
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """One piece of a message; at most one of its fields is set, beside `raw`.
+
+    A piece whose kind we do not know has only `raw`.
+    """
 
     text: str | None = None
     function_call: FunctionCall | None = None
     function_response: ToolResult | None = None
     thought: str | None = None
     inline_data: InlineData | None = None
+    raw: Any = None
+    """The provider's own value for this piece, if it was read from one."""
 
     @classmethod
     def from_text(cls, text: str) -> Part:
@@ -62,12 +68,16 @@ class Part(msgspec.Struct, frozen=True):
         return cls(text=text)
 
 
-class Message(msgspec.Struct, frozen=True):
+class Message(msgspec.Struct, frozen=True, gc=False):
     """One message of a conversation. Without an id it gets a new one."""
 
     role: Role
     parts: tuple[Part, ...] = ()
     message_id: str = ""
+    raw: Any = None
+    """The provider's own message, if it was read from one: what is written back."""
+    dialect: str = ""
+    """The format of `raw`."""
 
     def __post_init__(self) -> None:
         """Give the message an id, and freeze its parts."""
@@ -95,6 +105,20 @@ class Message(msgspec.Struct, frozen=True):
     def function_responses(self) -> tuple[ToolResult, ...]:
         """The results this message carries."""
         return tuple(part.function_response for part in self.parts if part.function_response)
+
+
+class Outcome(msgspec.Struct, frozen=True, gc=False):
+    """What a call came to: one result of a message, with the call it answers."""
+
+    part: int
+    """Index of the result among the parts of its message."""
+    name: str
+    args: Any
+    text: str
+    """What the result says, without pictures."""
+    is_error: bool = False
+    call: bytes = b""
+    """The call as one value: equal for equal calls, whatever the order of their arguments."""
 
 
 Counter = Callable[[Message], int]

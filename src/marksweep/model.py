@@ -121,6 +121,8 @@ class Segment(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     type: str
     created_at: datetime
     text: str = ""
+    raw: str = ""
+    """The thing itself in a format of its own, where `text` is only what it says."""
     last_touched_at: datetime = NEVER
     """When it was last read or written; `created_at` if not given."""
     tokens: int = 0

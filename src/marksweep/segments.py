@@ -13,6 +13,7 @@ everything is looked at.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,7 +28,7 @@ from marksweep.core.roots import Focus, reason_to_stay
 from marksweep.core.scene import Scene
 from marksweep.core.trigger import Due
 from marksweep.core.why import why
-from marksweep.errors import BadInput, NotFound, Refused
+from marksweep.errors import BadInput, NotFound, Refused, StoreError
 from marksweep.heaps.segments import SegmentHeap
 from marksweep.heaps.shortened import shortened
 from marksweep.increment import Increment
@@ -296,7 +297,8 @@ class Segments:
                 plan = self.saved(plan)
             report = self._collector.collect(plan, now=now, confirm=confirm)
         if report.swept:
-            self._heap.survive()
+            with contextlib.suppress(StoreError):  # the sweep is done; survivals are only counts
+                self._heap.survive()
             self._increment.mark_all(self._current_focus())
         return report
 
@@ -335,9 +337,16 @@ class Segments:
         self.store.close()
 
     def _step(self) -> None:
-        """Follow a change with a small step, or a full collection if the step asks for it."""
-        if self._increment.step(self._current_focus()) is Due.FULL:
-            self._increment.pass_over(self.collect().tokens_freed)
+        """Follow a change with a small step, or a full collection if the step asks for it.
+
+        The change is made by then, so a store that fails now does not make it fail: what is due
+        stays due, and is tried again after a while.
+        """
+        try:
+            if self._increment.step(self._current_focus()) is Due.FULL:
+                self._increment.pass_over(self.collect().tokens_freed)
+        except StoreError:
+            self._increment.pass_over(0)
 
     def _current_focus(self) -> Focus:
         now = self._clock()

@@ -13,7 +13,7 @@ def answers(target: str) -> tuple[Reference, ...]:
 
 
 def units(*segments: Segment) -> list[tuple[str, ...]]:
-    found = Units(Graph(segments), len(segments))
+    found = Units(Graph(segments))
     return [tuple(segments[i].segment_id for i in unit) for unit in found]
 
 
@@ -43,5 +43,5 @@ def test_pairs_that_share_a_member_are_one_unit_in_heap_order() -> None:
 
 def test_every_member_knows_its_unit() -> None:
     segments = (segment("a"), segment("b", references=answers("a")), segment("c"))
-    found = Units(Graph(segments), 3)
+    found = Units(Graph(segments))
     assert [found.members(i) for i in range(3)] == [(0, 1), (0, 1), (2,)]

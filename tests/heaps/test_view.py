@@ -68,7 +68,7 @@ def test_units_equal_those_of_the_core(todo: Edits) -> None:
     view = View()
     apply(view, [(verb, without_stand_ins(s)) for verb, s in todo])
     segments = view.in_order()
-    units = Units(Graph(segments), len(segments))
+    units = Units(Graph(segments))
     for i, s in enumerate(segments):
         expected = sorted(segments[mate].segment_id for mate in units.members(i))
         assert list(view.unit(s.segment_id)) == expected

@@ -22,8 +22,8 @@ class Graph:
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self.index = {segment.segment_id: i for i, segment in enumerate(segments)}
-        self.starts = array("q", [0])
-        self.targets = array("q")
+        self.starts = array("i", [0])
+        self.targets = array("i")
         self.pairs: list[tuple[int, int]] = []
         self.weak: list[tuple[int, int]] = []
         stands_for = self._stand_ins(segments)

@@ -71,7 +71,7 @@ def make_plan(
         tokens_before=scene.tokens,
         tokens_after=left,
         target_tokens=target_tokens,
-        steps=tuple(taking.steps.values()),
+        steps=taking.steps(),
         kept=_in_the_way(scene, changed) if left > target_tokens else (),
         cost=price(scene.sizes, changed, scene.tokens - left, prices or Prices()),
         workspace=scene.snapshot.workspace,
@@ -82,17 +82,26 @@ def make_plan(
 
 def with_id(plan: Plan) -> Plan:
     """Name a plan by its content: same input, same id."""
-    digest = blake2b(msgspec.json.encode(plan), digest_size=6).hexdigest()
-    return msgspec.structs.replace(plan, plan_id=f"plan-{digest}")
+    encode = msgspec.json.Encoder().encode
+    digest = blake2b(encode(msgspec.structs.replace(plan, steps=())), digest_size=6)
+    for step in plan.steps:
+        digest.update(encode(step))
+    return msgspec.structs.replace(plan, plan_id=f"plan-{digest.hexdigest()}")
 
 
 class _Taking:
-    """The steps taken so far, each under the index of its first segment."""
+    """The steps taken so far."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
         self._taken = bytearray(len(scene.segments))
-        self.steps: dict[int, Step] = {}
+        self._steps: list[Step | None] = []
+        self._edits: dict[int, int] = {}
+        """Where in the steps the edit of a segment stands."""
+
+    def steps(self) -> tuple[Step, ...]:
+        """Give the steps that still hold, in the order they were taken."""
+        return tuple([step for step in self._steps if step is not None])
 
     def take(self, proposal: Proposal) -> int:
         """Make a step of a proposal and say what it frees; 0 if it is refused.
@@ -110,7 +119,8 @@ class _Taking:
             if self._taken[i] == _GONE:
                 return 0
             if self._taken[i] == _EDITED:
-                before += self.steps[i].tokens
+                edit = self._steps[self._edits[i]]
+                before += edit.tokens if edit is not None else 0
             freed += self._scene.sizes[i]
         replacement = proposal.replacement
         if replacement is not None:
@@ -120,10 +130,12 @@ class _Taking:
         fate = _EDITED if replacement is not None and len(members) == 1 else _GONE
         for i in members:
             if self._taken[i] == _EDITED:
-                del self.steps[i]
+                self._steps[self._edits.pop(i)] = None
+            if fate == _EDITED:
+                self._edits[i] = len(self._steps)
             self._taken[i] = fate
         ids = tuple([self._scene.segments[i].segment_id for i in members])
-        self.steps[members[0]] = Step(ids, proposal.action, freed, proposal.reason, replacement)
+        self._steps.append(Step(ids, proposal.action, freed, proposal.reason, replacement))
         return freed - before
 
     def changed(self) -> list[int]:

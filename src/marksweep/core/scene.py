@@ -31,7 +31,7 @@ class Scene:
         self.now = now
         self.pressure = pressure
         self.graph = Graph(self.segments)
-        self.units = Units(self.graph, len(self.segments))
+        self.units = Units(self.graph)
         self.marks = mark(self.segments, self.graph, roots)
         self.sizes = [segment.tokens for segment in self.segments]
         self.tokens = sum(self.sizes)

@@ -10,8 +10,8 @@ from marksweep.core.graph import Graph
 class Units:
     """The units of a snapshot. Most are one segment; only the others take memory."""
 
-    def __init__(self, graph: Graph, size: int) -> None:
-        self._size = size
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
         self._joined = _join(graph.pairs)
 
     def members(self, i: int) -> tuple[int, ...]:
@@ -20,13 +20,14 @@ class Units:
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
         """Give every unit once, in the order of their first members."""
+        return map(self.members, self.firsts())
+
+    def firsts(self) -> Iterator[int]:
+        """Give the first member of every unit, in heap order."""
         joined = self._joined
-        for i in range(self._size):
-            members = joined.get(i)
-            if members is None:
-                yield (i,)
-            elif members[0] == i:
-                yield members
+        if not joined:
+            return iter(self._graph.index.values())
+        return (i for i in self._graph.index.values() if i not in joined or joined[i][0] == i)
 
 
 def _join(pairs: list[tuple[int, int]]) -> dict[int, tuple[int, ...]]:

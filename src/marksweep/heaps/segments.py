@@ -138,6 +138,7 @@ class SegmentHeap:
 
     def take_back(self, segments: Sequence[Segment], instead_of: Sequence[str]) -> None:
         """Put segments back where they were, for their replacements, all or nothing."""
+        self.refresh()
         self._write(put=segments, remove=instead_of)
 
     def survive(self) -> None:

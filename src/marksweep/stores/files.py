@@ -20,7 +20,7 @@ LOCK_TIMEOUT = 10.0
 """Seconds to wait for a lock. Lower gives up on a slow neighbour; higher hangs on a stuck one."""
 
 _FIRST_PAUSE = 0.001
-_LONGEST_PAUSE = 0.05
+_LONGEST_PAUSE = 0.01
 
 
 def make_folder(folder: Path) -> None:
@@ -29,6 +29,8 @@ def make_folder(folder: Path) -> None:
     while not folder.exists():
         missing.append(folder)
         folder = folder.parent
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
     for each in reversed(missing):
         each.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
 
@@ -54,8 +56,11 @@ def sync_folder(folder: Path) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Put content in place of a file, durably: after a crash it is the old or the new, whole."""
-    draft = path.with_name(f".{path.name[:200]}.{os.getpid()}.{threading.get_ident()}.tmp")
+    """Put content in place of a file, durably: after a crash it is the old or the new, whole.
+
+    The caller holds the file's lock, so a draft found there is a leftover and is overwritten.
+    """
+    draft = path.with_name(f".{path.name}.draft")
     if path.exists():
         check_writable(path)
     try:

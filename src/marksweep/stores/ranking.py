@@ -1,6 +1,6 @@
 """Search for stores without an index of their own: filters, an inverted index, BM25.
 
-The formula and its constants are those of SQLite's FTS5, so scores agree across stores.
+The formula and its constants are those of SQLite's FTS5, so that stores rank alike.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _UNSPACED = (
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
 _ASCII_WORD = re.compile(rf"\w{{1,{LONGEST_WORD}}}", re.ASCII)
-_RUN = re.compile(rf"([{_UNSPACED}]+)|((?:(?![{_UNSPACED}])\w){{1,{LONGEST_WORD}}})")
+_RUN = re.compile(rf"((?:(?=[{_UNSPACED}])\w)+)|((?:(?![{_UNSPACED}])\w){{1,{LONGEST_WORD}}})")
 _PART = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[^\WA-Z_]+")
 
 
@@ -66,6 +66,8 @@ def asked(words: str) -> list[str]:
 @lru_cache(maxsize=1 << 16)
 def _spelled(word: str) -> str:
     """Spell a word whole and, if it has several parts, in its parts."""
+    if word.isascii() and word.isalnum() and word.lower() == word:
+        return word
     parts = [part.casefold() for part in _PART.findall(word)]
     return " ".join(parts if len(parts) < 2 else ("".join(parts), *parts))
 

@@ -6,9 +6,9 @@ is stashed, if a way to shorten text is given.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator
 from enum import StrEnum
-from operator import itemgetter
 
 from marksweep.core.mark import Mark
 from marksweep.core.plan import Proposal
@@ -19,11 +19,6 @@ from marksweep.model import Action, Link, Segment
 
 Shorten = Callable[[Segment], Segment | None]
 """Make a shorter segment that stands for one, or None if it cannot be shortened."""
-
-Ranked = list[tuple[float, int]]
-"""Units by their first member, with their scores, highest first."""
-
-_by_score = itemgetter(0)
 
 COLD_HOURS = 2.0
 """Hours untouched after which a reached segment is cold. Lower compresses sooner."""
@@ -76,34 +71,39 @@ class Scored:
     def rank(self, scene: Scene) -> Iterator[Proposal]:
         """Propose garbage, then related, then reached segments."""
         for mark in (Mark.GARBAGE, Mark.RELATED, Mark.REACHED):
-            ranked = self.ranked(scene, mark)
+            ranked, scores = self.ranked(scene, mark)
             if mark is Mark.REACHED and self._shorten is not None:
                 yield from self._compressions(scene, ranked, self._shorten)
-            for score, i in ranked:
+            for i in ranked:
                 members = scene.units.members(i)
                 segment = scene.segments[i]
-                reason = reason_to_go(segment, age_hours(segment, scene.now), mark, score)
+                reason = reason_to_go(segment, age_hours(segment, scene.now), mark, scores[i])
                 yield Proposal(members, self._action(scene, members), reason)
 
-    def ranked(self, scene: Scene, wanted: Mark) -> Ranked:
-        """Give the units of one mark that may go, highest score first.
+    def ranked(self, scene: Scene, wanted: Mark) -> tuple[list[int], array[float]]:
+        """Give the units of one mark that may go, by their first member, highest score first.
 
-        A unit is worth as much as its best member, so the lowest score counts.
+        With them comes an array that holds the score of each at its index. A unit is worth as much
+        as its best member, so the lowest score counts.
         """
         segments, marks, scorer, now = scene.segments, scene.marks, self._scorer, scene.now
-        ranked = []
-        for members in scene.units:
-            first = members[0]
-            if marks[first] == wanted and scene.may_go(members):
-                score = scorer(segments[first], now)
-                if len(members) > 1:
-                    score = min(scorer(segments[i], now) for i in members)
-                ranked.append((score, first))
-        ranked.sort(key=_by_score, reverse=True)
-        return ranked
+        scores = array("d", bytes(8 * len(segments)))
+        found = []
+        for i in scene.units.firsts():
+            if marks[i] == wanted:
+                members = scene.units.members(i)
+                if scene.may_go(members):
+                    found.append(i)
+                    scores[i] = scorer(segments[i], now)
+                    if len(members) > 1:
+                        scores[i] = min(scorer(segments[mate], now) for mate in members)
+        found.sort(key=scores.__getitem__, reverse=True)
+        return found, scores
 
-    def _compressions(self, scene: Scene, ranked: Ranked, shorten: Shorten) -> Iterator[Proposal]:
-        for _, i in ranked:
+    def _compressions(
+        self, scene: Scene, ranked: list[int], shorten: Shorten
+    ) -> Iterator[Proposal]:
+        for i in ranked:
             members = scene.units.members(i)
             segment = scene.segments[i]
             if len(members) > 1 or not self._is_cold_but_important(segment, scene):

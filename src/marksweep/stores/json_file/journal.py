@@ -75,8 +75,7 @@ class JournalFile:
         for line in lines:
             self._take_in(line)
             self._offset += len(line) + 1
-        if rest != self._torn:
-            self._torn = rest
+        if rest and rest != self._torn:
             log.warning(
                 "%s: line %d was cut off after %d bytes and is passed over. A crash while it was "
                 "written leaves this; the deed it speaks of is checked when the store is used.",
@@ -84,6 +83,7 @@ class JournalFile:
                 self._line + 1,
                 len(rest),
             )
+        self._torn = rest
 
     def _take_in(self, line: bytes) -> None:
         try:

@@ -11,6 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from marksweep.model import Entry, Segment
+from marksweep.stores.base import DEFAULT_WORKSPACE
 from marksweep.stores.codec import ENTRY
 from marksweep.stores.json_file.documents import StashedSegment, as_noun, unfold
 from marksweep.stores.json_file.places import Places
@@ -41,7 +42,10 @@ def _rescue(live: Path, places: Places, skipped: list[Skipped]) -> Rescued:
         else:
             segments[segment.segment_id] = segment
     stashed = tuple(unfold(each) for _, each in _segments(stash, StashedSegment, skipped))
-    name = "" if live == places.main else _name(_text(live)) or _name(_text(stash)) or live.stem
+    if live == places.main:
+        name = DEFAULT_WORKSPACE
+    else:
+        name = _name(_text(live)) or _name(_text(stash)) or live.stem
     return Rescued(name, tuple(segments.values()), stashed, tuple(_entries(journal, skipped)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,11 +37,10 @@ class Client:
     """One server, by URL. Threads may share it."""
 
     def __init__(self, url: str, timeout: float) -> None:
-        parts = urlsplit(url)
-        self.name = f"{parts.scheme}://{parts.hostname or ''}:{parts.port or 6379}{parts.path}"
         self.timeout = timeout
         self._closed = False
         try:
+            self.name = _public(url)
             self._redis: Any = redis.Redis.from_url(
                 url,
                 socket_timeout=None,
@@ -50,7 +50,8 @@ class Client:
             )
         except ValueError as error:
             raise BadInput(
-                f"{self.name}: {error}. Expected redis://[user:password@]host[:port][/number]."
+                f"this is no URL of a Redis server: {error}. "
+                "Expected redis://[user:password@]host[:port][/number]."
             ) from error
         with self.errors():
             self._redis.ping()
@@ -117,3 +118,13 @@ class Client:
             f"{self.name}: a value cannot be read ({error}). It was left as it is. "
             "Look at it with redis-cli, or restore a backup."
         )
+
+
+def _public(url: str) -> str:
+    """Write a URL without its credentials."""
+    parts = urlsplit(url)
+    if parts.scheme == "unix":
+        return f"unix://{parts.path}"
+    if not re.fullmatch(r"/?[0-9]*", parts.path):
+        raise ValueError(f"the database {parts.path[1:]!r} is no number")
+    return f"{parts.scheme}://{parts.hostname or 'localhost'}:{parts.port or 6379}{parts.path}"

@@ -16,6 +16,14 @@ return 0
 """
 """Give a lock back, but only if it is still ours: the lease may have run out."""
 
+RENEW = """
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+    return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+end
+return 0
+"""
+"""Give a lock more time, but only if it is still ours."""
+
 
 def encode(text: str) -> bytes:
     """Write any string as bytes, lone surrogates too."""

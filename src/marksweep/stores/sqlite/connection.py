@@ -1,4 +1,4 @@
-"""The one connection of a SQLite store: opened privately, shared by threads, errors in words."""
+"""The one connection of a SQLite store: opened privately, shared by threads."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from marksweep.errors import StoreBusy, StoreCorrupt, StoreError
+from marksweep.errors import StoreError
 from marksweep.stores.files import check_writable, make_file, make_folder, unusable
 from marksweep.stores.sqlite import statements as sql
+from marksweep.stores.sqlite.errors import in_words, named
 from marksweep.stores.sqlite.schema import check_version, migrate
 
 _PAUSE = 0.01
@@ -130,7 +131,7 @@ class Connection:
             try:
                 database.execute(sql.WRITE_AHEAD)
             except sqlite3.OperationalError as error:
-                if not _is(error, "SQLITE_BUSY") or time.monotonic() > deadline:
+                if not named(error, "SQLITE_BUSY") or time.monotonic() > deadline:
                     raise
                 time.sleep(_PAUSE)
             else:
@@ -144,60 +145,3 @@ class Connection:
             raise in_words(self.path, error) from error
         except OSError as error:
             raise unusable(self.path, error) from error
-
-
-def _is(error: sqlite3.Error, name: str) -> bool:
-    return getattr(error, "sqlite_errorname", "").startswith(name)
-
-
-_SALVAGE = "Copy out what can be read with marksweep.stores.salvage, or restore a backup."
-
-_MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
-    (
-        "SQLITE_BUSY",
-        StoreBusy,
-        "another process is writing for longer than we wait. "
-        "Try again, or find the process that hangs and end it.",
-    ),
-    (
-        "SQLITE_NOTADB",
-        StoreCorrupt,
-        "this is not a SQLite database. Nothing was changed. "
-        "Name another file, or move this one away.",
-    ),
-    (
-        "SQLITE_CORRUPT",
-        StoreCorrupt,
-        f"the database is damaged. It was left as it is. {_SALVAGE}",
-    ),
-    (
-        "SQLITE_FULL",
-        StoreError,
-        "the disk is full. Nothing was changed. Free some space and try again.",
-    ),
-    (
-        "SQLITE_READONLY",
-        StoreError,
-        "the file or its folder is read-only. Nothing was changed. "
-        "Give this user the right to write both, or choose another place.",
-    ),
-    (
-        "SQLITE_CANTOPEN",
-        StoreError,
-        "it cannot be opened. Check that its folder exists and may be written.",
-    ),
-    (
-        "SQLITE_IOERR",
-        StoreError,
-        "the disk answers with an error. Nothing was changed. Check the disk and its free space.",
-    ),
-)
-"""What SQLite's error names mean: by their beginning, the error to raise and what to do."""
-
-
-def in_words(path: Path, error: sqlite3.Error) -> StoreError:
-    """Say what an error of SQLite means and what to do about it."""
-    for name, kind, meaning in _MEANINGS:
-        if _is(error, name):
-            return kind(f"{path}: {meaning} ({error})")
-    return StoreError(f"{path}: SQLite says: {error}. Nothing was changed. Check the file.")

@@ -12,6 +12,7 @@ from marksweep.stores.sqlite import columns
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import Value, bind
 from marksweep.stores.sqlite.connection import Connection
+from marksweep.stores.sqlite.errors import unreadable
 
 
 class SqliteJournal:
@@ -57,4 +58,4 @@ class SqliteJournal:
         try:
             return tuple(ENTRY.decode_all([body for (body,) in found]))
         except ValueError as error:
-            raise columns.unreadable(self._connection.path, "a journal entry", error) from error
+            raise unreadable(self._connection.path, "a journal entry", error) from error

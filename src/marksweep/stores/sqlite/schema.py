@@ -9,6 +9,8 @@ from pathlib import Path
 from marksweep.errors import StoreCorrupt, StoreTooNew
 from marksweep.stores.codec import SEGMENT, STASHED
 from marksweep.stores.sqlite import statements as sql
+from marksweep.stores.sqlite.columns import marks
+from marksweep.stores.sqlite.errors import unreadable
 from marksweep.stores.words import document
 
 
@@ -21,9 +23,11 @@ def _index_words(database: sqlite3.Connection) -> None:
     for statement in sql.CREATE_WORD_INDEXES:
         database.execute(statement)
     for row, body in database.execute(sql.ALL_SEGMENTS).fetchall():
-        database.execute(sql.ADD_SEGMENT_WORDS, (row, document(SEGMENT.decode(body))))
+        segment = SEGMENT.decode(body)
+        database.execute(sql.ADD_SEGMENT_WORDS, (row, document(segment), marks(segment)))
     for row, body in database.execute(sql.ALL_STASHED).fetchall():
-        database.execute(sql.ADD_STASH_WORDS, (row, document(STASHED.decode(body).segment)))
+        segment = STASHED.decode(body).segment
+        database.execute(sql.ADD_STASH_WORDS, (row, document(segment), marks(segment)))
 
 
 STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_create_tables, _index_words)
@@ -35,13 +39,14 @@ VERSION = len(STEPS)
 
 def check_version(database: sqlite3.Connection, path: Path) -> int:
     """Read the version, and refuse a file that is newer than this code or not ours."""
-    found: int = database.execute(sql.READ_SCHEMA_VERSION).fetchone()[0]
+    found: int
+    found, has_tables = database.execute(sql.READ_SCHEMA).fetchone()
     if found > VERSION:
         raise StoreTooNew(
             f"{path}: schema version {found}, written by a newer marksweep; this one knows "
             f"up to {VERSION}. Upgrade marksweep, or open another file."
         )
-    if found == 0 and database.execute(sql.HAS_TABLES).fetchone():
+    if found == 0 and has_tables:
         raise StoreCorrupt(
             f"{path}: a SQLite database that is not marksweep's. Nothing was changed. "
             "Name another file."
@@ -59,6 +64,9 @@ def migrate(database: sqlite3.Connection, path: Path) -> None:
             step(database)
         database.execute(sql.WRITE_SCHEMA_VERSION.format(version=VERSION))
         database.commit()
+    except ValueError as error:
+        database.rollback()
+        raise unreadable(path, "a row", error) from error
     except BaseException:
         if database.in_transaction:
             database.rollback()

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from marksweep.model import Segment
 from marksweep.stores.base import Changes, Hit, Query
 from marksweep.stores.codec import SEGMENT, microseconds
+from marksweep.stores.ranking import matches
 from marksweep.stores.sqlite import columns
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import Workspace, bind
 from marksweep.stores.sqlite.connection import Connection
+from marksweep.stores.sqlite.errors import unreadable
 from marksweep.stores.sqlite.search import SEGMENTS, search
 from marksweep.stores.tables import TOMBSTONES_KEPT
 from marksweep.stores.words import document
@@ -62,7 +64,8 @@ class SqliteSegments:
             place = columns.find_workspace(database, workspace)
             found = search(database, SEGMENTS, place, query) if place else []
         segments = self._read([(body,) for _, body, _ in found])
-        return tuple(Hit(s, float(each[2])) for s, each in zip(segments, found, strict=True))
+        hits = (Hit(s, float(each[2])) for s, each in zip(segments, found, strict=True))
+        return tuple(hit for hit in hits if matches(query, hit.found))
 
     def workspaces(self) -> tuple[str, ...]:
         """Name the workspaces that hold live segments, sorted."""
@@ -74,7 +77,7 @@ class SqliteSegments:
         try:
             return tuple(SEGMENT.decode_all([body for (body,) in bodies]))
         except ValueError as error:
-            raise columns.unreadable(self._connection.path, "a live segment", error) from error
+            raise unreadable(self._connection.path, "a live segment", error) from error
 
 
 def _remove(
@@ -108,28 +111,34 @@ def _put(
     new_row = first if highest is None else highest + 1
     for segment in segments.values():
         key = bind(segment.segment_id)
-        filtered = (
-            *columns.filter_columns(segment),
-            microseconds(segment.last_touched_at),
-            columns.bind_tags(segment.tags),
-            SEGMENT.encode(segment),
-        )
+        created, touched = segment.created_at, segment.last_touched_at
+        content = (microseconds(created), microseconds(touched), SEGMENT.encode(segment))
         found = database.execute(sql.FIND_SEGMENT, (place.number, key)).fetchone()
         if found is None:
-            database.execute(sql.ADD_SEGMENT, (new_row, place.number, key, version, *filtered))
-            database.execute(sql.ADD_SEGMENT_WORDS, (new_row, document(segment)))
+            database.execute(sql.ADD_SEGMENT, (new_row, place.number, key, version, *content))
+            database.execute(
+                sql.ADD_SEGMENT_WORDS, (new_row, document(segment), columns.marks(segment))
+            )
             database.execute(sql.FORGET_REMOVED_ID, (place.number, key))
             new_row += 1
             continue
         row, body = found
-        database.execute(sql.CHANGE_SEGMENT, (version, *filtered, row))
+        database.execute(sql.CHANGE_SEGMENT, (version, *content, row))
         if _words_differ(SEGMENT.decode(body), segment):
             database.execute(sql.REMOVE_SEGMENT_WORDS, (row,))
-            database.execute(sql.ADD_SEGMENT_WORDS, (row, document(segment)))
+            database.execute(
+                sql.ADD_SEGMENT_WORDS, (row, document(segment), columns.marks(segment))
+            )
+
+
+def _index(database: sqlite3.Connection, row: int, segment: Segment) -> None:
+    words = (row, document(segment), columns.marks(segment))
+    database.execute(sql.ADD_SEGMENT_WORDS, words)
+
+
+_INDEXED = ("text", "file_path", "symbol", "type", "tags", "task_id")
 
 
 def _words_differ(old: Segment, new: Segment) -> bool:
     """Tell whether the index must be told: most writes only touch times and counts."""
-    return (old.text, old.file_path, old.symbol, old.type, old.tags) != (
-        (new.text, new.file_path, new.symbol, new.type, new.tags)
-    )
+    return any(getattr(old, name) != getattr(new, name) for name in _INDEXED)

@@ -9,10 +9,12 @@ from datetime import datetime
 from marksweep.model import Stashed
 from marksweep.stores.base import Hit, Query
 from marksweep.stores.codec import STASHED, microseconds
+from marksweep.stores.ranking import matches
 from marksweep.stores.sqlite import columns
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import Value, Workspace, bind
 from marksweep.stores.sqlite.connection import Connection
+from marksweep.stores.sqlite.errors import unreadable
 from marksweep.stores.sqlite.search import STASH, search
 from marksweep.stores.tables import heap_order
 from marksweep.stores.words import document
@@ -42,7 +44,7 @@ class SqliteStash:
             start = first if highest is None else highest + 1
             rows = list(enumerate(latest.values(), start))
             database.executemany(sql.ADD_STASHED, (_row(place, row, each) for row, each in rows))
-            words = ((row, document(each.segment)) for row, each in rows)
+            words = ((row, document(s := each.segment), columns.marks(s)) for row, each in rows)
             database.executemany(sql.ADD_STASH_WORDS, words)
 
     def get(self, workspace: str, segment_ids: Sequence[str]) -> tuple[Stashed, ...]:
@@ -90,7 +92,8 @@ class SqliteStash:
             place = columns.find_workspace(database, workspace)
             found = search(database, STASH, place, query) if place else []
         entries = self._read(body for _, body, _ in found)
-        return tuple(Hit(entry, each[2]) for entry, each in zip(entries, found, strict=True))
+        hits = (Hit(entry, each[2]) for entry, each in zip(entries, found, strict=True))
+        return tuple(hit for hit in hits if matches(query, hit.found.segment))
 
     def expired(self, workspace: str, now: datetime) -> tuple[Stashed, ...]:
         """Fetch the entries whose deletion has become final, oldest first."""
@@ -115,7 +118,7 @@ class SqliteStash:
         try:
             return tuple(STASHED.decode_all(list(bodies)))
         except ValueError as error:
-            raise columns.unreadable(self._connection.path, "a stash entry", error) from error
+            raise unreadable(self._connection.path, "a stash entry", error) from error
 
 
 def _row(place: Workspace, row: int, entry: Stashed) -> tuple[Value, ...]:
@@ -125,9 +128,8 @@ def _row(place: Workspace, row: int, entry: Stashed) -> tuple[Value, ...]:
         place.number,
         bind(entry.plan_id),
         bind(segment.segment_id),
-        *columns.filter_columns(segment),
+        microseconds(segment.created_at),
         None if entry.expires_at is None else microseconds(entry.expires_at),
-        columns.bind_tags(segment.tags),
         STASHED.encode(entry),
     )
 

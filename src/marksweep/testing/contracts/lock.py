@@ -34,7 +34,7 @@ class LockContract(Handles):
 
         def work(handle: Store) -> None:
             nonlocal inside, most
-            for _ in range(5):
+            for _ in range(3):
                 with handle.lock("w"):
                     inside += 1
                     most = max(most, inside)

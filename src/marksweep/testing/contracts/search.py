@@ -276,3 +276,10 @@ class SearchContract(Handles):
     def test_a_query_as_long_as_a_book_is_answered(self, put: Callable[..., Find]) -> None:
         find = put([segment("it", "needle"), *FILLER])
         assert find(words="needle " + " ".join(f"w{n}" for n in range(50_000))) == ["it"]
+
+    def test_many_values_may_be_asked_for_at_once(self, put: Callable[..., Find]) -> None:
+        tags = tuple(f"tag-{n}" for n in range(1_000))
+        find = put([segment("it", "needle", tags=tags), *FILLER])
+        types = (*(f"type-{n}" for n in range(1_000)), "note")
+        assert find(words="needle", tags=tags, types=types) == ["it"]
+        assert find(tags=tags, types=types) == ["it"]

@@ -1,0 +1,391 @@
+"""A conversation that stays within its window, and stays valid for its provider.
+
+    talk = Conversation(limit=100_000)
+    talk.extend(new_messages)              # as the provider's SDK gives them
+    request(messages=talk.messages)        # collected when due
+
+    plan = talk.plan()                     # what would go, and why
+    talk.collect(plan)                     # exactly that
+    talk.undo()                            # and back, in place, to the last field
+    talk.recall("the port of the proxy")   # or just look something up
+
+For a single list of messages there is `tidy`.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import RLock
+
+import msgspec
+
+from marksweep.collector import Collector
+from marksweep.core.budget import Budget, Line
+from marksweep.core.cost import Prices
+from marksweep.core.plan import Strategy, make_plan
+from marksweep.core.scene import Scene
+from marksweep.core.trigger import Backoff, Due, after_pass, due
+from marksweep.core.why import why
+from marksweep.dialects import Skipped, dialect_named, read
+from marksweep.dialects.base import Json
+from marksweep.dialects.detecting import marks_in
+from marksweep.dialects.history import LISTS, History, rewritten
+from marksweep.errors import BadInput, NotFound
+from marksweep.heaps.conversation import MESSAGE, ConversationHeap
+from marksweep.heaps.conversation_roots import conversation_roots
+from marksweep.heaps.conversation_stash import Recalled, recalled, unit_among
+from marksweep.heaps.conversation_weight import count_message
+from marksweep.messages import Counter, Message
+from marksweep.model import Entry, Event, Hold, Plan, Pressure, Report
+from marksweep.stores.base import Store
+from marksweep.stores.memory import MemoryStore
+from marksweep.strategies.named import Choice, strategy_of
+from marksweep.tokens import count
+
+PLAIN = "openai_chat"
+"""The dialect of a conversation that has been plain text so far."""
+
+ONE_SHOT = 100.0
+"""Where `tidy` starts and lands, in percent of the limit: no sooner and no deeper than needed."""
+
+RECALL_TOKENS = 2_000
+"""Tokens that `recall` may give back, unless said otherwise."""
+
+
+def utc_now() -> datetime:
+    """Tell the time."""
+    return datetime.now(UTC)
+
+
+class Conversation:
+    """The messages of one conversation: extend, collect, undo, recall. Safe between threads."""
+
+    def __init__(
+        self,
+        *,
+        limit: int,
+        strategy: Choice = "truncate",
+        counter: Counter = count_message,
+        dialect: str | None = None,
+        budget: Budget | None = None,
+        preserve_recent_turns: int = 0,
+        system: Json = None,
+        tools: Json = None,
+        store: Store | str | Path | None = None,
+        workspace: str = "conversation",
+        prices: Prices | None = None,
+        clock: Callable[[], datetime] = utc_now,
+        actor: str = "",
+    ) -> None:
+        if preserve_recent_turns < 0:
+            raise BadInput(f"preserve_recent_turns is {preserve_recent_turns}; expected 0 or more.")
+        self.budget = budget or Budget.of(limit)
+        self.store = _opened(store)
+        self.workspace = workspace
+        self.skipped: list[Skipped] = []
+        """What `extend` could not read, by its position in the list that was passed."""
+        self._guard = RLock()
+        self._preserve_recent_turns = preserve_recent_turns
+        self._prices = prices
+        self._clock = clock
+        self._actor = actor
+        self._is_sure = dialect is not None
+        self._heap = ConversationHeap(
+            self.store, workspace, dialect=dialect_named(dialect or PLAIN), counter=counter
+        )
+        self._collector = Collector(self._heap, self.store, actor=actor)
+        self._collector.recover(now=clock())
+        self._strategy = strategy_of(strategy, self._heap.outcomes, self._heap.masked)
+        self._changes = 0
+        self._backoff: Backoff | None = None
+        self._learn_dialect(self._heap.stored())
+        for kind, value in (("system", system), ("tools", tools)):
+            if value is not None:
+                self._heap.fix(kind, value, count(_as_text(value)), clock())
+
+    @property
+    def dialect(self) -> str:
+        """The format of the messages."""
+        return self._heap.dialect.name
+
+    def extend(self, messages: Json, pin: bool = False) -> list[str]:
+        """Add messages at the end; give the ids they are known by here.
+
+        Takes provider messages, neutral ones, or a whole request, whose system prompt and tools
+        then count as part of the conversation. Pinned messages never go. What cannot be read is
+        left out and told in `skipped`.
+        """
+        with self._guard:
+            history = self._read(messages)
+            if isinstance(messages, dict):
+                self._fix_request(history, messages)
+            return self._take(history.messages, "the caller" if pin else "")
+
+    def _read(self, messages: Json) -> History:
+        values = (
+            messages.get(LISTS.get(self.dialect, "")) if isinstance(messages, dict) else messages
+        )
+        if isinstance(messages, dict) and not self._is_sure:
+            self._speak(read(messages).dialect)
+        elif isinstance(values, Sequence) and not isinstance(values, str):
+            self._learn_dialect(values)
+        history = read(messages, self.dialect)
+        self.skipped += history.skipped
+        return history
+
+    def _fix_request(self, history: History, body: dict[str, Json]) -> None:
+        fixed = {"system": history.system.raw if history.system else None}
+        fixed["tools"] = body.get("tools")
+        for kind, value in fixed.items():
+            if value is not None:
+                self._heap.fix(kind, value, count(_as_text(value)), self._clock())
+
+    def _take(self, messages: Sequence[Message], pinned_by: str) -> list[str]:
+        self._changes += 1
+        return self._heap.append(messages, pinned_by, self._clock()) if messages else []
+
+    def _learn_dialect(self, values: Sequence[Json]) -> None:
+        """Settle on a dialect once a message has its marks; plain text is the same in several."""
+        if self._is_sure:
+            return
+        named = [m.dialect for m in values if isinstance(m, Message) and m.dialect]
+        found = list(dict.fromkeys(named)) or marks_in(values)
+        if len(found) > 1 and found[0] not in ("claude_code", "codex"):
+            raise BadInput(
+                f"messages of {' and '.join(found)} in one conversation. Pass dialect=, or convert "
+                "them first: `written(read(messages).messages, dialect)`."
+            )
+        if found:
+            self._speak(found[0])
+
+    def _speak(self, dialect: str) -> None:
+        self._is_sure = True
+        if dialect != self.dialect:
+            self._heap.speak(dialect_named(dialect))
+
+    @property
+    def messages(self) -> list[Json]:
+        """The messages for the next request, in the provider's format; collected when due.
+
+        The list is yours; the messages in it are those you passed, and are not to be changed.
+        """
+        with self._guard:
+            self.tend()
+            return [message.raw for message in self._heap.messages()]
+
+    @property
+    def history(self) -> list[Message]:
+        """The messages as they stand, neutral. Nothing is collected."""
+        return self._heap.messages()
+
+    @property
+    def tokens(self) -> int:
+        """Tokens the conversation takes, with system prompt and tools if they are known."""
+        return self._heap.tokens()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a collection is due. Takes the same time however long the conversation is."""
+        return due(self.tokens, self.budget, self._changes, self._backoff) is not Due.NOTHING
+
+    def tend(self) -> Report | None:
+        """Collect if it is due. After a pass that freed nothing it waits a while."""
+        with self._guard:
+            if not self.is_due:
+                return None
+            report = self.collect()
+            self._backoff = after_pass(
+                report.tokens_freed, self.tokens, self._changes, self._backoff
+            )
+            return report
+
+    def plan(self, target_tokens: int | None = None, strategy: Strategy | None = None) -> Plan:
+        """Decide what would go, and why. Nothing is touched."""
+        with self._guard:
+            target = self.budget.target if target_tokens is None else target_tokens
+            return make_plan(self._scene(), strategy or self._strategy, target, self._prices)
+
+    def collect(self, plan: Plan | None = None) -> Report:
+        """Do exactly what a plan says; without one, what `plan()` would."""
+        now = self._clock()
+        with self._guard, self._collector.holding(now), self._heap.still():
+            return self._collector.collect(plan or self.plan(), now=now)
+
+    def undo(self, plan_id: str | None = None) -> tuple[str, ...]:
+        """Reverse a whole sweep; the latest, if none is named. Give the ids that came back."""
+        with self._guard:
+            latest = plan_id or self.store.stash.latest_plan(self.workspace)
+            if latest is None:
+                raise NotFound("nothing was collected from this conversation, so there is no undo.")
+            back = self._collector.undo(latest, now=self._clock())
+            return back + self._bring_mates(back)
+
+    def restore(self, *message_ids: str) -> tuple[str, ...]:
+        """Bring messages back to where they were, each with those it is valid only with."""
+        with self._guard:
+            back = self._collector.restore(self._with_mates(message_ids), now=self._clock())
+            return back + self._bring_mates(back)
+
+    def _with_mates(self, message_ids: Sequence[str]) -> tuple[str, ...]:
+        """Add the swept messages that were one unit with these."""
+        wanted = dict.fromkeys(message_ids)
+        for entry in self.store.stash.get(self.workspace, list(wanted)):
+            swept = self.store.stash.of_plan(self.workspace, entry.plan_id)
+            unit = unit_among(entry.segment.segment_id, [each.segment for each in swept])
+            wanted.update(dict.fromkeys(sorted(unit)))
+        return tuple(wanted)
+
+    def _bring_mates(self, message_ids: Sequence[str]) -> tuple[str, ...]:
+        """Bring back what these are valid only with, if a later sweep took it.
+
+        A result that was masked by one plan and swept with its call by another needs that call.
+        """
+        live = (self._heap.get(message_id) for message_id in message_ids)
+        mates = {
+            reference.target
+            for segment in live
+            if segment is not None
+            for reference in segment.references
+            if reference.hold is Hold.PAIRED and self._heap.get(reference.target) is None
+        }
+        stashed = {
+            e.segment.segment_id for e in self.store.stash.get(self.workspace, sorted(mates))
+        }
+        wanted = [i for i in self._with_mates(sorted(stashed)) if self._heap.get(i) is None]
+        return self._collector.restore(wanted, now=self._clock()) if wanted else ()
+
+    def recall(self, query: str, limit: int = RECALL_TOKENS) -> list[Recalled]:
+        """Find what was swept and fits a question, best first, in at most so many tokens."""
+        return recalled(self.store.stash, self.workspace, query, limit)
+
+    def why(self, message_id: str) -> str:
+        """Say what keeps a message, or why it is gone."""
+        with self._guard:
+            if self._heap.get(message_id) is not None:
+                return why(self._scene(), message_id)
+            for entry in self.store.stash.get(self.workspace, [message_id]):
+                swept = f"swept at {entry.stashed_at:%Y-%m-%d %H:%M} by {entry.plan_id}"
+                return f"{swept}: {entry.reason}"
+        raise NotFound(f"{message_id!r} is neither live nor in the stash.")
+
+    def ledger(self) -> tuple[Line, ...]:
+        """Tokens per role, and of what is fixed; heaviest first."""
+        counts: dict[str, list[int]] = {}
+        with self._guard:
+            for segment in self._heap.snapshot().segments:
+                name = segment.type
+                if segment.type == MESSAGE:
+                    name = self._heap.message(segment.segment_id).role.value
+                line = counts.setdefault(name, [0, 0])
+                line[0] += 1
+                line[1] += segment.tokens
+        lines = (Line(name, number, tokens) for name, (number, tokens) in counts.items())
+        return tuple(sorted(lines, key=lambda line: (-line.tokens, line.name)))
+
+    def pin(self, message_id: str, by: str = "the caller") -> None:
+        """Protect a message from every collection."""
+        self._heap.pin(message_id, by)
+
+    def unpin(self, message_id: str) -> None:
+        """Take the protection away."""
+        self._heap.unpin(message_id)
+
+    def journal(self, limit: int | None = None) -> tuple[Entry, ...]:
+        """Give what was planned and done, newest first."""
+        return self.store.journal.read(self.workspace, limit=limit)
+
+    def save(self, plan: Plan) -> None:
+        """Keep a plan in the journal."""
+        entry = Entry(Event.PLANNED, self._clock(), plan.plan_id, self._actor, plan=plan)
+        self.store.journal.append(self.workspace, entry)
+
+    def close(self) -> None:
+        """Close the store."""
+        self.store.close()
+
+    def _scene(self) -> Scene:
+        snapshot = self._heap.snapshot()
+        pressure = max(Pressure.SOFT, self.budget.pressure_at(self._heap.tokens()))
+        now = self._clock()
+        roots = conversation_roots(
+            snapshot.segments, self._heap.unanswered(), self._preserve_recent_turns, now
+        )
+        return Scene(snapshot, roots, now, pressure)
+
+
+def tidy(
+    messages: Json,
+    *,
+    limit: int,
+    strategy: Choice = "truncate",
+    counter: Counter = count_message,
+    dialect: str | None = None,
+) -> Json:
+    """Give messages that fit the limit, in the form they were given; the input is left alone.
+
+    Takes what `Conversation.extend` takes. What fits already comes back as it is. What cannot fit,
+    because too much of it must stay, comes back as small as it can be.
+    """
+    history = read(messages, dialect)
+    talk = Reading(history, limit=limit, strategy=strategy, counter=counter)
+    report = talk.conversation.tend()
+    return copy.copy(messages) if report is None or not report.swept else talk.written()
+
+
+class Reading:
+    """A history that was read, as a conversation that lands at its limit, and the way back."""
+
+    def __init__(
+        self,
+        history: History,
+        *,
+        limit: int,
+        strategy: Choice = "truncate",
+        counter: Counter = count_message,
+    ) -> None:
+        self.history = history
+        body = history.given if isinstance(history.given, dict) else {}
+        self.conversation = Conversation(
+            limit=limit,
+            budget=Budget.of(
+                limit,
+                threshold_percent=ONE_SHOT,
+                target_percent=ONE_SHOT,
+                pressure_percent=ONE_SHOT,
+            ),
+            strategy=strategy,
+            counter=counter,
+            dialect=history.dialect,
+            system=history.system.raw if history.system else None,
+            tools=body.get("tools"),
+        )
+        names = self.conversation.extend(list(history.messages))
+        self._names = dict(zip(names, history.messages, strict=True))
+
+    def written(self) -> Json:
+        """Write what is left in the form the history was given."""
+        left = [
+            msgspec.structs.replace(m, message_id=self._names[m.message_id].message_id)
+            if m.message_id in self._names
+            else m
+            for m in self.conversation.history
+        ]
+        return rewritten(self.history, left)
+
+
+def _opened(store: Store | str | Path | None) -> Store:
+    if store is None:
+        return MemoryStore()
+    if isinstance(store, str | Path):
+        from marksweep.stores.open import open_store
+
+        return open_store(store)
+    return store
+
+
+def _as_text(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,348 @@
+"""What Anthropic's Messages API demands of a history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from marksweep.dialects.base import Dialect, Fault, Mended, Messages, Rule, with_parts
+from marksweep.dialects.pairing import Slot, Together, each_run, leading, match, run_after
+from marksweep.dialects.rulebook import (
+    dropping,
+    fresh_ids,
+    rename_calls,
+    repeated_ids,
+    start_with_user,
+    starts_with_user,
+    system_as_user,
+    system_inside,
+    told,
+)
+from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
+
+PROVIDER = "anthropic"
+
+MESSAGES = "https://platform.claude.com/docs/en/api/messages"
+TOOL_CALLS = "https://platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls"
+SERVER_TOOLS = "https://platform.claude.com/docs/en/agents-and-tools/tool-use/server-tools"
+THINKING = (
+    "https://platform.claude.com/docs/en/build-with-claude/extended-thinking"
+    "#preserving-thinking-blocks"
+)
+CACHING = "https://platform.claude.com/docs/en/build-with-claude/prompt-caching"
+
+CACHE_MARKS = 4
+"""How many blocks of a request may carry `cache_control`."""
+
+
+def _kind(part: Part) -> str:
+    return str(part.raw.get("type", "")) if isinstance(part.raw, dict) else "text"
+
+
+def client_call(part: Part) -> FunctionCall | None:
+    """Give the call that we have to run."""
+    return part.function_call if _kind(part) == "tool_use" else None
+
+
+def client_result(part: Part) -> ToolResult | None:
+    """Give the result of a call that we ran."""
+    return part.function_response if _kind(part) == "tool_result" else None
+
+
+def _server_call(part: Part) -> FunctionCall | None:
+    return None if _kind(part) == "tool_use" else part.function_call
+
+
+def _server_result(part: Part) -> ToolResult | None:
+    return None if _kind(part) == "tool_result" else part.function_response
+
+
+TOGETHER = Together(each_run, run_after, leading)
+
+
+def _is_empty(part: Part) -> bool:
+    return part.text is not None and not part.text.strip() and _kind(part) == "text"
+
+
+def _says_nothing(messages: Messages) -> Iterator[Fault]:
+    for i, message in enumerate(messages):
+        if not message.parts and not (i == len(messages) - 1 and message.role is Role.MODEL):
+            yield Fault(i, "a message has no content")
+        elif any(map(_is_empty, message.parts)):
+            yield Fault(i, "a text block is empty")
+
+
+def _drop_empty(dialect: Dialect, messages: Messages) -> Mended:
+    faulty = {fault.position for fault in _says_nothing(messages)}
+    out: list[Message] = []
+    for i, message in enumerate(messages):
+        if i not in faulty:
+            out.append(message)
+            continue
+        parts = [part for part in message.parts if not _is_empty(part)]
+        if parts:
+            out.append(with_parts(dialect, message, parts))
+    return out, [Fault(i, "dropped what was empty") for i in sorted(faulty)]
+
+
+def _ids_repeated(messages: Messages) -> Iterator[Fault]:
+    for slot in repeated_ids(messages, client_call):
+        yield Fault(slot.message, "a tool_use has no id, or that of an earlier one")
+
+
+def _mend_ids(dialect: Dialect, messages: Messages) -> Mended:
+    names = fresh_ids(messages, list(repeated_ids(messages, client_call)), client_call)
+    if not names:
+        return list(messages), []
+    return rename_calls(dialect, messages, names, client_call, client_result)
+
+
+def _misplaced(messages: Messages) -> dict[Slot, str]:
+    """Find blocks that their role may not hold."""
+    slots: dict[Slot, str] = {}
+    for i, message in enumerate(messages):
+        model = message.role is Role.MODEL
+        for k, part in enumerate(message.parts):
+            if model and client_result(part) is not None:
+                slots[Slot(i, k)] = "a tool_result stands in a message of the assistant"
+            elif not model and (
+                part.function_call or part.thought is not None or _server_result(part) is not None
+            ):
+                slots[Slot(i, k)] = f"a {_kind(part)} block stands in a message of the user"
+    return slots
+
+
+def _server_loose(messages: Messages) -> dict[Slot, str]:
+    """Find server results before which no call stands in that turn, and calls without a result."""
+    slots: dict[Slot, str] = {}
+    last = len(messages) - 1
+    for group in each_run(messages):
+        run = messages[group.first : group.last + 1]
+        found = match(run, _server_call, _server_result)
+        loose = dict.fromkeys(found.orphans, "result without its server_tool_use")
+        if group.last != last:
+            loose |= dict.fromkeys(found.unanswered, "server_tool_use without its result")
+        for slot, what in loose.items():
+            slots[Slot(group.first + slot.message, slot.part)] = what
+    return slots
+
+
+def _unsigned(messages: Messages) -> dict[Slot, str]:
+    return {
+        Slot(i, k): "a thinking block has no signature"
+        for i, message in enumerate(messages)
+        for k, part in enumerate(message.parts)
+        if (_kind(part) == "thinking" and not part.raw.get("signature"))
+        or (_kind(part) == "redacted_thinking" and not part.raw.get("data"))
+    }
+
+
+def _trailing_thoughts(messages: Messages) -> dict[Slot, str]:
+    slots: dict[Slot, str] = {}
+    for group in each_run(messages):
+        for i in range(group.last, group.first - 1, -1):
+            parts = messages[i].parts
+            ends = len(parts)
+            while ends and parts[ends - 1].thought is not None:
+                ends -= 1
+            slots |= {Slot(i, k): "thinking ends the turn" for k in range(ends, len(parts))}
+            if ends:
+                break
+    return slots
+
+
+def _calls_unanswered(messages: Messages) -> Iterator[Fault]:
+    for place in TOGETHER.places(messages, client_call, client_result):
+        for slot in place.missing:
+            call = client_call(messages[slot.message].parts[slot.part])
+            what = f"tool_use {call.id if call else ''!r} has no tool_result in the next message"
+            yield Fault(slot.message, what)
+
+
+def _results_astray(messages: Messages) -> Iterator[Fault]:
+    for place in TOGETHER.places(messages, client_call, client_result):
+        for slot in place.astray:
+            what = f"a tool_result is not first in what follows message {place.group.last}"
+            yield Fault(slot.message, what)
+
+
+def _results_without_call(messages: Messages) -> Iterator[Fault]:
+    for slot in match(messages, client_call, client_result).orphans:
+        result = messages[slot.message].parts[slot.part].function_response
+        call_id = result.call_id if result else ""
+        yield Fault(slot.message, f"a tool_result answers {call_id!r}, which nothing asks for")
+
+
+def _mend_pairs(dialect: Dialect, messages: Messages) -> Mended:
+    return TOGETHER.mend(dialect, messages, client_call, client_result)
+
+
+def _marks(messages: Messages) -> list[tuple[Slot, str]]:
+    """Find cache marks that are not allowed: on thinking, or too many; the oldest are too many."""
+    marked = [
+        (Slot(i, k), _kind(part))
+        for i, message in enumerate(messages)
+        for k, part in enumerate(message.parts)
+        if isinstance(part.raw, dict) and part.raw.get("cache_control")
+    ]
+    thoughts = [slot for slot, kind in marked if "thinking" in kind]
+    others = [slot for slot, kind in marked if "thinking" not in kind]
+    over = others[: max(0, len(others) - CACHE_MARKS)]
+    return [(slot, "a thinking block carries cache_control") for slot in thoughts] + [
+        (slot, f"more than {CACHE_MARKS} blocks carry cache_control") for slot in over
+    ]
+
+
+def _marks_wrong(messages: Messages) -> Iterator[Fault]:
+    for slot, what in _marks(messages):
+        yield Fault(slot.message, what)
+
+
+def _unmark(dialect: Dialect, messages: Messages) -> Mended:
+    wrong = [slot for slot, _ in _marks(messages)]
+    out = list(messages)
+    for slot in wrong:
+        message = out[slot.message]
+        raw = {k: v for k, v in message.parts[slot.part].raw.items() if k != "cache_control"}
+        parts = list(message.parts)
+        parts[slot.part] = Part(raw=raw)
+        out[slot.message] = with_parts(dialect, message, parts)
+    return out, [Fault(slot.message, "took off a cache_control mark") for slot in wrong]
+
+
+def _space_at_end(messages: Messages) -> Iterator[Fault]:
+    if messages and messages[-1].role is Role.MODEL and messages[-1].parts:
+        part = messages[-1].parts[-1]
+        if _kind(part) == "text" and part.text and part.text != part.text.rstrip():
+            yield Fault(len(messages) - 1, "the last message is the assistant's and ends in space")
+
+
+def _strip_end(dialect: Dialect, messages: Messages) -> Mended:
+    faults = list(_space_at_end(messages))
+    if not faults:
+        return list(messages), []
+    last = messages[-1]
+    part = last.parts[-1]
+    text = (part.text or "").rstrip()
+    raw = text if isinstance(part.raw, str) else {**part.raw, "text": text}
+    stripped = with_parts(dialect, last, [*last.parts[:-1], Part(text=text, raw=raw)])
+    return [*messages[:-1], stripped], [Fault(faults[0].position, "stripped the space at its end")]
+
+
+RULES = (
+    Rule(
+        "roles-known",
+        PROVIDER,
+        f"{MESSAGES}: roles are user and assistant; a system prompt goes into `system`.",
+        "Put the text into the request's `system`, or make it a message of the user.",
+        system_inside,
+        system_as_user,
+    ),
+    Rule(
+        "blocks-by-role",
+        PROVIDER,
+        "The API answers '`tool_use` blocks can only be in `assistant` messages' and "
+        f"'`tool_result` blocks can only be in `user` messages'; {TOOL_CALLS}.",
+        "Drop the block, or move it to a message of the right role.",
+        told(_misplaced),
+        dropping(_misplaced),
+    ),
+    Rule(
+        "thinking-signed",
+        PROVIDER,
+        f"{THINKING}: thinking blocks are passed back complete and unmodified, with their "
+        "signature; they may be left out of earlier turns.",
+        "Pass the block back as it came, or leave it out.",
+        told(_unsigned),
+        dropping(_unsigned),
+    ),
+    Rule(
+        "server-results-with-calls",
+        PROVIDER,
+        "The API answers 'Each `…_tool_result` block must have a corresponding "
+        f"`server_tool_use` block before it'; {SERVER_TOOLS}.",
+        "Keep a server tool's call and result together in one turn of the assistant.",
+        told(_server_loose),
+        dropping(_server_loose),
+    ),
+    Rule(
+        "content-not-empty",
+        PROVIDER,
+        "The API answers 'messages: text content blocks must be non-empty' and 'all messages "
+        f"must have non-empty content except for the optional final assistant message'; "
+        f"{MESSAGES}.",
+        "Drop the empty block or message.",
+        _says_nothing,
+        _drop_empty,
+    ),
+    Rule(
+        "call-ids-unique",
+        PROVIDER,
+        f"The API answers '`tool_use` ids must be unique'; {TOOL_CALLS}.",
+        "Give each tool_use its own id, and the same to its tool_result.",
+        _ids_repeated,
+        _mend_ids,
+    ),
+    Rule(
+        "results-have-calls",
+        PROVIDER,
+        "The API answers 'Each `tool_result` block must have a corresponding `tool_use` block "
+        f"in the previous message'; {TOOL_CALLS}.",
+        "Drop the tool_result, or put back the message that asked for it.",
+        _results_without_call,
+        _mend_pairs,
+    ),
+    Rule(
+        "results-first",
+        PROVIDER,
+        f"{TOOL_CALLS}: tool results immediately follow their tool uses, and come first in the "
+        "content, before any text.",
+        "Move the tool_result to the start of the next message of the user.",
+        _results_astray,
+        _mend_pairs,
+    ),
+    Rule(
+        "calls-answered",
+        PROVIDER,
+        "The API answers '`tool_use` ids were found without `tool_result` blocks immediately "
+        f"after'; {TOOL_CALLS}. A call at the very end may still be waiting.",
+        "Add a tool_result for each tool_use that has none.",
+        _calls_unanswered,
+        _mend_pairs,
+    ),
+    Rule(
+        "thinking-not-last",
+        PROVIDER,
+        "The API answers 'The final block in an assistant message cannot be `thinking`'; "
+        f"{THINKING}.",
+        "Put back what followed the thinking, or leave the thinking out.",
+        told(_trailing_thoughts),
+        dropping(_trailing_thoughts),
+    ),
+    Rule(
+        "cache-marks",
+        PROVIDER,
+        "The API answers 'A maximum of 4 blocks with cache_control may be provided'; thinking "
+        f"blocks cannot be marked: {CACHING}.",
+        "Take off the marks of the oldest blocks.",
+        _marks_wrong,
+        _unmark,
+    ),
+    Rule(
+        "starts-with-user",
+        PROVIDER,
+        f"{MESSAGES}: the first message must be the user's.",
+        "Put a message of the user in front.",
+        starts_with_user,
+        start_with_user,
+    ),
+    Rule(
+        "no-space-at-end",
+        PROVIDER,
+        "The API answers 'final assistant content cannot end with trailing whitespace'; "
+        f"{MESSAGES}.",
+        "Strip the space, or end with a message of the user.",
+        _space_at_end,
+        _strip_end,
+    ),
+)
+"""In the order in which a repair applies them."""

@@ -1,0 +1,223 @@
+"""What a dialect is, and the words in which validity is told.
+
+A dialect reads one provider message into a role and parts, and builds provider messages from parts.
+It never sees the whole conversation, except in its rules and its ties.
+
+Every part that was read carries the provider's own block in `raw`, every message its whole value.
+`raw` is the truth for writing; the other fields are what we understood of it. So an edit goes
+through the dialect, which changes both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+
+from marksweep.errors import BadInput
+from marksweep.messages import Message, Part, Role
+
+Json: TypeAlias = Any
+"""A value as JSON has it. Providers add fields as they please, so none is typed more closely."""
+
+
+class Unreadable(BadInput):
+    """One message that cannot be read; the rest of the history can."""
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """Something that was not read: where it was, and why."""
+
+    position: int
+    """Index in what was given: a message in its list, a line in its file."""
+    reason: str
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """Where a rule is broken, or was mended, and how."""
+
+    position: int
+    what: str
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """A place where a history breaks a provider's rule."""
+
+    rule: str
+    provider: str
+    position: int
+    """Index of the message in what was given."""
+    what: str
+    mend: str
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What a repair did, for which rule."""
+
+    rule: str
+    position: int
+    """Index of the message in the history as it stood when the rule was applied."""
+    what: str
+
+
+Messages = Sequence[Message]
+Mended = tuple[list[Message], list[Fault]]
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """One thing a provider demands of a history, how to see it broken and how to mend it."""
+
+    name: str
+    provider: str
+    source: str
+    """Where the provider says so: a page of its documentation, or its error message."""
+    advice: str
+    """How to mend it, for people to read."""
+    check: Callable[[Messages], Iterator[Fault]]
+    mend: Callable[[Dialect, Messages], Mended]
+    """Makes the check pass with the least change; gives back the same messages if it passes."""
+
+
+class Tying(Protocol):
+    """Says which earlier messages the next one is valid only together with."""
+
+    def feed(self, i: int, message: Message) -> list[int]:
+        """Take message number `i` in; give the numbers of those it is tied to."""
+        ...
+
+    def held(self) -> set[int]:
+        """Give the numbers of messages that must stay for what follows or may follow."""
+        ...
+
+
+class Dialect(Protocol):
+    """A provider's message format."""
+
+    @property
+    def name(self) -> str:
+        """What callers call it."""
+        ...
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """What the provider demands, in the order a repair applies them."""
+        ...
+
+    def read(self, raw: Json) -> tuple[Role, tuple[Part, ...]]:
+        """Understand one provider message; Unreadable if that cannot be done."""
+        ...
+
+    def rebuild(self, raw: Json, parts: Sequence[Part]) -> Json:
+        """Give a copy of a provider message that holds these parts and keeps its other fields."""
+        ...
+
+    def compose(self, role: Role, parts: Sequence[Part]) -> list[Json]:
+        """Make provider messages of parts; one that has `raw` has it in this dialect."""
+        ...
+
+    def answer(self, asked: Part, text: str) -> Part:
+        """Make a result for the call that a part asks for."""
+        ...
+
+    def with_call_id(self, part: Part, call_id: str) -> Part:
+        """Give the same call or result under another id."""
+        ...
+
+    def with_result(self, part: Part, text: str) -> Part:
+        """Give the same result with its content replaced by a text.
+
+        What cannot hold a text, such as a screenshot, is given back as it is.
+        """
+        ...
+
+    def tying(self) -> Tying:
+        """Begin to say which messages are valid only together."""
+        ...
+
+    def ties(self, messages: Messages) -> Iterator[tuple[int, int]]:
+        """Name all pairs of messages, by index, that are valid only together."""
+        ...
+
+    def joins(self, before: Message, after: Message) -> bool:
+        """Whether two messages that come to stand next to each other must be written as one."""
+        ...
+
+
+def message_of(dialect: Dialect, raw: Json, message_id: str) -> Message:
+    """Read one provider message."""
+    value = plain(raw)
+    role, parts = dialect.read(value)
+    return Message(role, parts, message_id, value, dialect.name)
+
+
+def with_parts(dialect: Dialect, message: Message, parts: Sequence[Part]) -> Message:
+    """Give the message with other parts, its other fields kept."""
+    raw = dialect.rebuild(message.raw, parts)
+    role, read = dialect.read(raw)
+    return Message(role, read, message.message_id, raw, dialect.name)
+
+
+def composed(dialect: Dialect, role: Role, parts: Sequence[Part], message_id: str) -> list[Message]:
+    """Make messages of this dialect; where it takes several, their ids are numbered."""
+    raws = dialect.compose(role, parts)
+    ids = [message_id] if len(raws) == 1 else [f"{message_id}.{n}" for n in range(len(raws))]
+    return [message_of(dialect, raw, name) for raw, name in zip(raws, ids, strict=True)]
+
+
+def plain(value: Json) -> Json:
+    """Give plain data for what an SDK returned; plain data is given back as it is."""
+    if isinstance(value, dict):
+        if any(_is_model(item) for item in value.values()):
+            return {key: plain(item) for key, item in value.items()}
+        return value
+    if isinstance(value, list):
+        return [plain(item) for item in value] if any(map(_is_model, value)) else value
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json", exclude_unset=True)
+    return value
+
+
+def _is_model(value: Json) -> bool:
+    """Whether plain data has to be made of it, or of something directly inside it."""
+    if isinstance(value, list):
+        return any(
+            not isinstance(item, dict | str) and hasattr(item, "model_dump") for item in value
+        )
+    return not isinstance(value, str | dict) and hasattr(value, "model_dump")
+
+
+def text_of(value: Json) -> str:
+    """Give the text a block or a result holds, however deep; images and numbers give none."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return text_of(value.get("text") or value.get("content") or "")
+    if isinstance(value, list):
+        return "\n".join(filter(None, map(text_of, value)))
+    return ""
+
+
+def decoded(arguments: Json) -> Json:
+    """Decode a call's arguments; text that is not JSON stays text."""
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        return msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return arguments
+
+
+def encoded(arguments: Json) -> str:
+    """Write a call's arguments as JSON text; text stays as it is."""
+    return arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+
+
+def word(value: Json) -> str:
+    """Give a field that should be text; nothing for anything else."""
+    return value if isinstance(value, str) else ""
+
+
+def ordered(faults: Iterable[Fault]) -> list[Fault]:
+    """Sort faults by where they are, then by what they say."""
+    return sorted(faults, key=lambda fault: (fault.position, fault.what))

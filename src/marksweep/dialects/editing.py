@@ -1,0 +1,83 @@
+"""What a collection does to messages, written as their provider wants it. New values, never edits.
+
+units        what must go together
+without      leave messages out, and close the seams
+with_text    put a short text in the place of a bulky result
+saying       a new message, such as a summary
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from marksweep.dialects.base import Dialect, Messages, composed, text_of, with_parts
+from marksweep.messages import Message, Part, Role
+
+
+def units(dialect: Dialect, messages: Messages) -> list[tuple[int, ...]]:
+    """Group messages, by index, that are valid only together; most stand alone."""
+    parent = list(range(len(messages)))
+
+    def root(i: int) -> int:
+        while parent[i] != i:
+            parent[i] = parent[parent[i]]
+            i = parent[i]
+        return i
+
+    for a, b in dialect.ties(messages):
+        low, high = sorted((root(a), root(b)))
+        parent[high] = low
+    groups: dict[int, list[int]] = {}
+    for i in range(len(messages)):
+        groups.setdefault(root(i), []).append(i)
+    return [tuple(group) for group in groups.values()]
+
+
+def without(dialect: Dialect, messages: Messages, gone: Collection[int]) -> list[Message]:
+    """Leave messages out, by index. Whole units give a history that is as valid as before."""
+    left = set(gone)
+    return closed(dialect, [(i, m) for i, m in enumerate(messages) if i not in left])
+
+
+def closed(dialect: Dialect, kept: Collection[tuple[int, Message]]) -> list[Message]:
+    """Give the messages that are left of a history, joined at the seams where that is needed."""
+    out: list[Message] = []
+    last = -1
+    for i, message in kept:
+        out.append(message)
+        if i > last + 1:
+            _join_end(dialect, out)
+        last = i
+    return out
+
+
+def _join_end(dialect: Dialect, out: list[Message]) -> None:
+    """Join the last messages for as long as they must be written as one."""
+    while len(out) > 1 and dialect.joins(out[-2], out[-1]):
+        after = out.pop()
+        out[-1] = with_parts(dialect, out[-1], [*out[-1].parts, *after.parts])
+
+
+def results_of(message: Message) -> Iterator[tuple[Part, str]]:
+    """Give the results of a message with the text each holds."""
+    for part in message.parts:
+        if part.function_response is not None:
+            yield part, text_of(part.function_response.result)
+
+
+def with_text(dialect: Dialect, message: Message, say: Callable[[Part], str | None]) -> Message:
+    """Put a text in the place of each result for which `say` gives one."""
+    parts = list(message.parts)
+    for k, part in enumerate(parts):
+        text = say(part) if part.function_response is not None else None
+        if text is not None:
+            parts[k] = dialect.with_result(part, text)
+    if all(new is old for new, old in zip(parts, message.parts, strict=True)):
+        return message
+    return with_parts(dialect, message, parts)
+
+
+def saying(dialect: Dialect, text: str, message_id: str, role: Role = Role.USER) -> Message:
+    """Make a new message, such as a summary. It may not stand between a call and its result."""
+    (message,) = composed(dialect, role, [Part(text=text)], message_id)
+    return message

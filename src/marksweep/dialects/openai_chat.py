@@ -1,0 +1,240 @@
+"""OpenAI chat completions: `messages` of role, content and tool calls. Many servers speak it.
+
+{"role": "assistant", "content": "…", "tool_calls": [{"id": …, "function": {…}}]}
+{"role": "tool", "tool_call_id": …, "content": "…"}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from marksweep.dialects.base import Json, Messages, Rule, Unreadable, decoded, encoded, word
+from marksweep.dialects.openai_chat_rules import RULES
+from marksweep.dialects.pairing import Tying, ties_of
+from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
+
+ROLES = {
+    "system": Role.SYSTEM,
+    "developer": Role.SYSTEM,
+    "user": Role.USER,
+    "assistant": Role.MODEL,
+    "tool": Role.TOOL,
+    "function": Role.TOOL,
+}
+
+WRITTEN = {Role.SYSTEM: "system", Role.USER: "user", Role.MODEL: "assistant", Role.TOOL: "tool"}
+
+REASONING_FIELDS = ("reasoning_content", "reasoning")
+"""Where compatible servers put what the model thought."""
+
+
+class OpenAIChat:
+    """Reads and writes chat completions messages."""
+
+    name = "openai_chat"
+    rules: tuple[Rule, ...] = RULES
+
+    def read(self, raw: Json) -> tuple[Role, tuple[Part, ...]]:
+        """Understand one message."""
+        if not isinstance(raw, dict):
+            raise Unreadable(f"{type(raw).__name__} where a message object was expected")
+        role = ROLES.get(word(raw.get("role")))
+        if role is None:
+            raise Unreadable(f"role {raw.get('role')!r}; expected one of {', '.join(ROLES)}")
+        content = raw.get("content")
+        if role is Role.TOOL:
+            name = word(raw.get("name"))
+            call_id = word(raw.get("tool_call_id")) or _legacy_id(name)
+            result = ToolResult(call_id, name, content)
+            return role, (Part(function_response=result, raw=content),)
+        return role, (*_thoughts(raw), *_content(content), *_calls(raw))
+
+    def rebuild(self, raw: Json, parts: Sequence[Part]) -> Json:
+        """Copy the message with these parts."""
+        new = dict(raw)
+        results = [part for part in parts if part.function_response]
+        if results:
+            new["content"] = results[0].raw
+            if "tool_call_id" in raw:
+                new["tool_call_id"] = results[0].function_response.call_id  # type: ignore[union-attr]
+            return new
+        legacy = raw.get("function_call")
+        calls = [part for part in parts if part.function_call]
+        blocks = [part.raw for part in parts if not part.function_call and part.thought is None]
+        new["tool_calls"] = [part.raw for part in calls if part.raw is not legacy]
+        if not any(part.raw is legacy for part in calls):
+            new.pop("function_call", None)
+        if not new["tool_calls"]:
+            del new["tool_calls"]
+        if not blocks:
+            new["content"] = None if calls else ""
+        elif len(blocks) == 1 and isinstance(blocks[0], str):
+            new["content"] = blocks[0]
+        else:
+            new["content"] = [_block(block) for block in blocks]
+        return new
+
+    def compose(self, role: Role, parts: Sequence[Part]) -> list[Json]:
+        """Make messages: one per result, one for all the rest."""
+        results = [
+            {
+                "role": "tool",
+                "tool_call_id": part.function_response.call_id,
+                "content": as_text(part.function_response.result) if part.raw is None else part.raw,
+            }
+            for part in parts
+            if part.function_response
+        ]
+        rest = [part for part in parts if not part.function_response]
+        if results and not rest:
+            return list(results)
+        message: dict[str, Json] = {"role": "user" if results else WRITTEN[role]}
+        blocks = [_written(part) for part in rest if part.text is not None or part.inline_data]
+        calls = [_call(part.function_call) for part in rest if part.function_call]
+        texts_only = all(part.inline_data is None for part in rest)
+        if texts_only:
+            message["content"] = "\n".join(part.text for part in rest if part.text) or (
+                None if calls else ""
+            )
+        else:
+            message["content"] = blocks
+        if calls:
+            message["tool_calls"] = calls
+        return [*results, message]
+
+    def answer(self, asked: Part, text: str) -> Part:
+        """Make a result for a call."""
+        call = asked.function_call or FunctionCall("", "")
+        return Part(function_response=ToolResult(call.id, call.name, text), raw=text)
+
+    def with_call_id(self, part: Part, call_id: str) -> Part:
+        """Give the same call or result under another id."""
+        if part.function_call:
+            call = part.function_call
+            raw = {**part.raw, "id": call_id}
+            return Part(function_call=FunctionCall(call_id, call.name, call.args), raw=raw)
+        if part.function_response:
+            old = part.function_response
+            result = ToolResult(call_id, old.name, old.result, old.is_error)
+            return Part(function_response=result, raw=part.raw)
+        return part
+
+    def with_result(self, part: Part, text: str) -> Part:
+        """Replace what a result says."""
+        old = part.function_response
+        if old is None:
+            return part
+        result = ToolResult(old.call_id, old.name, text, old.is_error)
+        return Part(function_response=result, raw=text)
+
+    def tying(self) -> Tying:
+        """Tie results to their calls, and thoughts to what the model did next."""
+        return Tying()
+
+    def ties(self, messages: Messages) -> Iterator[tuple[int, int]]:
+        """Tie results to their calls, and thoughts to what the model did next."""
+        return ties_of(self.tying(), messages)
+
+    def joins(self, before: Message, after: Message) -> bool:  # noqa: ARG002
+        """Never: any two messages may follow each other."""
+        return False
+
+
+def _content(content: Json) -> Iterator[Part]:
+    if content is None:
+        return
+    if isinstance(content, str):
+        yield Part(text=content, raw=content)
+    elif isinstance(content, list):
+        yield from map(_part, content)
+    else:
+        raise Unreadable(f"content is {type(content).__name__}; expected text or a list of blocks")
+
+
+def _part(block: Json) -> Part:
+    """Understand one block of a content list."""
+    if isinstance(block, str):
+        return Part(text=block, raw=block)
+    if not isinstance(block, dict):
+        raise Unreadable(f"a content block is {type(block).__name__}; expected an object")
+    kind = block.get("type")
+    if kind in ("text", "refusal"):
+        return Part(text=word(block.get(kind)), raw=block)
+    held = block.get(kind) if isinstance(kind, str) else None
+    if kind == "image_url":
+        url = held.get("url") if isinstance(held, dict) else held
+        return Part(inline_data=InlineData("image/*", word(url)), raw=block)
+    if kind == "input_audio" and isinstance(held, dict):
+        data = InlineData(f"audio/{held.get('format', '*')}", word(held.get("data")))
+        return Part(inline_data=data, raw=block)
+    if kind == "file" and isinstance(held, dict):
+        data = InlineData("application/*", word(held.get("file_data") or held.get("file_id")))
+        return Part(inline_data=data, raw=block)
+    return Part(raw=block)
+
+
+def _thoughts(raw: dict[str, Json]) -> Iterator[Part]:
+    for field in REASONING_FIELDS:
+        if isinstance(raw.get(field), str) and raw[field]:
+            yield Part(thought=raw[field], raw=raw[field])
+            return
+
+
+def _calls(raw: dict[str, Json]) -> Iterator[Part]:
+    calls = raw.get("tool_calls")
+    if calls is not None and not isinstance(calls, list):
+        raise Unreadable(f"tool_calls is {type(calls).__name__}; expected a list")
+    for call in calls or ():
+        if not isinstance(call, dict):
+            raise Unreadable(f"a tool call is {type(call).__name__}; expected an object")
+        held = call.get("function") or call.get("custom")
+        held = held if isinstance(held, dict) else {}
+        args = decoded(held.get("arguments", held.get("input")))
+        name = word(held.get("name"))
+        yield Part(function_call=FunctionCall(word(call.get("id")), name, args), raw=call)
+    legacy = raw.get("function_call")
+    if isinstance(legacy, dict):
+        name = word(legacy.get("name"))
+        call = FunctionCall(_legacy_id(name), name, decoded(legacy.get("arguments")))
+        yield Part(function_call=call, raw=legacy)
+
+
+def _legacy_id(name: str) -> str:
+    """Stand for an id in the form that had none: a function's result follows its call."""
+    return f"function:{name}" if name else ""
+
+
+def _block(block: Json) -> Json:
+    return {"type": "text", "text": block} if isinstance(block, str) else block
+
+
+def _written(part: Part) -> Json:
+    if part.inline_data is None:
+        return {"type": "text", "text": part.text}
+    mime, data = part.inline_data.mime_type, part.inline_data.data
+    if mime.startswith("image/"):
+        return {"type": "image_url", "image_url": {"url": as_url(mime, data)}}
+    if mime.startswith("audio/"):
+        audio = {"data": data, "format": mime.removeprefix("audio/")}
+        return {"type": "input_audio", "input_audio": audio}
+    return {"type": "file", "file": {"file_data": as_url(mime, data)}}
+
+
+def _call(call: FunctionCall) -> Json:
+    function = {"name": call.name, "arguments": encoded(call.args if call.args is not None else {})}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def as_url(mime: str, data: str) -> str:
+    """Give an address for data: its own if it has one, else a data URL."""
+    if "://" in data[:16] or data.startswith("data:"):
+        return data
+    return f"data:{mime.replace('*', 'octet-stream')};base64,{data}"
+
+
+def as_text(result: Json) -> str:
+    """Write a result as text."""
+    return "" if result is None else encoded(result)
+
+
+OPENAI_CHAT = OpenAIChat()

@@ -1,0 +1,380 @@
+"""Which result answers which call, and whether it stands where its provider wants it.
+
+Calls and results are matched by id, each result with the nearest earlier call that still waits for
+one. Providers then differ in where the answers must stand:
+
+    separate   each in a message of its own, right after the call's (chat completions)
+    together   all at the start of what the user says next (Anthropic, Gemini)
+    anywhere   later in the list (Responses)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from marksweep.dialects.base import Dialect, Fault, Mended, Messages, composed, with_parts
+from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
+
+NO_RESULT = "No result was recorded for this call."
+"""What a repair answers in the name of a tool that never did."""
+
+
+class Slot(NamedTuple):
+    """The place of a part: its message and its index there."""
+
+    message: int
+    part: int
+
+
+class Matches(NamedTuple):
+    """The calls and results of a history, matched."""
+
+    answers: dict[Slot, Slot]
+    """From each answered call to its result."""
+    unanswered: list[Slot]
+    orphans: list[Slot]
+    """Results without a call, and second results of one."""
+
+
+Calls = Callable[[Part], FunctionCall | None]
+Results = Callable[[Part], ToolResult | None]
+
+
+def call_of(part: Part) -> FunctionCall | None:
+    """Give the call that a part asks for."""
+    return part.function_call
+
+
+def result_of(part: Part) -> ToolResult | None:
+    """Give the result that a part carries."""
+    return part.function_response
+
+
+class Matcher:
+    """Matches message by message; only calls that wait for a result are remembered."""
+
+    def __init__(self, calls: Calls = call_of, results: Results = result_of) -> None:
+        self._calls = calls
+        self._results = results
+        self._waiting: dict[str, list[Slot]] = {}
+
+    def feed(self, i: int, message: Message) -> Iterator[tuple[Slot | None, Slot]]:
+        """Take the next message in; give each of its results, with the call it answers."""
+        for k, part in enumerate(message.parts):
+            call = self._calls(part)
+            if call is not None:
+                self._waiting.setdefault(call.id, []).append(Slot(i, k))
+                continue
+            result = self._results(part)
+            if result is not None:
+                yield self._answered(result.call_id), Slot(i, k)
+
+    def _answered(self, call_id: str) -> Slot | None:
+        """Take the first call of the last message that asks under this id."""
+        slots = self._waiting.get(call_id)
+        if slots is None:
+            return None
+        last = slots[-1].message
+        at = next(at for at, slot in enumerate(slots) if slot.message == last)
+        slot = slots.pop(at)
+        if not slots:
+            del self._waiting[call_id]
+        return slot
+
+    def waiting(self) -> list[Slot]:
+        """Give the calls that have no result, in order."""
+        return sorted(slot for slots in self._waiting.values() for slot in slots)
+
+
+def match(messages: Messages, calls: Calls = call_of, results: Results = result_of) -> Matches:
+    """Match the results of a history with its calls."""
+    matcher = Matcher(calls, results)
+    answers: dict[Slot, Slot] = {}
+    orphans: list[Slot] = []
+    for i, message in enumerate(messages):
+        for call, result in matcher.feed(i, message):
+            if call is None:
+                orphans.append(result)
+            else:
+                answers[call] = result
+    return Matches(answers, matcher.waiting(), orphans)
+
+
+class Tying:
+    """Says, message by message, which earlier ones the next is valid only together with.
+
+    A result is tied to its call; the messages of a model's run in which it thought are tied to
+    each other, since thoughts stay with their deeds.
+    """
+
+    def __init__(self, calls: Calls = call_of, results: Results = result_of) -> None:
+        self._matcher = Matcher(calls, results)
+        self._run: list[int] = []
+        self._thought = False
+
+    def held(self) -> set[int]:
+        """Give the numbers of messages that must stay: their calls wait for a result."""
+        return {slot.message for slot in self._matcher.waiting()}
+
+    def feed(self, i: int, message: Message) -> list[int]:
+        """Take the next message in; give the numbers of those it is tied to."""
+        answered = self._matcher.feed(i, message)
+        tied = {call.message for call, _ in answered if call is not None and call.message != i}
+        if message.role is not Role.MODEL:
+            self._run = []
+            self._thought = False
+            return sorted(tied)
+        had_thought = self._thought
+        self._thought = had_thought or any(part.thought is not None for part in message.parts)
+        if self._thought and self._run:
+            tied.update(self._run[-1:] if had_thought else self._run)
+        self._run.append(i)
+        return sorted(tied)
+
+
+def ties_of(tying: Tying, messages: Messages) -> Iterator[tuple[int, int]]:
+    """Give all ties of a history as pairs of indices, the earlier first."""
+    for i, message in enumerate(messages):
+        for other in tying.feed(i, message):
+            yield other, i
+
+
+class Group(NamedTuple):
+    """A stretch of model messages whose calls are answered in one place."""
+
+    first: int
+    last: int
+
+
+Groups = Callable[[Messages], Iterator[Group]]
+Reach = Callable[[Messages, int], int]
+Standing = Callable[[Messages, int, int, Results], Iterator[Slot]]
+
+
+def each_message(messages: Messages) -> Iterator[Group]:
+    """Answer each message by itself."""
+    for i, message in enumerate(messages):
+        if message.role is Role.MODEL:
+            yield Group(i, i)
+
+
+def each_run(messages: Messages) -> Iterator[Group]:
+    """Answer consecutive model messages together: the provider reads them as one."""
+    first = None
+    for i, message in enumerate(messages):
+        if message.role is Role.MODEL:
+            first = i if first is None else first
+        elif first is not None:
+            yield Group(first, i - 1)
+            first = None
+    if first is not None:
+        yield Group(first, len(messages) - 1)
+
+
+def is_results_only(message: Message, results: Results) -> bool:
+    """Whether a message holds results and nothing else."""
+    return bool(message.parts) and all(results(part) is not None for part in message.parts)
+
+
+class Place(NamedTuple):
+    """What was found about the calls of one group."""
+
+    group: Group
+    calls: list[Slot]
+    missing: list[Slot]
+    """Calls without any result, which must have one by now."""
+    astray: list[Slot]
+    """Results that stand elsewhere."""
+
+
+class Separate:
+    """Answers stand right after the message that asks, each in a message of its own."""
+
+    def places(self, messages: Messages) -> Iterator[Place]:
+        """Look at each message that asks for something."""
+        found = match(messages)
+        waiting = last_asking(messages)
+        for i, slots in _by_message(found).items():
+            end = i + 1
+            while end < len(messages) and messages[end].role is Role.TOOL:
+                end += 1
+            missing = [slot for slot in slots if slot not in found.answers]
+            done = [found.answers[slot] for slot in slots if slot in found.answers]
+            astray = [slot for slot in done if not i < slot.message < end]
+            yield Place(Group(i, i), slots, [] if i == waiting else missing, astray)
+
+    def mend(self, dialect: Dialect, messages: Messages) -> Mended:
+        """Move results to where they belong, add the missing, drop those without a call."""
+        found = match(messages)
+        gone = {slot.message for slot in found.orphans}
+        faults = [_orphan_fault(messages, slot) for slot in found.orphans]
+        after: dict[int, list[Message]] = {}
+        for place in self.places(messages):
+            if not place.missing and not place.astray:
+                continue
+            at = place.group.last
+            for slot in place.calls:
+                answer = found.answers.get(slot)
+                call = messages[at].parts[slot.part].function_call
+                if call is None:
+                    continue
+                if answer is not None:
+                    gone.add(answer.message)
+                    after.setdefault(at, []).append(messages[answer.message])
+                    if answer in place.astray:
+                        moved = f"moved the result of call {call.id!r} to its call"
+                        faults.append(Fault(answer.message, moved))
+                elif slot in place.missing:
+                    name = f"{messages[at].message_id}.result{slot.part}"
+                    part = dialect.answer(messages[at].parts[slot.part], NO_RESULT)
+                    after.setdefault(at, []).extend(composed(dialect, Role.TOOL, [part], name))
+                    faults.append(Fault(at, f"added a result for call {call.id!r}"))
+        out: list[Message] = []
+        for i, message in enumerate(messages):
+            if i not in gone:
+                out.append(message)
+            out += after.get(i, ())
+        return out, faults
+
+
+class Together:
+    """Answers stand in what follows the group of model messages that asks.
+
+    `groups` says which model messages are answered at once, `reach` where the messages that may
+    answer end, `standing` which results in them are in their place.
+    """
+
+    def __init__(self, groups: Groups, reach: Reach, standing: Standing) -> None:
+        self._groups = groups
+        self._reach = reach
+        self._standing = standing
+
+    def places(self, messages: Messages, calls: Calls, results: Results) -> Iterator[Place]:
+        """Look at each group that asks for something."""
+        found = match(messages, calls, results)
+        asked = _by_message(found)
+        waiting = last_asking(messages, results)
+        for group in self._groups(messages):
+            slots = [slot for i in range(group.first, group.last + 1) for slot in asked.get(i, ())]
+            if not slots:
+                continue
+            end = self._reach(messages, group.last)
+            good = set(self._standing(messages, group.last + 1, end, results))
+            done = [found.answers[slot] for slot in slots if slot in found.answers]
+            missing = [slot for slot in slots if slot not in found.answers]
+            missing = [] if group.last == waiting else missing
+            yield Place(group, slots, missing, [slot for slot in done if slot not in good])
+
+    def mend(self, dialect: Dialect, messages: Messages, calls: Calls, results: Results) -> Mended:
+        """Move results to where they belong, add the missing, drop those without a call."""
+        found = match(messages, calls, results)
+        lost = set(found.orphans)
+        moves: dict[int, list[Part]] = {}
+        faults = [_orphan_fault(messages, slot) for slot in found.orphans]
+        for place in self.places(messages, calls, results):
+            if not place.missing and not place.astray:
+                continue
+            for slot in place.calls:
+                call = calls(messages[slot.message].parts[slot.part])
+                at = found.answers.get(slot)
+                if call is not None and slot in place.missing:
+                    part = dialect.answer(messages[slot.message].parts[slot.part], NO_RESULT)
+                    faults.append(Fault(slot.message, f"added a result for call {call.id!r}"))
+                elif at is not None and call is not None:
+                    part = messages[at.message].parts[at.part]
+                    lost.add(at)
+                    if at in place.astray:
+                        faults.append(Fault(at.message, f"moved the result of call {call.id!r}"))
+                else:
+                    continue
+                moves.setdefault(place.group.last, []).append(part)
+        return self._laid_out(dialect, messages, lost, moves), faults
+
+    def _laid_out(
+        self, dialect: Dialect, messages: Messages, lost: set[Slot], moves: dict[int, list[Part]]
+    ) -> list[Message]:
+        """Write the history anew: without the lost parts, with the moved ones after their calls."""
+        gone = _by_message_of(lost)
+        out: list[Message] = []
+        incoming: list[Part] = []
+        for i, message in enumerate(messages):
+            parts = [part for k, part in enumerate(message.parts) if k not in gone.get(i, ())]
+            if incoming and message.role is not Role.TOOL:
+                out += composed(dialect, Role.TOOL, incoming, f"{out[-1].message_id}.results")
+                incoming = []
+            if incoming:
+                out.append(with_parts(dialect, message, [*incoming, *parts]))
+            elif i not in gone:
+                out.append(message)
+            elif parts:
+                out.append(with_parts(dialect, message, parts))
+            incoming = moves.get(i, [])
+        if incoming:
+            out += composed(dialect, Role.TOOL, incoming, f"{out[-1].message_id}.results")
+        return out
+
+
+def run_after(messages: Messages, last: int) -> int:
+    """Let every message up to the model's next one answer."""
+    end = last + 1
+    while end < len(messages) and messages[end].role is not Role.MODEL:
+        end += 1
+    return end
+
+
+def one_after(messages: Messages, last: int) -> int:
+    """Let only the next message answer."""
+    return min(last + 2, len(messages))
+
+
+def anywhere(messages: Messages, start: int, end: int, results: Results) -> Iterator[Slot]:
+    """Give the slots of all results."""
+    for i in range(start, end):
+        for k, part in enumerate(messages[i].parts):
+            if results(part) is not None:
+                yield Slot(i, k)
+
+
+def leading(messages: Messages, start: int, end: int, results: Results) -> Iterator[Slot]:
+    """Give the slots of the results that come before anything else."""
+    for i in range(start, end):
+        for k, part in enumerate(messages[i].parts):
+            if results(part) is None:
+                return
+            yield Slot(i, k)
+
+
+def last_asking(messages: Messages, results: Results = result_of) -> int:
+    """Give the index of the message whose calls may still wait: only results follow it."""
+    i = len(messages) - 1
+    while i >= 0 and is_results_only(messages[i], results):
+        i -= 1
+    return i
+
+
+def _by_message(found: Matches) -> dict[int, list[Slot]]:
+    asked: dict[int, list[Slot]] = {}
+    for slot in sorted([*found.answers, *found.unanswered]):
+        asked.setdefault(slot.message, []).append(slot)
+    return asked
+
+
+def _by_message_of(slots: set[Slot]) -> dict[int, set[int]]:
+    parts: dict[int, set[int]] = {}
+    for slot in slots:
+        parts.setdefault(slot.message, set()).add(slot.part)
+    return parts
+
+
+def _orphan_fault(messages: Messages, slot: Slot) -> Fault:
+    result = messages[slot.message].parts[slot.part].function_response
+    call_id = result.call_id if result else ""
+    return Fault(slot.message, f"dropped a result for call {call_id!r}, which nobody asked for")
+
+
+def tied(answers: dict[Slot, Slot]) -> Iterator[tuple[int, int]]:
+    """Give the messages of calls with those of their results, as pairs of indices."""
+    for call, result in answers.items():
+        if call.message != result.message:
+            yield call.message, result.message

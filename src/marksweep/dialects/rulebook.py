@@ -1,0 +1,136 @@
+"""What the rules of several providers have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from marksweep.dialects.base import Dialect, Fault, Mended, Messages, composed, with_parts
+from marksweep.dialects.pairing import Calls, Results, Slot, match
+from marksweep.messages import Message, Part, Role
+
+OPENING = "The start of this conversation is not shown."
+"""What a repair puts in front of a history that begins with the model."""
+
+
+def starts_with_user(messages: Messages) -> Iterator[Fault]:
+    """Find a history that begins with the model."""
+    first = next((i for i, m in enumerate(messages) if m.role is not Role.SYSTEM), None)
+    if first is not None and messages[first].role is Role.MODEL:
+        yield Fault(first, "the first message is the model's")
+
+
+def start_with_user(dialect: Dialect, messages: Messages) -> Mended:
+    """Put a short user message in front of the model's."""
+    for fault in starts_with_user(messages):
+        name = f"{messages[fault.position].message_id}.opening"
+        opening = composed(dialect, Role.USER, [Part(text=OPENING)], name)
+        out = [*messages[: fault.position], *opening, *messages[fault.position :]]
+        return out, [Fault(fault.position, "put a user message in front")]
+    return list(messages), []
+
+
+def drop_parts(dialect: Dialect, messages: Messages, slots: dict[Slot, str]) -> Mended:
+    """Drop parts, each with the reason given; a message left with nothing goes too."""
+    gone: dict[int, set[int]] = {}
+    for slot in slots:
+        gone.setdefault(slot.message, set()).add(slot.part)
+    out: list[Message] = []
+    for i, message in enumerate(messages):
+        if i not in gone:
+            out.append(message)
+            continue
+        parts = [part for k, part in enumerate(message.parts) if k not in gone[i]]
+        if parts:
+            out.append(with_parts(dialect, message, parts))
+    return out, [Fault(slot.message, f"dropped: {what}") for slot, what in sorted(slots.items())]
+
+
+Find = Callable[[Messages], dict[Slot, str]]
+"""Names the parts that break a rule, each with what is wrong."""
+
+
+def told(find: Find) -> Callable[[Messages], Iterator[Fault]]:
+    """Make a check of it."""
+    return lambda messages: (Fault(slot.message, what) for slot, what in find(messages).items())
+
+
+def dropping(find: Find) -> Callable[[Dialect, Messages], Mended]:
+    """Mend by leaving those parts out."""
+
+    def mend(dialect: Dialect, messages: Messages) -> Mended:
+        slots = find(messages)
+        return drop_parts(dialect, messages, slots) if slots else (list(messages), [])
+
+    return mend
+
+
+def system_inside(messages: Messages) -> Iterator[Fault]:
+    """Find system messages where the provider wants none."""
+    for i, message in enumerate(messages):
+        if message.role is Role.SYSTEM:
+            yield Fault(i, "a message has the role system")
+
+
+def system_as_user(dialect: Dialect, messages: Messages) -> Mended:
+    """Let the user say what a system message says; one that says nothing goes."""
+    faults = list(system_inside(messages))
+    out: list[Message] = []
+    for message in messages:
+        if message.role is not Role.SYSTEM:
+            out.append(message)
+        elif message.text.strip():
+            out += composed(dialect, Role.USER, [Part(text=message.text)], message.message_id)
+    return out, [Fault(fault.position, "made it a message of the user") for fault in faults]
+
+
+def rename_calls(
+    dialect: Dialect, messages: Messages, names: dict[Slot, str], calls: Calls, results: Results
+) -> Mended:
+    """Give calls other ids, and their results the same."""
+    found = match(messages, calls, results)
+    new = dict(names)
+    for call, name in names.items():
+        if call in found.answers:
+            new[found.answers[call]] = name
+    touched = {slot.message for slot in new}
+    out = [
+        with_parts(
+            dialect,
+            message,
+            [
+                dialect.with_call_id(part, new[Slot(i, k)]) if Slot(i, k) in new else part
+                for k, part in enumerate(message.parts)
+            ],
+        )
+        if i in touched
+        else message
+        for i, message in enumerate(messages)
+    ]
+    return out, [Fault(slot.message, f"renamed a call to {name!r}") for slot, name in names.items()]
+
+
+def repeated_ids(messages: Messages, calls: Calls) -> Iterator[Slot]:
+    """Find calls without an id, or with one that an earlier call of the history has."""
+    seen: set[str] = set()
+    for i, message in enumerate(messages):
+        for k, part in enumerate(message.parts):
+            call = calls(part)
+            if call is not None:
+                if not call.id or call.id in seen:
+                    yield Slot(i, k)
+                seen.add(call.id)
+
+
+def fresh_ids(messages: Messages, slots: list[Slot], calls: Calls) -> dict[Slot, str]:
+    """Make ids that no call of the history has."""
+    taken = {call.id for m in messages for part in m.parts if (call := calls(part)) is not None}
+    names: dict[Slot, str] = {}
+    for slot in slots:
+        call = calls(messages[slot.message].parts[slot.part])
+        stem = (call.id if call else "") or "call"
+        number = 2
+        while f"{stem}_{number}" in taken:
+            number += 1
+        names[slot] = f"{stem}_{number}"
+        taken.add(names[slot])
+    return names

@@ -1,0 +1,98 @@
+"""Whether a provider would take a history, and making it so. Needs nothing else of marksweep.
+
+findings = validate(messages)
+messages, changes = repair(messages)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from marksweep.dialects.base import Change, Finding, Json, Messages
+from marksweep.dialects.detecting import detect, dialect_named
+from marksweep.dialects.history import History, read, rewritten
+from marksweep.messages import Message
+
+READABLE = "readable"
+"""The rule that what stands in a history is a message at all."""
+
+PASSES = 8
+"""How often a repair may go through the rules. One pass is nearly always enough: a mend that
+breaks an earlier rule is mended in the next. Higher costs time only on histories that need it."""
+
+
+def validate(messages: Json, dialect: str | None = None) -> list[Finding]:
+    """Find where a history breaks the rules of its provider; an empty list means it is valid.
+
+    Takes provider messages, neutral messages, or a whole request. Without a name the dialect is
+    detected.
+    """
+    history = _history(messages, dialect)
+    findings = [
+        Finding(READABLE, history.dialect, skipped.position, skipped.reason, "Take it out.")
+        for skipped in history.skipped
+    ]
+    places = history.positions
+    for finding in findings_of(history.messages, history.dialect):
+        at = places[finding.position]
+        findings.append(Finding(finding.rule, finding.provider, at, finding.what, finding.mend))
+    return sorted(findings, key=lambda finding: finding.position)
+
+
+def findings_of(messages: Messages, dialect: str) -> list[Finding]:
+    """Find where messages that were read break the rules."""
+    return [
+        Finding(rule.name, rule.provider, fault.position, fault.what, rule.advice)
+        for rule in dialect_named(dialect).rules
+        for fault in rule.check(messages)
+    ]
+
+
+def repair(messages: Json, dialect: str | None = None) -> tuple[Json, list[Change]]:
+    """Make a history valid with the least change; give it back with what was changed.
+
+    What the user said is kept. A valid history is given back as it is, and so is a repaired one.
+    Neutral messages come back neutral, all else in the form it was given.
+    """
+    history = _history(messages, dialect)
+    changes = [
+        Change(READABLE, skipped.position, f"took it out: {skipped.reason}")
+        for skipped in history.skipped
+    ]
+    mended, more = repaired(history.messages, history.dialect)
+    changes += more
+    if not changes:
+        return messages, []
+    if isinstance(messages, Sequence) and any(isinstance(m, Message) for m in messages):
+        return mended, changes
+    unreadable = {skipped.position for skipped in history.skipped}
+    asides = tuple(aside for aside in history.asides if aside.position not in unreadable)
+    return rewritten(msgspec.structs.replace(history, asides=asides), mended), changes
+
+
+def repaired(messages: Messages, dialect: str) -> tuple[list[Message], list[Change]]:
+    """Apply each rule's mend in turn, until none is broken."""
+    kind = dialect_named(dialect)
+    current = list(messages)
+    changes: list[Change] = []
+    for _ in range(PASSES):
+        before = len(changes)
+        for rule in kind.rules:
+            if next(rule.check(current), None) is None:
+                continue
+            current, faults = rule.mend(kind, current)
+            changes += [Change(rule.name, fault.position, fault.what) for fault in faults]
+        if len(changes) == before:
+            break
+    return current, changes
+
+
+def _history(messages: Json, dialect: str | None) -> History:
+    """Read what was given; neutral messages in the dialect most of them came from."""
+    if dialect is None and not isinstance(messages, dict):
+        named = [m.dialect for m in messages if isinstance(m, Message) and m.dialect]
+        plain_given = [m for m in messages if not isinstance(m, Message)]
+        dialect = max(named, key=named.count) if named else detect(plain_given)
+    return read(messages, dialect)

@@ -1,0 +1,88 @@
+"""Collections that run by themselves: at intervals, one at a time per workspace across processes.
+
+Everything they do is in the journal. Nothing they do is more than a person could do with
+`prune_memory`: the cap holds, and what goes is restorable for its grace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+import msgspec
+
+from marksweep.errors import MarksweepError, Refused, StoreBusy
+from marksweep.graph.memory import GraphMemory
+from marksweep.graph.prune import Purged, Swept
+from marksweep.heaps.graph import PruneStrategy
+from marksweep.stores.graph.leases import hold
+
+EVERY = timedelta(hours=1)
+"""Time between two collections. Shorter frees sooner and reads the whole graph more often."""
+
+JITTER = 0.1
+"""Share by which the interval varies, so that processes started together do not stay in step."""
+
+COLLECT = "collect"
+"""The purpose of the lease that keeps two background collections of a workspace apart."""
+
+
+class Collected(msgspec.Struct, frozen=True):
+    """What one background collection did with a workspace."""
+
+    workspace_id: str
+    swept: Swept | None = None
+    purged: Purged = Purged()
+    skipped: str = ""
+    """Why nothing was taken, if something could have been."""
+
+
+async def collect_once(
+    memory: GraphMemory, workspace_id: str, strategy: PruneStrategy = PruneStrategy.ALL
+) -> Collected:
+    """Finish what was cut off, delete what a strategy finds, purge what is past its grace."""
+    try:
+        async with hold(memory.graph, workspace_id, COLLECT):
+            await memory.pruner.recover(workspace_id, memory.now())
+            swept, skipped = None, ""
+            plan = (await memory.plan(workspace_id, strategy)).plan
+            if plan.steps:
+                try:
+                    swept = await memory.pruner.apply(workspace_id, plan, memory.now())
+                except Refused as refusal:
+                    skipped = str(refusal)
+            return Collected(
+                workspace_id, swept, await memory.purge(workspace_id=workspace_id), skipped
+            )
+    except StoreBusy as busy:
+        return Collected(workspace_id, skipped=str(busy))
+
+
+async def collect_regularly(
+    memory: GraphMemory,
+    stop: asyncio.Event,
+    *,
+    workspaces: Sequence[str] = (),
+    strategy: PruneStrategy = PruneStrategy.ALL,
+    every: timedelta = EVERY,
+    jitter: float = JITTER,
+    seed: int | None = None,
+    told: Callable[[Collected | MarksweepError], None] = lambda _: None,
+) -> None:
+    """Collect every workspace, or those named, until stopped; tell what was done or went wrong."""
+    rng = random.Random(seed)  # noqa: S311
+    while not stop.is_set():
+        seconds = every.total_seconds() * (1 + rng.uniform(-jitter, jitter))
+        try:
+            await asyncio.wait_for(stop.wait(), seconds)
+        except TimeoutError:
+            pass
+        else:
+            return
+        try:
+            for workspace_id in workspaces or await memory.graph.workspaces():
+                told(await collect_once(memory, workspace_id, strategy))
+        except MarksweepError as error:
+            told(error)

@@ -1,0 +1,131 @@
+"""Forgetting on request: hidden for the grace period, or gone from everywhere we can reach."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from marksweep.core.plan import with_id
+from marksweep.errors import MarksweepError
+from marksweep.graph.backup import backups_in, erase_from_backup
+from marksweep.graph.prune import Pruner, ref
+from marksweep.model import Action, Event, Plan, Step
+from marksweep.stores.base import Query, Stash, Store
+from marksweep.stores.graph.base import Nodes
+from marksweep.stores.graph.nouns import Kind
+
+OUT_OF_REACH = (
+    "copies of backups that were taken elsewhere",
+    "what a model or a log was already shown",
+    "free space of the store's files, until it is overwritten",
+)
+"""What erasing cannot reach, whatever it does."""
+
+FORGET = "forget"
+
+
+class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
+    """What forgetting did, and what it could not reach."""
+
+    gone: Nodes
+    plan_id: str = ""
+    """The plan to restore by, if it was only hidden."""
+    stash: int = 0
+    """Stash entries erased: segments that refer to a forgotten memory."""
+    backups: int = 0
+    """Nodes and edges erased from backups."""
+    unreached: tuple[str, ...] = ()
+
+
+async def hide(
+    pruner: Pruner,
+    store: Store,  # noqa: ARG001
+    workspace_id: str,
+    memory_ids: Sequence[str],
+    now: datetime,
+) -> Forgotten:
+    """Soft-delete memories by a plan of their own. Pinned ones stay."""
+    version = await pruner.store.version(workspace_id)
+    records = await pruner.store.fetch(workspace_id, memory_ids)
+    steps = tuple(
+        Step(
+            (
+                ref(Kind.MEMORY, record.memory.memory_id),
+                *(ref(Kind.CHUNK, chunk.chunk_id) for chunk in record.chunks),
+            ),
+            Action.DELETE,
+            1 + len(record.chunks),
+            "forgotten on request",
+        )
+        for record in records
+    )
+    counts = await pruner.store.counts(workspace_id)
+    live = counts.memories + counts.chunks + counts.entities
+    taken = sum(step.tokens for step in steps)
+    plan = with_id(
+        Plan(
+            plan_id="",
+            fingerprint=f"graph-v{version}",
+            made_at=now,
+            strategy=FORGET,
+            tokens_before=live,
+            tokens_after=live - taken,
+            target_tokens=0,
+            steps=steps,
+            workspace=workspace_id,
+            heap="graph",
+        )
+    )
+    await pruner.record(workspace_id, Event.PLANNED, now, plan=plan)
+    swept = await pruner.apply(workspace_id, plan, now, most=taken)
+    left = tuple(
+        f"memory {memory_id} is pinned or changed meanwhile; unpin it first"
+        for memory_id in swept.left_alone.memories
+    )
+    return Forgotten(gone=swept.done, plan_id=plan.plan_id, unreached=left)
+
+
+async def erase_everywhere(
+    pruner: Pruner, store: Store, workspace_id: str, memory_ids: Sequence[str], now: datetime
+) -> Forgotten:
+    """Erase memories from the graph, the stash and our backups, at once and for good."""
+    async with pruner.alone(workspace_id):
+        chunks = [
+            chunk.chunk_id
+            for record in await pruner.store.fetch(workspace_id, memory_ids)
+            for chunk in record.chunks
+        ]
+        gone = await pruner.store.remove(workspace_id, memory_ids)
+        stashed = await asyncio.to_thread(_erase_stash, store.stash, workspace_id, memory_ids)
+        erased, damaged = await asyncio.to_thread(_erase_backups, pruner, memory_ids, chunks)
+        await pruner.record(workspace_id, Event.PURGED, now, nodes=gone)
+    return Forgotten(gone=gone, stash=stashed, backups=erased, unreached=(*damaged, *OUT_OF_REACH))
+
+
+def _erase_stash(stash: Stash, workspace_id: str, memory_ids: Sequence[str]) -> int:
+    """Erase stashed segments that are a forgotten memory or refer to one."""
+    wanted = set(memory_ids)
+    erased = 0
+    for hit in stash.search(workspace_id, Query(limit=max(1, stash.count(workspace_id)))):
+        segment = hit.found.segment
+        named = {segment.segment_id, *(each.target for each in segment.all_references)}
+        if named & wanted:
+            stash.remove(workspace_id, hit.found.plan_id, [segment.segment_id])
+            erased += 1
+    return erased
+
+
+def _erase_backups(
+    pruner: Pruner, memory_ids: Sequence[str], chunk_ids: Sequence[str]
+) -> tuple[int, tuple[str, ...]]:
+    erased = 0
+    unreadable = []
+    for path in backups_in(pruner.backups):
+        try:
+            erased += erase_from_backup(path, memory_ids, chunk_ids)
+        except (OSError, MarksweepError) as error:
+            unreadable.append(f"the backup {path}: {error}")
+    return erased, tuple(unreadable)

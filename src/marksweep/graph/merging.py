@@ -1,0 +1,90 @@
+"""Entities that are one thing under two spellings: found, shown as a plan, and merged."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import datetime
+
+from marksweep.core.plan import with_id
+from marksweep.graph.prune import Pruner, ref
+from marksweep.model import Action, Event, Plan, Report, Step
+from marksweep.stores.graph.base import Nodes
+from marksweep.stores.graph.nouns import Entity, Kind
+
+STRATEGY = "merge_entities"
+
+
+def duplicates(entities: Iterable[Entity]) -> list[tuple[Entity, ...]]:
+    """Group entities of one kind whose normalised names are equal; the one to keep is first.
+
+    Kept is the spelling that sorts first, which prefers capitals.
+    """
+    groups: defaultdict[tuple[str, str], list[Entity]] = defaultdict(list)
+    for entity in entities:
+        groups[entity.kind, entity.normalised].append(entity)
+    return [
+        tuple(sorted(group, key=lambda entity: (entity.name, entity.entity_id)))
+        for _, group in sorted(groups.items())
+        if len(group) > 1
+    ]
+
+
+async def plan_merge(pruner: Pruner, workspace_id: str, now: datetime) -> Plan:
+    """Say which entities would become one, and keep that in the journal."""
+    version = await pruner.store.version(workspace_id)
+    entities = await pruner.store.entities(workspace_id)
+    steps = tuple(
+        Step(
+            tuple(ref(Kind.ENTITY, entity.entity_id) for entity in group),
+            Action.COMPRESS,
+            len(group) - 1,
+            f"the {group[0].kind} {group[0].name!r} is also written "
+            + ", ".join(repr(entity.name) for entity in group[1:]),
+        )
+        for group in duplicates(entities)
+    )
+    merged = sum(step.tokens for step in steps)
+    plan = with_id(
+        Plan(
+            plan_id="",
+            fingerprint=f"graph-v{version}",
+            made_at=now,
+            strategy=STRATEGY,
+            tokens_before=len(entities),
+            tokens_after=len(entities) - merged,
+            target_tokens=0,
+            steps=steps,
+            workspace=workspace_id,
+            heap="graph",
+        )
+    )
+    await pruner.record(workspace_id, Event.PLANNED, now, plan=plan)
+    return plan
+
+
+async def apply_merge(pruner: Pruner, workspace_id: str, plan: Plan, now: datetime) -> Report:
+    """Merge what a plan names and is still there under those names."""
+    async with pruner.alone(workspace_id) as lease:
+        await pruner.record(workspace_id, Event.SWEEPING, now, plan_id=plan.plan_id)
+        gone: list[str] = []
+        for step in plan.steps:
+            await lease.check()
+            wanted = tuple(each.partition(":")[2] for each in step.segments)
+            found = await pruner.store.find(workspace_id, Nodes(entities=wanted))
+            entities = [e for e in found if isinstance(e, Entity) and e.deleted_at is None]
+            for group in duplicates(entities):
+                ids = [entity.entity_id for entity in group[1:]]
+                await pruner.store.merge(workspace_id, group[0].entity_id, ids)
+                gone += ids
+        done = Nodes(entities=tuple(gone))
+        report = Report(
+            plan.plan_id,
+            plan.tokens_before,
+            plan.tokens_before - len(done),
+            tuple(ref(Kind.ENTITY, each) for each in gone),
+        )
+        await pruner.record(
+            workspace_id, Event.SWEPT, now, plan_id=plan.plan_id, nodes=done, report=report
+        )
+    return report

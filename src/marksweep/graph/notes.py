@@ -1,0 +1,140 @@
+"""A note as a record of the graph: cut into chunks, its entities found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+import msgspec
+
+from marksweep.errors import BadInput
+from marksweep.graph.extract import extract
+from marksweep.stores.graph.nouns import (
+    CODE_INDEXER,
+    Chunk,
+    Entity,
+    Memory,
+    Mention,
+    Record,
+    Scalar,
+    chunk_id,
+    entity_id,
+    hash_content,
+    note_memory_id,
+)
+
+CHUNK_CHARACTERS = 1200
+"""Length at which a note is cut. Longer chunks rank worse; shorter ones lose their context."""
+
+
+class Lines(msgspec.Struct, frozen=True, gc=False):
+    """A run of lines of a text, counted from 1."""
+
+    first: int
+    last: int
+    text: str
+
+
+def note_record(
+    workspace_id: str,
+    text: str,
+    *,
+    now: datetime,
+    source: str,
+    tags: Sequence[str] = (),
+    metadata: dict[str, Scalar] | None = None,
+) -> Record:
+    """Make a note's memory, chunks, entities and mentions."""
+    if not text.strip():
+        raise BadInput("the text of a memory is empty; expected something to remember.")
+    if source == CODE_INDEXER:
+        raise BadInput(f"the source {CODE_INDEXER!r} is the indexer's; name another one.")
+    memory = Memory(
+        memory_id=note_memory_id(workspace_id, source, text),
+        workspace_id=workspace_id,
+        source=source,
+        created_at=now,
+        text=text,
+        lines=text.count("\n") + 1,
+        size=len(text.encode("utf-8", "surrogatepass")),
+        content_hash=same_words(text),
+        tags=tuple(tags),
+        metadata=metadata or {},
+        last_seen_at=now,
+    )
+    chunks = tuple(_chunks(memory))
+    entities: dict[str, Entity] = {}
+    mentions: list[Mention] = []
+    for chunk in chunks:
+        for found in extract(chunk.text):
+            known = entity_id(workspace_id, found.kind, found.name)
+            entities[known] = Entity(
+                entity_id=known, workspace_id=workspace_id, name=found.name, kind=found.kind
+            )
+            mentions.append(Mention(chunk.chunk_id, known))
+    return Record(
+        memory=memory,
+        chunks=chunks,
+        entities=tuple(entities[known] for known in sorted(entities)),
+        mentions=tuple(mentions),
+    )
+
+
+def same_words(text: str) -> str:
+    """Fingerprint what a note says: case and spacing do not count."""
+    return hash_content(" ".join(text.casefold().split()).encode("utf-8", "surrogatepass"))
+
+
+def _chunks(memory: Memory) -> Iterator[Chunk]:
+    seen: dict[tuple[int, int], int] = {}
+    for position, part in enumerate(cut(memory.text)):
+        occurrence = seen.get((part.first, part.last), 0)
+        seen[part.first, part.last] = occurrence + 1
+        yield Chunk(
+            chunk_id=chunk_id(memory.memory_id, part.first, part.last, "", occurrence),
+            workspace_id=memory.workspace_id,
+            memory_id=memory.memory_id,
+            text=part.text,
+            start_line=part.first,
+            end_line=part.last,
+            position=position,
+        )
+
+
+def cut(text: str, limit: int = CHUNK_CHARACTERS) -> Iterator[Lines]:
+    """Cut a text into runs of whole lines, at blank lines where possible.
+
+    A line longer than the limit is cut at spaces, or, without any, at the limit.
+    """
+    pending: list[str] = []
+    first, size = 1, 0
+    for number, line in enumerate(text.split("\n"), 1):
+        full = size + len(line) > limit
+        paragraph_ends = not line.strip() and size > limit // 2
+        if pending and (full or paragraph_ends):
+            yield from _lines(first, pending)
+            pending, size, first = [], 0, number
+        if len(line) > limit:
+            for piece in _pieces(line, limit):
+                yield Lines(number, number, piece)
+            first = number + 1
+            continue
+        pending.append(line)
+        size += len(line) + 1
+    yield from _lines(first, pending)
+
+
+def _lines(first: int, lines: Sequence[str]) -> Iterator[Lines]:
+    if any(line.strip() for line in lines):
+        yield Lines(first, first + len(lines) - 1, "\n".join(lines))
+
+
+def _pieces(line: str, limit: int) -> Iterator[str]:
+    start = 0
+    while start < len(line):
+        end = start + limit
+        if end < len(line):
+            space = line.rfind(" ", start + limit // 2, end)
+            end = space + 1 if space > 0 else end
+        yield line[start:end]
+        start = end

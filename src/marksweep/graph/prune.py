@@ -1,0 +1,357 @@
+"""The life of what may go: planned, soft-deleted, and after its grace purged; or restored.
+
+    plan      survey → roots → mark → choose             decides, touches nothing
+    apply     journal → soft delete → journal            hides exactly what the plan names
+    restore   soft delete undone → journal
+    purge     backup → erase → journal                   only what is past its grace
+
+A plan is kept in the journal under its id. What changed since it was made is left alone: the store
+compares versions in the same step in which it hides. One process at a time works on a workspace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import msgspec
+
+from marksweep.core.plan import with_id
+from marksweep.errors import BadInput, NotFound, Refused
+from marksweep.graph.backup import Backup, write_backup
+from marksweep.heaps.graph import Chosen, GraphRules, MarkedGraph, PruneStrategy
+from marksweep.model import Action, Entry, Event, Plan, Report, Step
+from marksweep.stores.base import Journal
+from marksweep.stores.graph.base import GraphStore, MemoryRow, Nodes, Survey
+from marksweep.stores.graph.leases import CHANGE, Lease, hold
+from marksweep.stores.graph.nouns import Kind
+
+GRACE = timedelta(days=7)
+"""How long what was deleted can be restored. Longer keeps more in the store."""
+
+CAP_PERCENT = 20.0
+"""Share of a workspace's nodes that one plan may take. Higher lets a mistake take more at once."""
+
+CAP_FLOOR = 100
+"""Nodes that a plan may always take: in a small workspace one file may be more than the cap."""
+
+WAIT_SECONDS = 10.0
+"""How long to wait for another process that works on the workspace."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What keeps a collection from going too far."""
+
+    grace: timedelta = GRACE
+    cap_percent: float = CAP_PERCENT
+    cap_floor: int = CAP_FLOOR
+    wait_seconds: float = WAIT_SECONDS
+
+    def allows(self, plan: Plan) -> bool:
+        """Tell whether a plan stays within the cap."""
+        return plan.tokens_freed <= self.cap_of(plan)
+
+    def cap_of(self, plan: Plan) -> int:
+        """Count the nodes that a plan may take."""
+        return max(self.cap_floor, int(plan.tokens_before * self.cap_percent / 100))
+
+
+class PreviewRow(msgspec.Struct, frozen=True, gc=False):
+    """A memory that a plan takes, for people to look at."""
+
+    memory_id: str
+    file_path: str
+    relative_path: str
+    created_at: datetime
+    lines: int
+    chunk_count: int
+    reason: str
+
+
+class Preview(msgspec.Struct, frozen=True):
+    """A plan, and its first memories."""
+
+    plan: Plan
+    rows: tuple[PreviewRow, ...] = ()
+
+
+class Swept(msgspec.Struct, frozen=True):
+    """What applying a plan did."""
+
+    plan: Plan
+    done: Nodes
+    left_alone: Nodes
+    """Rows that changed since the plan was made, or that something holds again."""
+    restorable_until: datetime
+
+
+class Purged(msgspec.Struct, frozen=True):
+    """What a purge erased, and the backup that was written before."""
+
+    gone: Nodes = Nodes()
+    backup: Backup | None = None
+
+
+class Pruner:
+    """Plans, applies, restores and purges on one graph store."""
+
+    def __init__(
+        self,
+        store: GraphStore,
+        journal: Journal,
+        *,
+        backups: Path,
+        limits: Limits | None = None,
+        actor: str = "",
+    ) -> None:
+        self.store = store
+        self.limits = limits or Limits()
+        self.backups = backups
+        self._journal = journal
+        self._actor = actor
+
+    async def plan(
+        self,
+        workspace_id: str,
+        strategy: PruneStrategy,
+        rules: GraphRules,
+        now: datetime,
+        *,
+        preview: int = 20,
+    ) -> Preview:
+        """Say what a strategy would take, and keep that in the journal."""
+        survey = await self.store.survey(workspace_id)
+        marked, chosen = await asyncio.to_thread(_chosen, survey, strategy, rules, now)
+        names = await self._names(workspace_id, marked, chosen)
+        steps = tuple(
+            Step(
+                tuple(names[place] for place in (each.place, *each.chunks)),
+                Action.DELETE,
+                1 + len(each.chunks),
+                each.reason,
+            )
+            for each in chosen
+            if names[each.place]
+        )
+        live = marked.live
+        taken = sum(step.tokens for step in steps)
+        plan = with_id(
+            Plan(
+                plan_id="",
+                fingerprint=f"graph-v{survey.version}",
+                made_at=now,
+                strategy=strategy,
+                tokens_before=live,
+                tokens_after=live - taken,
+                target_tokens=0,
+                steps=steps,
+                workspace=workspace_id,
+                heap="graph",
+            )
+        )
+        await self.record(workspace_id, Event.PLANNED, now, plan=plan)
+        rows = [
+            _preview(survey.memories[each.place], each)
+            for each in chosen
+            if each.place < len(survey.memories)
+        ]
+        rows.sort(key=lambda row: (row.created_at, row.memory_id), reverse=True)
+        return Preview(plan, tuple(rows[:preview]))
+
+    async def apply(
+        self, workspace_id: str, plan: Plan, now: datetime, *, most: int | None = None
+    ) -> Swept:
+        """Hide what a plan names, as far as it has not changed; `most` overrides the cap."""
+        if plan.workspace != workspace_id or plan.heap != "graph":
+            raise BadInput(
+                f"plan {plan.plan_id} is for {plan.heap} workspace {plan.workspace!r}, not for the "
+                f"graph of {workspace_id!r}. Apply it where it was made."
+            )
+        allowed = most if most is not None else self.limits.cap_of(plan)
+        if plan.tokens_freed > allowed:
+            raise Refused(
+                f"plan {plan.plan_id} takes {plan.tokens_freed} of {plan.tokens_before} nodes; the "
+                f"cap allows {allowed}. Look at the preview, and if that is what you want, pass "
+                f"limit={plan.tokens_freed}."
+            )
+        async with self.alone(workspace_id) as lease:
+            named = [ref for step in plan.steps for ref in step.segments]
+            await self.record(workspace_id, Event.SWEEPING, now, plan_id=plan.plan_id)
+            await lease.check()
+            wanted = nodes_of(named)
+            done = await self.store.soft_delete(
+                workspace_id,
+                wanted,
+                version=int(plan.fingerprint.removeprefix("graph-v")),
+                plan_id=plan.plan_id,
+                at=now,
+            )
+            report = Report(
+                plan.plan_id, plan.tokens_before, plan.tokens_before - len(done), refs_of(done)
+            )
+            await self.record(
+                workspace_id, Event.SWEPT, now, plan_id=plan.plan_id, nodes=done, report=report
+            )
+        return Swept(plan, done, _without(wanted, done), now + self.limits.grace)
+
+    async def recover(self, workspace_id: str, now: datetime) -> tuple[str, ...]:
+        """Finish plans that were cut off while they were applied; name them."""
+        entries = await asyncio.to_thread(
+            self._journal.read,
+            journal_name(workspace_id),
+            events=(Event.SWEEPING, Event.SWEPT),
+            limit=100,
+        )
+        settled = {entry.plan_id for entry in entries if entry.event is Event.SWEPT}
+        begun = {entry.plan_id for entry in entries if entry.event is Event.SWEEPING}
+        unfinished = sorted(begun - settled)
+        for plan_id in unfinished:
+            plan = await self.find_plan(workspace_id, plan_id)
+            await self.apply(workspace_id, plan, now, most=plan.tokens_freed)
+        return tuple(unfinished)
+
+    async def restore(self, workspace_id: str, nodes: Nodes, now: datetime) -> Nodes:
+        """Take soft-deleted nodes back with what they hold."""
+        async with self.alone(workspace_id):
+            back = await self.store.restore(workspace_id, nodes)
+            await self.record(workspace_id, Event.RESTORED, now, nodes=back)
+        return back
+
+    async def restore_plan(self, workspace_id: str, plan_id: str, now: datetime) -> Nodes:
+        """Take back all that a plan hid and that was not purged."""
+        rows = await self.store.deleted(workspace_id, plan_id=plan_id)
+        if not rows:
+            raise NotFound(
+                f"nothing that plan {plan_id} deleted is left in {workspace_id!r}: it was "
+                "restored or purged before, or never applied. Backups hold what was purged."
+            )
+        return await self.restore(
+            workspace_id, nodes_of(ref(row.kind, row.node_id) for row in rows), now
+        )
+
+    async def purge(self, workspace_id: str, now: datetime) -> Purged:
+        """Erase what is past its grace, after a backup of it."""
+        before = now - self.limits.grace
+        async with self.alone(workspace_id) as lease:
+            rows = await self.store.deleted(workspace_id, before=before)
+            if not rows:
+                return Purged()
+            nodes = nodes_of(ref(row.kind, row.node_id) for row in rows)
+            backup = await write_backup(self.store, workspace_id, self.backups, now, nodes=nodes)
+            await lease.check()
+            gone = await self.store.purge(workspace_id, nodes, before=before)
+            await self.record(workspace_id, Event.PURGED, now, nodes=gone)
+        return Purged(gone, backup)
+
+    async def find_plan(self, workspace_id: str, plan_id: str) -> Plan:
+        """Look a plan up in the journal."""
+        entries = await asyncio.to_thread(
+            self._journal.read,
+            journal_name(workspace_id),
+            events=(Event.PLANNED,),
+            plan_id=plan_id,
+            limit=1,
+        )
+        if not entries or entries[0].plan is None:
+            raise NotFound(
+                f"no plan {plan_id!r} for workspace {workspace_id!r} in the journal. Make one with "
+                "a dry run, and pass the plan id that it returns."
+            )
+        return entries[0].plan
+
+    async def history(self, workspace_id: str, limit: int = 50) -> tuple[Entry, ...]:
+        """Tell what was previewed, deleted, restored and purged, newest first."""
+        return await asyncio.to_thread(self._journal.read, journal_name(workspace_id), limit=limit)
+
+    async def record(
+        self,
+        workspace_id: str,
+        event: Event,
+        now: datetime,
+        *,
+        plan_id: str = "",
+        plan: Plan | None = None,
+        nodes: Nodes | None = None,
+        report: Report | None = None,
+    ) -> None:
+        """Write an entry of the journal."""
+        entry = Entry(
+            event,
+            now,
+            plan_id or (plan.plan_id if plan else ""),
+            self._actor,
+            refs_of(nodes) if nodes else (),
+            plan,
+            report,
+        )
+        await asyncio.to_thread(self._journal.append, journal_name(workspace_id), entry)
+
+    def alone(self, workspace_id: str) -> AbstractAsyncContextManager[Lease]:
+        """Hold the workspace against other collections and the indexer."""
+        return hold(self.store, workspace_id, CHANGE, wait_seconds=self.limits.wait_seconds)
+
+    async def _names(
+        self, workspace_id: str, marked: MarkedGraph, chosen: Sequence[Chosen]
+    ) -> dict[int, str]:
+        """Turn places into references; a node that is gone meanwhile gets none."""
+        places = [place for each in chosen for place in (each.place, *each.chunks)]
+        names: dict[int, str] = {}
+        for kind in Kind:
+            of_kind = [place for place in places if marked.kind_of(place) is kind]
+            keys = [marked.key_of(place) for place in of_kind]
+            for place, node_id in zip(
+                of_kind, await self.store.ids(workspace_id, kind, keys), strict=True
+            ):
+                names[place] = ref(kind, node_id) if node_id else ""
+        return names
+
+
+def _chosen(
+    survey: Survey, strategy: PruneStrategy, rules: GraphRules, now: datetime
+) -> tuple[MarkedGraph, tuple[Chosen, ...]]:
+    """Mark and choose; on a large graph this takes a second."""
+    marked = MarkedGraph(survey, rules, now)
+    return marked, tuple(marked.choose(strategy))
+
+
+def _preview(row: MemoryRow, chosen: Chosen) -> PreviewRow:
+    return PreviewRow(
+        row.memory_id,
+        row.file_path,
+        row.relative_path,
+        row.created_at,
+        row.lines,
+        len(chosen.chunks),
+        chosen.reason,
+    )
+
+
+def journal_name(workspace_id: str) -> str:
+    """Name the journal of a workspace's graph, apart from that of its segments."""
+    return f"graph:{workspace_id}"
+
+
+def ref(kind: Kind, node_id: str) -> str:
+    """Name a node in a plan: its kind and its id."""
+    return f"{kind}:{node_id}"
+
+
+def nodes_of(refs: Iterable[str]) -> Nodes:
+    """Read the nodes that a plan names."""
+    found: dict[Kind, list[str]] = {kind: [] for kind in Kind}
+    for each in refs:
+        kind, _, node_id = each.partition(":")
+        found[Kind(kind)].append(node_id)
+    return Nodes(*(tuple(found[kind]) for kind in Kind))
+
+
+def refs_of(nodes: Nodes) -> tuple[str, ...]:
+    """Name nodes as plans do."""
+    return tuple(ref(kind, node_id) for kind in Kind for node_id in nodes.of(kind))
+
+
+def _without(nodes: Nodes, done: Nodes) -> Nodes:
+    return Nodes(*(tuple(sorted(set(nodes.of(kind)) - set(done.of(kind)))) for kind in Kind))

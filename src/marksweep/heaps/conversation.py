@@ -1,0 +1,305 @@
+"""The conversation heap: the messages of one conversation, each a segment.
+
+A segment keeps the provider's message as JSON in `raw`, so that what was swept comes back to the
+last field, also after a restart. What must be together is tied when a message arrives; the running
+total of tokens is kept; so taking in one message does not depend on how many there are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+
+import msgspec
+
+from marksweep.dialects.base import Dialect, Json, message_of
+from marksweep.dialects.editing import closed, saying
+from marksweep.heaps.conversation_roots import Unanswered
+from marksweep.heaps.conversation_text import as_json, outcomes_of, said_in
+from marksweep.heaps.segments import SegmentHeap
+from marksweep.messages import Counter, Message, Outcome, Role
+from marksweep.model import GCPolicy, Hold, Link, Reference, Segment, Snapshot
+from marksweep.stores.base import Store
+
+MESSAGE = "message"
+"""The type of segments that are messages."""
+
+SUMMARY = "summary"
+"""The type of segments that stand for messages: told by the user, composed from their text."""
+
+SPOKEN = frozenset({MESSAGE, SUMMARY})
+"""Types that are written as messages. Others only take room: a system prompt, tool schemas."""
+
+replace = msgspec.structs.replace
+
+
+class ConversationHeap(SegmentHeap):
+    """The live messages of a conversation, written through to a store."""
+
+    def __init__(self, store: Store, workspace: str, *, dialect: Dialect, counter: Counter) -> None:
+        self.dialect = dialect
+        self.counter = counter
+        self._known: dict[str, Message] = {}
+        self._results: dict[str, tuple[Outcome, ...]] = {}
+        self._shortened: dict[tuple[str, str], Message] = {}
+        self._line: list[Message] | None = None
+        self._line_ends = -1
+        self._untold: list[Segment] = []
+        self._is_still = False
+        self._version = 0
+        self._start_over()
+        super().__init__(store, workspace, count_tokens=lambda _: 0)
+
+    def _start_over(self) -> None:
+        """Forget what follows from the messages so far; it is worked out again when needed."""
+        self._tying = self.dialect.tying()
+        self._told = 0
+        self._turn = 0
+        self._opened = False
+        self._requested = False
+        self._answering = False
+        self._last_answer = 0
+
+    def speak(self, dialect: Dialect) -> None:
+        """Read all messages in another dialect from now on."""
+        with self._guard:
+            self.dialect = dialect
+            self._known.clear()
+            self._results.clear()
+            self._shortened.clear()
+            self._line = None
+            self._start_over()
+            self._untold = list(self.view.live.values())
+
+    def append(self, messages: Sequence[Message], pinned_by: str, now: datetime) -> list[str]:
+        """Take new messages in; give them their ids. `pinned_by` empty: they are not pinned."""
+        with self._editing():
+            self._catch_up()
+            line = self._line
+            first = self._last_position + 1
+            segments = [
+                self._segment(replace(message, message_id=f"m{at}"), at, pinned_by, now)
+                for at, message in enumerate(messages, first)
+            ]
+            try:
+                self.add(segments)
+            except BaseException:
+                self.speak(self.dialect)
+                raise
+            self._untold.clear()
+            self._line = line
+            self._lengthen(segments)
+            return [segment.segment_id for segment in segments]
+
+    def _segment(self, message: Message, at: int, pinned_by: str, now: datetime) -> Segment:
+        ties = self._tell(at, message)
+        self._known[message.message_id] = message
+        self._results[message.message_id] = self._outcomes(message, [f"m{n}" for n in ties])
+        return Segment(
+            segment_id=message.message_id,
+            type=MESSAGE,
+            created_at=now,
+            text=said_in(message),
+            raw=as_json(message.raw),
+            tokens=self.counter(message),
+            pinned=bool(pinned_by),
+            pinned_by=pinned_by,
+            topic_id=f"turn_{self._turn}",
+            references=tuple(Reference(f"m{n}", Link.ANSWERS, Hold.PAIRED) for n in ties),
+            policy=self._policy(message),
+        )
+
+    def _policy(self, message: Message) -> GCPolicy:
+        """Lock the system's instructions, the first request, and what stands first of all.
+
+        Providers want a history to begin with the user, whatever that first message is.
+        """
+        opens = not self._opened and message.role is not Role.MODEL
+        self._opened = self._opened or message.role is not Role.SYSTEM
+        if message.role is Role.SYSTEM or (opens and message.role is Role.TOOL):
+            return GCPolicy.LOCKED
+        if message.role is Role.USER and not self._requested:
+            self._requested = True
+            return GCPolicy.LOCKED
+        return GCPolicy.PARTIAL
+
+    def _tell(self, at: int, message: Message) -> list[int]:
+        """Work out what follows from the next message; give the positions it is tied to."""
+        self._told = at
+        if message.role is Role.USER and not message.function_responses:
+            self._turn += 1
+        if message.role is Role.MODEL and not self._answering:
+            self._last_answer = at
+        self._answering = message.role is Role.MODEL
+        return self._tying.feed(at, message)
+
+    def unanswered(self) -> Unanswered:
+        """Say what the model has not answered, and what that needs."""
+        self._catch_up()
+        return Unanswered(self._last_answer, frozenset(self._tying.held()))
+
+    def _catch_up(self) -> None:
+        """Take note of messages that came from the store: after a restart, or from others."""
+        if not self._untold:
+            return
+        for segment in sorted(self._untold, key=lambda s: s.position):
+            if segment.type == MESSAGE and segment.position > self._told:
+                message = self.message(segment.segment_id)
+                self._tell(segment.position, message)
+                self._opened = self._opened or message.role is not Role.SYSTEM
+                locked = segment.policy is GCPolicy.LOCKED
+                self._requested = self._requested or (locked and message.role is Role.USER)
+                self._turn = max(self._turn, _number(segment.topic_id))
+        self._untold.clear()
+
+    def _take_in(self, segment: Segment) -> None:
+        name = segment.segment_id
+        if name in self.view.live:
+            self._forget(name)
+            shortened = self._shortened.get((name, segment.raw))
+            if shortened is not None:
+                self._known[name] = shortened
+        super()._take_in(segment)
+        self._untold.append(segment)
+
+    def _forget(self, segment_id: str) -> None:
+        self._known.pop(segment_id, None)
+        self._results.pop(segment_id, None)
+
+    def _write(self, *, put: Sequence[Segment] = (), remove: Sequence[str] = ()) -> None:
+        self._line = None
+        for segment_id in remove:
+            self._forget(segment_id)
+        super()._write(put=put, remove=remove)
+        self._shortened.clear()
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Do not look for what others did. For use while the store's lock keeps them out."""
+        self.refresh()
+        self._is_still = True
+        try:
+            yield
+        finally:
+            self._is_still = False
+
+    def refresh(self) -> None:
+        """Take in what other processes did."""
+        if self._is_still:
+            return
+        version = self._version
+        super().refresh()
+        if self._version != version:
+            self._line = None
+
+    def fix(self, kind: str, value: Json, tokens: int, now: datetime) -> None:
+        """Note something that takes room in every request and never goes, such as tool schemas."""
+        text = value if isinstance(value, str) else json.dumps(value)
+        with self._editing():
+            old = self.view.live.get(kind)
+            if old is not None and old.text == text and old.tokens == tokens:
+                return
+            segment = Segment(
+                segment_id=kind,
+                type=kind,
+                created_at=now,
+                text=text,
+                tokens=tokens,
+                policy=GCPolicy.LOCKED,
+                position=old.position if old else self._last_position + 1,
+                project_id=self.workspace,
+            )
+            self._write(put=[segment])
+
+    def snapshot(self) -> Snapshot:
+        """Take the conversation as it is now."""
+        with self._guard:
+            self.refresh()
+            fingerprint = self.view.fingerprint()
+            return Snapshot(self.view.in_order(), fingerprint, self.workspace, "conversation")
+
+    def stored(self) -> list[Json]:
+        """Give the live messages as they were stored, in whatever dialect that was."""
+        return [json.loads(s.raw) for s in self.view.in_order() if s.type == MESSAGE]
+
+    def message(self, segment_id: str) -> Message:
+        """Give a live message."""
+        known = self._known.get(segment_id)
+        if known is None:
+            known = self.read_back(self.view.live[segment_id])
+            self._known[segment_id] = known
+        return known
+
+    def read_back(self, segment: Segment) -> Message:
+        """Read the message of a segment, live or swept."""
+        if not segment.raw:
+            return saying(self.dialect, segment.text, segment.segment_id)
+        return message_of(self.dialect, json.loads(segment.raw), segment.segment_id)
+
+    def messages(self) -> list[Message]:
+        """Give all live messages in order, written as the provider wants them."""
+        with self._guard:
+            self.refresh()
+            if self._line is None:
+                spoken = [s for s in self.view.in_order() if s.type in SPOKEN]
+                kept = [(s.position, self.message(s.segment_id)) for s in spoken]
+                self._line = closed(self.dialect, kept)
+                self._line_ends = kept[-1][0] if kept else -1
+            return list(self._line)
+
+    def _lengthen(self, segments: Sequence[Segment]) -> None:
+        """Add new messages to the line, if it is known."""
+        if self._line is None:
+            return
+        for segment in segments:
+            message = self._known[segment.segment_id]
+            seam = segment.position > self._line_ends + 1
+            if seam and self._line and self.dialect.joins(self._line[-1], message):
+                self._line = None
+                return
+            self._line.append(message)
+            self._line_ends = segment.position
+
+    def outcomes(self, segment: Segment) -> tuple[Outcome, ...]:
+        """Give the results a message carries, each with the call it answers."""
+        known = self._results.get(segment.segment_id)
+        if known is None:
+            known = ()
+            if segment.type == MESSAGE:
+                paired = [r.target for r in segment.references if r.hold is Hold.PAIRED]
+                known = self._outcomes(self.message(segment.segment_id), paired)
+            self._results[segment.segment_id] = known
+        return known
+
+    def _outcomes(self, message: Message, asking: Sequence[str]) -> tuple[Outcome, ...]:
+        for part in message.parts:
+            if part.function_response is not None:
+                break
+        else:
+            return ()
+        asked = [self.message(i) for i in asking if i in self._known or i in self.view.live]
+        return tuple(outcomes_of(message, [call for m in asked for call in m.function_calls]))
+
+    def masked(self, segment: Segment, texts: Mapping[int, str]) -> Segment | None:
+        """Put texts in the place of results, by their index; None if that is not shorter."""
+        message = self.message(segment.segment_id)
+        parts = list(message.parts)
+        for at, text in texts.items():
+            parts[at] = self.dialect.with_result(parts[at], text)
+        if all(new is old for new, old in zip(parts, message.parts, strict=True)):
+            return None
+        rebuilt = self.dialect.rebuild(message.raw, parts)
+        shorter = replace(message, parts=tuple(parts), raw=rebuilt)
+        tokens = self.counter(shorter)
+        if tokens >= segment.tokens:
+            return None
+        raw = as_json(shorter.raw)
+        self._shortened[segment.segment_id, raw] = shorter
+        return replace(segment, text=said_in(shorter), raw=raw, tokens=tokens)
+
+
+def _number(turn: str | None) -> int:
+    digits = (turn or "").removeprefix("turn_")
+    return int(digits) if digits.isdigit() else 0

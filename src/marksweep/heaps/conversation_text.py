@@ -1,0 +1,83 @@
+"""What a message says, as text to search in, and what its calls came to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from marksweep.dialects.base import Json, text_of
+from marksweep.messages import FunctionCall, Message, Outcome, Part
+
+_encode = msgspec.json.Encoder().encode
+_sorted = msgspec.json.Encoder(order="sorted").encode
+
+
+def as_json(value: Json) -> str:
+    """Write a value so that `json.loads` gives it back exactly.
+
+    The fast encoder writes what is not a number as null, and refuses half characters and very
+    large numbers; those few go through the slow one.
+    """
+    try:
+        written = _encode(value)
+    except (TypeError, ValueError, OverflowError):
+        return json.dumps(value)
+    return json.dumps(value) if b"null" in written else written.decode()
+
+
+def said_in(message: Message) -> str:
+    """Give what a message says: text, calls with their arguments, results. No thoughts.
+
+    It is for searching and reading: half characters, which no store takes, become question marks.
+    """
+    said = "\n".join(filter(None, map(_said, message.parts)))
+    return said.encode(errors="replace").decode()
+
+
+def _said(part: Part) -> str:
+    if part.text is not None:
+        return part.text
+    if part.function_call is not None:
+        call = part.function_call
+        return f"{call.name} {_plain(call.args)}".strip()
+    if part.function_response is not None:
+        return result_text(part.function_response.result)
+    return ""
+
+
+def result_text(result: object) -> str:
+    """Give what a result says; one without text of its own is written as JSON."""
+    return text_of(result) or _plain(result)
+
+
+def _plain(value: object) -> str:
+    if value in (None, "", {}, []):
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def outcomes_of(message: Message, calls: Sequence[FunctionCall]) -> Iterator[Outcome]:
+    """Give the results of a message, each with its call among these."""
+    left = list(calls)
+    for at, part in enumerate(message.parts):
+        result = part.function_response
+        if result is None:
+            continue
+        call = next((c for c in left if c.id == result.call_id), None) or next(
+            (c for c in left if result.name and c.name == result.name), None
+        )
+        if call is not None:
+            left.remove(call)
+        name = call.name if call else result.name
+        args = call.args if call else None
+        text = result_text(result.result)
+        yield Outcome(at, name, args, text, result.is_error, _as_one(name, args))
+
+
+def _as_one(name: str, args: object) -> bytes:
+    try:
+        return _sorted((name, args))
+    except (TypeError, ValueError):
+        return repr((name, args)).encode(errors="replace")

@@ -1,0 +1,64 @@
+"""Tokens of a message, by default: each of its parts by itself, and a frame around them."""
+
+from __future__ import annotations
+
+import json
+
+from marksweep.heaps.conversation_text import result_text
+from marksweep.messages import Message, Part
+from marksweep.tokens import count, data_tokens
+
+MEDIA = {
+    "image": "image/*",
+    "image_url": "image/*",
+    "input_image": "image/*",
+    "computer_screenshot": "image/*",
+    "document": "application/*",
+    "input_file": "application/*",
+    "file": "application/*",
+}
+"""Blocks in results that are not text, and what they are."""
+
+HIDDEN_CHARACTERS_PER_TOKEN = 6
+"""Of thoughts that only their provider can read: an estimate, from base64 of the words."""
+
+FRAME = 4
+"""Tokens that providers add around each message: its role and its borders."""
+
+
+def count_message(message: Message) -> int:
+    """Count a message; what we do not understand is counted as the JSON it is."""
+    return FRAME + sum(map(_weigh, message.parts))
+
+
+def _weigh(part: Part) -> int:
+    if part.text is not None:
+        return count(part.text)
+    if part.function_call is not None:
+        args = part.function_call.args
+        written = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)
+        return count(part.function_call.name) + (count(written) if args is not None else 0)
+    if part.function_response is not None:
+        return _weigh_result(part.function_response.result)
+    if part.thought is not None:
+        return count(part.thought) or _hidden(part.raw)
+    if part.inline_data is not None:
+        return data_tokens(part.inline_data.mime_type, part.inline_data.data)
+    return count(json.dumps(part.raw, ensure_ascii=False, default=str)) if part.raw else 0
+
+
+def _weigh_result(value: object) -> int:
+    """Count a result block by block, so that a picture weighs what it costs, not what it spells."""
+    if isinstance(value, str):
+        return count(value)
+    if isinstance(value, list):
+        return sum(map(_weigh_result, value))
+    if isinstance(value, dict) and value.get("type") in MEDIA:
+        return data_tokens(MEDIA[value["type"]], json.dumps(value, default=str))
+    return count(result_text(value))
+
+
+def _hidden(raw: object) -> int:
+    """Estimate thoughts that are encrypted."""
+    kept = (raw.get("encrypted_content") or raw.get("data")) if isinstance(raw, dict) else None
+    return len(kept) // HIDDEN_CHARACTERS_PER_TOKEN if isinstance(kept, str) else 0

@@ -1,0 +1,20 @@
+"""A codebase into the graph.
+
+1. walk.py      List the files: ignore files, limits, what is passed over and why.
+2. delta.py     Compare with what the graph knows: unchanged, to be read, gone.
+3. reading.py   Turn a file into chunks, entities and relations (tree.py, parse.py, chunking.py).
+4. indexer.py   Write it, under a lease; at the end of a complete run, what is gone becomes stale.
+5. watch.py     Do it again whenever something changes.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+for _needed in ("pathspec", "tree_sitter"):
+    if find_spec(_needed) is None:
+        raise ModuleNotFoundError(
+            f"indexing needs {_needed}, which is not installed. "
+            "Install it with the extra: pip install 'marksweep[index]'.",
+            name=_needed,
+        )

@@ -1,0 +1,84 @@
+"""Cut a file's lines into chunks: every line that is not blank is in exactly one run of lines.
+
+A definition owns its lines, except those of definitions inside it that have a chunk of their own.
+What no definition owns is a block. Runs that are too long are cut at blank lines where possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from marksweep.indexing.tree import Definition
+
+MAX_CHUNK_LINES = 100
+"""Lines after which a run is cut. Higher gives search hits more context and less aim."""
+
+MAX_CHUNK_CHARS = 8_000
+"""Characters after which a run is cut, within a line if need be, as in minified code."""
+
+
+class Run(msgspec.Struct, frozen=True, gc=False):
+    """Consecutive rows with one owner, cut to size."""
+
+    owner: int
+    """Index of the definition; -1 for none."""
+    first: int
+    last: int
+    text: str
+
+
+def cut(lines: Sequence[str], definitions: Sequence[Definition]) -> Iterator[Run]:
+    """Cut lines into runs, in order. `definitions` come sorted, outer before inner."""
+    owners = [-1] * len(lines)
+    for index, definition in enumerate(definitions):
+        if definition.own_chunk:
+            count = definition.last - definition.first + 1
+            owners[definition.first : definition.last + 1] = [index] * count
+    first = 0
+    for row in range(1, len(lines) + 1):
+        if row == len(lines) or owners[row] != owners[first]:
+            yield from _sized(lines, owners[first], first, row - 1)
+            first = row
+
+
+def _sized(lines: Sequence[str], owner: int, first: int, last: int) -> Iterator[Run]:
+    """Take blank lines off both ends and cut what is too long."""
+    while True:
+        while first <= last and not lines[first].strip():
+            first += 1
+        while first <= last and not lines[last].strip():
+            last -= 1
+        if first > last:
+            return
+        if len(lines[first]) > MAX_CHUNK_CHARS:
+            for start in range(0, len(lines[first]), MAX_CHUNK_CHARS):
+                part = lines[first][start : start + MAX_CHUNK_CHARS]
+                if part.strip():
+                    yield Run(owner, first, first, part)
+            first += 1
+            continue
+        end = _end(lines, first, last)
+        stop = end
+        while not lines[stop].strip():
+            stop -= 1
+        yield Run(owner, first, stop, "\n".join(lines[first : stop + 1]))
+        first = end + 1
+
+
+def _end(lines: Sequence[str], first: int, last: int) -> int:
+    """Find the last row of the chunk that starts at `first`."""
+    chars = 0
+    row = first
+    while row <= last:
+        chars += len(lines[row]) + 1
+        if chars > MAX_CHUNK_CHARS + 1 or row - first >= MAX_CHUNK_LINES:
+            break
+        row += 1
+    if row > last:
+        return last
+    for blank in range(row - 1, first + (row - first) // 2, -1):
+        if not lines[blank].strip():
+            return blank
+    return max(first, row - 1)

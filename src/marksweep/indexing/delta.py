@@ -1,0 +1,142 @@
+"""Compare a walk with what the graph knows. Pure: nothing is read or written here."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from math import ceil
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+
+from marksweep.errors import Refused
+from marksweep.indexing.reading import LAYOUT
+from marksweep.indexing.selection import Selection
+from marksweep.indexing.walk import Found, Skipped, Walk
+from marksweep.stores.graph.base import FileRow, Seen
+from marksweep.stores.graph.nouns import hash_content
+
+RACY_NS = 2_000_000_000
+"""How long before being read a file must have changed last for its time to be trusted.
+
+A file that is written again within one tick of the disk's clock keeps its time. Longer re-reads
+more files in the run after a change; 2 s is the coarsest tick of the file systems in use.
+"""
+
+MAX_SHRINK = 0.5
+"""Share of a repository's files that may be gone before a run is refused.
+
+Lower refuses more honest clean-ups; higher lets a half-mounted disk make more memory stale.
+"""
+
+SHRINK_FREELY = 10
+"""Number of files that may be gone whatever their share: in a small repository one is a lot."""
+
+
+class Delta(msgspec.Struct, frozen=True):
+    """What a run has to do."""
+
+    unchanged: tuple[Seen, ...]
+    """Same size and time: not even opened."""
+    read: tuple[tuple[Found, FileRow | None], ...]
+    """To be opened, with what is known of each."""
+    gone: tuple[FileRow, ...]
+    """Rows that the run covers and whose files it did not find."""
+    covered: tuple[FileRow, ...]
+    """Rows that the run would have seen had their files been there."""
+
+
+def compare(rows: Sequence[FileRow], walk: Walk, selection: Selection) -> Delta:
+    """Sort files and rows by what has to be done about them."""
+    known = {row.relative_path: row for row in rows}
+    unchanged: list[Seen] = []
+    read: list[tuple[Found, FileRow | None]] = []
+    for found in walk.found:
+        row = known.get(found.path)
+        if row is not None and _is_unchanged(found, row):
+            unchanged.append(Seen(row.memory_id, found.size, found.changed_ns))
+        else:
+            read.append((found, row))
+    there = {found.path for found in walk.found}
+    hidden = Hidden(walk.skipped)
+    covered = tuple(
+        row
+        for row in rows
+        if selection.covers(row.relative_path, row.size) and row.relative_path not in hidden
+    )
+    gone = tuple(row for row in covered if row.relative_path not in there)
+    return Delta(tuple(unchanged), tuple(read), gone, covered)
+
+
+def _is_unchanged(found: Found, row: FileRow) -> bool:
+    return (
+        0 < row.mtime_ns == found.changed_ns
+        and row.size == found.size
+        and row.content_hash.startswith(f"{LAYOUT}:")
+    )
+
+
+def trusted_ns(changed_ns: int, read_ns: int) -> int:
+    """Give the time to remember for a file read at `read_ns`; 0 if it may yet change unseen."""
+    return changed_ns if changed_ns + RACY_NS < read_ns else 0
+
+
+def fingerprint(content: bytes) -> str:
+    """Name a content and the way it is read."""
+    return f"{LAYOUT}:{hash_content(content)}"
+
+
+class Hidden:
+    """Paths at or below which something could not be read, so that nobody knows what is there."""
+
+    def __init__(self, skipped: Iterable[Skipped]) -> None:
+        self._paths = {skip.path.rstrip("/") for skip in skipped if skip.unknown}
+
+    def __contains__(self, path: str) -> bool:
+        """Tell whether a path lies there."""
+        if not self._paths:
+            return False
+        parts = path.split("/")
+        return "." in self._paths or any(
+            "/".join(parts[: n + 1]) in self._paths for n in range(len(parts))
+        )
+
+
+class Renames:
+    """Files that are gone, to be found again under another path by their content."""
+
+    def __init__(self, gone: Iterable[FileRow]) -> None:
+        self._by_hash: defaultdict[str, list[str]] = defaultdict(list)
+        self.sizes: set[int] = set()
+        """Sizes that the files had: no other size can match."""
+        for row in gone:
+            if row.size > 0 and not row.deleted:
+                self._by_hash[row.content_hash].append(row.memory_id)
+                self.sizes.add(row.size)
+
+    def claim(self, content_hash: str) -> str:
+        """Take the first memory that is gone and had this content, each only once; '' if none."""
+        ids = self._by_hash.get(content_hash)
+        return ids.pop(0) if ids else ""
+
+
+def is_live(row: FileRow) -> bool:
+    """Tell whether a row shows in searches."""
+    return not row.stale and not row.deleted
+
+
+def shrank_too_much(live: int, gone: int, max_shrink: float, walk: Walk) -> bool:
+    """Tell whether more is gone than a person would delete at once."""
+    return gone > max(live * max_shrink, 0 if walk.is_empty else SHRINK_FREELY)
+
+
+def refuse(root: Path, live: int, gone: int, max_shrink: float) -> NoReturn:
+    """Refuse a run that would make too much stale."""
+    enough = ceil(100 * gone / live) / 100
+    raise Refused(
+        f"{str(root)!r} no longer has {gone:,} of the {live:,} files that the graph knows; at most "
+        f"{max_shrink:.0%} may be gone at once. Check that the disk is mounted and the checkout is "
+        f"complete. If the files are really gone, run again with max_shrink={enough}. "
+        "Nothing was made stale."
+    )

@@ -1,0 +1,110 @@
+"""Read files that may be anything: huge, binary, a pipe, a link, not ours to read, just gone."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+MAX_FILE_BYTES = 2_000_000
+"""Size over which a file is skipped. Files written by people are far smaller."""
+
+MAX_FILE_LINES = 50_000
+"""Lines over which a file is skipped: data or generated code, which would drown the rest."""
+
+_PEEK_BYTES = 8192
+_BINARY = "binary: it has NUL bytes"
+
+_FLAGS = (
+    os.O_RDONLY
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+"""A link is not followed and a pipe does not keep us waiting, whatever took the file's place."""
+
+_KINDS = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a symbolic link",
+}
+
+
+class Unfit(Exception):
+    """A file that will not be indexed as it is now, and why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Unreadable(Unfit):
+    """A file that is there but could not be read: nothing is known about its content."""
+
+
+def kind_of(mode: int) -> str:
+    """Say in words what a file is that is not a regular one."""
+    return _KINDS.get(stat.S_IFMT(mode), "not a regular file")
+
+
+def trouble(error: OSError) -> str:
+    """Say in words what the system reported."""
+    return (error.strerror or type(error).__name__).lower()
+
+
+def read_bytes(path: Path, max_bytes: int) -> tuple[bytes, os.stat_result]:
+    """Read a regular file whole, with the state it had when it was opened.
+
+    A file that has a NUL byte near its start is not read any further.
+    """
+    try:
+        opened = os.open(path, _FLAGS)
+    except OSError as error:
+        raise Unreadable(trouble(error)) from error
+    try:
+        state = os.fstat(opened)
+        if not stat.S_ISREG(state.st_mode):
+            raise Unfit(kind_of(state.st_mode))
+        if state.st_size > max_bytes:
+            raise Unfit(too_big(state.st_size, max_bytes))
+        with os.fdopen(opened, "rb", closefd=False, buffering=0) as file:
+            content = file.read(_PEEK_BYTES) or b""
+            if b"\0" in content:
+                raise Unfit(_BINARY)
+            while len(content) <= max_bytes and (more := file.read(max_bytes + 1)):
+                content += more
+    except OSError as error:
+        raise Unreadable(trouble(error)) from error
+    finally:
+        os.close(opened)
+    if len(content) > max_bytes:
+        raise Unfit(too_big(len(content), max_bytes))
+    if b"\0" in content:
+        raise Unfit(_BINARY)
+    return content, state
+
+
+def read_source(path: Path, max_bytes: int = MAX_FILE_BYTES) -> tuple[bytes, os.stat_result]:
+    """Read a file that can be indexed: text, and not too long."""
+    content, state = read_bytes(path, max_bytes)
+    lines = content.count(b"\n")
+    if lines > MAX_FILE_LINES:
+        raise Unfit(f"{lines:,} lines; the limit is {MAX_FILE_LINES:,}")
+    return content, state
+
+
+def too_big(size: int, limit: int) -> str:
+    """Say that a file is over the limit of size."""
+    return f"{size:,} bytes; the limit is {limit:,}"
+
+
+def changed_ns(state: os.stat_result) -> int:
+    """Tell when a file last changed: its content, or the name or place it has.
+
+    Putting another file of the same size and time in its place is seen by the second.
+    """
+    return max(state.st_mtime_ns, state.st_ctime_ns)

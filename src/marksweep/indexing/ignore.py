@@ -1,0 +1,127 @@
+"""Ignore files, as git reads them: nested; the deepest file and the last matching line decide.
+
+Each folder and file is asked about by itself on the way down, as git does. What pathspec makes of
+a line also matches everything below it; `Pattern` takes that off, or `!a/` would bring back what
+another line ignores in `a`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+
+from marksweep.indexing.files import read_bytes
+
+IGNORE_FILE = ".gitignore"
+
+ALWAYS_IGNORED = frozenset(
+    {
+        ".git",
+        ".hg",
+        ".svn",
+        ".marksweep",
+        ".mypy_cache",
+        ".pytest_cache",
+        ".ruff_cache",
+        ".tox",
+        ".venv",
+        "__pycache__",
+        "node_modules",
+    }
+)
+"""Folders that hold no source of their own, ignored whatever the ignore files say."""
+
+MAX_IGNORE_BYTES = 1_000_000
+"""Size over which an ignore file is taken for something else."""
+
+
+class Pattern:
+    """One line of an ignore file."""
+
+    def __init__(self, line: str) -> None:
+        compiled = GitIgnoreSpecPattern(line)
+        self.include: bool | None = compiled.include
+        """Whether it ignores or, with `!`, brings back; None for a comment or a blank line."""
+        self._regex = compiled.regex
+        self._only_below = line.rstrip().endswith("/**")
+
+    def matches(self, path: str) -> bool:
+        """Tell whether it speaks of this very path, not of a folder that the path lies in."""
+        if self._regex is None:
+            return False
+        for match in self._regex.finditer(path):
+            if match.groupdict().get("ps_d") is None:
+                return not (self._only_below and match.end() == len(path))
+            if match.end() == len(path):
+                return True
+        return False
+
+
+class Rules:
+    """The ignore rules that hold in one folder: its own, and those of the folders above.
+
+    Paths are given from the top of the git repository, a folder's path with a '/' at its end.
+    """
+
+    def __init__(
+        self, base: str = "", patterns: Sequence[Pattern] = (), above: Rules | None = None
+    ) -> None:
+        outer = above.chain if above is not None else ()
+        self.chain: tuple[tuple[str, Sequence[Pattern]], ...] = (
+            ((base, patterns), *outer) if patterns else outer
+        )
+        """The folder of each ignore file and its patterns, the last first; the deepest first."""
+
+    def ignores(self, path: str) -> bool:
+        """Tell whether a path is ignored, not asking whether a folder above it is."""
+        for base, patterns in self.chain:
+            below = path[len(base) :]
+            for pattern in patterns:
+                if pattern.matches(below):
+                    return pattern.include is True
+        return False
+
+    def read(self, base: str, file: Path) -> Rules:
+        """Add the rules of an ignore file that stands in the folder `base`."""
+        content, _ = read_bytes(file, MAX_IGNORE_BYTES)
+        return Rules(base, _patterns(content.decode("utf-8", "replace")), self)
+
+
+def rules_above(root: Path) -> tuple[Rules, str]:
+    """Give the rules from outside a root, and the path from the top of its repository to it.
+
+    A root that its own repository ignores was named on purpose: no rule from above holds.
+    """
+    folders = [root, *root.parents]
+    depth = next((n for n, folder in enumerate(folders) if (folder / ".git").exists()), 0)
+    rules = _top(folders[depth])
+    prefix = ""
+    for folder in reversed(folders[:depth]):
+        above = folder.parent
+        if (above / IGNORE_FILE).is_file():
+            rules = rules.read(prefix, above / IGNORE_FILE)
+        prefix += f"{folder.name}/"
+        if rules.ignores(prefix):
+            return Rules(), ""
+    return rules, prefix
+
+
+def _top(folder: Path) -> Rules:
+    """Read the rules that a repository keeps out of its tree."""
+    exclude = folder / ".git" / "info" / "exclude"
+    return Rules().read("", exclude) if exclude.is_file() else Rules()
+
+
+def _patterns(text: str) -> list[Pattern]:
+    """Compile lines, the last first; one that is no pattern is passed over, as git does."""
+    patterns = []
+    for line in reversed(text.split("\n")):
+        with suppress(ValueError, re.error):
+            pattern = Pattern(line)
+            if pattern.include is not None:
+                patterns.append(pattern)
+    return patterns

@@ -1,0 +1,314 @@
+"""The languages the indexer knows, as data: file names, a grammar, and what to look for in a tree.
+
+A query names what it finds by captures:
+
+    @function @class   a definition, and its name as @name
+    @scope             something that only qualifies names, as `impl Foo` does
+    @owner             the type a Go method belongs to
+    @callee            the name that a call ends in
+    @new               the name of a class that is made into an object
+    @module            what an import names, as written
+
+A file whose language has no grammar is read as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import PurePosixPath
+
+import msgspec
+
+from marksweep.errors import UnknownName
+
+
+class Language(msgspec.Struct, frozen=True):
+    """How files of one language are recognised and read."""
+
+    name: str
+    extensions: tuple[str, ...] = ()
+    filenames: tuple[str, ...] = ()
+    grammar: str = ""
+    """Module and function that give the grammar, as `module:function`; empty: read as text."""
+    query: str = ""
+    wrappers: frozenset[str] = frozenset()
+    """Node types around a definition that belong to it, as decorators and `export` do."""
+    comments: tuple[str, ...] = ()
+    """How a line of comment starts. Comments right above a definition belong to it."""
+    capitals_are_classes: bool = False
+    """Whether calling a capitalised name makes an object, by this language's custom."""
+    methods_need_no_self: bool = False
+    """Whether a plain call inside a class may mean one of its methods."""
+
+
+PYTHON = """
+(function_definition name: (identifier) @name) @function
+(class_definition name: (identifier) @name) @class
+(call function: [(identifier) @callee (attribute attribute: (identifier) @callee)])
+(import_statement name: [(dotted_name) @module (aliased_import name: (dotted_name) @module)])
+(import_from_statement module_name: (_) @module)
+"""
+
+JAVASCRIPT = """
+(function_declaration name: (identifier) @name) @function
+(generator_function_declaration name: (identifier) @name) @function
+(method_definition name: (_) @name) @function
+(variable_declarator name: (identifier) @name
+    value: [(arrow_function) (function_expression) (generator_function)]) @function
+(class_declaration name: (_) @name) @class
+(call_expression function: [(identifier) @callee
+    (member_expression property: (property_identifier) @callee)])
+(new_expression constructor: [(identifier) @new
+    (member_expression property: (property_identifier) @new)])
+(import_statement source: (string) @module)
+(export_statement source: (string) @module)
+(call_expression function: (identifier) @_require arguments: (arguments . (string) @module)
+    (#eq? @_require "require"))
+"""
+
+TYPESCRIPT = (
+    JAVASCRIPT
+    + """
+(abstract_class_declaration name: (_) @name) @class
+(interface_declaration name: (_) @name) @class
+(enum_declaration name: (_) @name) @class
+(type_alias_declaration name: (_) @name) @class
+(function_signature name: (identifier) @name) @function
+(internal_module name: (_) @name) @scope
+"""
+)
+
+GO = """
+(function_declaration name: (identifier) @name) @function
+(method_declaration receiver: (parameter_list (parameter_declaration type: [
+    (type_identifier) @owner
+    (pointer_type (type_identifier) @owner)
+    (generic_type type: (type_identifier) @owner)
+    (pointer_type (generic_type type: (type_identifier) @owner))]))
+    name: (field_identifier) @name) @function
+(type_declaration (type_spec name: (type_identifier) @name) @class)
+(call_expression function: [(identifier) @callee
+    (selector_expression field: (field_identifier) @callee)])
+(import_spec path: (_) @module)
+"""
+
+RUST = """
+(function_item name: (identifier) @name) @function
+(function_signature_item name: (identifier) @name) @function
+(macro_definition name: (identifier) @name) @function
+(struct_item name: (type_identifier) @name) @class
+(enum_item name: (type_identifier) @name) @class
+(union_item name: (type_identifier) @name) @class
+(trait_item name: (type_identifier) @name) @class
+(impl_item type: [(type_identifier) @name (generic_type type: (type_identifier) @name)
+    (scoped_type_identifier name: (type_identifier) @name)]) @scope
+(mod_item name: (identifier) @name body: (_)) @scope
+(call_expression function: [(identifier) @callee
+    (field_expression field: (field_identifier) @callee)
+    (scoped_identifier name: (identifier) @callee)
+    (generic_function function: [(identifier) @callee
+        (field_expression field: (field_identifier) @callee)
+        (scoped_identifier name: (identifier) @callee)])])
+(macro_invocation macro: [(identifier) @callee (scoped_identifier name: (identifier) @callee)])
+(use_declaration argument: (_) @module)
+(extern_crate_declaration name: (identifier) @module)
+"""
+
+JAVA = """
+(method_declaration name: (identifier) @name) @function
+(constructor_declaration name: (identifier) @name) @function
+(compact_constructor_declaration name: (identifier) @name) @function
+(class_declaration name: (identifier) @name) @class
+(interface_declaration name: (identifier) @name) @class
+(enum_declaration name: (identifier) @name) @class
+(record_declaration name: (identifier) @name) @class
+(annotation_type_declaration name: (identifier) @name) @class
+(method_invocation name: (identifier) @callee)
+(object_creation_expression type: [(type_identifier) @new
+    (generic_type (type_identifier) @new) (scoped_type_identifier (type_identifier) @new .)])
+(import_declaration [(scoped_identifier) (identifier)] @module)
+"""
+
+C = """
+(function_definition declarator: [
+    (function_declarator declarator: (identifier) @name)
+    (pointer_declarator declarator: (function_declarator declarator: (identifier) @name))
+    (pointer_declarator declarator: (pointer_declarator
+        declarator: (function_declarator declarator: (identifier) @name)))]) @function
+(struct_specifier name: (type_identifier) @name body: (_)) @class
+(union_specifier name: (type_identifier) @name body: (_)) @class
+(enum_specifier name: (type_identifier) @name body: (_)) @class
+(preproc_function_def name: (identifier) @name) @function
+(call_expression function: [(identifier) @callee
+    (field_expression field: (field_identifier) @callee)])
+(preproc_include path: (_) @module)
+"""
+
+CPP = (
+    C
+    + """
+(function_definition declarator: [
+    (function_declarator declarator: [(field_identifier) (destructor_name) (operator_name)
+        (qualified_identifier)] @name)
+    (pointer_declarator declarator: (function_declarator
+        declarator: [(field_identifier) (qualified_identifier)] @name))
+    (reference_declarator (function_declarator
+        declarator: [(identifier) (field_identifier) (operator_name)
+            (qualified_identifier)] @name))]) @function
+(class_specifier name: (type_identifier) @name body: (_)) @class
+(namespace_definition name: (_) @name) @scope
+(call_expression function: [
+    (qualified_identifier name: (identifier) @callee)
+    (template_function name: (identifier) @callee)
+    (qualified_identifier name: (template_function name: (identifier) @callee))])
+(new_expression type: [(type_identifier) @new
+    (qualified_identifier name: (type_identifier) @new)])
+"""
+)
+
+_EXPORT = frozenset({"export_statement", "lexical_declaration", "variable_declaration"})
+
+LANGUAGES: tuple[Language, ...] = (
+    Language(
+        "Python",
+        (".py", ".pyi", ".pyw"),
+        ("SConstruct", "SConscript"),
+        "tree_sitter_python:language",
+        PYTHON,
+        frozenset({"decorated_definition"}),
+        ("#",),
+        capitals_are_classes=True,
+    ),
+    Language(
+        "JavaScript",
+        (".js", ".mjs", ".cjs", ".jsx"),
+        (),
+        "tree_sitter_javascript:language",
+        JAVASCRIPT,
+        _EXPORT,
+        ("//", "/*", "*"),
+    ),
+    Language(
+        "TypeScript",
+        (".ts", ".mts", ".cts"),
+        (),
+        "tree_sitter_typescript:language_typescript",
+        TYPESCRIPT,
+        _EXPORT,
+        ("//", "/*", "*"),
+    ),
+    Language(
+        "TSX",
+        (".tsx",),
+        (),
+        "tree_sitter_typescript:language_tsx",
+        TYPESCRIPT,
+        _EXPORT,
+        ("//", "/*", "*"),
+    ),
+    Language(
+        "Go",
+        (".go",),
+        (),
+        "tree_sitter_go:language",
+        GO,
+        frozenset({"type_declaration"}),
+        ("//", "/*", "*"),
+    ),
+    Language(
+        "Rust",
+        (".rs",),
+        (),
+        "tree_sitter_rust:language",
+        RUST,
+        frozenset(),
+        ("//", "/*", "*", "#["),
+    ),
+    Language(
+        "Java",
+        (".java",),
+        (),
+        "tree_sitter_java:language",
+        JAVA,
+        frozenset(),
+        ("//", "/*", "*"),
+        methods_need_no_self=True,
+    ),
+    Language(
+        "C",
+        (".c", ".h"),
+        (),
+        "tree_sitter_c:language",
+        C,
+        frozenset({"type_definition"}),
+        ("//", "/*", "*"),
+    ),
+    Language(
+        "C++",
+        (".cc", ".cpp", ".cxx", ".c++", ".hh", ".hpp", ".hxx", ".ipp", ".tpp"),
+        (),
+        "tree_sitter_cpp:language",
+        CPP,
+        frozenset({"type_definition", "template_declaration"}),
+        ("//", "/*", "*"),
+        capitals_are_classes=True,
+        methods_need_no_self=True,
+    ),
+    Language("Markdown", (".md", ".markdown")),
+    Language("reStructuredText", (".rst",)),
+    Language("JSON", (".json", ".jsonl")),
+    Language("YAML", (".yaml", ".yml")),
+    Language("TOML", (".toml",)),
+    Language("HTML", (".html", ".htm")),
+    Language("CSS", (".css", ".scss", ".less")),
+    Language("SQL", (".sql",)),
+    Language("Shell", (".sh", ".bash", ".zsh")),
+    Language("Makefile", (".mk",), ("Makefile", "GNUmakefile")),
+)
+
+TEXT = Language("Text")
+"""Whatever no other language claims."""
+
+_BY_NAME = {language.name.casefold(): language for language in (*LANGUAGES, TEXT)}
+_BY_EXTENSION = {end: language for language in LANGUAGES for end in language.extensions}
+_BY_FILENAME = {name: language for language in LANGUAGES for name in language.filenames}
+_ALSO = {
+    "c++": ("c++",),
+    "cpp": ("c++",),
+    "golang": ("go",),
+    "js": ("javascript",),
+    "py": ("python",),
+    "rs": ("rust",),
+    "ts": ("typescript", "tsx"),
+    "typescript": ("typescript", "tsx"),
+}
+"""Other words for a language in a filter. TypeScript means both of its grammars."""
+
+
+def language_of(path: str) -> Language:
+    """Tell a file's language by its name alone."""
+    name = PurePosixPath(path).name
+    if name in _BY_FILENAME:
+        return _BY_FILENAME[name]
+    dot = name.rfind(".")
+    return _BY_EXTENSION.get(name[dot:].lower(), TEXT) if dot > 0 else TEXT
+
+
+def named(name: str) -> Language:
+    """Look a language up by the name its rows carry; an unknown one is text."""
+    return _BY_NAME.get(name.casefold(), TEXT)
+
+
+def chosen(names: Collection[str]) -> frozenset[str]:
+    """Turn the words of a filter into language names; nothing given means every language."""
+    picked: set[str] = set()
+    for word in names:
+        for name in _ALSO.get(word.casefold(), (word.casefold(),)):
+            if name not in _BY_NAME:
+                known = ", ".join(language.name for language in (*LANGUAGES, TEXT))
+                raise UnknownName(
+                    f"no language named {word!r}; known are {known}. "
+                    "Leave the filter out to index every file."
+                )
+            picked.add(_BY_NAME[name].name)
+    return frozenset(picked)

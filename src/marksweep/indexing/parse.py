@@ -1,0 +1,164 @@
+"""Read one file: by its syntax tree if the language has a grammar, as blocks of text if not."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from marksweep.indexing.chunking import cut
+from marksweep.indexing.languages import Language, language_of
+from marksweep.indexing.parsed import Name, Parsed, Piece, Tie
+from marksweep.indexing.tree import Call, Definition, Findings, find
+
+
+def parse(path: str, content: bytes) -> Parsed:
+    """Read a file by its grammar, or as text if it has none."""
+    language = language_of(path)
+    if not language.grammar:
+        return parse_text(path, content)
+    text, source = _decoded(content)
+    lines = _lines(text)
+    findings = find(language, source, lines)
+    names = _Names(path, _runs_of_code(lines, findings.definitions))
+    names.read(language, findings)
+    kinds = [definition.kind for definition in findings.definitions]
+    return Parsed(
+        language=language.name,
+        lines=len(lines),
+        functions=kinds.count("function"),
+        classes=kinds.count("class"),
+        pieces=names.pieces(),
+        names=tuple(names.known),
+        ties=tuple(names.ties),
+    )
+
+
+def parse_text(path: str, content: bytes) -> Parsed:
+    """Read a file as blocks of text, whatever its language."""
+    text, _ = _decoded(content)
+    lines = _lines(text)
+    runs = [Piece("text", "", run.first + 1, run.last + 1, run.text) for run in cut(lines, ())]
+    names = _Names(path, runs)
+    return Parsed(
+        language=language_of(path).name,
+        lines=len(lines),
+        pieces=names.pieces(),
+        names=tuple(names.known),
+    )
+
+
+def _decoded(content: bytes) -> tuple[str, bytes]:
+    """Decode, and give the bytes that the text stands for: bad bytes become U+FFFD in both."""
+    content = content.removeprefix(b"\xef\xbb\xbf")
+    try:
+        return content.decode("utf-8"), content
+    except UnicodeDecodeError:
+        text = content.decode("utf-8", "replace")
+        return text, text.encode("utf-8")
+
+
+def _lines(text: str) -> list[str]:
+    """Split at line feeds only, as grammars do; a carriage return before one goes."""
+    lines = text.split("\n")
+    if "\r" in text:
+        lines = [line.removesuffix("\r") for line in lines]
+    if not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def _runs_of_code(lines: list[str], definitions: list[Definition]) -> list[Piece]:
+    pieces = []
+    for run in cut(lines, definitions):
+        kind, symbol = "block", ""
+        if run.owner >= 0:
+            owner = definitions[run.owner]
+            kind = "block" if owner.kind == "scope" else owner.kind
+            symbol = owner.qualified
+        pieces.append(Piece(kind, symbol, run.first + 1, run.last + 1, run.text))
+    return pieces
+
+
+class _Names:
+    """The names of one file: where each is mentioned, and what calls and imports tie together."""
+
+    def __init__(self, path: str, runs: list[Piece]) -> None:
+        self.known: dict[Name, int] = {}
+        self.ties: dict[Tie, None] = {}
+        self._runs = runs
+        self._first_rows = [run.start_line - 1 for run in runs]
+        self._mentioned: list[set[int]] = [set() for _ in runs]
+        self._file = self._mention(0, "path", path) if runs else -1
+
+    def pieces(self) -> tuple[Piece, ...]:
+        """Give the runs with the names that each mentions."""
+        return tuple(
+            Piece(
+                run.kind, run.symbol, run.start_line, run.end_line, run.text, tuple(sorted(names))
+            )
+            for run, names in zip(self._runs, self._mentioned, strict=True)
+        )
+
+    def read(self, language: Language, findings: Findings) -> None:
+        """Take in what the tree holds."""
+        if not self._runs:
+            return
+        for found in findings.imports:
+            module = self._mention(found.row, "module", found.module)
+            self.ties[Tie(self._file, module, "imports")] = None
+        definitions = findings.definitions
+        own = self._define(definitions)
+        kinds = {d.qualified: d.kind for d in reversed(definitions) if d.kind != "scope"}
+        around: list[int] = []
+        following = 0
+        for call in findings.calls:
+            while following < len(definitions) and definitions[following].start <= call.start:
+                around.append(following)
+                following += 1
+            while around and definitions[around[-1]].end <= call.start:
+                around.pop()
+            caller = around[-1] if around else -1
+            name = _target(call, _class_around(definitions, caller), kinds, language)
+            target = self._mention(call.row, name.kind, name.name)
+            self.ties[Tie(own[caller] if around else self._file, target, "calls")] = None
+
+    def _define(self, definitions: list[Definition]) -> list[int]:
+        """Mention what is defined; give the name that calls inside each definition start from."""
+        own: list[int] = []
+        for definition in definitions:
+            if definition.kind == "scope":
+                own.append(own[definition.parent] if definition.parent >= 0 else self._file)
+                continue
+            own.append(self._mention(definition.row, definition.kind, definition.qualified))
+            bare = definition.qualified.rpartition(".")[2]
+            if bare:
+                self._mention(definition.row, definition.kind, bare)
+        return own
+
+    def _mention(self, row: int, kind: str, name: str) -> int:
+        index = self.known.setdefault(Name(kind, name), len(self.known))
+        self._mentioned[max(0, bisect_right(self._first_rows, row) - 1)].add(index)
+        return index
+
+
+def _class_around(definitions: list[Definition], index: int) -> str:
+    """Name the innermost class or scope that holds a definition."""
+    while index >= 0:
+        if definitions[index].kind != "function":
+            return definitions[index].qualified
+        if (method := definitions[index]).parent < 0 and "." in method.name:
+            return method.name.rpartition(".")[0]
+        index = definitions[index].parent
+    return ""
+
+
+def _target(call: Call, owner: str, kinds: dict[str, str], language: Language) -> Name:
+    """Name what is called: a definition of this file if it can be told, else the bare name."""
+    if call.is_new:
+        return Name("class", call.name)
+    by_self = call.on_self or language.methods_need_no_self
+    if by_self and owner and (method := f"{owner}.{call.name}") in kinds:
+        return Name(kinds[method], method)
+    if call.name in kinds:
+        return Name(kinds[call.name], call.name)
+    is_class = language.capitals_are_classes and call.name[:1].isupper()
+    return Name("class" if is_class else "function", call.name)

@@ -1,0 +1,88 @@
+"""What a run of the indexer did, as data and in words."""
+
+from __future__ import annotations
+
+import msgspec
+
+from marksweep.indexing.walk import Skipped
+
+SKIPPED_SHOWN = 10
+"""Skipped files that are named in the text; the rest are counted."""
+
+
+class Progress(msgspec.Struct, frozen=True, gc=False):
+    """How far a run has come."""
+
+    done: int
+    """Files dealt with, unchanged ones included."""
+    total: int
+    path: str
+    """The file dealt with last."""
+
+
+class IndexReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a complete run did. Functions, classes, languages and lines are of the files read."""
+
+    path: str
+    repository: str
+    workspace_id: str
+    run_id: str
+    files: int
+    """Files that were new or changed."""
+    unchanged: int
+    renamed: int
+    """Files that were recognised under a new path; they count as files too."""
+    functions: int
+    classes: int
+    languages: tuple[tuple[str, int], ...]
+    """Files per language, most first."""
+    lines: int
+    seconds: float
+    newly_stale: int
+    """Files that this run found gone."""
+    stale: int
+    """Memories of this repository that are stale now."""
+    ignored: int
+    skipped: tuple[Skipped, ...] = ()
+    as_text: tuple[Skipped, ...] = ()
+    """Files whose grammar failed and that were read as text."""
+
+    def __str__(self) -> str:
+        """Tell it in words."""
+        return render(self)
+
+
+def render(report: IndexReport) -> str:
+    """Write a report for people and models to read."""
+    more = [f"{report.unchanged:,} unchanged"] if report.unchanged else []
+    more += [f"{report.renamed:,} renamed"] if report.renamed else []
+    languages = ", ".join(f"{name} ({count:,})" for name, count in report.languages)
+    stale = f"{report.stale:,}" + (" (run prune_memory to clean up)" if report.stale else "")
+    lines = [
+        "Repository indexed successfully.",
+        f"Path: {report.path}",
+        f"Files indexed: {report.files:,}" + (f" ({', '.join(more)})" if more else ""),
+        f"Functions: {report.functions:,}",
+        f"Classes: {report.classes:,}",
+        f"Languages: {languages or 'none'}",
+        f"Total lines: {report.lines:,}",
+        f"Indexing time: {report.seconds:.2f}s",
+        f"Stale memories: {stale}",
+    ]
+    lines += _listed("Skipped", report.skipped)
+    lines += _listed("Read as text", report.as_text)
+    return "\n".join(lines)
+
+
+def _listed(heading: str, skipped: tuple[Skipped, ...]) -> list[str]:
+    if not skipped:
+        return []
+    shown = [f"  {_one_line(each.path)}: {each.reason}" for each in skipped[:SKIPPED_SHOWN]]
+    rest = len(skipped) - len(shown)
+    shown += [f"  and {rest:,} more"] if rest else []
+    return [f"{heading}: {len(skipped):,}", *shown]
+
+
+def _one_line(path: str) -> str:
+    """Write a path so that it stays on its line whatever characters it has."""
+    return path if path.isprintable() else repr(path)

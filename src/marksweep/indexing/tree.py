@@ -1,0 +1,182 @@
+"""Find definitions, calls and imports in a syntax tree.
+
+Nothing here recurses: a query walks the tree in C and gives flat lists, which are put back in
+order by their positions. Code nested ten thousand deep is read like any other.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from operator import attrgetter
+
+import msgspec
+import tree_sitter
+from tree_sitter import Node, Parser, Query, QueryCursor
+
+from marksweep.indexing.languages import Language
+
+MAX_NAME_CHARS = 200
+"""Characters of a symbol or module after which it is cut. Real names are far shorter."""
+
+_MAX_NAME_BYTES = 4 * MAX_NAME_CHARS
+_MAX_COMMENT_ROWS = 100
+"""Rows of comment above a definition that can belong to it."""
+
+
+class Definition(msgspec.Struct, gc=False):
+    """A function, a class, or a scope that only qualifies names. Rows count from 0."""
+
+    kind: str
+    name: str
+    row: int
+    first: int
+    """First row that belongs to it, with decorators and the comment above."""
+    last: int
+    """Last row, included."""
+    start: int
+    """First byte, decorators not counted."""
+    end: int
+    qualified: str = ""
+    parent: int = -1
+    """Index of the innermost definition around it; -1 for none."""
+    own_chunk: bool = True
+    """Whether it has a chunk of its own, or is a detail of the one around it."""
+
+
+class Call(msgspec.Struct, gc=False):
+    """A name that is called."""
+
+    start: int
+    row: int
+    name: str
+    is_new: bool
+    """Whether an object is made, so that the name is a class."""
+    on_self: bool
+    """Whether it is called on the object that the code belongs to."""
+
+
+class Import(msgspec.Struct, gc=False):
+    """A module that is named in an import."""
+
+    start: int
+    row: int
+    module: str
+
+
+class Findings(msgspec.Struct):
+    """What a file defines, calls and imports, each in order of position."""
+
+    definitions: list[Definition]
+    calls: list[Call]
+    imports: list[Import]
+
+
+_SELF = (b"self.", b"this.", b"cls.", b"this->", b"Self::")
+"""What stands before a call to a method of the same object or class."""
+
+_LONGEST_SELF = max(map(len, _SELF))
+
+
+@cache
+def _grammar(grammar: str, query: str) -> tuple[Parser, Query]:
+    """Load a grammar once, with its query compiled."""
+    module, function = grammar.split(":")
+    language = tree_sitter.Language(getattr(import_module(module), function)())
+    return tree_sitter.Parser(language), tree_sitter.Query(language, query)
+
+
+def find(language: Language, source: bytes, lines: list[str]) -> Findings:
+    """Parse a file and sort what its language's query finds."""
+    parser, query = _grammar(language.grammar, language.query)
+    tree = parser.parse(source)
+    definitions: dict[tuple[int, int], Definition] = {}
+    calls: list[Call] = []
+    imports: list[Import] = []
+    for _, found in QueryCursor(query).matches(tree.root_node):
+        if "callee" in found:
+            calls.append(_call(found["callee"][0], source, is_new=False))
+        elif "new" in found:
+            calls.append(_call(found["new"][0], source, is_new=True))
+        elif "module" in found:
+            imports.append(_import(found["module"][0], source))
+        else:
+            definition = _definition(found, language, source, lines)
+            definitions.setdefault((definition.start, definition.end), definition)
+    ordered = sorted(definitions.values(), key=lambda d: (d.start, -d.end))
+    _nest(ordered)
+    calls.sort(key=attrgetter("start"))
+    imports.sort(key=attrgetter("start"))
+    return Findings(ordered, calls, imports)
+
+
+def _text(node: Node, source: bytes) -> str:
+    start = node.start_byte
+    raw = source[start : min(node.end_byte, start + _MAX_NAME_BYTES)]
+    return " ".join(raw.decode("utf-8", "ignore").split())[:MAX_NAME_CHARS]
+
+
+def _call(node: Node, source: bytes, *, is_new: bool) -> Call:
+    start = node.start_byte
+    name = source[start : min(node.end_byte, start + MAX_NAME_CHARS)].decode("utf-8", "ignore")
+    on_self = source.endswith(_SELF, max(0, start - _LONGEST_SELF), start)
+    return Call(start, node.start_point[0], name, is_new, on_self)
+
+
+def _import(node: Node, source: bytes) -> Import:
+    """Bring what an import names to the module itself: no quotes, no list of what is taken."""
+    written = _text(node, source)
+    module = written.strip("\"'`<>")
+    for cut in ("::{", "::*", " as "):
+        module = module.partition(cut)[0]
+    return Import(node.start_byte, node.start_point[0], module.strip() or written)
+
+
+def _definition(
+    found: dict[str, list[Node]], language: Language, source: bytes, lines: list[str]
+) -> Definition:
+    kind = next(kind for kind in ("function", "class", "scope") if kind in found)
+    node = found[kind][0]
+    outer = node
+    while (around := outer.parent) is not None and around.type in language.wrappers:
+        outer = around
+    name = _text(found["name"][0], source).replace("::", ".")
+    if "owner" in found:
+        name = f"{_text(found['owner'][0], source)}.{name}"
+    row, (last, column) = node.start_point[0], node.end_point
+    if column == 0 and last > row:
+        last -= 1
+    first = lowest = outer.start_point[0]
+    while first > max(0, lowest - _MAX_COMMENT_ROWS) and lines[first - 1].lstrip().startswith(
+        language.comments
+    ):
+        first -= 1
+    return Definition(
+        kind, name, row, first, min(last, len(lines) - 1), node.start_byte, node.end_byte
+    )
+
+
+def _nest(definitions: list[Definition]) -> None:
+    """Give each its place: parent, qualified name, and whether it has a chunk of its own.
+
+    What lies inside a function is a detail of it, and what shares its first row with something
+    else cannot be cut from it.
+    """
+    around: list[int] = []
+    taken = -1
+    for index, definition in enumerate(definitions):
+        while around and (closed := definitions[around[-1]]).end <= definition.start:
+            taken = max(taken, closed.last if closed.own_chunk else -1)
+            around.pop()
+        definition.qualified = definition.name
+        definition.own_chunk = definition.row > taken
+        definition.first = max(definition.first, min(taken + 1, definition.row))
+        if around:
+            outer = definitions[around[-1]]
+            definition.parent = around[-1]
+            definition.qualified = f"{outer.qualified}.{definition.name}"[-MAX_NAME_CHARS:]
+            definition.first = max(definition.first, min(outer.row + 1, definition.row))
+            definition.own_chunk &= (
+                outer.own_chunk and outer.kind != "function" and definition.row > outer.row
+            )
+        around.append(index)

@@ -1,0 +1,179 @@
+"""Walk a folder: which files are there to be indexed, and which are passed over and why.
+
+Links are never followed: what they point to is indexed under its own name if it lies within the
+root, and is none of our business if it does not.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import msgspec
+
+from marksweep.errors import BadInput
+from marksweep.indexing.files import Unfit, changed_ns, kind_of, too_big, trouble
+from marksweep.indexing.ignore import ALWAYS_IGNORED, IGNORE_FILE, Rules, rules_above
+from marksweep.indexing.selection import Selection
+
+
+class Found(msgspec.Struct, frozen=True, gc=False):
+    """A file to index."""
+
+    path: str
+    """From the root, with forward slashes."""
+    size: int
+    changed_ns: int
+
+
+class Skipped(msgspec.Struct, frozen=True, gc=False):
+    """A file or folder that is passed over, and why."""
+
+    path: str
+    reason: str
+    unknown: bool = False
+    """It is there but could not be read: what the graph knows of it is left as it is."""
+
+
+class Walk(msgspec.Struct, frozen=True):
+    """What a walk found, each sorted by path."""
+
+    root: Path
+    found: tuple[Found, ...]
+    skipped: tuple[Skipped, ...]
+    ignored: int
+    """Files and folders that an ignore file left out."""
+    unselected: int = 0
+    """Files that the selection left out."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there was nothing at all, as in a folder where no disk is mounted."""
+        return not (self.found or self.skipped or self.ignored or self.unselected)
+
+
+def walk(root: Path, selection: Selection) -> Walk:
+    """List a folder's files that are selected and not ignored."""
+    root = resolved(root)
+    walker = _Walker(root, selection)
+    walker.run()
+    return Walk(
+        root,
+        tuple(sorted(walker.found, key=lambda found: found.path)),
+        tuple(sorted(walker.skipped, key=lambda skipped: skipped.path)),
+        walker.ignored,
+        walker.unselected,
+    )
+
+
+def resolved(root: Path) -> Path:
+    """Find the folder that is meant; BadInput if there is none."""
+    try:
+        real = root.expanduser().resolve(strict=True)
+        if real.is_dir():
+            return real
+        found = "is not a folder"
+    except (OSError, RuntimeError, ValueError) as error:
+        found = f"cannot be opened ({trouble(error) if isinstance(error, OSError) else error})"
+    raise BadInput(
+        f"{printable(str(root))!r} {found}; a folder to index was expected. "
+        "Check the path, and whether the disk it lies on is mounted. Nothing was changed."
+    )
+
+
+def printable(path: str) -> str:
+    """Write a path that may hold bytes that are not UTF-8."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+class _Walker:
+    def __init__(self, root: Path, selection: Selection) -> None:
+        self.root = root
+        self.selection = selection
+        self.found: list[Found] = []
+        self.skipped: list[Skipped] = []
+        self.ignored = 0
+        self.unselected = 0
+        self._rules, self._prefix = self._rules_above()
+
+    def _rules_above(self) -> tuple[Rules, str]:
+        try:
+            return rules_above(self.root)
+        except Unfit as unfit:
+            self._skip("..", f"an ignore file above the root is not read: {unfit.reason}")
+            return Rules(), ""
+
+    def run(self) -> None:
+        """Go through all folders, none of them twice."""
+        folders = [("", self._rules)]
+        while folders:
+            folder, rules = folders.pop()
+            try:
+                with os.scandir(self.root / folder) as entries:
+                    listed = list(entries)
+            except OSError as error:
+                self._skip(folder or ".", trouble(error), unknown=True)
+                continue
+            inner = self._read_rules(folder, rules, listed)
+            folders.extend(
+                (f"{folder}{entry.name}/", inner)
+                for entry in listed
+                if self._visit(f"{folder}{entry.name}", entry, inner)
+            )
+
+    def _read_rules(self, folder: str, rules: Rules, listed: list[os.DirEntry[str]]) -> Rules:
+        if not any(entry.name == IGNORE_FILE for entry in listed):
+            return rules
+        try:
+            return rules.read(self._prefix + folder, self.root / folder / IGNORE_FILE)
+        except Unfit as unfit:
+            self._skip(folder + IGNORE_FILE, f"its rules are not read: {unfit.reason}")
+            return rules
+
+    def _visit(self, path: str, entry: os.DirEntry[str], rules: Rules) -> bool:
+        """Take a file or pass over it; tell whether this is a folder to go into."""
+        try:
+            path.encode("utf-8")
+        except UnicodeEncodeError:
+            self._skip(path, "its name is not valid UTF-8")
+            return False
+        try:
+            state = entry.stat(follow_symlinks=False)
+        except OSError as error:
+            self._skip(path, trouble(error), unknown=True)
+            return False
+        is_folder = stat.S_ISDIR(state.st_mode)
+        if entry.name in ALWAYS_IGNORED:
+            return False
+        if rules.ignores(f"{self._prefix}{path}/" if is_folder else self._prefix + path):
+            self.ignored += 1
+            return False
+        if not is_folder:
+            self._take(path, state)
+        return is_folder
+
+    def _take(self, path: str, state: os.stat_result) -> None:
+        if not self.selection.takes(path):
+            self.unselected += 1
+        elif stat.S_ISLNK(state.st_mode):
+            self._skip(path, self._about_link(path))
+        elif not stat.S_ISREG(state.st_mode):
+            self._skip(path, kind_of(state.st_mode))
+        elif state.st_size > self.selection.max_bytes:
+            self._skip(path, too_big(state.st_size, self.selection.max_bytes))
+        else:
+            self.found.append(Found(path, state.st_size, changed_ns(state)))
+
+    def _about_link(self, path: str) -> str:
+        try:
+            target = (self.root / path).resolve(strict=True)
+        except (OSError, RuntimeError) as error:
+            loop = isinstance(error, RuntimeError) or "symbolic link" in str(error)
+            return "a symbolic link in a loop" if loop else "a symbolic link to nothing"
+        if target.is_relative_to(self.root):
+            return "a symbolic link within the root: its target is indexed under its own name"
+        return "a symbolic link that leaves the root"
+
+    def _skip(self, path: str, reason: str, *, unknown: bool = False) -> None:
+        self.skipped.append(Skipped(printable(path), reason, unknown))

@@ -1,0 +1,146 @@
+"""Index again whenever a folder changes, until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Collection
+from contextlib import suppress
+from pathlib import Path
+
+from watchfiles import Change, awatch
+
+from marksweep.errors import BadInput, MarksweepError
+from marksweep.indexing.delta import MAX_SHRINK
+from marksweep.indexing.files import MAX_FILE_BYTES, Unfit, read_source
+from marksweep.indexing.ignore import ALWAYS_IGNORED
+from marksweep.indexing.indexer import WAIT_SECONDS, index_codebase, quietly
+from marksweep.indexing.readers import Worker
+from marksweep.indexing.report import IndexReport, Progress
+from marksweep.indexing.selection import Selection
+from marksweep.indexing.walk import resolved, walk
+from marksweep.stores.graph.base import GraphStore
+from marksweep.stores.graph.nouns import DEFAULT_WORKSPACE
+
+DEBOUNCE_SECONDS = 0.5
+"""How long changes are gathered before a run. Shorter is fresher; a checkout takes more runs."""
+
+
+async def watch_codebase(
+    path: str | Path,
+    *,
+    store: GraphStore,
+    stop: asyncio.Event,
+    workspace_id: str = DEFAULT_WORKSPACE,
+    repository: str = "",
+    languages: Collection[str] = (),
+    include_tests: bool = True,
+    max_bytes: int = MAX_FILE_BYTES,
+    max_shrink: float = MAX_SHRINK,
+    wait_seconds: float = WAIT_SECONDS,
+    debounce_seconds: float = DEBOUNCE_SECONDS,
+    progress: Callable[[Progress], None] = quietly,
+) -> AsyncGenerator[IndexReport | MarksweepError, None]:
+    """Index now and after every change; give the report of each run, or why it was refused.
+
+    A run that is refused ends nothing: the next change starts another. Changes of files that are
+    ignored, or cannot be indexed, start none.
+    """
+    root = resolved(Path(path))
+    selection = Selection.of(languages, include_tests=include_tests, max_bytes=max_bytes)
+    changed = asyncio.Event()
+    noticing = asyncio.create_task(_notice(root, changed, stop, debounce_seconds))
+    stopping = asyncio.create_task(stop.wait())
+    reader = Worker()
+    unfit: set[str] = set()
+    try:
+        await asyncio.sleep(0)
+        while not stop.is_set():
+            before = await asyncio.to_thread(_state, root, selection)
+            try:
+                report = await index_codebase(
+                    root,
+                    store=store,
+                    workspace_id=workspace_id,
+                    repository=repository,
+                    languages=languages,
+                    include_tests=include_tests,
+                    max_bytes=max_bytes,
+                    max_shrink=max_shrink,
+                    wait_seconds=wait_seconds,
+                    progress=progress,
+                    reader=reader,
+                )
+                unfit = {skipped.path for skipped in report.skipped}
+                yield report
+            except MarksweepError as error:
+                yield error
+            while not stop.is_set() and not await asyncio.to_thread(
+                _differs, root, selection, before, unfit
+            ):
+                await _either(changed, stopping, noticing)
+                changed.clear()
+    finally:
+        reader.close()
+        stop.set()
+        await asyncio.gather(noticing, stopping)
+
+
+async def _notice(root: Path, changed: asyncio.Event, stop: asyncio.Event, seconds: float) -> None:
+    """Say whenever something below the root has changed and then been quiet for a moment."""
+    milliseconds = max(4, round(seconds * 1000))
+    async for _ in awatch(
+        root,
+        watch_filter=_may_matter,
+        debounce=milliseconds,
+        step=milliseconds // 4,
+        stop_event=stop,
+        ignore_permission_denied=True,
+    ):
+        changed.set()
+
+
+async def _either(changed: asyncio.Event, *tasks: asyncio.Task[object]) -> None:
+    """Wait for a change, or for the end of one of the tasks."""
+    waiting = asyncio.create_task(changed.wait())
+    await asyncio.wait([waiting, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    with suppress(asyncio.CancelledError):
+        await waiting
+
+
+def _may_matter(_: Change, path: str) -> bool:
+    return ALWAYS_IGNORED.isdisjoint(Path(path).parts)
+
+
+State = dict[str, tuple[int, int]]
+"""Size and time of each file that would be indexed."""
+
+
+def _state(root: Path, selection: Selection) -> State:
+    """Look at the files; none if the root itself is gone, which the next run will tell."""
+    try:
+        found = walk(root, selection).found
+    except BadInput:
+        return {}
+    return {each.path: (each.size, each.changed_ns) for each in found}
+
+
+def _differs(root: Path, selection: Selection, before: State, unfit: Collection[str]) -> bool:
+    """Tell whether there is anything for a run to do.
+
+    A store that lies within the root is written by every run; it must not start the next one. It
+    is among the files that the last run found unfit.
+    """
+    now = _state(root, selection)
+    if any(path not in unfit for path in before.keys() - now.keys()):
+        return True
+    touched = (path for path in now if now[path] != before.get(path))
+    return any(path not in unfit or _is_fit(root / path, selection) for path in touched)
+
+
+def _is_fit(path: Path, selection: Selection) -> bool:
+    try:
+        read_source(path, selection.max_bytes)
+    except Unfit:
+        return False
+    return True

@@ -1,0 +1,27 @@
+"""How to count each message only once."""
+
+from __future__ import annotations
+
+from marksweep.heaps.conversation_weight import count_message
+from marksweep.messages import Counter, Message
+
+
+class CountOnce:
+    """A counter that remembers. Messages are frozen, so a count holds as long as the message."""
+
+    def __init__(self, counter: Counter = count_message) -> None:
+        self._counter = counter
+        self._known: dict[str, tuple[Message, int]] = {}
+
+    def __call__(self, message: Message) -> int:
+        """Tokens of a message, counted when it is first seen."""
+        known = self._known.get(message.message_id)
+        if known is not None and known[0] is message:
+            return known[1]
+        tokens = self._counter(message)
+        self._known[message.message_id] = (message, tokens)
+        return tokens
+
+    def forget(self, message: Message) -> None:
+        """Let go of a message that has left the history."""
+        self._known.pop(message.message_id, None)

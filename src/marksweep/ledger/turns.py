@@ -1,0 +1,112 @@
+"""A history cut into turns.
+
+A turn starts at a user message with plain text, and goes on until the next one. What stands before
+the first is no turn. Summaries and notices that a collection put into the history speak with the
+user's voice, but start nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from marksweep.dialects.pairing import Matches
+from marksweep.messages import Message, Role
+
+SUMMARY = "gc_summary_"
+"""Message ids, ledger keys and first lines of summaries start with this, then a number."""
+
+NOTICE = "gc_notice_"
+"""The same for notices of a collection."""
+
+_ID = re.compile(rf"({SUMMARY}|{NOTICE})(\d+)$")
+_FIRST_LINE = re.compile(rf"\[({SUMMARY}|{NOTICE})(\d+)\b")
+
+
+def made_by_collection(message: Message) -> tuple[str, int] | None:
+    """Tell a summary or a notice by its id, or by its first line if a provider lost the id."""
+    if message.role is not Role.USER:
+        return None
+    found = _ID.match(message.message_id)
+    if found is None and message.parts:
+        found = _FIRST_LINE.match(message.parts[0].text or "")
+    return (found[1], int(found[2])) if found else None
+
+
+def is_summary(message: Message) -> bool:
+    """Whether a collection wrote this message to stand for others."""
+    made = made_by_collection(message)
+    return made is not None and made[0] == SUMMARY
+
+
+def starts_turn(message: Message) -> bool:
+    """Whether a turn begins here."""
+    return (
+        message.role is Role.USER
+        and any(part.text for part in message.parts)
+        and not message.function_responses
+        and made_by_collection(message) is None
+    )
+
+
+class Turn(msgspec.Struct, frozen=True, gc=False):
+    """A user's message and all that followed, as positions in the history."""
+
+    number: int
+    start: int
+    stop: int
+
+
+class TurnNumbers:
+    """Numbers for turns that stay theirs when others are collected.
+
+    A turn is known by the id of its first message. A pin on turn 3 means the same turn before and
+    after turn 1 went.
+    """
+
+    def __init__(self, known: Mapping[str, int] | None = None, upcoming: int = 0) -> None:
+        self._known = dict(known or {})
+        self._upcoming = max([upcoming, *(number + 1 for number in self._known.values())])
+
+    def number(self, starts: Iterable[str]) -> list[int]:
+        """Number turns by the ids of their first messages, in order; new ones get new numbers."""
+        numbers = []
+        for start in starts:
+            if start not in self._known:
+                self._known[start] = self._upcoming
+                self._upcoming += 1
+            numbers.append(self._known[start])
+        return numbers
+
+    @property
+    def known(self) -> Mapping[str, int]:
+        """Every turn ever numbered, by the id of its first message."""
+        return self._known
+
+    @property
+    def upcoming(self) -> int:
+        """The number the next new turn gets."""
+        return self._upcoming
+
+
+def split_turns(history: Sequence[Message], numbers: TurnNumbers) -> tuple[Turn, ...]:
+    """Cut a history into turns."""
+    starts = [at for at, message in enumerate(history) if starts_turn(message)]
+    stops = [*starts[1:], len(history)]
+    named = numbers.number(history[at].message_id for at in starts)
+    return tuple(
+        Turn(number, start, stop)
+        for number, start, stop in zip(named, starts, stops, strict=bool(starts))
+    )
+
+
+def tool_units(found: Matches) -> list[tuple[int, ...]]:
+    """Positions of each message with calls, together with those of the messages that answer it."""
+    units: dict[int, list[int]] = {slot.message: [slot.message] for slot in found.unanswered}
+    for asked, answer in found.answers.items():
+        unit = units.setdefault(asked.message, [asked.message])
+        if answer.message not in unit:
+            unit.append(answer.message)
+    return [tuple(units[at]) for at in sorted(units)]

@@ -1,0 +1,15 @@
+"""The MCP server: the three heaps as tools for an agent.
+
+1. desk.py              What a server works on: a store, its workspaces, the folders it may read.
+2. tool.py              What all tools share: unknown parameters refused, errors in words, results
+                        as data with a short text.
+3. asking.py            What a tool asks of its client: its folders, a confirmation, a summary.
+4. context_tools.py     Add, focus, pin, recall, configure.
+5. gc_tools.py          Analyze, prune, compress, undo, history.
+6. memory_tools.py      Index, search and prune the long-term memory.
+7. resources.py, prompts.py
+8. app.py               All of it as one server. Start reading here.
+9. http.py, guard.py    Over HTTP: who may come in, how often, and what they see.
+
+Only `marksweep serve` imports this; the MCP package takes a second to load.
+"""

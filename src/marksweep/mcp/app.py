@@ -1,0 +1,47 @@
+"""The server: the tools, the resources and the prompts on one desk."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from mcp.server import MCPServer
+from mcp.server.context import ServerMiddleware
+
+import marksweep
+from marksweep.mcp import compress_tool, context_tools, gc_tools, memory_tools
+from marksweep.mcp.desk import Desk
+from marksweep.mcp.prompts import add_prompts
+from marksweep.mcp.resources import add_resources
+
+INSTRUCTIONS = """\
+marksweep keeps track of what you remember and collects what you no longer need.
+Add what you learn with context_add, linked to what it builds on; say what you work on with \
+context_focus. When context_add tells that a limit is near: context_gc_analyze shows what could go \
+and why, context_gc_prune does exactly that. Nothing is lost: context_recall finds swept segments \
+by their words, context_gc_undo reverses a sweep. Pin what must stay."""
+
+TOOLS = (*context_tools.TOOLS, *gc_tools.TOOLS, *compress_tool.TOOLS, *memory_tools.TOOLS)
+"""All tools, in the order in which they are listed."""
+
+
+def build_server(desk: Desk, middleware: Sequence[ServerMiddleware[Desk]] = ()) -> MCPServer[Desk]:
+    """Put the server together. The desk is the caller's to close."""
+
+    @asynccontextmanager
+    async def lifespan(_: MCPServer[Desk]) -> AsyncIterator[Desk]:
+        yield desk
+
+    server = MCPServer(
+        "marksweep",
+        title="marksweep",
+        description="One garbage collector for everything an agent remembers.",
+        instructions=INSTRUCTIONS,
+        version=marksweep.__version__,
+        tools=list(TOOLS),
+        lifespan=lifespan,
+        middleware=middleware,
+    )
+    add_resources(server, desk)
+    add_prompts(server)
+    return server

@@ -1,0 +1,73 @@
+"""What a tool asks of its client: its folders, a confirmation, a summary.
+
+Each question is a resolver: it runs before the tool and answers from what is known, or asks. The
+protocol decides how the question travels. What a client does not offer is not asked.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import unquote, urlparse
+from urllib.request import url2pathname
+
+import anyio.to_thread
+from mcp.server.mcpserver import ListRoots, Resolve
+from mcp_types import ListRootsResult
+from pydantic import BaseModel, Field
+
+from marksweep.mcp.desk import Desk, Place
+from marksweep.mcp.tool import Ctx
+
+
+class Consent(BaseModel):
+    """The answer to whether something may be deleted."""
+
+    delete: bool = Field(title="Delete these", description="They can be restored for a while.")
+
+
+def desk_of(ctx: Ctx) -> Desk:
+    """Give what the server works on."""
+    return ctx.request_context.lifespan_context
+
+
+def can_confirm(ctx: Ctx) -> bool:
+    """Tell whether the client can ask its user."""
+    offered = ctx.client_capabilities
+    elicitation = offered.elicitation if offered else None
+    return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
+
+
+def can_sample(ctx: Ctx) -> bool:
+    """Tell whether the client lends its model."""
+    offered = ctx.client_capabilities
+    return offered is not None and offered.sampling is not None
+
+
+async def client_folders(ctx: Ctx) -> ListRootsResult | ListRoots | None:
+    """Ask for the client's folders, if the server was started without any."""
+    offered = ctx.client_capabilities
+    if desk_of(ctx).is_settled or offered is None or offered.roots is None:
+        return None
+    return ListRoots()
+
+
+async def here(ctx: Ctx, told: Annotated[ListRootsResult | None, Resolve(client_folders)]) -> Place:
+    """Find the workspace of a call."""
+    desk = desk_of(ctx)
+    if not desk.is_settled:
+        await anyio.to_thread.run_sync(desk.settle, folders_of(told))
+    return await anyio.to_thread.run_sync(desk.place)
+
+
+def folders_of(told: ListRootsResult | None) -> list[Path]:
+    """Read the folders of the client; where it was started, if it told of none."""
+    paths = [
+        Path(url2pathname(unquote(urlparse(str(root.uri)).path)))
+        for root in (told.roots if told else [])
+    ]
+    return [path for path in paths if path.is_dir()] or [Path.cwd()]
+
+
+Here = Annotated[Place, Resolve(here)]
+"""The workspace of a call, found before the tool runs."""

@@ -1,0 +1,271 @@
+"""Tools that fill and steer the working set: add, focus, pin, recall, configure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+from uuid import uuid4
+
+import msgspec
+from mcp_types import ToolAnnotations
+from pydantic import BaseModel, ConfigDict, Field
+
+from marksweep.errors import BadInput
+from marksweep.mcp.asking import Here
+from marksweep.mcp.desk import Attention
+from marksweep.mcp.results import (
+    Added,
+    Configured,
+    Focused,
+    Found,
+    Protected,
+    Recalled,
+    Usage,
+)
+from marksweep.mcp.tool import Ctx, StrictTool
+from marksweep.model import GCPolicy, Hold, Link, Reference, Segment, Stashed
+from marksweep.segments import Segments
+
+LONGEST_TEXT = 2_000_000
+"""Characters that one segment may have."""
+
+MOST_AT_ONCE = 1_000
+"""Segments that one call may name."""
+
+Name = Annotated[str, Field(min_length=1, max_length=500)]
+Names = Annotated[list[Name], Field(min_length=1, max_length=MOST_AT_ONCE)]
+Kind = Literal["message", "code", "log", "note", "decision", "summary"]
+
+
+class _Given(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class NewLink(_Given):
+    """A reference to another segment."""
+
+    target: Name
+    link: Link = Link.REFERS
+    hold: Hold = Field(
+        default=Hold.STRONG, description="strong keeps the target alive; paired: both go or none"
+    )
+
+
+class NewSegment(_Given):
+    """A piece of context to keep track of."""
+
+    text: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
+    type: Kind = "note"
+    segment_id: Name | None = Field(default=None, description="Chosen for you if left out.")
+    file_path: str | None = None
+    line_range: tuple[int, int] | None = None
+    symbol: str | None = None
+    tags: list[str] = Field(default=[], max_length=100)
+    topic_id: str | None = None
+    task_id: str | None = None
+    references: list[Name | NewLink] = Field(
+        default=[], description="What this builds on: ids or links."
+    )
+    policy: GCPolicy = Field(default=GCPolicy.PARTIAL, description="How easily it may be given up.")
+
+
+def context_add(
+    here: Here,
+    segments: Annotated[list[NewSegment], Field(min_length=1, max_length=MOST_AT_ONCE)],
+) -> Added:
+    """Add pieces of context (messages, code, logs, notes, decisions, summaries) to the working set,
+    all or none, with links to what they build on. What is linked from something in use is kept."""
+    now = datetime.now(UTC)
+    with here.segments() as context:
+        added = context.add(*(_segment(given, now) for given in segments))
+        return Added(
+            segment_ids=[segment.segment_id for segment in added],
+            tokens=sum(segment.tokens for segment in added),
+            usage=usage(context),
+        )
+
+
+def _segment(given: NewSegment, now: datetime) -> Segment:
+    return Segment(
+        segment_id=given.segment_id or str(uuid4()),
+        created_at=now,
+        references=tuple(
+            Reference(each)
+            if isinstance(each, str)
+            else Reference(each.target, each.link, each.hold)
+            for each in given.references
+        ),
+        tags=tuple(given.tags),
+        **given.model_dump(exclude={"segment_id", "references", "tags"}),
+    )
+
+
+def context_focus(
+    here: Here,
+    task: Annotated[str, Field(description="Id of the task at hand.")] = "",
+    active_file: Annotated[str, Field(description="The file being worked on.")] = "",
+    active_lines: Annotated[
+        tuple[int, int] | None, Field(description="First and last line of the part at hand.")
+    ] = None,
+    open_files: Annotated[list[str], Field(max_length=MOST_AT_ONCE)] = [],  # noqa: B006
+) -> Focused:
+    """Say what you are working on now. Segments of this task, file or lines, and all they refer to,
+    are not collected."""
+    if active_lines and not active_file:
+        raise BadInput("active_lines without active_file. Name the file that the lines are in.")
+    if active_lines and active_lines[0] > active_lines[1]:
+        raise BadInput(f"active_lines is {list(active_lines)}; expected the first line first.")
+    here.focus(Attention(task or None, active_file or None, active_lines, tuple(open_files)))
+    return Focused(task=task, active_file=active_file, open_files=open_files)
+
+
+def context_gc_pin(
+    ctx: Ctx,
+    here: Here,
+    segment_ids: Names,
+    reason: Annotated[str, Field(max_length=500, description="Why it must stay.")] = "",
+) -> Protected:
+    """Protect segments: no collection ever takes a pinned one."""
+    by = _client(ctx)
+    with here.segments() as context:
+        _all_live(context, segment_ids)
+        for segment_id in segment_ids:
+            context.pin(segment_id, by=by, why=reason)
+    return Protected(segment_ids=segment_ids, pinned=True)
+
+
+def context_gc_unpin(here: Here, segment_ids: Names) -> Protected:
+    """Take the protection of context_gc_pin away."""
+    with here.segments() as context:
+        _all_live(context, segment_ids)
+        for segment_id in segment_ids:
+            context.unpin(segment_id)
+    return Protected(segment_ids=segment_ids, pinned=False)
+
+
+def _all_live(context: Segments, segment_ids: list[str]) -> None:
+    missing = [name for name in segment_ids if context.get(name) is None]
+    if missing:
+        raise BadInput(
+            f"not in the working set: {', '.join(missing)}. Nothing was changed. Swept segments "
+            "come back with context_recall."
+        )
+
+
+def _client(ctx: Ctx) -> str:
+    params = ctx.session.client_params
+    return params.client_info.name if params else "agent"
+
+
+def context_recall(
+    here: Here,
+    *,
+    words: Annotated[str, Field(max_length=1_000, description="What it was about.")] = "",
+    segment_ids: Annotated[list[Name], Field(max_length=MOST_AT_ONCE)] = [],  # noqa: B006
+    limit: Annotated[int, Field(ge=1, le=100, description="Most that words may bring.")] = 3,
+    action: Annotated[
+        Literal["restore", "show"], Field(description="Bring it back, or only look at it.")
+    ] = "restore",
+) -> Recalled:
+    """Find swept segments in the stash, by words or by id, and bring them back to where they were
+    in the working set."""
+    if bool(words.strip()) == bool(segment_ids):
+        raise BadInput("expected either words or segment_ids. Pass one of them.")
+    with here.segments() as context:
+        entries = (
+            _by_id(context, segment_ids)
+            if segment_ids
+            else [hit.found for hit in context.search_stash(words, limit=limit)]
+        )
+        newest = list({entry.segment.segment_id: entry for entry in reversed(entries)}.values())
+        names = [entry.segment.segment_id for entry in reversed(newest)]
+        restored = context.restore(*names) if names and action == "restore" else ()
+        if restored:
+            context.touch(*restored)
+        return Recalled(
+            found=[Found.of(entry) for entry in reversed(newest)],
+            restored=list(restored),
+            usage=usage(context),
+        )
+
+
+def _by_id(context: Segments, segment_ids: list[str]) -> list[Stashed]:
+    wanted = list(dict.fromkeys(segment_ids))
+    entries = list(context.store.stash.get(context.workspace, wanted))
+    missing = set(wanted) - {entry.segment.segment_id for entry in entries}
+    live = sorted(name for name in missing if context.get(name) is not None)
+    if live:
+        raise BadInput(f"already in the working set: {', '.join(live)}. Leave these out.")
+    if missing:
+        raise BadInput(f"not in the stash: {', '.join(sorted(missing))}. Nothing was restored.")
+    return entries
+
+
+Percent = Annotated[float, Field(ge=0, le=100)]
+Hours = Annotated[float, Field(ge=0, le=876_000)]
+
+
+def context_gc_configure(
+    here: Here,
+    *,
+    limit_tokens: Annotated[int, Field(ge=0, le=10**12)] | None = None,
+    soft_percent: Percent | None = None,
+    hard_percent: Percent | None = None,
+    target_percent: Percent | None = None,
+    last_messages: Annotated[int, Field(ge=0, le=100_000)] | None = None,
+    decision_hours: Hours | None = None,
+    recent_file_hours: Hours | None = None,
+    half_life_hours: Annotated[float, Field(gt=0, le=876_000)] | None = None,
+    delete_after_hours: Hours | None = None,
+    batch: Annotated[int, Field(ge=5, le=20)] | None = None,
+) -> Configured:
+    """Turn the limits (tokens; soft, hard and target as percent of them), the recency windows
+    (messages, hours) and the most segments a small sweep takes. Without parameters: show them. To
+    keep a change beyond this server, write it to .marksweep/settings.toml."""
+    given: dict[str, dict[str, float | None]] = {
+        "window": {
+            "limit_tokens": limit_tokens,
+            "threshold_percent": soft_percent,
+            "pressure_percent": hard_percent,
+            "target_percent": target_percent,
+        },
+        "roots": {
+            "last_messages": last_messages,
+            "decision_hours": decision_hours,
+            "recent_file_hours": recent_file_hours,
+        },
+        "scoring": {"half_life_hours": half_life_hours},
+        "retention": {"delete_after_hours": delete_after_hours},
+        "steps": {"batch": batch},
+    }
+    changes = {
+        group: {name: value for name, value in values.items() if value is not None}
+        for group, values in given.items()
+    }
+    if any(changes.values()):
+        here.configure(changes)
+    with here.segments() as context:
+        shown = msgspec.to_builtins(context.settings)
+        return Configured(
+            settings={group: shown[group] for group in given},
+            usage=usage(context),
+            changed=[f"{group}.{name}" for group, values in changes.items() for name in values],
+        )
+
+
+def usage(context: Segments) -> Usage:
+    """Tell how full a working set is."""
+    return Usage.of(context.tokens, context.budget)
+
+
+_ADDS = ToolAnnotations(destructive_hint=False, idempotent_hint=False, open_world_hint=False)
+_SETS = ToolAnnotations(destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+
+TOOLS = (
+    StrictTool.of(context_add, "Add context", _ADDS),
+    StrictTool.of(context_focus, "Say what you work on", _SETS),
+    StrictTool.of(context_recall, "Recall swept context", _ADDS),
+    StrictTool.of(context_gc_pin, "Pin segments", _SETS),
+    StrictTool.of(context_gc_unpin, "Unpin segments", _SETS),
+    StrictTool.of(context_gc_configure, "Turn the limits", _SETS),
+)

@@ -1,0 +1,217 @@
+"""The desk: what one server works on. Its store, its workspaces, and the folders it may read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from threading import RLock
+
+import msgspec
+
+from marksweep.errors import BadInput, Refused
+from marksweep.graph.memory import GraphMemory
+from marksweep.segments import Segments
+from marksweep.settings import Settings, load_settings
+from marksweep.settings.layers import FOLDER
+from marksweep.stores.base import Store
+from marksweep.stores.graph.sqlite import SqliteGraphStore
+from marksweep.stores.open import open_store
+
+ACTOR = "mcp"
+"""Who the journal says it was."""
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+
+Changes = Mapping[str, Mapping[str, object]]
+"""Settings by group and name, in the shape of the settings file."""
+
+
+class Access(msgspec.Struct, frozen=True):
+    """What the caller of a request may see."""
+
+    only: tuple[str, ...] | None = None
+    """The caller's workspaces; None: all there are."""
+    chosen: str = ""
+    """The workspace it asked for; empty: the first of its own, or the server's."""
+
+
+ACCESS: ContextVar[Access] = ContextVar("marksweep_access", default=Access())  # noqa: B039
+"""The access of the request at hand. On stdio nobody sets it: the client has started us."""
+
+
+class Attention(msgspec.Struct, frozen=True):
+    """What the agent is at."""
+
+    task: str | None = None
+    file: str | None = None
+    lines: tuple[int, int] | None = None
+    open_files: tuple[str, ...] = ()
+
+
+class Place:
+    """One workspace at work: one caller at a time, with settings that can be turned."""
+
+    def __init__(self, store: Store, name: str, folder: Path, changes: Changes) -> None:
+        self.name = name
+        self._store = store
+        self._folder = folder
+        self._changes = changes
+        self._guard = RLock()
+        self._attention = Attention()
+        self._segments = self._open(changes)
+
+    def _open(self, changes: Changes) -> Segments:
+        settings = load_settings(self._folder, explicit=changes)
+        return Segments(self._store, workspace=self.name, settings=settings, actor=ACTOR)
+
+    @contextmanager
+    def segments(self) -> Iterator[Segments]:
+        """Hold the working set; others of this server wait."""
+        with self._guard:
+            yield self._segments
+
+    def focus(self, attention: Attention) -> None:
+        """Say what the agent is at; a change of settings does not forget it."""
+        with self._guard:
+            self._attention = attention
+            self._look(self._segments)
+
+    def _look(self, segments: Segments) -> None:
+        at = self._attention
+        segments.focus(task=at.task, file=at.file, lines=at.lines, open_files=at.open_files)
+
+    def configure(self, changes: Changes) -> Settings:
+        """Turn settings, for as long as this server runs; give those now in force."""
+        with self._guard:
+            merged = {
+                group: {**self._changes.get(group, {}), **changes.get(group, {})}
+                for group in {**self._changes, **changes}
+            }
+            segments = self._open(merged)
+            self._look(segments)
+            self._segments, self._changes = segments, merged
+            return self._segments.settings
+
+
+class Desk:
+    """What a server works on, known once it has its folders."""
+
+    def __init__(
+        self,
+        folders: Sequence[str | Path] | None = None,
+        *,
+        store: str = "",
+        workspace: str = "",
+        changes: Changes | None = None,
+    ) -> None:
+        """Prepare the desk. Without folders they are the client's, told at its first call."""
+        self._store_place = store
+        self._workspace = workspace
+        self._changes = changes or {}
+        self._guard = RLock()
+        self._places: dict[str, Place] = {}
+        self._store: Store | None = None
+        self._memory_folder = Path()
+        self._memory: GraphMemory | None = None
+        self.folders: tuple[Path, ...] = ()
+        self.shown_plans: dict[tuple[str, str], str] = {}
+        """Plans of the memory shown last, by workspace and strategy: these are what is deleted."""
+        if folders is not None:
+            self.settle(folders)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the folders are known."""
+        return self._store is not None
+
+    def settle(self, folders: Sequence[str | Path]) -> None:
+        """Take the folders that may be read; the first is the project, whose store is opened."""
+        with self._guard:
+            if self.is_settled:
+                return
+            found = tuple(Path(folder).expanduser().resolve() for folder in folders)
+            missing = [str(folder) for folder in found if not folder.is_dir()]
+            if missing or not found:
+                raise BadInput(
+                    f"no such folder: {', '.join(missing) or 'none was named'}. "
+                    "Start the server with --root FOLDER."
+                )
+            settings = load_settings(found[0], explicit=self._changes)
+            where = _located(self._store_place or settings.store.location, found[0])
+            self._store = open_store(where)
+            self._memory_folder = found[0] / FOLDER if _URL.match(where) else Path(where).parent
+            self._workspace = self._workspace or settings.store.workspace
+            self.folders = found
+
+    def place(self, workspace: str = "") -> Place:
+        """Give the workspace of the request at hand, or another that its caller may see."""
+        with self._guard:
+            name = self.workspace(workspace)
+            if name not in self._places:
+                self._places[name] = Place(self.store, name, self.folders[0], self._changes)
+            return self._places[name]
+
+    def workspace(self, wanted: str = "") -> str:
+        """Name the workspace of the request at hand; Refused if it is not the caller's."""
+        access = ACCESS.get()
+        own = access.only[0] if access.only else self._workspace
+        name = wanted or access.chosen or own
+        if access.only is not None and name not in access.only:
+            raise Refused(
+                f"workspace {name!r} is not open to this token; it may use "
+                f"{', '.join(map(repr, access.only))}. Name one of these, or none."
+            )
+        return name
+
+    @property
+    def store(self) -> Store:
+        """The store all workspaces are in."""
+        if self._store is None:
+            raise Refused(
+                "this server does not know its folder yet. Call a tool first, or start it with "
+                "--root FOLDER."
+            )
+        return self._store
+
+    def allowed(self, path: str) -> Path:
+        """Resolve a path, links followed; Refused if that leads out of the allowed folders."""
+        if "\0" in path or not path.strip():
+            raise BadInput(f"{path!r} is no path. Name a file or folder.")
+        given = Path(path).expanduser()
+        try:
+            found = (self.folders[0] / given).resolve()
+        except (OSError, RuntimeError) as error:
+            raise BadInput(f"{path!r} cannot be followed: {error}.") from error
+        if not any(found.is_relative_to(folder) for folder in self.folders):
+            raise Refused(
+                f"{str(found)!r} is outside the folders this server may read: "
+                f"{', '.join(map(str, self.folders))}. Start it with --root to allow more."
+            )
+        return found
+
+    def memory(self) -> GraphMemory:
+        """Give the long-term memory of all workspaces; its graph lies beside the store."""
+        with self._guard:
+            if self._memory is None:
+                self._memory = GraphMemory(
+                    SqliteGraphStore(self._memory_folder / "graph.db"),
+                    self.store,
+                    backups=self._memory_folder / "backups",
+                    actor=ACTOR,
+                )
+            return self._memory
+
+    async def close(self) -> None:
+        """Close the store and the memory."""
+        if self._memory is not None:
+            await self._memory.graph.close()
+        if self._store is not None:
+            self._store.close()
+
+
+def _located(store: str, folder: Path) -> str:
+    """Take a file's place from the project, not from where the server was started."""
+    return store if _URL.match(store) else str(folder / Path(store).expanduser())

@@ -1,0 +1,120 @@
+"""The server over streamable HTTP."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from collections.abc import Sequence
+
+import anyio
+import msgspec
+import uvicorn
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_REQUEST
+from starlette.types import ASGIApp
+
+from marksweep.errors import Refused
+from marksweep.mcp.app import build_server
+from marksweep.mcp.desk import ACCESS, Desk
+from marksweep.mcp.guard import ACCESS_KEY, VARIABLE, Guard, Rates, Tokens
+from marksweep.mcp.logs import log_to_stderr
+
+PATH = "/mcp"
+
+MAX_BODY = 4 * 1024 * 1024
+"""Bytes that a request may have. Larger lets one caller take more memory."""
+
+GRACEFUL_SECONDS = 5
+"""How long running calls may take to finish when the server ends."""
+
+logger = logging.getLogger(__name__)
+
+
+class HttpOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How the server listens, and to whom."""
+
+    host: str = "127.0.0.1"
+    port: int = 8722
+    token_file: str | None = None
+    hosts: tuple[str, ...] = ()
+    """Host headers to accept beside its own, such as the name of a proxy."""
+    rate: float = 500.0
+    """Requests a second that one caller may make."""
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can connect."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def serve_http(
+    options: HttpOptions, roots: Sequence[str], store: str, workspace: str, log_level: str = "info"
+) -> None:
+    """Serve until interrupted. Refused without a token unless only this machine can connect."""
+    desk = Desk(roots, store=store, workspace=workspace)
+    tokens = Tokens.load(options.token_file, desk.workspace())
+    if not tokens and not options.is_loopback:
+        raise Refused(
+            f"--host {options.host} can be reached from other machines, and there is no token. "
+            f"Pass --token-file, set {VARIABLE}, or listen on 127.0.0.1."
+        )
+    log_to_stderr(log_level, tokens.values)
+    anyio.run(_serve, options, desk, tokens)
+
+
+async def _serve(options: HttpOptions, desk: Desk, tokens: Tokens) -> None:
+    config = uvicorn.Config(
+        http_app(options, desk, tokens),
+        host=options.host,
+        port=options.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACEFUL_SECONDS,
+    )
+    socket = config.bind_socket()
+    try:
+        logger.info("listening on http://%s:%s%s", options.host, socket.getsockname()[1], PATH)
+        await uvicorn.Server(config).serve(sockets=[socket])
+    finally:
+        socket.close()
+        await desk.close()
+
+
+def http_app(options: HttpOptions, desk: Desk, tokens: Tokens) -> ASGIApp:
+    """Put the server behind its guard."""
+    server = build_server(desk, [admitted])
+    app = server.streamable_http_app(
+        streamable_http_path=PATH,
+        max_request_body_size=MAX_BODY,
+        transport_security=_security(options),
+        host=options.host,
+    )
+    return Guard(app, tokens, Rates(options.rate))
+
+
+def _security(options: HttpOptions) -> TransportSecuritySettings:
+    """Accept only requests that were meant for us: against pages that rebind their name."""
+    own = ["127.0.0.1:*", "localhost:*", "[::1]:*"] if options.is_loopback else []
+    hosts = [*own, f"{options.host}:{options.port}", *options.hosts]
+    origins = [f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
+    return TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)
+
+
+async def admitted(ctx: ServerRequestContext[Desk, object], call_next: CallNext) -> HandlerResult:
+    """Work with what the guard let the caller see; without that, not at all."""
+    scope = getattr(ctx.request, "scope", {})
+    if ACCESS_KEY not in scope:
+        raise MCPError(INVALID_REQUEST, "this request did not come through the guard.")
+    before = ACCESS.set(scope[ACCESS_KEY])
+    try:
+        return await call_next(ctx)
+    finally:
+        ACCESS.reset(before)

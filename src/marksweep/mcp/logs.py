@@ -1,0 +1,64 @@
+"""Logs: one JSON object per line on stderr, with secrets masked. Stdout is the protocol's."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+MASK = "***"
+
+SECRETS = (
+    re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{4,}"),
+    re.compile(
+        r"(?i)\b((?:api[_-]?key|token|secret|password|passwd|authorization)[\"']?\s*[=:]\s*[\"']?)"
+        r"[^\s\"',;&]{4,}"
+    ),
+    re.compile(r"\b(sk|pk|ghp|gho|ghs|github_pat|xox[abp]|AKIA)[-_A-Za-z0-9]{12,}"),
+    re.compile(r"\b(eyJ)[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),
+    re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://[^\s:/@]*:)[^\s@/]+(?=@)"),
+)
+"""What a secret looks like: its first group may stay, the rest is masked."""
+
+FIELDS = ("tool", "ms", "workspace", "status", "client")
+"""What a log call may pass in `extra` that goes into the line."""
+
+
+def masked(text: str, known: Iterable[str] = ()) -> str:
+    """Hide secrets: those that are known, and what looks like one."""
+    for secret in known:
+        text = text.replace(secret, MASK)
+    for pattern in SECRETS:
+        text = pattern.sub(lambda found: f"{found[1]}{MASK}", text)
+    return text
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per record."""
+
+    def __init__(self, known_secrets: Iterable[str] = ()) -> None:
+        super().__init__()
+        self._known = tuple(known_secrets)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write a record as a line."""
+        line: dict[str, object] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": masked(record.getMessage(), self._known),
+        }
+        line |= {name: getattr(record, name) for name in FIELDS if hasattr(record, name)}
+        if record.exc_info:
+            line["error"] = masked(self.formatException(record.exc_info), self._known)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def log_to_stderr(level: str = "info", known_secrets: Iterable[str] = ()) -> None:
+    """Send all logs of this process to stderr, as JSON."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines(known_secrets))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

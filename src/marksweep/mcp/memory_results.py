@@ -1,0 +1,184 @@
+"""What the memory tools give back."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+from pydantic import Field, PrivateAttr
+
+from marksweep.graph.texts import PruneResponse
+from marksweep.indexing.report import IndexReport, render
+from marksweep.mcp.results import Part
+from marksweep.mcp.tool import Result
+from marksweep.stores.graph.base import Counts, GraphHit, Nodes
+
+HOW_TO_DELETE = re.compile(
+    r"^(To delete exactly this: prune_memory\(.*), plan_id='[^']*'(.*)$", re.M
+)
+"""The line of a preview that says how to go on. The server remembers the plan it has shown."""
+
+
+class Indexed(Result):
+    """What a run of the indexer did."""
+
+    path: str
+    workspace_id: str
+    files: int = Field(description="New or changed.")
+    unchanged: int
+    renamed: int
+    functions: int
+    classes: int
+    languages: dict[str, int]
+    lines: int
+    seconds: float
+    newly_stale: int
+    stale: int = Field(description="Memories of this repository that are stale now.")
+    skipped: list[str]
+    _text: str = PrivateAttr(default="")
+
+    @classmethod
+    def of(cls, report: IndexReport) -> Indexed:
+        """Tell what a report says."""
+        made = cls(
+            path=report.path,
+            workspace_id=report.workspace_id,
+            files=report.files,
+            unchanged=report.unchanged,
+            renamed=report.renamed,
+            functions=report.functions,
+            classes=report.classes,
+            languages=dict(report.languages),
+            lines=report.lines,
+            seconds=round(report.seconds, 3),
+            newly_stale=report.newly_stale,
+            stale=report.stale,
+            skipped=[f"{each.path}: {each.reason}" for each in report.skipped],
+        )
+        made._text = render(report)
+        return made
+
+    def words(self) -> str:
+        """Tell it as the indexer does."""
+        return self._text
+
+
+class MemoryHit(Part):
+    """A piece of memory that matches."""
+
+    memory_id: str
+    source: str
+    file: str
+    lines: list[int] = Field(description="First and last; empty for notes.")
+    symbol: str
+    text: str
+    score: float
+    mentions: list[str]
+    stale: bool
+
+    @classmethod
+    def of(cls, hit: GraphHit) -> MemoryHit:
+        """Tell what a hit holds."""
+        chunk = hit.chunk
+        return cls(
+            memory_id=hit.memory.memory_id,
+            source=hit.memory.source,
+            file=hit.memory.relative_path,
+            lines=[chunk.start_line, chunk.end_line] if chunk.end_line else [],
+            symbol=chunk.symbol,
+            text=chunk.text,
+            score=round(hit.score, 4),
+            mentions=[entity.name for entity in hit.entities],
+            stale=hit.memory.stale,
+        )
+
+
+class SearchResult(Result):
+    """What a search found, best first."""
+
+    hits: list[MemoryHit]
+    neighbours: list[str] = Field(description="What is linked to what was found.")
+
+    def words(self) -> str:
+        """Give the places and texts of the best."""
+        if not self.hits:
+            return "Nothing found. Try other words, or index the codebase first."
+        texts = [f"[{_place(hit)}]\n{hit.text}" for hit in self.hits]
+        near = f"Nearby: {', '.join(self.neighbours[:20])}" if self.neighbours else ""
+        return "\n\n".join([*texts, *([near] if near else [])])
+
+
+def _place(hit: MemoryHit) -> str:
+    lines = f":{hit.lines[0]}-{hit.lines[1]}" if hit.lines else ""
+    symbol = f" {hit.symbol}" if hit.symbol else ""
+    return f"{hit.file or hit.memory_id}{lines}{symbol}"
+
+
+class NodeIds(Part):
+    """Nodes by kind."""
+
+    memories: list[str]
+    chunks: list[str]
+    entities: list[str]
+
+    @classmethod
+    def of(cls, nodes: Nodes) -> NodeIds:
+        """Tell what nodes there are."""
+        return cls(
+            memories=list(nodes.memories), chunks=list(nodes.chunks), entities=list(nodes.entities)
+        )
+
+
+class MemoryPruned(Result):
+    """What a prune would delete, or has deleted."""
+
+    workspace_id: str
+    strategy: str
+    plan_id: str
+    planned: NodeIds = Field(description="What a deletion would take (dry run).")
+    deleted: NodeIds
+    left_alone: NodeIds = Field(description="Changed since the preview, so not deleted.")
+    _text: str = PrivateAttr(default="")
+
+    @classmethod
+    def of(cls, response: PruneResponse, workspace: str, strategy: str) -> MemoryPruned:
+        """Tell what a response says."""
+        made = cls(
+            workspace_id=workspace,
+            strategy=strategy,
+            plan_id=response.plan_id,
+            planned=NodeIds.of(response.planned),
+            deleted=NodeIds.of(response.deleted),
+            left_alone=NodeIds.of(response.left_alone),
+        )
+        made._text = HOW_TO_DELETE.sub(r"\1\2", response.text)
+        return made
+
+    def words(self) -> str:
+        """Tell it as the memory does."""
+        return self._text
+
+
+class MemoryStats(Result):
+    """What a workspace's memory holds."""
+
+    workspace_id: str
+    memories: int
+    chunks: int
+    entities: int
+    mentions: int
+    relations: int
+    stale: int
+    pinned: int
+    deleted: int = Field(description="Waiting for the end of their grace.")
+
+    @classmethod
+    def of(cls, workspace: str, counts: Counts) -> MemoryStats:
+        """Tell what was counted."""
+        return cls(workspace_id=workspace, **msgspec.structs.asdict(counts))
+
+    def words(self) -> str:
+        """Tell it in a line, and what to do about what is stale."""
+        rows = (f"{value:,} {name}" for name, value in self if name != "workspace_id")
+        hint = " Clean up: prune_memory." if self.stale else ""
+        return f"Workspace {self.workspace_id!r}: {', '.join(rows)}.{hint}"

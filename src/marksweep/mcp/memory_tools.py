@@ -1,0 +1,236 @@
+"""Tools on the long-term memory: index a codebase, search, prune, count."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated, Literal, NamedTuple
+
+import anyio.to_thread
+from mcp.server.mcpserver import AcceptedElicitation, Elicit, ElicitationResult, Resolve
+from mcp_types import ToolAnnotations
+from pydantic import Field
+
+from marksweep.errors import Refused
+from marksweep.graph import texts
+from marksweep.graph.memory import GraphMemory
+from marksweep.graph.prune import nodes_of
+from marksweep.heaps.graph import PruneStrategy
+from marksweep.mcp.asking import Consent, Here, can_confirm, desk_of
+from marksweep.mcp.memory_results import Indexed, MemoryHit, MemoryPruned, MemoryStats, SearchResult
+from marksweep.mcp.tool import Ctx, StrictTool, Told
+from marksweep.model import Plan
+from marksweep.stores.base import DEFAULT_WORKSPACE
+from marksweep.stores.graph.base import GraphQuery
+
+TELL_SECONDS = 0.1
+"""How often progress is told at most. More often costs more than it says."""
+
+Workspace = Annotated[
+    str, Field(max_length=500, description="Whose memory; the current workspace if left out.")
+]
+
+
+NO_LIMIT = (
+    "This tool has no limit parameter: delete so much on the command line, or with a client that "
+    "can ask its user."
+)
+
+
+class _Teller:
+    """Passes progress on to the client, not too often and without keeping the indexer waiting."""
+
+    def __init__(self, ctx: Ctx) -> None:
+        self._ctx = ctx
+        self._told = 0.0
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    def __call__(self, done: int, total: int, what: str) -> None:
+        now = time.monotonic()
+        if done < total and now - self._told < TELL_SECONDS:
+            return
+        self._told = now
+        task = asyncio.create_task(self._ctx.report_progress(done, total, what))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    async def finish(self) -> None:
+        """Wait until all was told."""
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+
+
+class Memory(NamedTuple):
+    """The long-term memory, and the workspace of it that a call is about."""
+
+    graph: GraphMemory
+    workspace: str
+
+
+async def memory_here(ctx: Ctx, here: Here, workspace_id: str) -> Memory:
+    """Open the memory of a call; Refused if the workspace is not the caller's."""
+    desk = desk_of(ctx)
+    workspace = desk.workspace(workspace_id or here.name)
+    return Memory(await anyio.to_thread.run_sync(desk.memory), workspace)
+
+
+Mind = Annotated[Memory, Resolve(memory_here)]
+"""The memory of a call, opened before the tool runs."""
+
+
+async def index_codebase(
+    ctx: Ctx,
+    memory: Mind,
+    *,
+    path: Annotated[
+        str, Field(max_length=4_096, description="A folder inside the allowed ones.")
+    ] = ".",
+    languages: Annotated[
+        list[str], Field(max_length=50, description="Only these; all if left out.")
+    ] = [],  # noqa: B006
+    include_tests: bool = True,
+    workspace_id: Workspace = "",  # noqa: ARG001 - `memory_here` reads it
+) -> Indexed:
+    """Read a codebase into the long-term memory: files, functions, classes, and what calls what.
+    Only what changed is read again; what is gone becomes stale, for prune_memory to clean up."""
+    folder = desk_of(ctx).allowed(path)
+    try:
+        from marksweep.indexing.indexer import index_codebase as index
+    except ModuleNotFoundError as error:
+        raise Refused(str(error)) from error
+    tell = _Teller(ctx)
+    report = await index(
+        folder,
+        store=memory.graph.graph,
+        workspace_id=memory.workspace,
+        languages=languages,
+        include_tests=include_tests,
+        progress=lambda at: tell(at.done, at.total, at.path),
+    )
+    await tell.finish()
+    return Indexed.of(report)
+
+
+async def search_memory(
+    memory: Mind,
+    *,
+    query: Annotated[str, Field(min_length=1, max_length=1_000, description="Words to look for.")],
+    limit: Annotated[int, Field(ge=1, le=100)] = 10,
+    languages: Annotated[list[str], Field(max_length=50)] = [],  # noqa: B006
+    path: Annotated[
+        str, Field(max_length=4_096, description="A file, or the folder it is in.")
+    ] = "",
+    tags: Annotated[list[str], Field(max_length=50, description="All of these.")] = [],  # noqa: B006
+    workspace_id: Workspace = "",  # noqa: ARG001 - `memory_here` reads it
+) -> SearchResult:
+    """Search the long-term memory: indexed code and notes, best first, with what they mention."""
+    wanted = GraphQuery(
+        languages=tuple(languages), path=path or None, tags=tuple(tags), limit=limit
+    )
+    answer = await memory.graph.search_memory(query, workspace_id=memory.workspace, query=wanted)
+    return SearchResult(
+        hits=[MemoryHit.of(hit) for hit in answer.hits],
+        neighbours=[f"{entity.kind} {entity.name}" for entity in answer.neighbours],
+    )
+
+
+PruneChoice = Literal["stale_code", "orphaned_chunks", "orphaned_entities", "all"]
+
+
+async def plan_to_delete(ctx: Ctx, memory: Mind, dry_run: bool, strategy: str) -> Plan | None:
+    """Find the plan that a deletion carries out: the one that was shown last, or a new one."""
+    if dry_run:
+        return None
+    graph, workspace = memory
+    shown = desk_of(ctx).shown_plans.get((workspace, strategy))
+    if shown is not None:
+        return await graph.pruner.find_plan(workspace, shown)
+    return (await graph.plan(workspace, PruneStrategy.named(strategy))).plan
+
+
+async def consent(
+    ctx: Ctx, plan: Annotated[Plan | None, Resolve(plan_to_delete)], confirm: bool
+) -> Elicit[Consent] | Consent:
+    """Ask before anything is deleted, if that was not confirmed and the client can ask."""
+    if plan is None or not plan.steps or confirm or not can_confirm(ctx):
+        return Consent(delete=confirm)
+    nodes = nodes_of(ref for step in plan.steps for ref in step.segments)
+    return Elicit(f"Delete {texts.counted(nodes)} from workspace {plan.workspace!r}?", Consent)
+
+
+async def prune_memory(
+    ctx: Ctx,
+    memory: Mind,
+    *,
+    plan: Annotated[Plan | None, Resolve(plan_to_delete)],
+    answer: Annotated[ElicitationResult[Consent], Resolve(consent)],
+    workspace_id: Annotated[
+        str, Field(description="Workspace to prune (default: current workspace)")
+    ] = "",
+    dry_run: Annotated[  # noqa: ARG001 - `plan_to_delete` reads it: a dry run has no plan yet
+        bool,
+        Field(
+            description="Preview mode - show what would be deleted without deleting. "
+            "DEFAULT: true. Set to false to perform actual deletion."
+        ),
+    ] = True,
+    confirm: Annotated[
+        bool,
+        Field(
+            description="REQUIRED for deletion: Must be true to confirm deletion. "
+            "Ignored when dry_run=true. Safety feature to prevent accidents."
+        ),
+    ] = False,
+    strategy: Annotated[
+        PruneChoice,
+        Field(
+            description="What to prune:\n"
+            "- 'stale_code': Delete stale code indexer memories\n"
+            "- 'orphaned_chunks': Delete chunks without parent memories\n"
+            "- 'orphaned_entities': Delete entities without mentions\n"
+            "- 'all': Run all strategies"
+        ),
+    ] = "stale_code",
+) -> MemoryPruned:
+    """Prune stale or orphaned memory nodes from the knowledge graph. SAFETY: Defaults to
+    dry_run=true (preview only). Set dry_run=false and confirm=true to delete. Use strategy
+    parameter to select what to clean up."""
+    desk = desk_of(ctx)
+    graph, workspace = memory
+    if plan is None:
+        response = await graph.prune_memory(workspace, strategy=strategy)
+        desk.shown_plans[workspace, strategy] = response.plan_id
+        return MemoryPruned.of(response, workspace, strategy)
+    if not isinstance(answer, AcceptedElicitation):
+        raise Told("Error: The user did not agree to the deletion. Nothing was deleted.")
+    asked = answer.data.delete and not confirm
+    response = await graph.prune_memory(
+        workspace if asked or workspace != DEFAULT_WORKSPACE else workspace_id,
+        dry_run=False,
+        confirm=answer.data.delete,
+        strategy=strategy,
+        plan_id=plan.plan_id,
+        limit=plan.tokens_freed if asked else None,
+    )
+    if response.is_error:
+        over = f" {NO_LIMIT}" if not graph.settings.limits.allows(plan) else ""
+        raise Told(response.text + over * answer.data.delete)
+    desk.shown_plans.pop((workspace, strategy), None)
+    return MemoryPruned.of(response, workspace, strategy)
+
+
+async def memory_stats(memory: Mind, *, workspace_id: Workspace = "") -> MemoryStats:  # noqa: ARG001
+    """Count what the long-term memory of a workspace holds, and what is stale or deleted in it."""
+    counts = await memory.graph.stats(workspace_id=memory.workspace)
+    return MemoryStats.of(memory.workspace, counts)
+
+
+_READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+_INDEXES = ToolAnnotations(destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+_PRUNES = ToolAnnotations(destructive_hint=True, idempotent_hint=True, open_world_hint=False)
+
+TOOLS = (
+    StrictTool.of(index_codebase, "Index a codebase", _INDEXES),
+    StrictTool.of(search_memory, "Search memory", _READS),
+    StrictTool.of(prune_memory, "Prune memory", _PRUNES),
+    StrictTool.of(memory_stats, "Memory statistics", _READS),
+)

@@ -1,0 +1,70 @@
+"""Resources: segments, plans, the journal and the ledger, to be read by their address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from mcp.server import MCPServer
+from mcp.server.mcpserver import ResourceSecurity
+from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
+
+from marksweep.errors import MarksweepError, NotFound
+from marksweep.mcp.desk import Desk
+from marksweep.segments import Segments
+
+ENTRIES = 100
+"""Entries of the journal that are given, newest first."""
+
+JSON = "application/json"
+
+BY_NAME = ResourceSecurity(reject_path_traversal=False, reject_absolute_paths=False)
+"""Segments may be called anything, also like a path: ids only look things up in the store."""
+
+
+def add_resources(server: MCPServer[Desk], desk: Desk) -> None:
+    """Let a server's resources be read from its desk."""
+
+    def read(look: Callable[[Segments], object]) -> str:
+        try:
+            with desk.place().segments() as context:
+                return msgspec.json.encode(look(context)).decode()
+        except NotFound as error:
+            raise ResourceNotFoundError(str(error)) from error
+        except MarksweepError as error:
+            raise ResourceError(str(error)) from error
+
+    @server.resource("marksweep://segments/{id}", mime_type=JSON, security=BY_NAME)
+    def segment(id: str) -> str:
+        """A segment, live or stashed, and what keeps it or why it is gone."""
+        return read(lambda context: _segment(context, id))
+
+    @server.resource("marksweep://plans/{id}", mime_type=JSON, security=BY_NAME)
+    def plan(id: str) -> str:
+        """A plan: each step with its reason."""
+        return read(lambda context: context.saved(id))
+
+    @server.resource("marksweep://journal", mime_type=JSON)
+    def journal() -> str:
+        """What was planned, swept, restored and undone, newest first."""
+        return read(lambda context: context.history(ENTRIES))
+
+    @server.resource("marksweep://ledger", mime_type=JSON)
+    def ledger() -> str:
+        """Who uses the window: tokens per type, and the limits."""
+        return read(
+            lambda context: {
+                "tokens": context.tokens,
+                "budget": context.budget,
+                "lines": context.ledger(),
+            }
+        )
+
+
+def _segment(context: Segments, segment_id: str) -> object:
+    live = context.get(segment_id)
+    if live is not None:
+        return {"state": "live", "why": context.why(segment_id), "segment": live}
+    why = context.why(segment_id)
+    stashed = context.store.stash.get(context.workspace, [segment_id])[0]
+    return {"state": "stashed", "why": why, "segment": stashed.segment}

@@ -1,0 +1,109 @@
+"""What all tools share.
+
+Parameters that a tool does not have are refused. An error is told as what was found, what was
+expected and what to do. A result goes out as data with a schema, and as a short text for people.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Self
+
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
+from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic_core import ErrorDetails
+
+from marksweep.errors import MarksweepError
+from marksweep.mcp.desk import Desk
+
+Ctx = Context[Desk, Any]
+"""The context of a call."""
+
+SHOWN = 120
+"""Characters of a wrong value that an error repeats."""
+
+logger = logging.getLogger(__name__)
+
+
+class Result(BaseModel):
+    """What a tool gives back. `words` is what people read; the fields are what programs do."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def words(self) -> str:
+        """Tell it in a few lines."""
+        raise NotImplementedError
+
+
+class Told(ToolError):
+    """An error that is told to the agent as it stands."""
+
+
+class StrictTool(Tool):
+    """A tool that refuses what it does not know and says what went wrong."""
+
+    @classmethod
+    def of(cls, function: Callable[..., object], title: str, hints: ToolAnnotations) -> Self:
+        """Make a tool of a function: its name, its docstring and its signature."""
+        description = " ".join((function.__doc__ or "").split())
+        made = cls.from_function(function, title=title, description=description, annotations=hints)
+        strict = create_model(
+            made.fn_metadata.arg_model.__name__,
+            __base__=made.fn_metadata.arg_model,
+            __cls_kwargs__={"extra": "forbid"},
+        )
+        made.fn_metadata.arg_model = strict
+        made.parameters = strict.model_json_schema(by_alias=True)
+        assert isinstance(made, cls)  # noqa: S101
+        return made
+
+    async def run(
+        self,
+        arguments: dict[str, Any],
+        context: Context[Any, Any],
+        convert_result: bool = False,  # noqa: ARG002
+    ) -> CallToolResult | InputRequiredResult:
+        """Run the tool, and tell how it went."""
+        started = time.perf_counter()
+        try:
+            result = await super().run(arguments, context)
+        except ToolError as error:
+            raise _in_words(self, error) from error.__cause__
+        if not isinstance(result, Result):
+            assert isinstance(result, InputRequiredResult)  # noqa: S101
+            return result
+        took = round(1000 * (time.perf_counter() - started), 1)
+        logger.info("%s done", self.name, extra={"tool": self.name, "ms": took})
+        return CallToolResult(
+            content=[TextContent(text=result.words())],
+            structured_content=result.model_dump(mode="json"),
+        )
+
+
+def _in_words(tool: Tool, error: ToolError) -> ToolError:
+    cause = error.__cause__
+    if isinstance(cause, ValidationError):
+        found = "; ".join(_problem(each) for each in cause.errors()[:5])
+        known = ", ".join(tool.parameters.get("properties", {})) or "none"
+        return Told(f"{tool.name}: {found}. Its parameters are: {known}.")
+    if isinstance(cause, MarksweepError | ToolError):
+        return Told(str(cause))
+    return error
+
+
+def _problem(found: ErrorDetails) -> str:
+    """Put one finding of pydantic into words."""
+    place = ".".join(str(part) for part in found["loc"]) or "the arguments"
+    if found["type"] == "extra_forbidden":
+        return f"there is no parameter {place!r}"
+    if found["type"] == "missing":
+        return f"{place!r} is missing"
+    shown = ascii(found["input"])
+    shown = shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}…"
+    expected = found["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    return f"{place!r} is {shown}; expected {expected}"

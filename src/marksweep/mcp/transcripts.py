@@ -1,0 +1,78 @@
+"""A recorded session: what in it is dead weight.
+
+A host does not show its context to a server, but it writes it down. This reads such a file (Claude
+Code, Codex, or any provider's messages), and says what was superseded or repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from marksweep.conversation import Conversation
+from marksweep.dialects import History, read, read_lines
+from marksweep.errors import BadInput
+from marksweep.model import Plan
+
+LARGEST_FILE = 200_000_000
+"""Bytes that are read of one session at most: it is held in memory."""
+
+Progress = Callable[[int, int, str], None]
+"""Told how many of how many stages are done, and what comes next."""
+
+
+class Weighed(msgspec.Struct, frozen=True):
+    """A session, and the plan that takes out what is superseded."""
+
+    path: Path
+    dialect: str
+    messages: int
+    skipped: int
+    plan: Plan
+
+
+def weigh(path: Path, progress: Progress) -> Weighed:
+    """Read a session file and plan to take out all that is superseded. The file is left alone."""
+    progress(0, 3, "reading")
+    history = _read(path)
+    progress(1, 3, "counting tokens")
+    talk = Conversation(limit=0, strategy="superseded", dialect=history.dialect)
+    talk.extend(list(history.messages))
+    progress(2, 3, "looking for what is superseded")
+    plan = talk.plan(target_tokens=0)
+    progress(3, 3, "done")
+    skipped = len(history.skipped)
+    return Weighed(path, history.dialect, len(history.messages), skipped, plan)
+
+
+def _read(path: Path) -> History:
+    try:
+        size = path.stat().st_size
+        if not path.is_file():
+            raise BadInput(f"{path} is no file. Name the file of one session.")
+        if size > LARGEST_FILE:
+            raise BadInput(
+                f"{path} has {size:,} bytes; at most {LARGEST_FILE:,} are read. Cut it first."
+            )
+        history = _parsed(path)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}. Check the path.") from error
+    if not history.messages:
+        raise BadInput(
+            f"{path} holds no message that can be read ({len(history.skipped)} lines were "
+            "skipped). Name a session of Claude Code or Codex, or a list of provider messages."
+        )
+    return history
+
+
+def _parsed(path: Path) -> History:
+    """Read lines, or one JSON document where the file is one."""
+    if path.suffix == ".json":
+        try:
+            return read(msgspec.json.decode(path.read_bytes()))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise BadInput(f"{path} is not JSON: {error}. Check the file.") from error
+    with path.open("rb") as lines:
+        return read_lines(lines)

@@ -1,0 +1,152 @@
+"""Configuration as JSON: a file, a profile with a `gc` field, or a value passed in line.
+
+Two shapes are read, and mean the same:
+
+    {"type": "hybrid", "threshold_percent": 80.0, "notify_on_gc": true, "plugin_config": {}}
+    {"plugin": "gc_budget", "config": {"target_percent": 60.0, "notify_on_gc": true}}
+
+Which one counts, first to last: a plugin set by the program; the value passed in line; the
+profile's `gc`; the file `.marksweep/gc.json`, then `.jaato/gc.json`. The first that exists counts
+whole; they are not mixed. Within it, an option in `plugin_config` goes before the same option
+beside it, and what is not said comes from the environment, then from the defaults.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from marksweep.errors import BadInput, NotFound
+from marksweep.plugins.base import GCConfig, GCPlugin
+from marksweep.plugins.checks import check_keys
+from marksweep.plugins.discovery import load_gc_plugin
+
+GC_FILES = (Path(".marksweep/gc.json"), Path(".jaato/gc.json"))
+"""Where the configuration of a project is looked for; the first that exists counts."""
+
+PROFILE_FOLDERS = (Path(".marksweep/profiles"), Path(".jaato/profiles"))
+"""Where profiles are looked for, as `<name>.json`."""
+
+DEFAULT_TYPE = "gc_truncate"
+
+_TYPED, _NAMED = "type", "plugin"
+_CONFIG = frozenset(GCConfig.__struct_fields__)
+_OPTIONS = frozenset(
+    {"notify_on_gc", "notification_template", "summarize_middle_turns", "summarizer"}
+)
+"""Options of plugins that may stand beside the configuration."""
+
+
+class GCSpec(msgspec.Struct, frozen=True):
+    """A plugin by name, its configuration and its options: what each way of configuring gives."""
+
+    plugin: str
+    config: GCConfig
+    options: Mapping[str, object] = {}
+
+    def load(self) -> tuple[GCPlugin, GCConfig]:
+        """Make the plugin."""
+        return load_gc_plugin(self.plugin, self.options), self.config
+
+
+class Profile(msgspec.Struct, frozen=True):
+    """A kind of agent: its name, its plugins, and how it collects."""
+
+    name: str
+    description: str = ""
+    plugins: tuple[str, ...] = ()
+    system_instructions: str = ""
+    model: str | None = None
+    gc: Mapping[str, object] | None = None
+
+
+def read_gc(plain: object, origin: str) -> GCSpec:
+    """Read either shape. `origin` says in errors where it came from."""
+    if not isinstance(plain, Mapping):
+        raise BadInput(f"{origin} is a {type(plain).__name__}; expected an object.")
+    if _NAMED in plain:
+        check_keys(origin, plain, frozenset({_NAMED, "config"}))
+        name, given = plain[_NAMED], plain.get("config") or {}
+        origin = f"config in {origin}"
+    else:
+        name = plain.get(_TYPED)
+        given = {key: value for key, value in plain.items() if key != _TYPED}
+        check_keys(origin, given, _CONFIG | _OPTIONS | {_TYPED})
+    if not isinstance(given, Mapping):
+        raise BadInput(f"{origin} is a {type(given).__name__}; expected an object.")
+    check_keys(origin, given, _CONFIG | _OPTIONS)
+    if name is not None and not isinstance(name, str):
+        raise BadInput(f"type is {name!r} in {origin}; expected the name of a GC plugin.")
+    return _spec(name or DEFAULT_TYPE, given, origin)
+
+
+def load_gc_from_file(path: Path | str | None = None) -> tuple[GCPlugin, GCConfig] | None:
+    """Load a plugin as a file says; None if there is no file.
+
+    Without a path, the project's own file is looked for in the current directory.
+    """
+    spec = read_gc_file(path)
+    return spec.load() if spec else None
+
+
+def read_gc_file(path: Path | str | None = None) -> GCSpec | None:
+    """Read a configuration file; None if there is none."""
+    for candidate in GC_FILES if path is None else (Path(path),):
+        if candidate.is_file():
+            return read_gc(_read_json(candidate), str(candidate))
+    return None
+
+
+def load_profile(name: str, folders: Iterable[Path] = PROFILE_FOLDERS) -> Profile:
+    """Read the profile of that name. Fields that concern the host alone are passed over."""
+    folders = tuple(folders)
+    for folder in folders:
+        path = folder / f"{name}.json"
+        if path.is_file():
+            try:
+                return msgspec.convert(_read_json(path), Profile)
+            except msgspec.ValidationError as error:
+                raise BadInput(f"{path} is no profile: {error}.") from error
+    raise NotFound(f"no profile {name!r} in {', '.join(map(str, folders))}.")
+
+
+def choose_gc(
+    *,
+    inline: Mapping[str, object] | None = None,
+    profile: Profile | None = None,
+    path: Path | str | None = None,
+) -> GCSpec | None:
+    """Pick the configuration that counts; None if nobody configured anything."""
+    if inline is not None and inline.get("gc") is not None:
+        check_keys("inline_config", inline, frozenset({"gc"}))
+        return read_gc(inline["gc"], "inline_config.gc")
+    if profile is not None and profile.gc is not None:
+        return read_gc(profile.gc, f"gc in the profile {profile.name!r}")
+    return read_gc_file(path)
+
+
+def _spec(name: str, given: Mapping[str, object], origin: str) -> GCSpec:
+    said = {key: value for key, value in given.items() if value is not None}
+    options = said.pop("plugin_config", {})
+    if not isinstance(options, Mapping):
+        raise BadInput(f"plugin_config is {options!r} in {origin}; expected an object.")
+    beside = {key: said.pop(key) for key in _OPTIONS & said.keys()}
+    pins = said.get("pinned_turn_indices", ())
+    if not isinstance(pins, list | tuple):
+        raise BadInput(f"pinned_turn_indices is {pins!r} in {origin}; expected a list of turns.")
+    try:
+        config = GCConfig(**said, plugin_config=dict(options))  # type: ignore[arg-type]
+    except BadInput as error:
+        raise BadInput(f"{origin}: {error}") from error
+    return GCSpec(name, config, {**beside, **options})
+
+
+def _read_json(path: Path) -> object:
+    try:
+        plain: object = json.loads(path.read_text("utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path} is no JSON: {error}.") from error
+    return plain

@@ -1,0 +1,106 @@
+"""The options a plugin takes in `initialize`, checked when they are given."""
+
+from __future__ import annotations
+
+import logging
+import string
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from marksweep.errors import BadInput
+from marksweep.ledger import SourceEntry
+from marksweep.plugins.base import GCConfig, GCTriggerReason
+from marksweep.plugins.checks import check_flag, check_keys, check_turns
+from marksweep.strategies.hybrid import MIDDLE_TURNS
+from marksweep.summarizers import Extractive, Summarizer, make_summarizer
+
+_log = logging.getLogger(__name__)
+
+AskOwner = Callable[[str, SourceEntry], bool]
+"""Whether the entry under this key may go."""
+
+NOTICE_TEMPLATE = (
+    "{items} earlier parts of this conversation ({tokens} tokens) were removed to free context."
+)
+"""What the history says about a collection, if nobody says otherwise."""
+
+PLACEHOLDERS = frozenset({"items", "tokens", "percent", "plugin", "reason"})
+"""What a notification template may contain, in braces."""
+
+COMMON = frozenset({"preserve_recent_turns", "notify_on_gc", "notification_template"})
+"""Options of every plugin."""
+
+
+class Options(msgspec.Struct, frozen=True):
+    """A plugin's options."""
+
+    preserve_recent_turns: int | None = None
+    """Overrides the one in GCConfig."""
+    notify_on_gc: bool = True
+    """Say in the history that something was removed."""
+    notification_template: str = NOTICE_TEMPLATE
+    summarizer: Summarizer = msgspec.field(default_factory=Extractive)
+    summarize_middle_turns: int = MIDDLE_TURNS
+    ask_owner: AskOwner | None = None
+    """Whether a CONDITIONAL entry may go now. Without it, none may."""
+
+    def recent_turns(self, config: GCConfig) -> int:
+        """Newest turns to leave alone: the plugin's own figure, else the configuration's."""
+        if self.preserve_recent_turns is not None:
+            return self.preserve_recent_turns
+        return config.preserve_recent_turns
+
+    def notice(
+        self, *, items: int, tokens: int, before: int, plugin: str, reason: GCTriggerReason
+    ) -> str:
+        """What the history says about a collection."""
+        return self.notification_template.format(
+            items=items,
+            tokens=tokens,
+            percent=round(100 * tokens / before) if before else 0,
+            plugin=plugin,
+            reason=reason.value,
+        )
+
+    def owner_agrees(self, key: str, entry: SourceEntry) -> bool:
+        """Ask the owner of a CONDITIONAL entry. One that fails to answer has not agreed."""
+        if self.ask_owner is None:
+            return False
+        try:
+            return bool(self.ask_owner(key, entry))
+        except Exception:  # noqa: BLE001  whatever a stranger's function raises
+            _log.exception("the owner of %s could not be asked; it stays", key)
+            return False
+
+
+def read_options(plugin: str, given: Mapping[str, object] | None, own: frozenset[str]) -> Options:
+    """Check what `initialize` was given. A value of None stands for the default."""
+    said = {key: value for key, value in (given or {}).items() if value is not None}
+    check_keys(f"the configuration of {plugin}", said, COMMON | own)
+    for name in ("preserve_recent_turns", "summarize_middle_turns"):
+        if name in said:
+            check_turns(name, said[name])
+    if "notify_on_gc" in said:
+        check_flag("notify_on_gc", said["notify_on_gc"])
+    if "notification_template" in said:
+        _check_template(said["notification_template"])
+    if not callable(said.get("ask_owner", read_options)):
+        raise BadInput(
+            f"ask_owner is {said['ask_owner']!r}; expected a function of a key and an entry."
+        )
+    if "summarizer" in said:
+        said["summarizer"] = make_summarizer(said["summarizer"])
+    return Options(**said)  # type: ignore[arg-type]
+
+
+def _check_template(template: object) -> None:
+    expected = f"text with any of {', '.join(f'{{{name}}}' for name in sorted(PLACEHOLDERS))}"
+    if not isinstance(template, str):
+        raise BadInput(f"notification_template is {template!r}; expected {expected}.")
+    try:
+        names = {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
+    except ValueError as error:
+        raise BadInput(f"notification_template is {template!r}: {error}.") from None
+    if names - PLACEHOLDERS:
+        raise BadInput(f"notification_template is {template!r}; expected {expected}.")

@@ -1,0 +1,33 @@
+"""A conversation with a model, collected automatically.
+
+1. session.py      Session. Start reading here.
+2. collecting.py   One run of a plugin, made safe.
+3. providers.py    Models: a callable, an OpenAI-compatible endpoint, an Anthropic endpoint.
+4. tools.py        Tools a session offers its model.
+5. events.py       What a session tells its host.
+"""
+
+from marksweep.session.events import Happened, SessionEvent
+from marksweep.session.providers import (
+    Answer,
+    AnthropicProvider,
+    CallableProvider,
+    OpenAIProvider,
+    Provider,
+    Usage,
+)
+from marksweep.session.session import Session
+from marksweep.session.tools import Tool
+
+__all__ = [
+    "Answer",
+    "AnthropicProvider",
+    "CallableProvider",
+    "Happened",
+    "OpenAIProvider",
+    "Provider",
+    "Session",
+    "SessionEvent",
+    "Tool",
+    "Usage",
+]

@@ -1,0 +1,235 @@
+"""Models behind a small protocol: messages in, one message out.
+
+A callable, an OpenAI-compatible endpoint, an Anthropic endpoint. Each says when a request was too
+long by raising ContextOverflow.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from marksweep.dialects import read, written
+from marksweep.errors import BadInput, ContextOverflow, ModelError
+from marksweep.messages import Message, Role
+from marksweep.session.tools import Tool
+from marksweep.wire import TIMEOUT, TRIES, Endpoint, Rejected
+
+MOST_TOKENS = 4_096
+"""Tokens an answer may have where a provider wants to be told. Longer answers are cut there."""
+
+OVERFLOWS = re.compile(
+    r"context_length_exceeded|maximum context length|context window|prompt is too long|"
+    r"input is too long|too many (?:input )?tokens|exceeds? the (?:model's )?(?:maximum|max|limit)|"
+    r"request_too_large|reduce the length of the (?:messages|prompt)",
+    re.IGNORECASE,
+)
+"""How providers and servers say that a request is longer than the context."""
+
+OVERFLOW_STATUSES = frozenset({400, 413, 422, 500})
+"""Statuses under which they say it."""
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What a provider counted; 0 where it did not say."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a model answered."""
+
+    message: Message
+    usage: Usage = Usage()
+
+
+@runtime_checkable
+class Provider(Protocol):
+    """A model."""
+
+    @property
+    def dialect(self) -> str:
+        """The format whose rules a history must keep."""
+        ...
+
+    def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Answer:
+        """Answer a history; ContextOverflow if it is too long, ModelError if all else fails."""
+        ...
+
+
+Respond = Callable[[Sequence[Message]], Message | str]
+"""A model as a function."""
+
+
+class CallableProvider:
+    """A model that is a function from messages to a message or a text."""
+
+    dialect = "openai_chat"
+
+    def __init__(self, function: Respond) -> None:
+        self._function = function
+
+    def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Answer:  # noqa: ARG002
+        """Call the function."""
+        said = self._function(messages)
+        if isinstance(said, str):
+            return Answer(Message.from_text(Role.MODEL, said))
+        if isinstance(said, Message):
+            return Answer(said)
+        raise ModelError(
+            f"the model function returned a {type(said).__name__}; expected a Message."
+        )
+
+
+class OpenAIProvider:
+    """A model behind an OpenAI-compatible URL."""
+
+    dialect = "openai_chat"
+
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        *,
+        api_key_env: str = "",
+        timeout: float = TIMEOUT,
+        tries: int = TRIES,
+    ) -> None:
+        headers = {"Authorization": f"Bearer {_key(api_key_env, url)}"} if api_key_env else {}
+        self._model = model
+        self._endpoint = Endpoint(_address(url, "/chat/completions"), headers, timeout, tries)
+
+    def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Answer:
+        """Post a chat completion."""
+        body: dict[str, object] = {
+            "model": self._model,
+            "messages": written(messages, self.dialect),
+        }
+        if tools:
+            body["tools"] = [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": tool.name,
+                        "description": tool.description,
+                        "parameters": tool.parameters,
+                    },
+                }
+                for tool in tools
+            ]
+        plain = _asked(self._endpoint, body)
+        choices = plain.get("choices")
+        if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+            raise ModelError(f"{self._model} answered without choices.")
+        usage = plain.get("usage")
+        return Answer(
+            _message(choices[0].get("message"), self.dialect),
+            _usage(usage, "prompt_tokens", "completion_tokens"),
+        )
+
+
+class AnthropicProvider:
+    """A model behind an Anthropic messages URL."""
+
+    dialect = "anthropic"
+
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        *,
+        api_key_env: str = "",
+        most_tokens: int = MOST_TOKENS,
+        timeout: float = TIMEOUT,
+        tries: int = TRIES,
+    ) -> None:
+        headers = {"anthropic-version": "2023-06-01"}
+        if api_key_env:
+            headers["x-api-key"] = _key(api_key_env, url)
+        self._model = model
+        self._most_tokens = most_tokens
+        self._endpoint = Endpoint(_address(url, "/messages"), headers, timeout, tries)
+
+    def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Answer:
+        """Post a message. System messages go where this provider wants them."""
+        system = "\n\n".join(m.text for m in messages if m.role is Role.SYSTEM)
+        rest = [message for message in messages if message.role is not Role.SYSTEM]
+        body: dict[str, object] = {
+            "model": self._model,
+            "max_tokens": self._most_tokens,
+            "messages": written(rest, self.dialect),
+        }
+        if system:
+            body["system"] = system
+        if tools:
+            body["tools"] = [
+                {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "input_schema": tool.parameters,
+                }
+                for tool in tools
+            ]
+        plain = _asked(self._endpoint, body)
+        said = {"role": "assistant", "content": plain.get("content")}
+        return Answer(
+            _message(said, self.dialect),
+            _usage(plain.get("usage"), "input_tokens", "output_tokens", *CACHED),
+        )
+
+
+CACHED = ("cache_read_input_tokens", "cache_creation_input_tokens")
+"""Input that Anthropic counts beside `input_tokens`."""
+
+
+def _asked(endpoint: Endpoint, body: Mapping[str, object]) -> Mapping[str, object]:
+    try:
+        plain = endpoint.post(body)
+    except Rejected as rejected:
+        reply = rejected.reply
+        if reply.status in OVERFLOW_STATUSES and OVERFLOWS.search(reply.text):
+            raise ContextOverflow(str(rejected)) from rejected
+        raise
+    if not isinstance(plain, dict):
+        raise ModelError(f"{endpoint.url} answered a {type(plain).__name__}; expected an object.")
+    return plain
+
+
+def _message(raw: object, dialect: str) -> Message:
+    """Read an answer. It keeps its provider's value, and gets an id of its own."""
+    history = read([raw], dialect)
+    if not history.messages:
+        why = history.skipped[0].reason if history.skipped else "it is empty"
+        raise ModelError(f"the answer cannot be read: {why}.")
+    if not any(part.text != "" for part in history.messages[0].parts):
+        raise ModelError("the model answered nothing.")
+    return msgspec.structs.replace(history.messages[0], message_id="")
+
+
+def _usage(plain: object, given: str, said: str, *also_given: str) -> Usage:
+    if not isinstance(plain, dict):
+        return Usage()
+
+    def number(key: str) -> int:
+        value = plain.get(key)
+        return value if isinstance(value, int) else 0
+
+    return Usage(number(given) + sum(map(number, also_given)), number(said))
+
+
+def _address(url: str, path: str) -> str:
+    """Accept the base of an API as well as the full address."""
+    base = url.rstrip("/")
+    return base if base.endswith(path) else base + path
+
+
+def _key(variable: str, url: str) -> str:
+    key = os.environ.get(variable)
+    if not key:
+        raise BadInput(f"{variable} is not set; it should hold the key for {url}.")
+    return key

@@ -1,0 +1,1 @@
+"""The knowledge graph, stored: nouns, the protocol, and its implementations."""

@@ -1,0 +1,417 @@
+"""What a graph store is: rows, runs, the survey a collection starts from, and leases.
+
+Each call is atomic on its own; `soft_delete`, `restore` and `purge` work in batches, each atomic,
+and can be repeated after a crash. Every write gives the rows it changes the workspace's next
+version; a plan remembers the version it was made at, and what changed afterwards is left alone.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import AsyncIterator, Collection, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+import msgspec
+
+from marksweep.errors import BadInput
+from marksweep.stores.graph.nouns import (
+    Chunk,
+    Entity,
+    Kind,
+    Memory,
+    Mention,
+    Record,
+    Relation,
+)
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+SCHEMA_VERSION = 1
+"""Layout of the stored graph. Raised when a store must be migrated on opening."""
+
+
+class FileRow(msgspec.Struct, frozen=True, gc=False):
+    """What the indexer must know about a file that it has seen before."""
+
+    memory_id: str
+    relative_path: str
+    content_hash: str
+    size: int
+    mtime_ns: int
+    language: str
+    run: str
+    stale: bool
+    deleted: bool
+
+
+class Seen(msgspec.Struct, frozen=True, gc=False):
+    """A file that a run found with unchanged content."""
+
+    memory_id: str
+    size: int
+    mtime_ns: int
+
+
+class Run(msgspec.Struct, frozen=True, gc=False):
+    """One walk over a repository."""
+
+    run_id: str
+    repository: str
+    filter: str
+    """The options that decide which files are looked at, in words."""
+    started_at: datetime
+    finished_at: datetime | None = None
+    """None while it runs, and for ever if it was interrupted."""
+    seen: int = 0
+    stale: int = 0
+    """Rows that became stale at its end."""
+
+
+class Counts(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """How much a workspace holds. Soft-deleted rows count as deleted, not by kind."""
+
+    memories: int = 0
+    chunks: int = 0
+    entities: int = 0
+    mentions: int = 0
+    relations: int = 0
+    stale: int = 0
+    """Memories that are stale and not yet soft-deleted."""
+    pinned: int = 0
+    deleted: int = 0
+    """Nodes of every kind that wait for the end of their grace."""
+
+
+class Nodes(msgspec.Struct, frozen=True):
+    """Ids by kind."""
+
+    memories: tuple[str, ...] = ()
+    chunks: tuple[str, ...] = ()
+    entities: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        """Count them all."""
+        return len(self.memories) + len(self.chunks) + len(self.entities)
+
+    def __add__(self, other: Nodes) -> Nodes:
+        """Join two."""
+        return Nodes(
+            self.memories + other.memories,
+            self.chunks + other.chunks,
+            self.entities + other.entities,
+        )
+
+    def of(self, kind: Kind) -> tuple[str, ...]:
+        """Pick one kind."""
+        match kind:
+            case Kind.MEMORY:
+                return self.memories
+            case Kind.CHUNK:
+                return self.chunks
+            case Kind.ENTITY:
+                return self.entities
+
+
+class MemoryRow(msgspec.Struct, frozen=True, gc=False):
+    """A memory as a collection sees it: everything but its text, as the store has it.
+
+    Times are microseconds since 1970. A hundred thousand rows are read for one plan, so nothing is
+    converted before it is asked for.
+    """
+
+    key: int
+    memory_id: str
+    source: str
+    repository: str
+    file_path: str
+    relative_path: str
+    content_hash: str
+    run: str
+    lines: int
+    stale: int
+    pinned: int
+    pinned_by: str
+    created_us: int
+    last_seen_us: int | None
+    read_us: int | None
+    deleted_us: int | None
+    tags_json: str
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was first written."""
+        return EPOCH + timedelta(microseconds=self.created_us)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags."""
+        if self.tags_json == "[]":
+            return ()
+        return msgspec.json.decode(self.tags_json, type=tuple[str, ...])
+
+
+class Survey(msgspec.Struct, frozen=True):
+    """A workspace at one version, light enough for a million nodes.
+
+    Nodes have integer keys that mean something within this survey only; `ids` of the store turns
+    them into ids. Columns of one table are parallel.
+    """
+
+    version: int
+    memories: tuple[MemoryRow, ...]
+    chunks: array[int]
+    chunk_owners: array[int]
+    """Key of the memory that has the chunk; -1 for none."""
+    deleted_chunks: frozenset[int]
+    entities: array[int]
+    deleted_entities: frozenset[int]
+    mention_chunks: array[int]
+    mention_entities: array[int]
+
+
+class GraphQuery(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What to look for. Every filter that is given must match; words rank."""
+
+    words: str = ""
+    """Free text: any of the words may match, more and rarer matches rank higher."""
+    sources: tuple[str, ...] = ()
+    repository: str | None = None
+    languages: tuple[str, ...] = ()
+    path: str | None = None
+    """A relative path, or the folder it lies in."""
+    tags: tuple[str, ...] = ()
+    """All of these."""
+    since: datetime | None = None
+    """Created at or after."""
+    until: datetime | None = None
+    """Created before."""
+    limit: int = 20
+
+
+class GraphHit(msgspec.Struct, frozen=True):
+    """A chunk that matches, with the memory it belongs to. High scores are better."""
+
+    memory: Memory
+    chunk: Chunk
+    score: float
+    entities: tuple[Entity, ...] = ()
+    """What the chunk mentions: the way to its neighbours."""
+
+
+class DeletedRow(msgspec.Struct, frozen=True, gc=False):
+    """A node that waits for the end of its grace."""
+
+    kind: Kind
+    node_id: str
+    deleted_at: datetime
+    plan_id: str
+
+
+def checked(workspace_id: str, records: Sequence[Record]) -> Sequence[Record]:
+    """Refuse records that do not hold together."""
+    for record in records:
+        memory = record.memory
+        chunks = {chunk.chunk_id for chunk in record.chunks}
+        entities = {entity.entity_id for entity in record.entities}
+        named = {mention.entity_id for mention in record.mentions}
+        named.update(end for r in record.relations for end in (r.source_id, r.target_id))
+        faults = (
+            (memory.workspace_id != workspace_id, f"it is of workspace {memory.workspace_id!r}"),
+            (len(chunks) < len(record.chunks), "two chunks have one id"),
+            (any(c.memory_id != memory.memory_id for c in record.chunks), "a chunk is another's"),
+            (not {m.chunk_id for m in record.mentions} <= chunks, "a mention has no chunk"),
+            (not named <= entities, "an edge names an entity that is not in the record"),
+            (
+                any(r.memory_id != memory.memory_id for r in record.relations),
+                "a relation is another's",
+            ),
+        )
+        for found, fault in faults:
+            if found:
+                raise BadInput(
+                    f"memory {memory.memory_id!r} cannot be stored in {workspace_id!r}: {fault}. "
+                    "A record brings everything that it names."
+                )
+    return records
+
+
+Item = Memory | Chunk | Entity | Mention | Relation
+"""What an export consists of: nodes before the edges that join them."""
+
+
+class GraphStore(Protocol):
+    """Graphs, one per workspace, shared by any number of processes."""
+
+    # What is remembered
+
+    async def put(self, workspace_id: str, records: Sequence[Record]) -> None:
+        """Write memories with all they bring, replacing what each had; all or nothing.
+
+        A row that was stale or soft-deleted is live again. Of a memory that was there, its creation
+        and reading times and its pin stay. Entities that only the replaced chunks mentioned go.
+        """
+        ...
+
+    async def remove(self, workspace_id: str, memory_ids: Sequence[str]) -> Nodes:
+        """Erase memories at once with their chunks and the entities only they mention.
+
+        For erasure on request: no grace, no re-check. Returns what went.
+        """
+        ...
+
+    async def fetch(self, workspace_id: str, memory_ids: Sequence[str]) -> tuple[Record, ...]:
+        """Fetch memories whole, in the order asked for; unknown ids are left out."""
+        ...
+
+    async def find(self, workspace_id: str, nodes: Nodes) -> tuple[Memory | Chunk | Entity, ...]:
+        """Fetch nodes by id, whatever their state; unknown ids are left out."""
+        ...
+
+    async def search(self, workspace_id: str, query: GraphQuery) -> tuple[GraphHit, ...]:
+        """Find chunks of live memories, best first; without words, newest memory first.
+
+        Stale and soft-deleted rows never show.
+        """
+        ...
+
+    async def neighbours(
+        self, workspace_id: str, entity_ids: Sequence[str], limit: int = 20
+    ) -> tuple[Entity, ...]:
+        """Fetch live entities one RELATED_TO step away, in either direction, sorted by name."""
+        ...
+
+    async def entities(self, workspace_id: str) -> tuple[Entity, ...]:
+        """Fetch every live entity, sorted by id."""
+        ...
+
+    async def merge(self, workspace_id: str, keep: str, gone: Sequence[str]) -> int:
+        """Move all edges of `gone` to the entity `keep` and drop the emptied nodes; count them."""
+        ...
+
+    async def pin(self, workspace_id: str, memory_ids: Sequence[str], by: str) -> int:
+        """Pin memories, saying who and why. Count those that exist."""
+        ...
+
+    async def unpin(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
+        """Take pins off. Count the memories that exist."""
+        ...
+
+    async def touch(self, workspace_id: str, memory_ids: Sequence[str], at: datetime) -> int:
+        """Note that memories were read. Count those that exist."""
+        ...
+
+    # Runs of the indexer
+
+    async def files(self, workspace_id: str, repository: str) -> tuple[FileRow, ...]:
+        """Fetch what is known of a repository's files, sorted by path."""
+        ...
+
+    async def begin_run(self, workspace_id: str, run: Run) -> None:
+        """Note that a run has begun."""
+        ...
+
+    async def stamp(
+        self, workspace_id: str, run_id: str, seen: Sequence[Seen], at: datetime
+    ) -> None:
+        """Mark unchanged files as seen by a run: live again if they were stale or soft-deleted."""
+        ...
+
+    async def finish_run(
+        self, workspace_id: str, run_id: str, scope: Sequence[str], at: datetime
+    ) -> Run:
+        """Close a complete run: rows in `scope` that it did not see become stale, in one step.
+
+        `scope` holds the memory ids that the run's filter covers: those it would have seen had
+        their files been there. Rows of another repository are never touched.
+        """
+        ...
+
+    async def mark_stale(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
+        """Make code memories stale at once; count those that were not. Other sources stay live."""
+        ...
+
+    async def runs(self, workspace_id: str, repository: str | None = None) -> tuple[Run, ...]:
+        """Fetch runs, newest first."""
+        ...
+
+    # Collecting
+
+    async def survey(self, workspace_id: str) -> Survey:
+        """Take all ids, edges and light columns at one version."""
+        ...
+
+    async def ids(self, workspace_id: str, kind: Kind, keys: Sequence[int]) -> tuple[str, ...]:
+        """Turn a survey's keys into ids, in the same order; a node that is gone gives ''."""
+        ...
+
+    async def soft_delete(
+        self, workspace_id: str, nodes: Nodes, *, version: int, plan_id: str, at: datetime
+    ) -> Nodes:
+        """Hide nodes that have not changed since `version` and are not pinned; return those.
+
+        Again with the same plan: the same nodes, less those that came back. The chunks of a memory
+        that is left alone are left alone too.
+        """
+        ...
+
+    async def restore(self, workspace_id: str, nodes: Nodes) -> Nodes:
+        """Take soft-deleted nodes back, with the chunks and entities they hold; return them."""
+        ...
+
+    async def deleted(
+        self, workspace_id: str, *, before: datetime | None = None, plan_id: str | None = None
+    ) -> tuple[DeletedRow, ...]:
+        """Fetch soft-deleted nodes: those deleted before a time, those of one plan, or all."""
+        ...
+
+    async def purge(self, workspace_id: str, nodes: Nodes, *, before: datetime) -> Nodes:
+        """Erase nodes that were soft-deleted before a time; return those that went.
+
+        Works in short transactions, so that readers are answered meanwhile. A memory takes its
+        chunks along. A node that came back to life, or an entity that a memory's chunk mentions
+        again, stays.
+        """
+        ...
+
+    async def counts(self, workspace_id: str) -> Counts:
+        """Count what the workspace holds."""
+        ...
+
+    async def workspaces(self) -> tuple[str, ...]:
+        """Name the workspaces that hold anything, sorted."""
+        ...
+
+    async def version(self, workspace_id: str) -> int:
+        """Tell the workspace's version; it grows with every write."""
+        ...
+
+    # Moving
+
+    def export(
+        self, workspace_id: str, nodes: Nodes | None = None, *, batch: int = 1000
+    ) -> AsyncIterator[Item]:
+        """Stream nodes, then the edges that touch them; all of the workspace if None is given."""
+        ...
+
+    async def load(self, workspace_id: str, items: Collection[Item]) -> None:
+        """Write exported items as they are, orphans included; all or nothing."""
+        ...
+
+    # Working alone
+
+    async def acquire(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> str:
+        """Take the lease on a purpose if it is free; return '' or who has it."""
+        ...
+
+    async def renew(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> bool:
+        """Prolong a lease; False if it was lost."""
+        ...
+
+    async def release(self, workspace_id: str, purpose: str, holder: str) -> None:
+        """Give a lease back. Not holding it is no error."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of files and connections. A closed store refuses further calls."""
+        ...

@@ -1,0 +1,224 @@
+"""The graph in FalkorDB: one graph per workspace, on a server by URL or embedded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from marksweep.stores.graph.base import (
+    Counts,
+    DeletedRow,
+    FileRow,
+    GraphHit,
+    GraphQuery,
+    Item,
+    Nodes,
+    Run,
+    Seen,
+    Survey,
+    checked,
+)
+from marksweep.stores.graph.falkor import moving, remember, runs, search, sweep
+from marksweep.stores.graph.falkor import statements as cypher
+from marksweep.stores.graph.falkor.connection import PREFIX, Connection, Params
+from marksweep.stores.graph.falkor.server import EmbeddedServer
+from marksweep.stores.graph.leases import is_dead
+from marksweep.stores.graph.nouns import Chunk, Entity, Kind, Memory, Record
+from marksweep.stores.graph.rows import Row, entity_of
+
+TAKE_LEASE = """
+local holder = redis.call('GET', KEYS[1])
+if holder and holder ~= ARGV[1] and holder ~= ARGV[3] then return holder end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return ''"""
+"""Take a lease that is free, ours, or held by one known to be dead."""
+KEEP_LEASE = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])"""
+DROP_LEASE = """
+if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
+return 0"""
+
+
+class FalkorGraphStore:
+    """Graphs of any number of workspaces on one server."""
+
+    def __init__(self, url: str, *, prefix: str = PREFIX) -> None:
+        self._db = Connection(url, prefix)
+        self._server: EmbeddedServer | None = None
+
+    @classmethod
+    def embedded(cls, directory: str | Path, *, prefix: str = PREFIX) -> FalkorGraphStore:
+        """Open a store on a directory, with a server that starts and stops with its users."""
+        server = EmbeddedServer(directory)
+        server.open()
+        store = cls(server.url, prefix=prefix)
+        store._server = server
+        return store
+
+    async def put(self, workspace_id: str, records: Sequence[Record]) -> None:
+        """Write memories with all they bring, replacing what each had."""
+        await remember.put(self._db, workspace_id, checked(workspace_id, records))
+
+    async def remove(self, workspace_id: str, memory_ids: Sequence[str]) -> Nodes:
+        """Erase memories at once with what only they hold."""
+        return await remember.remove(self._db, workspace_id, memory_ids)
+
+    async def fetch(self, workspace_id: str, memory_ids: Sequence[str]) -> tuple[Record, ...]:
+        """Fetch memories whole."""
+        return await remember.fetch(self._db, workspace_id, memory_ids)
+
+    async def find(self, workspace_id: str, nodes: Nodes) -> tuple[Memory | Chunk | Entity, ...]:
+        """Fetch nodes by id."""
+        return await remember.find(self._db, workspace_id, nodes)
+
+    async def search(self, workspace_id: str, query: GraphQuery) -> tuple[GraphHit, ...]:
+        """Find chunks of live memories, best first."""
+        return await search.search(self._db, workspace_id, query)
+
+    async def neighbours(
+        self, workspace_id: str, entity_ids: Sequence[str], limit: int = 20
+    ) -> tuple[Entity, ...]:
+        """Fetch live entities one step away."""
+        return await remember.neighbours(self._db, workspace_id, entity_ids, limit)
+
+    async def entities(self, workspace_id: str) -> tuple[Entity, ...]:
+        """Fetch every live entity."""
+        rows = await self._db.read(workspace_id, cypher.LIVE_ENTITIES)
+        return tuple(entity_of(workspace_id, row) for row in rows)
+
+    async def merge(self, workspace_id: str, keep: str, gone: Sequence[str]) -> int:
+        """Move the edges of some entities to one."""
+        return await remember.merge(self._db, workspace_id, keep, gone)
+
+    async def pin(self, workspace_id: str, memory_ids: Sequence[str], by: str) -> int:
+        """Pin memories."""
+        return await remember.pin(self._db, workspace_id, memory_ids, by)
+
+    async def unpin(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
+        """Take pins off."""
+        return await remember.unpin(self._db, workspace_id, memory_ids)
+
+    async def touch(self, workspace_id: str, memory_ids: Sequence[str], at: datetime) -> int:
+        """Note that memories were read."""
+        return await remember.touch(self._db, workspace_id, memory_ids, at)
+
+    async def files(self, workspace_id: str, repository: str) -> tuple[FileRow, ...]:
+        """Fetch what is known of a repository's files."""
+        return await runs.files(self._db, workspace_id, repository)
+
+    async def begin_run(self, workspace_id: str, run: Run) -> None:
+        """Note that a run has begun."""
+        await runs.begin_run(self._db, workspace_id, run)
+
+    async def stamp(
+        self, workspace_id: str, run_id: str, seen: Sequence[Seen], at: datetime
+    ) -> None:
+        """Mark unchanged files as seen by a run."""
+        await runs.stamp(self._db, workspace_id, run_id, seen, at)
+
+    async def finish_run(
+        self, workspace_id: str, run_id: str, scope: Sequence[str], at: datetime
+    ) -> Run:
+        """Close a complete run; what it should have seen and did not becomes stale."""
+        return await runs.finish_run(self._db, workspace_id, run_id, scope, at)
+
+    async def mark_stale(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
+        """Make code memories stale at once."""
+        return await runs.mark_stale(self._db, workspace_id, memory_ids)
+
+    async def runs(self, workspace_id: str, repository: str | None = None) -> tuple[Run, ...]:
+        """Fetch runs, newest first."""
+        return await runs.runs(self._db, workspace_id, repository)
+
+    async def survey(self, workspace_id: str) -> Survey:
+        """Take ids, edges and light columns at one version."""
+        return await sweep.survey(self._db, workspace_id)
+
+    async def ids(self, workspace_id: str, kind: Kind, keys: Sequence[int]) -> tuple[str, ...]:
+        """Turn a survey's keys into ids."""
+        return await sweep.ids(self._db, workspace_id, kind, keys)
+
+    async def soft_delete(
+        self, workspace_id: str, nodes: Nodes, *, version: int, plan_id: str, at: datetime
+    ) -> Nodes:
+        """Hide nodes that have not changed since a version and are not pinned."""
+        return await sweep.soft_delete(
+            self._db, workspace_id, nodes, seen=version, plan_id=plan_id, at=at
+        )
+
+    async def restore(self, workspace_id: str, nodes: Nodes) -> Nodes:
+        """Take soft-deleted nodes back, with the chunks and entities they hold."""
+        return await sweep.restore(self._db, workspace_id, nodes)
+
+    async def deleted(
+        self, workspace_id: str, *, before: datetime | None = None, plan_id: str | None = None
+    ) -> tuple[DeletedRow, ...]:
+        """Fetch soft-deleted nodes."""
+        return await sweep.deleted(self._db, workspace_id, before, plan_id)
+
+    async def purge(self, workspace_id: str, nodes: Nodes, *, before: datetime) -> Nodes:
+        """Erase nodes that were soft-deleted before a time, in short transactions."""
+        return await sweep.purge(self._db, workspace_id, nodes, before)
+
+    async def counts(self, workspace_id: str) -> Counts:
+        """Count what the workspace holds."""
+        return await sweep.counts(self._db, workspace_id)
+
+    async def workspaces(self) -> tuple[str, ...]:
+        """Name the workspaces that hold anything."""
+        names = await self._db.graphs()
+        return tuple([name for name in names if await self._db.read(name, cypher.ANY_NODE)])
+
+    async def version(self, workspace_id: str) -> int:
+        """Tell the workspace's version."""
+        rows = await self._db.read(workspace_id, cypher.VERSION)
+        return int(rows[0][0] or 0) if rows else 0
+
+    async def export(
+        self, workspace_id: str, nodes: Nodes | None = None, *, batch: int = 1000
+    ) -> AsyncIterator[Item]:
+        """Stream nodes, then the edges that touch them."""
+        if nodes is None:
+            async for item in moving.everything(self._db, workspace_id, batch):
+                yield item
+        else:
+            for item in await moving.nodes_with_edges(self._db, workspace_id, nodes):
+                yield item
+
+    async def load(self, workspace_id: str, items: Collection[Item]) -> None:
+        """Write exported items as they are, orphans included."""
+        await moving.load(self._db, workspace_id, items)
+
+    async def acquire(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> str:
+        """Take a lease if it is free; return '' or who has it."""
+        key = self._lease(workspace_id, purpose)
+        life = int(seconds * 1000)
+        other = str(await self._db.command("EVAL", TAKE_LEASE, 1, key, holder, life, ""))
+        if other and is_dead(other):
+            other = str(await self._db.command("EVAL", TAKE_LEASE, 1, key, holder, life, other))
+        return other
+
+    async def renew(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> bool:
+        """Prolong a lease; False if it was lost."""
+        key = self._lease(workspace_id, purpose)
+        return await self._db.command("EVAL", KEEP_LEASE, 1, key, holder, int(seconds * 1000)) == 1
+
+    async def release(self, workspace_id: str, purpose: str, holder: str) -> None:
+        """Give a lease back."""
+        await self._db.command("EVAL", DROP_LEASE, 1, self._lease(workspace_id, purpose), holder)
+
+    async def query(self, workspace_id: str, statement: str, params: Params) -> list[Row]:
+        """Run a statement of one's own that changes nothing."""
+        return await self._db.read(workspace_id, statement, params)
+
+    async def close(self) -> None:
+        """Let go of the connections, and of an embedded server."""
+        await self._db.close()
+        if self._server is not None:
+            await asyncio.to_thread(self._server.close)
+
+    def _lease(self, workspace_id: str, purpose: str) -> str:
+        return f"{self._db.prefix}lease:{purpose}:{workspace_id}"

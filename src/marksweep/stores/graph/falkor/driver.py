@@ -1,0 +1,15 @@
+"""The packages that talk to FalkorDB, or a clear word on what is missing."""
+
+from __future__ import annotations
+
+from marksweep.errors import StoreError
+
+try:
+    from falkordb.asyncio import FalkorDB  # type: ignore[import-untyped]
+    from redis import exceptions as redis_errors
+except ImportError as missing:
+    raise StoreError(
+        "a FalkorDB store needs the package falkordb: install marksweep[falkordb]."
+    ) from missing
+
+__all__ = ["FalkorDB", "redis_errors"]

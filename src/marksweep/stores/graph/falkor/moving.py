@@ -1,0 +1,113 @@
+"""Taking a graph out and putting it in, node by node and edge by edge."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+
+from marksweep.stores.graph.base import Item, Nodes
+from marksweep.stores.graph.falkor import statements as cypher
+from marksweep.stores.graph.falkor.connection import Connection, Step
+from marksweep.stores.graph.falkor.remember import (
+    chunk_cells,
+    memory_cells,
+    mention_cells,
+    relation_cells,
+    worthwhile,
+)
+from marksweep.stores.graph.nouns import Chunk, Entity, Kind, Memory, Mention, Relation
+from marksweep.stores.graph.rows import (
+    Row,
+    chunk_of,
+    entity_of,
+    entity_row,
+    memory_of,
+    plain,
+    title,
+)
+
+Node = Memory | Chunk | Entity
+
+READ: dict[Kind, Callable[[str, Row], Node]] = {
+    Kind.MEMORY: memory_of,
+    Kind.CHUNK: chunk_of,
+    Kind.ENTITY: entity_of,
+}
+
+
+async def everything(db: Connection, workspace_id: str, batch: int) -> AsyncIterator[Item]:
+    """Stream a whole graph: nodes by id, then the edges that leave them."""
+    for kind in Kind:
+        async for page in _pages(db, workspace_id, kind, batch):
+            for row in page:
+                yield READ[kind](workspace_id, row)
+    async for page in _pages(db, workspace_id, Kind.CHUNK, batch):
+        ids = [row[0] for row in page]
+        for row in await db.read(workspace_id, cypher.MENTIONS_OF_CHUNKS, ids=ids):
+            yield Mention(str(row[0]), str(row[1]))
+    async for page in _pages(db, workspace_id, Kind.ENTITY, batch):
+        ids = [row[0] for row in page]
+        for row in await db.read(workspace_id, cypher.RELATIONS_FROM, ids=ids):
+            yield Relation(*map(str, row))
+
+
+async def _pages(
+    db: Connection, workspace_id: str, kind: Kind, batch: int
+) -> AsyncIterator[list[Row]]:
+    after: object = ""
+    while page := await db.read(workspace_id, cypher.PAGES[kind], after=after, limit=batch):
+        yield page
+        after = page[-1][0]
+
+
+async def nodes_with_edges(db: Connection, workspace_id: str, nodes: Nodes) -> list[Item]:
+    """Fetch nodes, the chunks of the memories among them, and every edge that touches them."""
+
+    async def read(statement: str, ids: Sequence[str]) -> list[Row]:
+        return await db.read(workspace_id, statement, ids=[plain(i) for i in ids]) if ids else []
+
+    memories = await read(cypher.MEMORIES, nodes.memories)
+    chunk_rows = await read(cypher.CHUNKS_OF, nodes.memories)
+    chunk_rows += await read(cypher.CHUNKS_BY_ID, nodes.chunks)
+    chunks = {str(row[0]): chunk_of(workspace_id, row) for row in chunk_rows}
+    mentions = await read(cypher.MENTIONS_OF_CHUNKS, list(chunks))
+    mentions += await read(cypher.MENTIONS_OF_ENTITIES, nodes.entities)
+    relations = await read(cypher.RELATIONS_OF_MEMORIES, nodes.memories)
+    relations += await read(cypher.RELATIONS_FROM, nodes.entities)
+    relations += await read(cypher.RELATIONS_TO, nodes.entities)
+    entities = await read(cypher.ENTITIES_BY_ID, nodes.entities)
+    return [
+        *(memory_of(workspace_id, row) for row in memories),
+        *chunks.values(),
+        *(entity_of(workspace_id, row) for row in entities),
+        *dict.fromkeys(Mention(*map(str, row)) for row in mentions),
+        *dict.fromkeys(Relation(*map(str, row)) for row in relations),
+    ]
+
+
+async def load(db: Connection, workspace_id: str, items: Collection[Item]) -> None:
+    """Write items as they are. A chunk that is there already is left as it is."""
+    memories = {item.memory_id: item for item in items if isinstance(item, Memory)}
+    chunks = [item for item in items if isinstance(item, Chunk)]
+    rows = [
+        chunk_cells(c, title(memories[c.memory_id], c) if c.memory_id in memories else c.symbol)
+        for c in chunks
+    ]
+    owners = [plain(each) for each in dict.fromkeys((*memories, *(c.memory_id for c in chunks)))]
+    steps: list[Step] = [
+        (cypher.PUT_MEMORIES, {"rows": [memory_cells(memory) for memory in memories.values()]}),
+        (cypher.LOAD_CHUNKS, {"rows": rows}),
+        (cypher.ADOPT_CHUNKS, {"ids": owners}),
+        (
+            cypher.PUT_ENTITIES,
+            {"rows": [entity_row(item) for item in items if isinstance(item, Entity)]},
+        ),
+        (
+            cypher.MERGE_MENTIONS,
+            {"rows": mention_cells(item for item in items if isinstance(item, Mention))},
+        ),
+        (
+            cypher.MERGE_RELATIONS,
+            {"rows": relation_cells(item for item in items if isinstance(item, Relation))},
+        ),
+    ]
+    await db.write(workspace_id, *worthwhile(steps))

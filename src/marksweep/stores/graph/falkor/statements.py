@@ -1,0 +1,349 @@
+"""Every Cypher statement of the graph store, named for its purpose.
+
+Values are always parameters; rows come as lists in the order of the columns in `rows`. A graph
+holds one workspace, and its single `Workspace` node holds the version that each write raises.
+Traversals that start from ids are written without OPTIONAL MATCH where a count of edges will do:
+OPTIONAL MATCH runs row by row and is ten times slower.
+"""
+
+from __future__ import annotations
+
+from marksweep.stores.graph.rows import (
+    CHUNK_COLUMNS,
+    ENTITY_COLUMNS,
+    FILE_COLUMNS,
+    MEMORY_COLUMNS,
+    SURVEY_COLUMNS,
+)
+
+_STORED_AS = {"tags": "tags_json"}
+"""Tags are kept twice: as a list to filter by, and as JSON to read back exactly."""
+
+
+def _of(node: str, columns: tuple[str, ...]) -> str:
+    return ", ".join(f"{node}.{_STORED_AS.get(column, column)}" for column in columns)
+
+
+def _set(node: str, columns: tuple[str, ...], skip: tuple[str, ...] = ()) -> str:
+    """Assign the cells of row r to properties."""
+    return ", ".join(
+        f"{node}.{_STORED_AS.get(column, column)} = r[{place}]"
+        for place, column in enumerate(columns)
+        if column not in ("id", *skip)
+    )
+
+
+_MEMORY, _CHUNK, _ENTITY = (
+    _of("m", MEMORY_COLUMNS),
+    _of("c", CHUNK_COLUMNS),
+    _of("e", ENTITY_COLUMNS),
+)
+_KEPT = ("created_at", "read_at", "pinned", "pinned_by")
+_AT = {column: place for place, column in enumerate(MEMORY_COLUMNS)}
+_TAG_LIST = len(MEMORY_COLUMNS)
+"""Place of the list of tags in a memory's row, behind its columns."""
+_WORDS = len(CHUNK_COLUMNS)
+"""Place of the words to index in a chunk's row, behind its columns."""
+
+# The graph
+
+INDEXES = (
+    *(
+        f"CREATE INDEX FOR (n:{label}) ON (n.{column})"
+        for label, columns in {
+            "Memory": ("id", "stale", "deleted_at", "repository", "created_at"),
+            "Chunk": ("id", "memory_id", "deleted_at"),
+            "Entity": ("id", "name", "deleted_at"),
+            "Run": ("id",),
+        }.items()
+        for column in columns
+    ),
+    "CREATE INDEX FOR ()-[r:RELATED_TO]-() ON (r.memory_id)",
+    "CALL db.idx.fulltext.createNodeIndex({label: 'Chunk', stopwords: []},"
+    " {field: 'words', nostem: true})",
+)
+UNFINISHED_INDEXES = """
+CALL db.indexes() YIELD status WITH status WHERE status <> 'OPERATIONAL' RETURN count(status)"""
+SCHEMA = "MATCH (w:Workspace) RETURN w.schema"
+SET_SCHEMA = """
+MERGE (w:Workspace {id: 'workspace'})
+ON CREATE SET w.version = 0 SET w.schema = $schema, w.workspace_id = $workspace_id"""
+NEXT_VERSION = "MATCH (w:Workspace) SET w.version = w.version + 1 RETURN w.version"
+VERSION = "MATCH (w:Workspace) RETURN w.version"
+ANY_NODE = "MATCH (n) WHERE n:Memory OR n:Chunk OR n:Entity RETURN 1 LIMIT 1"
+COUNTS = (
+    "MATCH (n:Memory) WHERE n.deleted_at IS NULL RETURN count(n)",
+    "MATCH (n:Chunk) WHERE n.deleted_at IS NULL RETURN count(n)",
+    "MATCH (n:Entity) WHERE n.deleted_at IS NULL RETURN count(n)",
+    "MATCH ()-[r:MENTIONS]->() RETURN count(r)",
+    "MATCH ()-[r:RELATED_TO]->() RETURN count(r)",
+    "MATCH (n:Memory) WHERE n.stale = true AND n.deleted_at IS NULL RETURN count(n)",
+    "MATCH (n:Memory) WHERE n.pinned = true AND n.deleted_at IS NULL RETURN count(n)",
+    "MATCH (n:Memory) WHERE n.deleted_at IS NOT NULL RETURN count(n)",
+    "MATCH (n:Chunk) WHERE n.deleted_at IS NOT NULL RETURN count(n)",
+    "MATCH (n:Entity) WHERE n.deleted_at IS NOT NULL RETURN count(n)",
+)
+"""In the order of `Counts`; the last three are added up."""
+
+# Remembering
+
+PUT_MEMORIES = f"""
+MATCH (w:Workspace) UNWIND $rows AS r
+MERGE (m:Memory {{id: r[0]}})
+ON CREATE SET {", ".join(f"m.{column} = r[{_AT[column]}]" for column in _KEPT)}
+ON MATCH SET m.pinned_by = CASE WHEN r[{_AT["pinned"]}] THEN r[{_AT["pinned_by"]}]
+    ELSE m.pinned_by END, m.pinned = m.pinned OR r[{_AT["pinned"]}]
+SET {_set("m", MEMORY_COLUMNS, _KEPT)}, m.tags = r[{_TAG_LIST}], m.deleted_by = null,
+    m.workspace_id = w.workspace_id, m.version = w.version"""
+"""Write memories; of those that were there, creation and reading times and the pin stay."""
+MENTIONED_BY = """
+UNWIND $ids AS i MATCH (c:Chunk {memory_id: i})-[:MENTIONS]->(e:Entity) RETURN DISTINCT e.id"""
+DROP_CHUNKS_OF = "UNWIND $ids AS i MATCH (c:Chunk {memory_id: i}) DELETE c"
+DROP_RELATIONS_OF = "UNWIND $ids AS i MATCH ()-[r:RELATED_TO {memory_id: i}]->() DELETE r"
+CARRY_OVER = """
+UNWIND $rows AS r MATCH (old:Memory {id: r[0]}) MATCH (m:Memory {id: r[1]})
+SET m.created_at = old.created_at, m.read_at = old.read_at, m.pinned = m.pinned OR old.pinned,
+    m.pinned_by = CASE WHEN old.pinned THEN old.pinned_by ELSE m.pinned_by END,
+    m.tags_json = CASE WHEN m.tags_json = '[]' THEN old.tags_json ELSE m.tags_json END,
+    m.tags = CASE WHEN size(m.tags) = 0 THEN old.tags ELSE m.tags END"""
+"""Give moved files what their old places had."""
+DROP_MEMORIES = "UNWIND $ids AS i MATCH (m:Memory {id: i}) WITH m, m.id AS id DELETE m RETURN id"
+PUT_CHUNKS = f"""
+MATCH (w:Workspace) UNWIND $rows AS r
+MATCH (m:Memory {{id: r[1]}})
+CREATE (m)-[:HAS_CHUNK]->(c:Chunk {{id: r[0]}})
+SET {_set("c", CHUNK_COLUMNS)}, c.words = r[{_WORDS}], c.workspace_id = w.workspace_id,
+    c.version = w.version"""
+PUT_ENTITIES = f"""
+MATCH (w:Workspace) UNWIND $rows AS r
+MERGE (e:Entity {{id: r[0]}})
+SET {_set("e", ENTITY_COLUMNS)}, e.deleted_by = null, e.workspace_id = w.workspace_id,
+    e.version = w.version"""
+CREATE_MENTIONS = """
+UNWIND $rows AS r MATCH (c:Chunk {id: r[0]}) MATCH (e:Entity {id: r[1]})
+CREATE (c)-[:MENTIONS]->(e)"""
+MERGE_MENTIONS = """
+UNWIND $rows AS r MATCH (c:Chunk {id: r[0]}) MATCH (e:Entity {id: r[1]})
+MERGE (c)-[:MENTIONS]->(e)"""
+CREATE_RELATIONS = """
+UNWIND $rows AS r MATCH (s:Entity {id: r[0]}) MATCH (t:Entity {id: r[1]})
+CREATE (s)-[:RELATED_TO {relation: r[2], memory_id: r[3]}]->(t)"""
+MERGE_RELATIONS = """
+UNWIND $rows AS r MATCH (s:Entity {id: r[0]}) MATCH (t:Entity {id: r[1]})
+MERGE (s)-[:RELATED_TO {relation: r[2], memory_id: r[3]}]->(t)"""
+DROP_UNMENTIONED = """
+UNWIND $ids AS i MATCH (e:Entity {id: i}) WHERE indegree(e, 'MENTIONS') = 0
+WITH e, e.id AS id DELETE e RETURN id"""
+PIN = """
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (m:Memory {id: i})
+SET m.pinned = true, m.pinned_by = $by, m.version = w.version RETURN m.id"""
+UNPIN = """
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (m:Memory {id: i})
+SET m.pinned = false, m.pinned_by = '', m.version = w.version RETURN m.id"""
+TOUCH = """
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (m:Memory {id: i})
+SET m.read_at = CASE WHEN m.read_at > $at THEN m.read_at ELSE $at END, m.version = w.version
+RETURN m.id"""
+EXISTING_ENTITIES = "UNWIND $ids AS i MATCH (e:Entity {id: i}) RETURN e.id"
+MOVE_MENTIONS = """
+MATCH (k:Entity {id: $keep}) UNWIND $ids AS i
+MATCH (c:Chunk)-[:MENTIONS]->(g:Entity {id: i}) MERGE (c)-[:MENTIONS]->(k)"""
+MOVE_RELATIONS_OUT = """
+MATCH (k:Entity {id: $keep}) UNWIND $ids AS i
+MATCH (g:Entity {id: i})-[r:RELATED_TO]->(t:Entity) WHERE t.id <> $keep
+MERGE (k)-[:RELATED_TO {relation: r.relation, memory_id: r.memory_id}]->(t)"""
+MOVE_RELATIONS_IN = """
+MATCH (k:Entity {id: $keep}) UNWIND $ids AS i
+MATCH (s:Entity)-[r:RELATED_TO]->(g:Entity {id: i}) WHERE s.id <> $keep
+MERGE (s)-[:RELATED_TO {relation: r.relation, memory_id: r.memory_id}]->(k)"""
+DROP_ENTITIES = "UNWIND $ids AS i MATCH (e:Entity {id: i}) DELETE e"
+DROP_SELF_RELATIONS = "MATCH (k:Entity {id: $keep})-[r:RELATED_TO]->(k) DELETE r"
+RAISE_ENTITY = "MATCH (w:Workspace) MATCH (k:Entity {id: $keep}) SET k.version = w.version"
+
+# Fetching
+
+MEMORIES = f"UNWIND $ids AS i MATCH (m:Memory {{id: i}}) RETURN {_MEMORY}"
+CHUNKS_BY_ID = f"UNWIND $ids AS i MATCH (c:Chunk {{id: i}}) RETURN {_CHUNK}"
+CHUNKS_OF = f"UNWIND $ids AS i MATCH (:Memory {{id: i}})-[:HAS_CHUNK]->(c:Chunk) RETURN {_CHUNK}"
+ENTITIES_BY_ID = f"UNWIND $ids AS i MATCH (e:Entity {{id: i}}) RETURN {_ENTITY}"
+LIVE_ENTITIES = f"MATCH (e:Entity) WHERE e.deleted_at IS NULL RETURN {_ENTITY} ORDER BY e.id"
+ENTITIES_OF_CHUNKS = f"""
+UNWIND $ids AS i MATCH (c:Chunk {{id: i}})-[:MENTIONS]->(e:Entity)
+RETURN c.id, {_ENTITY} ORDER BY c.id, e.id"""
+RELATIONS_OF_MEMORIES = """
+UNWIND $ids AS i MATCH (s)-[r:RELATED_TO {memory_id: i}]->(t)
+RETURN s.id, t.id, r.relation, r.memory_id ORDER BY r.memory_id, s.id, t.id, r.relation"""
+NEIGHBOURS = f"""
+UNWIND $ids AS i MATCH (:Entity {{id: i}})-[:RELATED_TO]-(e:Entity)
+WHERE e.deleted_at IS NULL AND NOT e.id IN $ids
+WITH DISTINCT e RETURN {_ENTITY} ORDER BY e.name, e.id LIMIT $limit"""
+
+# Runs
+
+FILES = f"""
+MATCH (m:Memory {{repository: $repository}}) WHERE m.source = $source
+RETURN {_of("m", FILE_COLUMNS)} ORDER BY m.relative_path"""
+BEGIN_RUN = """
+MERGE (r:Run {id: $id}) SET r.repository = $repository, r.filter = $filter,
+    r.started_at = $started_at, r.finished_at = null, r.seen = 0, r.stale = 0"""
+STAMP = """
+MATCH (w:Workspace) UNWIND $rows AS r MATCH (m:Memory {id: r[0]})
+SET m.version = CASE WHEN m.stale OR m.deleted_at IS NOT NULL THEN w.version ELSE m.version END,
+    m.run = $run, m.last_seen_at = $at, m.size = r[1], m.mtime_ns = r[2], m.stale = false,
+    m.deleted_at = null, m.deleted_by = null"""
+_RUN = "r.id, r.repository, r.filter, r.started_at, r.finished_at, r.seen, r.stale"
+RUN = f"MATCH (r:Run {{id: $id}}) RETURN {_RUN}"
+FINISH_STALE = """
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (m:Memory {id: i})
+WHERE m.repository = $repository AND m.source = $source AND m.run <> $run AND m.stale = false
+    AND m.deleted_at IS NULL
+SET m.stale = true, m.version = w.version RETURN count(m)"""
+END_RUN = """
+MATCH (r:Run {id: $id})
+OPTIONAL MATCH (m:Memory {repository: r.repository}) WHERE m.run = $id
+WITH r, count(m) AS seen SET r.seen = seen, r.finished_at = $at"""
+COUNT_STALE = "MATCH (r:Run {id: $id}) SET r.stale = $stale"
+MARK_STALE = """
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (m:Memory {id: i})
+WHERE m.source = $source AND m.stale = false AND m.deleted_at IS NULL
+SET m.stale = true, m.version = w.version RETURN m.id"""
+RUNS = f"""
+MATCH (r:Run) WHERE $repository IS NULL OR r.repository = $repository
+RETURN {_RUN} ORDER BY r.started_at DESC, r.id DESC"""
+
+# Collecting
+
+_AS_NUMBER = {name: f"CASE WHEN m.{name} THEN 1 ELSE 0 END" for name in ("stale", "pinned")}
+_SURVEY = ", ".join(_AS_NUMBER.get(name, _of("m", (name,))) for name in SURVEY_COLUMNS)
+SURVEY_MEMORIES = f"MATCH (m:Memory) RETURN id(m), {_SURVEY} ORDER BY id(m)"
+SURVEY_CHUNKS = "MATCH (c:Chunk) RETURN collect(id(c))"
+SURVEY_OWNERS = "MATCH (m:Memory)-[:HAS_CHUNK]->(c:Chunk) RETURN collect(id(c)), collect(id(m))"
+SURVEY_DELETED_CHUNKS = "MATCH (c:Chunk) WHERE c.deleted_at > 0 RETURN collect(id(c))"
+SURVEY_ENTITIES = "MATCH (e:Entity) RETURN collect(id(e))"
+SURVEY_DELETED_ENTITIES = "MATCH (e:Entity) WHERE e.deleted_at > 0 RETURN collect(id(e))"
+SURVEY_MENTIONS = "MATCH (c:Chunk)-[:MENTIONS]->(e:Entity) RETURN collect(id(c)), collect(id(e))"
+IDS = {
+    "memory": "UNWIND $keys AS k MATCH (n:Memory) WHERE id(n) = k RETURN k, n.id",
+    "chunk": "UNWIND $keys AS k MATCH (n:Chunk) WHERE id(n) = k RETURN k, n.id",
+    "entity": "UNWIND $keys AS k MATCH (n:Entity) WHERE id(n) = k RETURN k, n.id",
+}
+_HIDE = "SET n.deleted_at = $at, n.deleted_by = $plan_id, n.version = w.version"
+_UNCHANGED = "n.deleted_at IS NULL AND n.version <= $seen"
+HIDE_MEMORIES = f"""
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Memory {{id: i}})
+WHERE {_UNCHANGED} AND n.pinned = false {_HIDE}"""
+HIDE_CHUNKS = f"""
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Chunk {{id: i}}) WHERE {_UNCHANGED}
+MATCH (n)<-[:HAS_CHUNK]-(m:Memory) WHERE m.deleted_at IS NOT NULL {_HIDE}"""
+HIDE_ORPHANS = f"""
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Chunk {{id: i}})
+WHERE indegree(n, 'HAS_CHUNK') = 0 AND {_UNCHANGED} {_HIDE}"""
+HIDE_ENTITIES = f"""
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (c:Chunk)-[:MENTIONS]->(n:Entity {{id: i}})
+WHERE {_UNCHANGED}
+WITH w, n, sum(CASE WHEN c.deleted_at IS NULL AND indegree(c, 'HAS_CHUNK') > 0 THEN 1 ELSE 0 END)
+    AS holders
+WHERE holders = 0 {_HIDE}"""
+HIDE_UNMENTIONED = f"""
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Entity {{id: i}})
+WHERE indegree(n, 'MENTIONS') = 0 AND {_UNCHANGED} {_HIDE}"""
+HIDDEN_BY = {
+    "memory": "UNWIND $ids AS i MATCH (n:Memory {id: i}) WHERE n.deleted_by = $plan_id RETURN i",
+    "chunk": "UNWIND $ids AS i MATCH (n:Chunk {id: i}) WHERE n.deleted_by = $plan_id RETURN i",
+    "entity": "UNWIND $ids AS i MATCH (n:Entity {id: i}) WHERE n.deleted_by = $plan_id RETURN i",
+}
+"""What a plan has hidden, now or before it was cut off: hiding again gives the same answer."""
+_SHOW = "SET n.deleted_at = null, n.deleted_by = null, n.version = w.version RETURN n.id"
+SHOW_ENTITIES_OF_MEMORIES = f"""
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (m:Memory {{id: i}}) WHERE m.deleted_at > 0
+MATCH (m)-[:HAS_CHUNK]->(:Chunk)-[:MENTIONS]->(n:Entity) WHERE n.deleted_at > 0
+WITH DISTINCT w, n {_SHOW}"""
+SHOW_ENTITIES_OF_CHUNKS = f"""
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (:Chunk {{id: i}})-[:MENTIONS]->(n:Entity)
+WHERE n.deleted_at > 0 WITH DISTINCT w, n {_SHOW}"""
+SHOW_ENTITIES = f"""
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Entity {{id: i}}) WHERE n.deleted_at > 0 {_SHOW}"""
+SHOW_CHUNKS_OF_MEMORIES = f"""
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (m:Memory {{id: i}}) WHERE m.deleted_at > 0
+MATCH (m)-[:HAS_CHUNK]->(n:Chunk) WHERE n.deleted_at > 0 {_SHOW}"""
+SHOW_CHUNKS = f"""
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Chunk {{id: i}}) WHERE n.deleted_at > 0 {_SHOW}"""
+SHOW_MEMORIES = f"""
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Memory {{id: i}}) WHERE n.deleted_at > 0 {_SHOW}"""
+DELETED = {
+    kind: f"""
+MATCH (n:{kind.capitalize()}) WHERE n.deleted_at > 0
+    AND ($before IS NULL OR n.deleted_at < $before)
+    AND ($plan_id IS NULL OR n.deleted_by = $plan_id)
+RETURN n.id, n.deleted_at, n.deleted_by ORDER BY n.id"""
+    for kind in ("memory", "chunk", "entity")
+}
+PURGE_CHUNKS_OF = """
+UNWIND $ids AS i MATCH (m:Memory {id: i}) WHERE m.deleted_at < $before
+MATCH (m)-[:HAS_CHUNK]->(c:Chunk) WITH c, c.id AS id DELETE c RETURN id"""
+PURGE_RELATIONS_OF = """
+UNWIND $ids AS i MATCH (m:Memory {id: i}) WHERE m.deleted_at < $before
+WITH i MATCH ()-[r:RELATED_TO {memory_id: i}]->() DELETE r"""
+PURGE_MEMORIES = """
+UNWIND $ids AS i MATCH (m:Memory {id: i}) WHERE m.deleted_at < $before
+WITH m, m.id AS id DELETE m RETURN id"""
+PURGE_ORPHANS = """
+UNWIND $ids AS i MATCH (c:Chunk {id: i})
+WHERE c.deleted_at < $before AND indegree(c, 'HAS_CHUNK') = 0
+WITH c, c.id AS id DELETE c RETURN id"""
+PURGE_ENTITIES = """
+UNWIND $ids AS i MATCH (c:Chunk)-[:MENTIONS]->(e:Entity {id: i}) WHERE e.deleted_at < $before
+WITH e, e.id AS id, sum(indegree(c, 'HAS_CHUNK')) AS holders
+WHERE holders = 0 DELETE e RETURN id"""
+PURGE_UNMENTIONED = """
+UNWIND $ids AS i MATCH (e:Entity {id: i})
+WHERE e.deleted_at < $before AND indegree(e, 'MENTIONS') = 0
+WITH e, e.id AS id DELETE e RETURN id"""
+
+# Searching
+
+_VISIBLE = """
+WHERE c.deleted_at IS NULL AND m.deleted_at IS NULL AND m.stale = false
+    AND ($repository IS NULL OR m.repository = $repository)
+    AND ($path IS NULL OR m.relative_path = $path OR m.relative_path STARTS WITH ($path + '/'))
+    AND ($since IS NULL OR m.created_at >= $since) AND ($until IS NULL OR m.created_at < $until)
+    AND (size($sources) = 0 OR m.source IN $sources)
+    AND (size($languages) = 0 OR m.language IN $languages)
+    AND all(tag IN $tags WHERE tag IN m.tags)"""
+BEST_MATCHES = f"""
+CALL db.idx.fulltext.queryNodes('Chunk', $match) YIELD node AS c, score
+MATCH (m:Memory)-[:HAS_CHUNK]->(c) {_VISIBLE}
+WITH m, c, score ORDER BY score DESC, m.id, c.position LIMIT $limit
+RETURN {_MEMORY}, {_CHUNK}, score"""
+NEWEST = f"""
+MATCH (m:Memory)-[:HAS_CHUNK]->(c:Chunk) {_VISIBLE}
+WITH m, c ORDER BY m.created_at DESC, m.id, c.position LIMIT $limit
+RETURN {_MEMORY}, {_CHUNK}, 0.0"""
+
+# Moving
+
+PAGES = {
+    "memory": f"MATCH (m:Memory) WHERE m.id > $after RETURN {_MEMORY} ORDER BY m.id LIMIT $limit",
+    "chunk": f"MATCH (c:Chunk) WHERE c.id > $after RETURN {_CHUNK} ORDER BY c.id LIMIT $limit",
+    "entity": f"MATCH (e:Entity) WHERE e.id > $after RETURN {_ENTITY} ORDER BY e.id LIMIT $limit",
+}
+MENTIONS_OF_CHUNKS = """
+UNWIND $ids AS i MATCH (c:Chunk {id: i})-[:MENTIONS]->(e:Entity) RETURN c.id, e.id"""
+MENTIONS_OF_ENTITIES = """
+UNWIND $ids AS i MATCH (c:Chunk)-[:MENTIONS]->(e:Entity {id: i}) RETURN c.id, e.id"""
+RELATIONS_FROM = """
+UNWIND $ids AS i MATCH (s:Entity {id: i})-[r:RELATED_TO]->(t:Entity)
+RETURN s.id, t.id, r.relation, r.memory_id"""
+RELATIONS_TO = """
+UNWIND $ids AS i MATCH (s:Entity)-[r:RELATED_TO]->(t:Entity {id: i})
+RETURN s.id, t.id, r.relation, r.memory_id"""
+LOAD_CHUNKS = f"""
+MATCH (w:Workspace) UNWIND $rows AS r
+MERGE (c:Chunk {{id: r[0]}})
+ON CREATE SET {_set("c", CHUNK_COLUMNS)}, c.words = r[{_WORDS}], c.version = w.version,
+    c.workspace_id = w.workspace_id"""
+"""Write chunks as they are; those that are there already stay as they are."""
+ADOPT_CHUNKS = """
+UNWIND $ids AS i MATCH (m:Memory {id: i}) MATCH (c:Chunk {memory_id: i})
+WHERE indegree(c, 'HAS_CHUNK') = 0 CREATE (m)-[:HAS_CHUNK]->(c)"""
+"""Join chunks to the memories that they name."""

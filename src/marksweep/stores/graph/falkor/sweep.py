@@ -1,0 +1,192 @@
+"""Collecting: the survey, soft deletion, coming back, and the end."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from marksweep.stores.graph.base import Counts, DeletedRow, Nodes, Survey
+from marksweep.stores.graph.falkor import statements as cypher
+from marksweep.stores.graph.falkor.connection import Connection, Step
+from marksweep.stores.graph.nouns import Kind
+from marksweep.stores.graph.rows import (
+    Row,
+    micros,
+    micros_or_none,
+    moment,
+    numbers,
+    plain,
+    survey_row,
+)
+
+BATCH = 2000
+"""Nodes that one transaction works on: the server answers nobody else meanwhile.
+
+Larger is a little faster in all; 2,000 take about 50 ms.
+"""
+
+
+async def survey(db: Connection, workspace_id: str) -> Survey:
+    """Take ids, edges and light columns.
+
+    The statements run one after another, so that writers need not wait. The version is read first:
+    whatever is written meanwhile is newer than the survey, and a sweep leaves it alone.
+    """
+    rows = await db.read(workspace_id, cypher.VERSION)
+    memories = await db.read(workspace_id, cypher.SURVEY_MEMORIES)
+    (chunks,) = await _columns(db, workspace_id, cypher.SURVEY_CHUNKS, 1)
+    owned, owners = await _columns(db, workspace_id, cypher.SURVEY_OWNERS, 2)
+    (deleted_chunks,) = await _columns(db, workspace_id, cypher.SURVEY_DELETED_CHUNKS, 1)
+    (entities,) = await _columns(db, workspace_id, cypher.SURVEY_ENTITIES, 1)
+    (deleted_entities,) = await _columns(db, workspace_id, cypher.SURVEY_DELETED_ENTITIES, 1)
+    mention_chunks, mention_entities = await _columns(db, workspace_id, cypher.SURVEY_MENTIONS, 2)
+    owner = dict(zip(owned, owners, strict=True))
+    return Survey(
+        version=int(rows[0][0] or 0) if rows else 0,
+        memories=tuple(survey_row(row) for row in memories),
+        chunks=chunks,
+        chunk_owners=array("q", (owner.get(chunk, -1) for chunk in chunks)),
+        deleted_chunks=frozenset(deleted_chunks),
+        entities=entities,
+        deleted_entities=frozenset(deleted_entities),
+        mention_chunks=mention_chunks,
+        mention_entities=mention_entities,
+    )
+
+
+async def _columns(
+    db: Connection, workspace_id: str, statement: str, count: int
+) -> list[array[int]]:
+    """Fetch columns of numbers, each as one list: far cheaper to send than rows."""
+    rows = await db.read(workspace_id, statement)
+    cells: Row = rows[0] if rows else ("[]",) * count
+    return [numbers(cell) for cell in cells]
+
+
+async def ids(
+    db: Connection, workspace_id: str, kind: Kind, keys: Sequence[int]
+) -> tuple[str, ...]:
+    """Turn keys into ids."""
+    found: dict[int, str] = {}
+    for start in range(0, len(keys), 10 * BATCH):
+        batch = list(keys[start : start + 10 * BATCH])
+        for key, node_id in await db.read(workspace_id, cypher.IDS[kind], keys=batch):
+            found[int(key or 0)] = str(node_id)
+    return tuple(found.get(key, "") for key in keys)
+
+
+async def soft_delete(
+    db: Connection,
+    workspace_id: str,
+    nodes: Nodes,
+    *,
+    seen: int,
+    plan_id: str,
+    at: datetime,
+) -> Nodes:
+    """Hide what has not changed since version `seen`: memories, then chunks, then entities."""
+    done: dict[Kind, list[str]] = {kind: [] for kind in Kind}
+    for kind, statements in (
+        (Kind.MEMORY, (cypher.HIDE_MEMORIES,)),
+        (Kind.CHUNK, (cypher.HIDE_CHUNKS, cypher.HIDE_ORPHANS)),
+        (Kind.ENTITY, (cypher.HIDE_ENTITIES, cypher.HIDE_UNMENTIONED)),
+    ):
+        for batch in _batches(nodes.of(kind), BATCH):
+            given = {"ids": batch, "seen": seen, "plan_id": plan_id, "at": micros(at)}
+            steps = [(statement, given) for statement in statements]
+            check: Step = (cypher.HIDDEN_BY[kind], {"ids": batch, "plan_id": plan_id})
+            *_, hidden = await db.write(workspace_id, *steps, check)
+            done[kind] += [str(row[0]) for row in hidden]
+    return Nodes(*(tuple(sorted(done[kind])) for kind in Kind))
+
+
+async def restore(db: Connection, workspace_id: str, nodes: Nodes) -> Nodes:
+    """Undo a soft deletion, from the entities up, so that what is shown is always whole."""
+    chunks: set[str] = set()
+    entities: set[str] = set()
+    memories: set[str] = set()
+    for batch in _batches(nodes.entities, BATCH):
+        (rows,) = await db.write(workspace_id, (cypher.SHOW_ENTITIES, {"ids": batch}))
+        entities |= _first(rows)
+    for batch in _batches(nodes.memories, BATCH):
+        given = {"ids": batch}
+        of_entities, of_chunks, rows = await db.write(
+            workspace_id,
+            (cypher.SHOW_ENTITIES_OF_MEMORIES, given),
+            (cypher.SHOW_CHUNKS_OF_MEMORIES, given),
+            (cypher.SHOW_MEMORIES, given),
+        )
+        entities |= _first(of_entities)
+        chunks |= _first(of_chunks)
+        memories |= _first(rows)
+    for batch in _batches(nodes.chunks, BATCH):
+        given = {"ids": batch}
+        of_entities, rows = await db.write(
+            workspace_id, (cypher.SHOW_ENTITIES_OF_CHUNKS, given), (cypher.SHOW_CHUNKS, given)
+        )
+        entities |= _first(of_entities)
+        chunks |= _first(rows)
+    return Nodes(tuple(sorted(memories)), tuple(sorted(chunks)), tuple(sorted(entities)))
+
+
+async def deleted(
+    db: Connection, workspace_id: str, before: datetime | None, plan_id: str | None
+) -> tuple[DeletedRow, ...]:
+    """Fetch soft-deleted nodes."""
+    given = {"before": micros_or_none(before), "plan_id": plan_id}
+    found: list[DeletedRow] = []
+    for kind in sorted(Kind):
+        rows = await db.read(workspace_id, cypher.DELETED[kind], given)
+        found += [DeletedRow(kind, str(row[0]), moment(row[1]), str(row[2])) for row in rows]
+    return tuple(found)
+
+
+async def purge(db: Connection, workspace_id: str, nodes: Nodes, before: datetime) -> Nodes:
+    """Erase soft-deleted nodes, batch by batch."""
+    gone = Nodes()
+    for batch in _batches(nodes.memories, BATCH // 4):
+        given = {"ids": batch, "before": micros(before)}
+        chunks, _, memories = await db.write(
+            workspace_id,
+            (cypher.PURGE_CHUNKS_OF, given),
+            (cypher.PURGE_RELATIONS_OF, given),
+            (cypher.PURGE_MEMORIES, given),
+        )
+        gone += Nodes(_ids(memories), _ids(chunks))
+    purged = set(gone.chunks)
+    left = [each for each in nodes.chunks if each not in purged]
+    for batch in _batches(left, BATCH):
+        given = {"ids": batch, "before": micros(before)}
+        (orphans,) = await db.write(workspace_id, (cypher.PURGE_ORPHANS, given))
+        gone += Nodes(chunks=_ids(orphans))
+    for batch in _batches(nodes.entities, BATCH):
+        given = {"ids": batch, "before": micros(before)}
+        dead, bare = await db.write(
+            workspace_id, (cypher.PURGE_ENTITIES, given), (cypher.PURGE_UNMENTIONED, given)
+        )
+        gone += Nodes(entities=_ids([*dead, *bare]))
+    return gone
+
+
+async def counts(db: Connection, workspace_id: str) -> Counts:
+    """Count what a workspace holds."""
+    found = []
+    for statement in cypher.COUNTS:
+        rows = await db.read(workspace_id, statement)
+        found.append(int(rows[0][0] or 0) if rows else 0)
+    fields = Counts.__struct_fields__
+    return Counts(**dict(zip(fields, (*found[:7], sum(found[7:])), strict=True)))
+
+
+def _batches(every: Sequence[str], size: int) -> Iterator[list[str]]:
+    for start in range(0, len(every), size):
+        yield [plain(each) for each in every[start : start + size]]
+
+
+def _ids(rows: Sequence[Row]) -> tuple[str, ...]:
+    return tuple(str(row[0]) for row in rows)
+
+
+def _first(rows: Sequence[Row]) -> set[str]:
+    return {str(row[0]) for row in rows}

@@ -1,0 +1,105 @@
+"""Working alone on a workspace, across processes and machines.
+
+A lease ends by itself after LEASE_SECONDS unless it is renewed, so a machine that vanishes blocks
+nobody for long. On one machine nobody waits for a dead process at all: its number tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from marksweep.errors import StoreBusy
+from marksweep.stores.graph.base import GraphStore
+
+LEASE_SECONDS = 30.0
+"""Life of a lease without renewal. Shorter frees the work of a lost machine sooner, but a holder
+that stalls for as long loses its lease."""
+
+CHANGE = "change"
+"""The purpose of all that takes away or brings back: prune, merge, restore, purge, erase."""
+
+POLL_SECONDS = 0.05
+"""Time between two tries to take a lease that is held."""
+
+
+class Lease:
+    """A lease that is held. `check` before each step that must not overlap with another's."""
+
+    def __init__(self, store: GraphStore, workspace_id: str, purpose: str, holder: str) -> None:
+        self.holder = holder
+        self._store = store
+        self._workspace_id = workspace_id
+        self._purpose = purpose
+
+    async def check(self) -> None:
+        """Prolong the lease; StoreBusy if it was lost."""
+        if not await self._store.renew(
+            self._workspace_id, self._purpose, self.holder, LEASE_SECONDS
+        ):
+            raise StoreBusy(
+                f"the lease for {self._purpose} of workspace {self._workspace_id!r} was lost: this "
+                f"process stalled for more than {LEASE_SECONDS:.0f} s. Nothing is damaged; run "
+                "again."
+            )
+
+
+@asynccontextmanager
+async def hold(
+    store: GraphStore, workspace_id: str, purpose: str, *, wait_seconds: float = 0.0
+) -> AsyncIterator[Lease]:
+    """Hold a workspace for one purpose, renewing meanwhile; StoreBusy if another has it."""
+    holder = new_holder()
+    deadline = time.monotonic() + wait_seconds
+    while other := await store.acquire(workspace_id, purpose, holder, LEASE_SECONDS):
+        if time.monotonic() >= deadline:
+            raise StoreBusy(
+                f"workspace {workspace_id!r} is held for {purpose} by {describe(other)}; waited "
+                f"{wait_seconds:.0f} s. Try again when that has finished."
+            )
+        await asyncio.sleep(POLL_SECONDS)
+    lease = Lease(store, workspace_id, purpose, holder)
+    heartbeat = asyncio.create_task(_renewing(lease))
+    try:
+        yield lease
+    finally:
+        heartbeat.cancel()
+        with suppress(asyncio.CancelledError, StoreBusy):
+            await heartbeat
+        await store.release(workspace_id, purpose, holder)
+
+
+async def _renewing(lease: Lease) -> None:
+    while True:
+        await asyncio.sleep(LEASE_SECONDS / 3)
+        await lease.check()
+
+
+def new_holder() -> str:
+    """Name this process and this taking of a lease."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}"
+
+
+def describe(holder: str) -> str:
+    """Say who a holder is."""
+    host, pid, _ = holder.rsplit(":", 2)
+    return f"process {pid} on {host}"
+
+
+def is_dead(holder: str) -> bool:
+    """Tell whether a holder was a process of this machine that has ended."""
+    host, pid, _ = holder.rsplit(":", 2)
+    if host != socket.gethostname():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False

@@ -1,0 +1,244 @@
+"""Nouns to rows and back: one form for every store.
+
+Times are whole microseconds since 1970, so that they compare and sort anywhere. Text is stored
+without NUL and without lone surrogates, which FalkorDB and UTF-8 cannot hold.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from datetime import datetime, timedelta
+
+import msgspec
+
+from marksweep.stores.graph.base import EPOCH, FileRow, MemoryRow, Run
+from marksweep.stores.graph.nouns import Chunk, Entity, Memory, Scalar
+
+Cell = str | int | float | None
+Row = tuple[Cell, ...]
+
+MICROSECOND = timedelta(microseconds=1)
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+MEMORY_COLUMNS = (
+    "id", "source", "created_at", "repository", "file_path", "relative_path", "language", "lines",
+    "size", "mtime_ns", "content_hash", "run", "tags", "metadata", "stale", "last_seen_at",
+    "pinned", "pinned_by", "read_at", "deleted_at", "text",
+)  # fmt: skip
+CHUNK_COLUMNS = (
+    "id", "memory_id", "kind", "symbol", "start_line", "end_line", "position", "deleted_at", "text",
+)  # fmt: skip
+ENTITY_COLUMNS = ("id", "name", "type", "deleted_at")
+SURVEY_COLUMNS = (
+    "id", "source", "repository", "file_path", "relative_path", "content_hash", "run", "lines",
+    "stale", "pinned", "pinned_by", "created_at", "last_seen_at", "read_at", "deleted_at", "tags",
+)  # fmt: skip
+FILE_COLUMNS = (
+    "id", "relative_path", "content_hash", "size", "mtime_ns", "language", "run", "stale",
+    "deleted_at",
+)  # fmt: skip
+
+_tags = msgspec.json.Decoder(tuple[str, ...])
+_metadata = msgspec.json.Decoder(dict[str, Scalar])
+_numbers = msgspec.json.Decoder(list[int])
+_word = re.compile(r"[^\W_]+")
+
+
+def plain(text: str) -> str:
+    """Replace what no store can hold."""
+    if text.isascii():
+        return text.replace("\0", REPLACEMENT) if "\0" in text else text
+    text = text.replace("\0", REPLACEMENT)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "".join(REPLACEMENT if "\ud800" <= char <= "\udfff" else char for char in text)
+    return text
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Split text into the words that search knows: letters and digits, lower case."""
+    return tuple(word.casefold() for word in _word.findall(plain(text)))
+
+
+def micros(at: datetime) -> int:
+    """Count microseconds since 1970."""
+    return (at - EPOCH) // MICROSECOND
+
+
+def micros_or_none(at: datetime | None) -> int | None:
+    """Count microseconds since 1970, if there is a time."""
+    return None if at is None else micros(at)
+
+
+def moment(cell: Cell) -> datetime:
+    """Read a time back."""
+    return EPOCH + timedelta(microseconds=int(cell or 0))
+
+
+def moment_or_none(cell: Cell) -> datetime | None:
+    """Read a time back, if there is one."""
+    return None if cell is None else moment(cell)
+
+
+def truth(cell: Cell) -> bool:
+    """Read a truth value: SQLite has 0 and 1, FalkorDB says true and false."""
+    return cell in (1, "true")
+
+
+def memory_row(memory: Memory) -> Row:
+    """Lay out a memory in the order of MEMORY_COLUMNS."""
+    return (
+        plain(memory.memory_id),
+        plain(memory.source),
+        micros(memory.created_at),
+        plain(memory.repository),
+        plain(memory.file_path),
+        plain(memory.relative_path),
+        memory.language,
+        memory.lines,
+        memory.size,
+        memory.mtime_ns,
+        memory.content_hash,
+        memory.run,
+        msgspec.json.encode([plain(tag) for tag in memory.tags]).decode(),
+        msgspec.json.encode(_plain_metadata(memory.metadata)).decode(),
+        memory.stale,
+        micros_or_none(memory.last_seen_at),
+        memory.pinned,
+        plain(memory.pinned_by),
+        micros_or_none(memory.read_at),
+        micros_or_none(memory.deleted_at),
+        plain(memory.text),
+    )
+
+
+def _plain_metadata(metadata: dict[str, Scalar]) -> dict[str, Scalar]:
+    return {
+        plain(key): plain(value) if isinstance(value, str) else value
+        for key, value in sorted(metadata.items())
+    }
+
+
+def memory_of(workspace_id: str, row: Row) -> Memory:
+    """Read a memory from a row in the order of MEMORY_COLUMNS."""
+    return Memory(
+        workspace_id=workspace_id,
+        memory_id=str(row[0]),
+        source=str(row[1]),
+        created_at=moment(row[2]),
+        repository=str(row[3]),
+        file_path=str(row[4]),
+        relative_path=str(row[5]),
+        language=str(row[6]),
+        lines=int(row[7] or 0),
+        size=int(row[8] or 0),
+        mtime_ns=int(row[9] or 0),
+        content_hash=str(row[10]),
+        run=str(row[11]),
+        tags=_tags.decode(str(row[12])),
+        metadata=_metadata.decode(str(row[13])),
+        stale=truth(row[14]),
+        last_seen_at=moment_or_none(row[15]),
+        pinned=truth(row[16]),
+        pinned_by=str(row[17]),
+        read_at=moment_or_none(row[18]),
+        deleted_at=moment_or_none(row[19]),
+        text=str(row[20]),
+    )
+
+
+def chunk_row(chunk: Chunk) -> Row:
+    """Lay out a chunk in the order of CHUNK_COLUMNS."""
+    return (
+        plain(chunk.chunk_id),
+        plain(chunk.memory_id),
+        chunk.kind,
+        plain(chunk.symbol),
+        chunk.start_line,
+        chunk.end_line,
+        chunk.position,
+        micros_or_none(chunk.deleted_at),
+        plain(chunk.text),
+    )
+
+
+def chunk_of(workspace_id: str, row: Row) -> Chunk:
+    """Read a chunk from a row in the order of CHUNK_COLUMNS."""
+    return Chunk(
+        workspace_id=workspace_id,
+        chunk_id=str(row[0]),
+        memory_id=str(row[1]),
+        kind=str(row[2]),
+        symbol=str(row[3]),
+        start_line=int(row[4] or 0),
+        end_line=int(row[5] or 0),
+        position=int(row[6] or 0),
+        deleted_at=moment_or_none(row[7]),
+        text=str(row[8]),
+    )
+
+
+def entity_row(entity: Entity) -> Row:
+    """Lay out an entity in the order of ENTITY_COLUMNS."""
+    return (
+        plain(entity.entity_id),
+        plain(entity.name),
+        entity.kind,
+        micros_or_none(entity.deleted_at),
+    )
+
+
+def entity_of(workspace_id: str, row: Row) -> Entity:
+    """Read an entity from a row in the order of ENTITY_COLUMNS."""
+    return Entity(
+        workspace_id=workspace_id,
+        entity_id=str(row[0]),
+        name=str(row[1]),
+        kind=str(row[2]),
+        deleted_at=moment_or_none(row[3]),
+    )
+
+
+def survey_row(row: Row) -> MemoryRow:
+    """Read a memory's light columns: its key, then the order of SURVEY_COLUMNS."""
+    return MemoryRow(*row)  # type: ignore[arg-type]
+
+
+def numbers(cell: Cell) -> array[int]:
+    """Read a column of numbers that was sent as one JSON list."""
+    return array("q", _numbers.decode(str(cell)))
+
+
+def file_row(row: Row) -> FileRow:
+    """Read what the indexer knows of a file, in the order of FILE_COLUMNS."""
+    return FileRow(
+        memory_id=str(row[0]),
+        relative_path=str(row[1]),
+        content_hash=str(row[2]),
+        size=int(row[3] or 0),
+        mtime_ns=int(row[4] or 0),
+        language=str(row[5]),
+        run=str(row[6]),
+        stale=truth(row[7]),
+        deleted=row[8] is not None,
+    )
+
+
+def run_of(row: Row) -> Run:
+    """Read a run: id, repository, filter, start, end, seen, stale."""
+    return Run(
+        run_id=str(row[0]),
+        repository=str(row[1]),
+        filter=str(row[2]),
+        started_at=moment(row[3]),
+        finished_at=moment_or_none(row[4]),
+        seen=int(row[5] or 0),
+        stale=int(row[6] or 0),
+    )
+
+
+def title(memory: Memory, chunk: Chunk) -> str:
+    """Name a chunk for search: where it is and what it defines."""
+    return plain(f"{memory.relative_path} {chunk.symbol} {' '.join(memory.tags)}".strip())

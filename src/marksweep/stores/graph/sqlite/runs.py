@@ -1,0 +1,90 @@
+"""Runs of the indexer: what each saw, and what became stale at its end."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from datetime import datetime
+
+from marksweep.errors import NotFound
+from marksweep.stores.graph.base import FileRow, Nodes, Run, Seen
+from marksweep.stores.graph.nouns import CODE_INDEXER
+from marksweep.stores.graph.rows import file_row, micros, plain, run_of
+from marksweep.stores.graph.sqlite import statements as sql
+from marksweep.stores.graph.sqlite.connection import advance, number, pick
+from marksweep.stores.graph.sqlite.sweep import revive
+
+
+def files(db: sqlite3.Connection, workspace_id: str, repository: str) -> tuple[FileRow, ...]:
+    """Fetch what is known of a repository's files."""
+    given = (number(db, workspace_id), plain(repository), CODE_INDEXER)
+    return tuple(file_row(row) for row in db.execute(sql.FILES, given))
+
+
+def begin_run(db: sqlite3.Connection, workspace_id: str, run: Run) -> None:
+    """Note that a run has begun."""
+    ws, _ = advance(db, workspace_id)
+    row = (ws, run.run_id, plain(run.repository), plain(run.filter), micros(run.started_at))
+    db.execute(sql.BEGIN_RUN, row)
+
+
+def stamp(
+    db: sqlite3.Connection, workspace_id: str, run_id: str, seen: Sequence[Seen], at: datetime
+) -> None:
+    """Mark unchanged files as seen."""
+    ws, version = advance(db, workspace_id)
+    deleted = []
+    for each in seen:
+        given = {
+            "ws": ws,
+            "version": version,
+            "run": run_id,
+            "at": micros(at),
+            "id": plain(each.memory_id),
+            "size": each.size,
+            "mtime_ns": each.mtime_ns,
+        }
+        row = db.execute(sql.STAMP, given).fetchone()
+        if row is not None and row[0]:
+            deleted.append(plain(each.memory_id))
+    if deleted:
+        revive(db, ws, version, Nodes(memories=tuple(deleted)))
+
+
+def finish_run(
+    db: sqlite3.Connection, workspace_id: str, run_id: str, scope: Sequence[str], at: datetime
+) -> Run:
+    """Make stale what the run should have seen and did not, and close it."""
+    ws, version = advance(db, workspace_id)
+    row = db.execute(sql.RUN, (ws, run_id)).fetchone()
+    if row is None:
+        raise NotFound(f"no run {run_id!r} in workspace {workspace_id!r}; begin it first.")
+    run = run_of(row)
+    pick(db, map(plain, scope))
+    given = {
+        "ws": ws,
+        "version": version,
+        "repository": run.repository,
+        "source": CODE_INDEXER,
+        "run": run_id,
+    }
+    stale = db.execute(sql.FINISH_STALE, given).rowcount
+    (seen,) = db.execute(sql.SEEN_BY, (ws, run.repository, run_id)).fetchone()
+    db.execute(sql.END_RUN, (micros(at), seen, stale, ws, run_id))
+    return run_of(db.execute(sql.RUN, (ws, run_id)).fetchone())
+
+
+def mark_stale(db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str]) -> int:
+    """Make code memories stale at once."""
+    ws, version = advance(db, workspace_id)
+    pick(db, map(plain, memory_ids))
+    given = {"ws": ws, "version": version, "source": CODE_INDEXER}
+    return db.execute(sql.MARK_STALE, given).rowcount
+
+
+def runs(db: sqlite3.Connection, workspace_id: str, repository: str | None) -> tuple[Run, ...]:
+    """Fetch runs, newest first."""
+    rows = db.execute(
+        sql.RUNS, (number(db, workspace_id), None if repository is None else plain(repository))
+    )
+    return tuple(run_of(row) for row in rows)

@@ -1,0 +1,73 @@
+"""The layout of the graph in SQLite."""
+
+from __future__ import annotations
+
+SCHEMA = """
+CREATE TABLE workspace (
+    ws INTEGER PRIMARY KEY, workspace_id TEXT NOT NULL UNIQUE, version INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE memory (
+    key INTEGER PRIMARY KEY, ws INTEGER NOT NULL, version INTEGER NOT NULL, id TEXT NOT NULL,
+    source TEXT NOT NULL, created_at INTEGER NOT NULL, repository TEXT NOT NULL,
+    file_path TEXT NOT NULL, relative_path TEXT NOT NULL, language TEXT NOT NULL,
+    lines INTEGER NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
+    content_hash TEXT NOT NULL, run TEXT NOT NULL, tags TEXT NOT NULL, metadata TEXT NOT NULL,
+    stale INTEGER NOT NULL, last_seen_at INTEGER, pinned INTEGER NOT NULL, pinned_by TEXT NOT NULL,
+    read_at INTEGER, deleted_at INTEGER, deleted_by TEXT NOT NULL DEFAULT '', text TEXT NOT NULL,
+    UNIQUE (ws, id)
+);
+CREATE INDEX memory_file ON memory (ws, repository, relative_path);
+CREATE INDEX memory_stale ON memory (ws, stale) WHERE stale = 1;
+CREATE INDEX memory_deleted ON memory (ws, deleted_at) WHERE deleted_at IS NOT NULL;
+CREATE INDEX memory_created ON memory (ws, created_at);
+CREATE INDEX memory_ws ON memory (ws);
+CREATE TABLE chunk (
+    key INTEGER PRIMARY KEY, ws INTEGER NOT NULL, version INTEGER NOT NULL, id TEXT NOT NULL,
+    memory_key INTEGER, orphan_of TEXT NOT NULL DEFAULT '', kind TEXT NOT NULL,
+    symbol TEXT NOT NULL, start_line INTEGER NOT NULL, end_line INTEGER NOT NULL,
+    position INTEGER NOT NULL, deleted_at INTEGER, deleted_by TEXT NOT NULL DEFAULT '',
+    UNIQUE (ws, id)
+);
+CREATE INDEX chunk_memory ON chunk (ws, memory_key);
+CREATE INDEX chunk_orphan ON chunk (ws, orphan_of) WHERE orphan_of <> '';
+CREATE INDEX chunk_deleted ON chunk (ws, deleted_at) WHERE deleted_at IS NOT NULL;
+CREATE TABLE chunk_text (key INTEGER PRIMARY KEY, title TEXT NOT NULL, text TEXT NOT NULL);
+CREATE VIRTUAL TABLE chunk_words USING fts5(
+    title, text, content='chunk_text', content_rowid='key', tokenize='unicode61 remove_diacritics 0'
+);
+CREATE TRIGGER chunk_text_added AFTER INSERT ON chunk_text BEGIN
+    INSERT INTO chunk_words (rowid, title, text) VALUES (new.key, new.title, new.text);
+END;
+CREATE TRIGGER chunk_text_gone AFTER DELETE ON chunk_text BEGIN
+    INSERT INTO chunk_words (chunk_words, rowid, title, text)
+    VALUES ('delete', old.key, old.title, old.text);
+END;
+CREATE TABLE entity (
+    key INTEGER PRIMARY KEY, ws INTEGER NOT NULL, version INTEGER NOT NULL, id TEXT NOT NULL,
+    name TEXT NOT NULL, type TEXT NOT NULL, deleted_at INTEGER,
+    deleted_by TEXT NOT NULL DEFAULT '', UNIQUE (ws, id)
+);
+CREATE INDEX entity_deleted ON entity (ws, deleted_at) WHERE deleted_at IS NOT NULL;
+CREATE TABLE mention (
+    ws INTEGER NOT NULL, chunk_key INTEGER NOT NULL, entity_key INTEGER NOT NULL,
+    PRIMARY KEY (ws, chunk_key, entity_key)
+) WITHOUT ROWID;
+CREATE INDEX mention_entity ON mention (entity_key);
+CREATE TABLE relation (
+    ws INTEGER NOT NULL, source_key INTEGER NOT NULL, target_key INTEGER NOT NULL,
+    relation TEXT NOT NULL, memory_id TEXT NOT NULL,
+    PRIMARY KEY (ws, source_key, target_key, relation, memory_id)
+) WITHOUT ROWID;
+CREATE INDEX relation_target ON relation (target_key);
+CREATE INDEX relation_memory ON relation (ws, memory_id);
+CREATE TABLE run (
+    ws INTEGER NOT NULL, run_id TEXT NOT NULL, repository TEXT NOT NULL, filter TEXT NOT NULL,
+    started_at INTEGER NOT NULL, finished_at INTEGER, seen INTEGER NOT NULL, stale INTEGER NOT NULL,
+    PRIMARY KEY (ws, run_id)
+) WITHOUT ROWID;
+CREATE TABLE lease (
+    workspace_id TEXT NOT NULL, purpose TEXT NOT NULL, holder TEXT NOT NULL, until REAL NOT NULL,
+    PRIMARY KEY (workspace_id, purpose)
+) WITHOUT ROWID;
+"""
+"""The layout, version 1."""

@@ -1,0 +1,168 @@
+"""Collecting: the survey, soft deletion, coming back, and the end."""
+
+from __future__ import annotations
+
+import sqlite3
+from array import array
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import chain
+
+from marksweep.stores.graph.base import Counts, DeletedRow, Nodes, Survey
+from marksweep.stores.graph.nouns import Kind
+from marksweep.stores.graph.rows import (
+    Cell,
+    micros,
+    micros_or_none,
+    moment,
+    numbers,
+    plain,
+    survey_row,
+)
+from marksweep.stores.graph.sqlite import statements as sql
+from marksweep.stores.graph.sqlite.connection import advance, key, number, pick
+from marksweep.stores.graph.sqlite.remember import (
+    drop_chunks,
+    drop_entities,
+    drop_memories,
+)
+
+
+def survey(db: sqlite3.Connection, workspace_id: str) -> Survey:
+    """Take ids, edges and light columns in one consistent read."""
+    row = db.execute(sql.WORKSPACE, (workspace_id,)).fetchone()
+    ws, version = row or (0, 0)
+    chunks, owners = _columns(db, sql.SURVEY_CHUNKS, ws)
+    (deleted_chunks,) = _columns(db, sql.SURVEY_DELETED_CHUNKS, ws)
+    (entities,) = _columns(db, sql.SURVEY_ENTITIES, ws)
+    (deleted_entities,) = _columns(db, sql.SURVEY_DELETED_ENTITIES, ws)
+    mention_chunks, mention_entities = _columns(db, sql.SURVEY_MENTIONS, ws)
+    return Survey(
+        version=version,
+        memories=tuple(map(survey_row, db.execute(sql.SURVEY_MEMORIES, (ws,)))),
+        chunks=chunks,
+        chunk_owners=owners,
+        deleted_chunks=frozenset(deleted_chunks),
+        entities=entities,
+        deleted_entities=frozenset(deleted_entities),
+        mention_chunks=mention_chunks,
+        mention_entities=mention_entities,
+    )
+
+
+def _columns(db: sqlite3.Connection, statement: str, ws: int) -> tuple[array[int], ...]:
+    return tuple(map(numbers, db.execute(statement, (ws,)).fetchone()))
+
+
+def ids(
+    db: sqlite3.Connection, workspace_id: str, kind: Kind, keys: Sequence[int]
+) -> tuple[str, ...]:
+    """Turn keys into ids."""
+    key(db, keys)
+    found = dict(db.execute(sql.IDS[kind], (number(db, workspace_id),)).fetchall())
+    return tuple(found.get(each, "") for each in keys)
+
+
+def soft_delete(
+    db: sqlite3.Connection,
+    workspace_id: str,
+    nodes: Nodes,
+    *,
+    seen: int,
+    plan_id: str,
+    at: datetime,
+) -> Nodes:
+    """Hide what has not changed since version `seen`: memories, then chunks, then entities."""
+    ws, version = advance(db, workspace_id)
+    given: dict[str, Cell] = {
+        "ws": ws,
+        "version": version,
+        "seen": seen,
+        "plan_id": plan_id,
+        "at": micros(at),
+    }
+    done = []
+    for kind, statement in (
+        (Kind.MEMORY, sql.SOFT_DELETE_MEMORIES),
+        (Kind.CHUNK, sql.SOFT_DELETE_CHUNKS),
+        (Kind.ENTITY, sql.SOFT_DELETE_ENTITIES),
+    ):
+        pick(db, map(plain, nodes.of(kind)))
+        db.execute(statement, given)
+        done.append(_ids(db, sql.HIDDEN_BY[kind], {"ws": ws, "plan_id": plan_id}))
+    return Nodes(*done)
+
+
+def restore(db: sqlite3.Connection, workspace_id: str, nodes: Nodes) -> Nodes:
+    """Take nodes back with what they hold."""
+    return revive(db, *advance(db, workspace_id), nodes)
+
+
+def revive(db: sqlite3.Connection, ws: int, version: int, nodes: Nodes) -> Nodes:
+    """Undo a soft deletion, downwards: memories, their chunks, the entities those mention."""
+    given: dict[str, Cell] = {"ws": ws, "version": version}
+    pick(db, map(plain, nodes.memories))
+    memories = _ids(db, sql.RESTORE_MEMORIES, given)
+    pick(db, chain(map(plain, nodes.chunks), map(plain, nodes.memories)))
+    chunks = _ids(db, sql.RESTORE_CHUNKS, given)
+    pick(db, chain(map(plain, nodes.entities), map(plain, nodes.chunks), chunks))
+    entities = _ids(db, sql.RESTORE_ENTITIES, given)
+    return Nodes(memories, chunks, entities)
+
+
+def _ids(db: sqlite3.Connection, statement: str, given: dict[str, Cell]) -> tuple[str, ...]:
+    return tuple(sorted(row[0] for row in db.execute(statement, given).fetchall()))
+
+
+def deleted(
+    db: sqlite3.Connection, workspace_id: str, before: datetime | None, plan_id: str | None
+) -> tuple[DeletedRow, ...]:
+    """Fetch soft-deleted nodes."""
+    given = {
+        "ws": number(db, workspace_id),
+        "before": micros_or_none(before),
+        "plan_id": plan_id,
+    }
+    return tuple(
+        DeletedRow(Kind(kind), node_id, moment(at), by)
+        for kind, node_id, at, by in db.execute(sql.DELETED, given)
+    )
+
+
+def purge_memories(
+    db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str], before: datetime
+) -> Nodes:
+    """Erase soft-deleted memories with their chunks."""
+    ws, _ = advance(db, workspace_id)
+    pick(db, map(plain, memory_ids))
+    rows = db.execute(sql.PURGEABLE_MEMORIES, (ws, micros(before))).fetchall()
+    chunks, _ = drop_memories(db, ws, rows)
+    return Nodes(memories=tuple(memory_id for _, memory_id in rows), chunks=chunks)
+
+
+def purge_chunks(
+    db: sqlite3.Connection, workspace_id: str, chunk_ids: Sequence[str], before: datetime
+) -> Nodes:
+    """Erase soft-deleted chunks that no memory has."""
+    ws, _ = advance(db, workspace_id)
+    pick(db, map(plain, chunk_ids))
+    rows = db.execute(sql.PURGEABLE_CHUNKS, (ws, micros(before))).fetchall()
+    drop_chunks(db, ws, [each for each, _ in rows])
+    return Nodes(chunks=tuple(chunk_id for _, chunk_id in rows))
+
+
+def purge_entities(
+    db: sqlite3.Connection, workspace_id: str, entity_ids: Sequence[str], before: datetime
+) -> Nodes:
+    """Erase soft-deleted entities that no memory's chunk mentions."""
+    ws, _ = advance(db, workspace_id)
+    pick(db, map(plain, entity_ids))
+    rows = db.execute(sql.PURGEABLE_ENTITIES, (ws, micros(before))).fetchall()
+    drop_entities(db, ws, [each for each, _ in rows])
+    return Nodes(entities=tuple(entity_id for _, entity_id in rows))
+
+
+def counts(db: sqlite3.Connection, workspace_id: str) -> Counts:
+    """Count what a workspace holds."""
+    row = db.execute(sql.COUNTS, {"ws": number(db, workspace_id)}).fetchone()
+    return Counts(**dict(zip(Counts.__struct_fields__, row, strict=True)))

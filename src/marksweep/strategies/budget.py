@@ -1,0 +1,78 @@
+"""By policy: what is regenerated first, then what has served its purpose, then old turns.
+
+1. Enrichment, all of it at once: it is made anew each turn.
+2. Other EPHEMERAL segments, oldest first: working output, schemas that can be discovered again.
+3. PARTIAL turns, oldest first.
+4. PRESERVABLE segments, oldest first, and only under pressure.
+
+LOCKED segments are never proposed; CONDITIONAL ones only if their owner gave them another policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from marksweep.core.plan import Proposal
+from marksweep.core.scene import Scene
+from marksweep.model import Action, GCPolicy
+from marksweep.strategies.turns import collectable_turns, drop, drop_preservable, unit_policy
+
+ENRICHMENT = "enrichment"
+"""The type of segments that are made anew each turn."""
+
+
+class ByPolicy:
+    """Rank by policy, then by age."""
+
+    @property
+    def name(self) -> str:
+        """The name that plans and reports carry."""
+        return "budget"
+
+    def rank(self, scene: Scene) -> Iterator[Proposal]:
+        """Propose in the order of the policies."""
+        yield from _enrichment(scene)
+        yield from _ephemeral(scene)
+        turns = collectable_turns(scene, frozenset({GCPolicy.PARTIAL}))
+        yield from drop(scene, turns, "partial_turn")
+        yield from _partial_others(scene)
+        yield from drop_preservable(scene, "preservable_under_pressure")
+
+
+def _enrichment(scene: Scene) -> Iterator[Proposal]:
+    members = tuple(
+        i
+        for i, segment in enumerate(scene.segments)
+        if segment.type == ENRICHMENT
+        and segment.policy == GCPolicy.EPHEMERAL
+        and scene.may_go(scene.units.members(i))
+    )
+    if members:
+        yield Proposal(members, Action.STASH, "enrichment_bulk_clear: it is made anew each turn")
+
+
+def _ephemeral(scene: Scene) -> Iterator[Proposal]:
+    segments = scene.segments
+    found = [
+        members
+        for members in scene.units
+        if segments[members[0]].type != ENRICHMENT
+        and unit_policy(scene, members) is GCPolicy.EPHEMERAL
+        and scene.may_go(members)
+    ]
+    found.sort(key=lambda members: (segments[members[0]].created_at, members[0]))
+    for members in found:
+        kind = segments[members[0]].type
+        yield Proposal(members, Action.STASH, f"ephemeral: the oldest {kind} left")
+
+
+def _partial_others(scene: Scene) -> Iterator[Proposal]:
+    """Propose what is PARTIAL and in no turn: parts of plugins, heap order."""
+    for members in scene.units:
+        segment = scene.segments[members[0]]
+        if (
+            segment.topic_id is None
+            and segment.policy == GCPolicy.PARTIAL
+            and scene.may_go(members)
+        ):
+            yield Proposal(members, Action.STASH, f"partial: {segment.type}, after all old turns")

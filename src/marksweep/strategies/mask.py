@@ -1,0 +1,73 @@
+"""Mask: bulky results become one line each, the oldest first. Calls and talk stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from marksweep.core.plan import Proposal
+from marksweep.core.scene import Scene
+from marksweep.messages import Outcome
+from marksweep.model import Action, Segment
+
+Outcomes = Callable[[Segment], Sequence[Outcome]]
+"""Give the results that a message carries."""
+
+Masked = Callable[[Segment, Mapping[int, str]], Segment | None]
+"""Put texts in the place of results, by their index; None if that would not be shorter."""
+
+BULKY = 400
+"""Characters from which a result is worth masking. Lower masks more, and frees less each."""
+
+SPARED = 3
+"""How many of the latest messages with results are left alone. More keeps more at hand."""
+
+
+class Mask:
+    """Rank messages with bulky results by age."""
+
+    def __init__(
+        self, outcomes: Outcomes, masked: Masked, *, bulky: int = BULKY, spare: int = SPARED
+    ) -> None:
+        self._outcomes = outcomes
+        self._masked = masked
+        self._bulky = bulky
+        self._spare = spare
+
+    @property
+    def name(self) -> str:
+        """The name that plans and reports carry."""
+        return "mask"
+
+    def rank(self, scene: Scene) -> Iterator[Proposal]:
+        """Propose to mask the bulky results of each message, oldest first."""
+        carrying = [i for i, segment in enumerate(scene.segments) if self._outcomes(segment)]
+        for i in carrying[: len(carrying) - self._spare]:
+            if not scene.may_go((i,)):
+                continue
+            segment = scene.segments[i]
+            bulky = [o for o in self._outcomes(segment) if len(o.text) >= self._bulky]
+            notes = {o.part: note(segment, o, "stashed") for o in bulky}
+            shorter = self._masked(segment, notes) if notes else None
+            if shorter is not None:
+                names = ", ".join(dict.fromkeys(o.name or "a tool" for o in bulky))
+                reason = f"masked: old output of {names}, {segment.tokens} tokens"
+                yield Proposal((i,), Action.MASK, reason, shorter)
+
+
+def note(segment: Segment, outcome: Outcome, why: str) -> str:
+    """Say in one line what stood here, and how to get it back."""
+    return f"[{why}: {called(outcome)}, {len(outcome.text)} characters; id {segment.segment_id}]"
+
+
+LONGEST_ARGUMENT = 60
+"""Characters of an argument that a note repeats."""
+
+
+def called(outcome: Outcome) -> str:
+    """Say a call in a few words: its name and its first argument."""
+    args = outcome.args
+    first = next(iter(args.values()), "") if isinstance(args, dict) and args else args
+    said = " ".join(str(first).split()) if first not in (None, "", {}) else ""
+    if len(said) > LONGEST_ARGUMENT:
+        said = said[: LONGEST_ARGUMENT - 1] + "…"
+    return f"{outcome.name or 'a tool'} {said}".rstrip()

@@ -1,0 +1,125 @@
+"""Superseded: results that something later has made worthless become one line each.
+
+    the same call was made again          a command run again, a file read again, an error mended
+    the file was read whole, or written   earlier reads of it are out of date
+    the same text came again              identical output of whatever call
+
+Nothing else is touched: what is not superseded stays, whatever the budget asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from marksweep.core.plan import Proposal
+from marksweep.core.scene import Scene
+from marksweep.messages import Outcome
+from marksweep.model import Action
+from marksweep.strategies.mask import Masked, Outcomes, note
+
+PATH_ARGUMENTS = (
+    "path",
+    "file_path",
+    "filepath",
+    "filename",
+    "file",
+    "target_file",
+    "notebook_path",
+)
+"""Arguments by which tools name a file."""
+
+WRITE_WORDS = ("write", "edit", "replace", "create", "patch", "update", "insert", "delete", "move")
+"""Words in a tool's name that tell it changes its file."""
+
+SAME_TEXT = 200
+"""Characters from which identical output counts as the same thing, and not as a coincidence."""
+
+
+class Superseded:
+    """Rank superseded results, the oldest first."""
+
+    def __init__(self, outcomes: Outcomes, masked: Masked) -> None:
+        self._outcomes = outcomes
+        self._masked = masked
+
+    @property
+    def name(self) -> str:
+        """The name that plans and reports carry."""
+        return "superseded"
+
+    def rank(self, scene: Scene) -> Iterator[Proposal]:
+        """Propose to mask what is superseded."""
+        found = self._superseded(scene)
+        for i in sorted(found):
+            segment = scene.segments[i]
+            if not scene.may_go((i,)):
+                continue
+            outcomes = {o.part: o for o in self._outcomes(segment)}
+            notes = {part: note(segment, outcomes[part], why) for part, why in found[i].items()}
+            worth = {at: text for at, text in notes.items() if _pays(text, outcomes[at])}
+            shorter = self._masked(segment, worth) if worth else None
+            if shorter is not None:
+                why = "; ".join(dict.fromkeys(found[i].values()))
+                yield Proposal((i,), Action.MASK, why, shorter)
+
+    def _superseded(self, scene: Scene) -> dict[int, dict[int, str]]:
+        """Map messages to their superseded results, each with what did it; newest looked at first.
+
+        A later failure supersedes nothing: the older result is the better one.
+        """
+        calls: set[bytes] = set()
+        files: dict[str, str] = {}
+        texts: set[str] = set()
+        found: dict[int, dict[int, str]] = {}
+        for i in range(len(scene.segments) - 1, -1, -1):
+            for outcome in reversed(self._outcomes(scene.segments[i])):
+                why = _why(outcome, calls, files, texts)
+                if why is not None:
+                    found.setdefault(i, {})[outcome.part] = why
+                if not outcome.is_error:
+                    _remember(outcome, calls, files, texts)
+        return found
+
+
+def _why(outcome: Outcome, calls: set[bytes], files: dict[str, str], texts: set[str]) -> str | None:
+    if outcome.call in calls:
+        return (
+            "superseded: the call succeeded later"
+            if outcome.is_error
+            else ("superseded: the same call was made again")
+        )
+    path = _path(outcome)
+    if path is not None and path in files and not _writes(outcome):
+        return f"superseded: {path} was {files[path]} later"
+    if len(outcome.text) >= SAME_TEXT and outcome.text in texts:
+        return "superseded: the same output came again"
+    return None
+
+
+def _remember(outcome: Outcome, calls: set[bytes], files: dict[str, str], texts: set[str]) -> None:
+    calls.add(outcome.call)
+    texts.add(outcome.text)
+    path = _path(outcome)
+    if path is None:
+        return
+    if _writes(outcome):
+        files[path] = "written"
+    elif isinstance(outcome.args, dict) and len(outcome.args) == 1:
+        files.setdefault(path, "read whole")
+
+
+def _pays(text: str, outcome: Outcome) -> bool:
+    """Whether a note is much shorter than what it stands for; so a note is never noted again."""
+    return 2 * len(text) <= len(outcome.text)
+
+
+def _path(outcome: Outcome) -> str | None:
+    args = outcome.args
+    if not isinstance(args, dict):
+        return None
+    return next((args[k] for k in PATH_ARGUMENTS if isinstance(args.get(k), str)), None)
+
+
+def _writes(outcome: Outcome) -> bool:
+    name = outcome.name.lower()
+    return any(word in name for word in WRITE_WORDS)

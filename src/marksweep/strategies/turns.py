@@ -1,0 +1,110 @@
+"""Oldest turns first. A turn goes whole, but for what must stay; the newest, unit by unit.
+
+A message's `topic_id` names its turn. What has none is no part of a conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from marksweep.core.plan import Proposal
+from marksweep.core.scene import Scene
+from marksweep.model import Action, GCPolicy
+
+
+class Group(msgspec.Struct, frozen=True, gc=False):
+    """What may go of one turn."""
+
+    turn: str
+    units: tuple[tuple[int, ...], ...]
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """Every index, in heap order."""
+        return tuple(sorted(i for unit in self.units for i in unit))
+
+    def weight(self, scene: Scene) -> int:
+        """Tokens that would go."""
+        return sum(scene.sizes[i] for unit in self.units for i in unit)
+
+    def spoken(self) -> str:
+        """The name of the turn for people to read."""
+        return self.turn.replace("_", " ")
+
+
+_FIRMNESS = {
+    GCPolicy.EPHEMERAL: 0,
+    GCPolicy.PARTIAL: 1,
+    GCPolicy.CONDITIONAL: 2,
+    GCPolicy.PRESERVABLE: 3,
+    GCPolicy.LOCKED: 4,
+}
+
+
+def unit_policy(scene: Scene, members: tuple[int, ...]) -> GCPolicy:
+    """The policy of a unit: the firmest of its members."""
+    firmest = scene.segments[members[0]].policy
+    for i in members[1:]:
+        policy = scene.segments[i].policy
+        if policy is not firmest and _FIRMNESS[policy] > _FIRMNESS[firmest]:
+            firmest = policy
+    return firmest
+
+
+EXPENDABLE = frozenset({GCPolicy.EPHEMERAL, GCPolicy.PARTIAL})
+"""What of a turn may go without pressure."""
+
+
+def collectable_turns(scene: Scene, policies: frozenset[GCPolicy] = EXPENDABLE) -> list[Group]:
+    """What may go of each turn and has one of these policies, oldest first."""
+    found: dict[str, list[tuple[int, ...]]] = {}
+    for members in scene.units:
+        turn = scene.segments[members[0]].topic_id
+        if turn is not None and unit_policy(scene, members) in policies and scene.may_go(members):
+            found.setdefault(turn, []).append(members)
+    return [Group(turn, tuple(units)) for turn, units in found.items()]
+
+
+def newest_turn(scene: Scene) -> str | None:
+    """The turn that is going on."""
+    for segment in reversed(scene.segments):
+        if segment.topic_id is not None:
+            return segment.topic_id
+    return None
+
+
+def drop(scene: Scene, groups: list[Group], word: str) -> Iterator[Proposal]:
+    """Propose to stash turns in order. The newest one is never taken in one bite."""
+    newest = newest_turn(scene)
+    for group in groups:
+        if group.turn != newest:
+            yield Proposal(
+                group.members, Action.STASH, f"{word}: {group.spoken()} is the oldest left"
+            )
+            continue
+        for unit in group.units:
+            yield Proposal(unit, Action.STASH, f"{word}: the oldest left of {group.spoken()}")
+
+
+def drop_preservable(scene: Scene, word: str) -> Iterator[Proposal]:
+    """Propose what is worth preserving, oldest first. The planner lets it go under pressure."""
+    for members in scene.units:
+        if unit_policy(scene, members) is GCPolicy.PRESERVABLE and scene.may_go(members):
+            kind = scene.segments[members[0]].type
+            yield Proposal(members, Action.STASH, f"{word}: {kind}, and the pressure is high")
+
+
+class OldestTurns:
+    """Rank turns by age; under pressure, then what is worth preserving."""
+
+    @property
+    def name(self) -> str:
+        """The name that plans and reports carry."""
+        return "oldest turns"
+
+    def rank(self, scene: Scene) -> Iterator[Proposal]:
+        """Propose turns, oldest first."""
+        yield from drop(scene, collectable_turns(scene), "truncated")
+        yield from drop_preservable(scene, "preservable_under_pressure")

@@ -1,0 +1,50 @@
+"""What a summarizer is, and the rule that a summary must shrink."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from marksweep.errors import Refused
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """A shorter text, who made it, and what went wrong on the way."""
+
+    text: str
+    made_by: str
+    note: str = ""
+
+
+@runtime_checkable
+class Summarizer(Protocol):
+    """Text in, shorter text out."""
+
+    @property
+    def name(self) -> str:
+        """What results call it."""
+        ...
+
+    def summarize(self, conversation: str, previous: str = "") -> Summary:
+        """Summarise a conversation; Refused if that would not make it shorter.
+
+        `previous` is the summary of what came before. It stays where it is: the new one goes on
+        from there and does not tell it again.
+        """
+        ...
+
+
+def shrunk(summary: Summary, conversation: str) -> Summary:
+    """Pass a summary on if it is shorter than what it stands for."""
+    text = summary.text.strip()
+    if not text:
+        raise Refused(
+            f"the summary by {summary.made_by} is empty. The conversation stays as it is."
+        )
+    if len(text) >= len(conversation):
+        raise Refused(
+            f"the summary by {summary.made_by} has {len(text)} characters, the conversation "
+            f"{len(conversation)}: it would not shrink. The conversation stays."
+        )
+    return msgspec.structs.replace(summary, text=text)

@@ -1,0 +1,211 @@
+"""Extractive: picks what is worth keeping from a conversation. Offline and deterministic.
+
+Sentences are sorted into what was asked, decided, what went wrong, what is open, which figures
+were found and what else was said; beside them stand the files and symbols that were named, most
+named first. Each kind has a share of the room, and what one does not use the next may. A
+sentence is never rewritten, only cut; nothing that the previous summary says is said again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+
+from marksweep.summarizers.base import Summary, shrunk
+from marksweep.summarizers.transcript import OUTPUT, TALK
+
+MOST_CHARACTERS = 6_000
+"""The longest summary, about 1,500 tokens. Longer keeps more and frees less."""
+
+RATIO = 0.2
+"""The longest summary as a share of the conversation. Higher keeps more of short conversations."""
+
+LONGEST_SENTENCE = 240
+"""Characters after which a sentence is cut."""
+
+LONGEST_WORD = 300
+"""Characters above which a word is data, such as a picture in base64, and holds no names."""
+
+SHORTEST_SENTENCE = 40
+"""Characters that are worth having of a sentence that does not fit whole."""
+
+NAME = "extractive"
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """A kind of sentence: its heading, how it is told, and its share of the room."""
+
+    heading: str
+    tell: re.Pattern[str]
+    share: float
+    words: tuple[str, ...] = ()
+    """Where given, one of them is in every sentence that `tell` finds: a quick first look."""
+    in_output: bool = False
+    """Whether it is looked for in what tools returned; code is full of words like "must"."""
+
+    def wants(self, sentence: str, lowered: str) -> bool:
+        """Whether a sentence is of this kind."""
+        if self.words and not any(word in lowered for word in self.words):
+            return False
+        return self.tell.search(sentence) is not None
+
+
+def _of_words(heading: str, words: str, share: float, in_output: bool = False) -> Kind:
+    """A kind that is told by words; they may go on, as "decid" does in "decided"."""
+    each = tuple(words.split(", "))
+    tell = re.compile(r"(?<![a-z])(?:" + "|".join(map(re.escape, each)) + ")", re.IGNORECASE)
+    return Kind(heading, tell, share, each, in_output)
+
+
+KINDS = (
+    Kind("Asked", re.compile(r"^User: \S"), 0.2),
+    _of_words(
+        "Decided",
+        "decid, decision, agreed, chose, choose, instead of, rather than, we will, we'll, i will, "
+        "i'll, let's, must, never, always, because, the fix, fixed by, root cause, conclusion, "
+        "approved, rejected, switched to, going with, settled",
+        0.3,
+    ),
+    Kind(
+        "Went wrong",
+        re.compile(
+            r"error\b|exception\b|\btraceback\b|\bfail|\bpanic|\bdenied\b|\bnot found\b|"
+            r"\bno such\b|\btimed? ?out\b|exit (?:code|status) [1-9]|\bcannot\b|\bcould not\b",
+            re.IGNORECASE,
+        ),
+        0.35,
+        (
+            *("error", "exception", "traceback", "fail", "panic", "denied", "not found"),
+            *("no such", "timed", "timeout", "time out", "exit ", "cannot", "could not"),
+        ),
+        in_output=True,
+    ),
+    Kind("Asked back", re.compile(r"[?？]\s*$"), 0.3),
+    _of_words(
+        "Open",
+        "todo, fixme, remaining, still need, next step, pending, unclear, open question, blocked, "
+        "not yet",
+        0.4,
+    ),
+    Kind("Figures", re.compile(r"(?<![\w.])\d"), 0.5, in_output=True),
+    Kind("Said", re.compile(r"^\w+: \S"), 1.0),
+)
+"""In the order in which they are tried and written. A share is of the room still left."""
+
+OUTPUT_KINDS = tuple(kind for kind in KINDS if kind.in_output)
+
+_FILE = re.compile(r"(?:~?/|\.{1,2}/)?(?:[\w.-]+/)+[\w.-]*\w|\b[\w-]+\.[A-Za-z][A-Za-z0-9]{0,4}\b")
+_SYMBOL = re.compile(
+    r"\b(?:[A-Za-z]\w*\.)*(?:[A-Za-z]+_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*|\w+(?=\(\)))"
+)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
+NAMES_SHARE = 0.25
+"""Share of the room for the names of files, and again for those of symbols."""
+
+
+class Extractive:
+    """Summarises by picking sentences and names."""
+
+    def __init__(self, *, most_characters: int = MOST_CHARACTERS, ratio: float = RATIO) -> None:
+        self._most = most_characters
+        self._ratio = ratio
+
+    @property
+    def name(self) -> str:
+        """What results call it."""
+        return NAME
+
+    def summarize(self, conversation: str, previous: str = "") -> Summary:
+        """Pick what is worth keeping; Refused if that is not shorter."""
+        room = min(self._most, int(len(conversation) * self._ratio))
+        lines: list[str] = []
+        words, known = Counter(conversation.split()), Counter(previous.split())
+        for heading, pattern in (("Files", _FILE), ("Symbols", _SYMBOL)):
+            names = _names(words, known, pattern)
+            line = _fill(f"{heading}: ", names, int(room * NAMES_SHARE))
+            lines += [line] if line else []
+        room -= sum(len(line) + 1 for line in lines)
+        sorted_ = _sort(conversation, previous)
+        picked = []
+        for kind in KINDS:
+            section = _section(kind.heading, sorted_[kind.heading], int(room * kind.share))
+            if section:
+                picked.append(section)
+                room -= len(section) + 1
+        return shrunk(Summary("\n".join([*picked, *lines]), NAME), conversation)
+
+
+def _sort(conversation: str, previous: str) -> dict[str, list[str]]:
+    """Give each sentence to the first kind that wants it, once."""
+    found: dict[str, list[str]] = {kind.heading: [] for kind in KINDS}
+    seen = {line.removeprefix("- ") for line in previous.splitlines()}
+    for sentence, kinds in _sentences(conversation):
+        if sentence in seen:
+            continue
+        seen.add(sentence)
+        lowered = sentence.lower()
+        for kind in kinds:
+            if kind.wants(sentence, lowered):
+                found[kind.heading].append(sentence)
+                break
+    return found
+
+
+def _sentences(conversation: str) -> Iterator[tuple[str, tuple[Kind, ...]]]:
+    """Sentences of talk and lines of output, each with the kinds it may be of."""
+    kinds: tuple[Kind, ...] = KINDS
+    for line in conversation.splitlines():
+        if line.startswith(TALK):
+            kinds = KINDS
+        elif line.startswith(OUTPUT):
+            kinds = OUTPUT_KINDS
+        for sentence in _SENTENCE.split(line) if kinds is KINDS else (line,):
+            squeezed = _cut(" ".join(sentence.split()), LONGEST_SENTENCE)
+            if len(squeezed) > 2:
+                yield squeezed, kinds
+
+
+def _cut(sentence: str, length: int) -> str:
+    return sentence if len(sentence) <= length else sentence[: max(0, length - 1)] + "…"
+
+
+def _section(heading: str, sentences: list[str], room: int) -> str:
+    """Take the newest sentences that fit, and write them in their order."""
+    taken: list[str] = []
+    left = room - len(heading) - 1
+    for sentence in reversed(sentences):
+        fitting = _cut(sentence, left - 3)
+        if fitting != sentence and (taken or left < SHORTEST_SENTENCE):
+            break
+        taken.append(f"- {fitting}")
+        left -= len(fitting) + 3
+    return "\n".join([f"{heading}:", *reversed(taken)]) if taken else ""
+
+
+def _names(words: Counter[str], known: Counter[str], pattern: re.Pattern[str]) -> list[str]:
+    """Names among words, most often named first, then in order of appearance."""
+    named = _named(words, pattern)
+    before = _named(known, pattern)
+    return [name for name, _ in named.most_common() if len(name) > 2 and name not in before]
+
+
+def _named(words: Counter[str], pattern: re.Pattern[str]) -> Counter[str]:
+    named: Counter[str] = Counter()
+    for word, times in words.items():
+        if len(word) > LONGEST_WORD or (word.isalpha() and word[1:].islower()):
+            continue
+        for found in pattern.finditer(word):
+            named[found.group().rstrip(".")] += times
+    return named
+
+
+def _fill(heading: str, names: list[str], room: int) -> str:
+    line = heading
+    for name in names:
+        if len(line) + len(name) + 2 > room:
+            continue
+        line += name if line == heading else f", {name}"
+    return line if line != heading else ""

@@ -1,0 +1,350 @@
+"""Conversations to test with: written down once, told in every provider's format.
+
+A `Script` is what happens: the user says, the model answers, calls tools, thinks. `told` renders
+it in a dialect as its SDK would give it. The hypothesis strategies make random scripts, and break
+rendered histories the way crashes and careless tools do.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+
+PIXEL = "R0lGODlhAQABAAAAACwAAAAAAQABAAA="
+"""A picture, as base64."""
+
+Raw = dict[str, Any]
+
+
+class Said(msgspec.Struct, frozen=True):
+    """The user says something, perhaps with a picture."""
+
+    text: str
+    pictures: int = 0
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One call with what it returned; None: it has not returned yet."""
+
+    name: str
+    args: dict[str, Any]
+    result: str | None
+    is_error: bool = False
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """The model answers, perhaps after thinking, calling tools, or letting its provider search."""
+
+    text: str = ""
+    thought: str = ""
+    calls: tuple[Call, ...] = ()
+    searched: str = ""
+    """What a server tool was asked, in formats that have them."""
+    remark: str = ""
+    """What the user says together with the results, in formats that can."""
+
+
+class Script(msgspec.Struct, frozen=True):
+    """A conversation, whatever its format."""
+
+    beats: tuple[Said | Answered, ...]
+    system: str = ""
+    extras: bool = False
+    """Whether messages carry fields that no documentation mentions."""
+
+
+def told(script: Script, dialect: str) -> list[Raw]:
+    """Render a script in a dialect."""
+    return TELLERS[dialect](script)
+
+
+def _extra(script: Script, raw: Raw, at: int) -> Raw:
+    return {**raw, "x_unknown": {"at": at, "deep": [None, 1.5]}} if script.extras else raw
+
+
+def _chat(script: Script) -> list[Raw]:
+    out: list[Raw] = [{"role": "system", "content": script.system}] if script.system else []
+    for at, beat in enumerate(script.beats):
+        if isinstance(beat, Said):
+            content: Any = beat.text
+            if beat.pictures:
+                image = {
+                    "type": "image_url",
+                    "image_url": {"url": f"data:image/gif;base64,{PIXEL}"},
+                }
+                content = [{"type": "text", "text": beat.text}, *[image] * beat.pictures]
+            out.append(_extra(script, {"role": "user", "content": content}, at))
+            continue
+        message: Raw = {"role": "assistant", "content": beat.text or None}
+        if beat.thought:
+            message["reasoning_content"] = beat.thought
+        if beat.calls:
+            message["tool_calls"] = [
+                {
+                    "id": f"call_{at}_{n}",
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": json.dumps(call.args)},
+                }
+                for n, call in enumerate(beat.calls)
+            ]
+        elif not beat.text:
+            message["content"] = ""
+        out.append(_extra(script, message, at))
+        out += [
+            {"role": "tool", "tool_call_id": f"call_{at}_{n}", "content": call.result}
+            for n, call in enumerate(beat.calls)
+            if call.result is not None
+        ]
+        if beat.remark and _is_done(beat):
+            out.append({"role": "user", "content": beat.remark})
+    return out
+
+
+def _responses(script: Script) -> list[Raw]:
+    out: list[Raw] = [{"role": "developer", "content": script.system}] if script.system else []
+    for at, beat in enumerate(script.beats):
+        if isinstance(beat, Said):
+            content: Any = beat.text
+            if beat.pictures:
+                url = f"data:image/gif;base64,{PIXEL}"
+                image = {"type": "input_image", "image_url": url}
+                content = [{"type": "input_text", "text": beat.text}, *[image] * beat.pictures]
+            out.append(_extra(script, {"type": "message", "role": "user", "content": content}, at))
+            continue
+        if beat.thought:
+            summary = [{"type": "summary_text", "text": beat.thought}]
+            item = {"type": "reasoning", "id": f"rs_{at}", "summary": summary}
+            out.append({**item, "encrypted_content": "gAAAA" * 3})
+        if beat.searched:
+            action = {"type": "search", "query": beat.searched}
+            out.append({"type": "web_search_call", "id": f"ws_{at}", "action": action})
+        if beat.text or not beat.calls:
+            said = [{"type": "output_text", "text": beat.text, "annotations": []}]
+            item = {"type": "message", "role": "assistant", "content": said}
+            out.append(_extra(script, item, at))
+        out += [
+            {
+                "type": "function_call",
+                "call_id": f"call_{at}_{n}",
+                "name": call.name,
+                "arguments": json.dumps(call.args),
+            }
+            for n, call in enumerate(beat.calls)
+        ]
+        out += [
+            {"type": "function_call_output", "call_id": f"call_{at}_{n}", "output": call.result}
+            for n, call in enumerate(beat.calls)
+            if call.result is not None
+        ]
+        if beat.remark and _is_done(beat):
+            out.append({"role": "user", "content": beat.remark})
+    return out
+
+
+def _anthropic(script: Script) -> list[Raw]:
+    out: list[Raw] = []
+    for at, beat in enumerate(script.beats):
+        if isinstance(beat, Said):
+            content: Any = beat.text
+            if beat.pictures:
+                source = {"type": "base64", "media_type": "image/gif", "data": PIXEL}
+                image = {"type": "image", "source": source}
+                content = [{"type": "text", "text": beat.text}, *[image] * beat.pictures]
+            elif at == 0:
+                mark = {"type": "ephemeral"}
+                content = [{"type": "text", "text": beat.text, "cache_control": mark}]
+            out.append(_extra(script, {"role": "user", "content": content}, at))
+            continue
+        blocks = _anthropic_blocks(beat, at)
+        out.append(_extra(script, {"role": "assistant", "content": blocks}, at))
+        results: list[Raw] = [
+            {"type": "tool_result", "tool_use_id": f"toolu_{at}_{n}", "content": call.result}
+            | ({"is_error": True} if call.is_error else {})
+            for n, call in enumerate(beat.calls)
+            if call.result is not None
+        ]
+        if beat.remark and _is_done(beat):
+            results.append({"type": "text", "text": beat.remark})
+        if results:
+            out.append({"role": "user", "content": results})
+    return out
+
+
+def _anthropic_blocks(beat: Answered, at: int) -> list[Raw]:
+    blocks: list[Raw] = []
+    if beat.thought:
+        blocks.append({"type": "thinking", "thinking": beat.thought, "signature": f"sig{at}"})
+    if beat.searched:
+        name, given = f"srvtoolu_{at}", {"query": beat.searched}
+        blocks.append({"type": "server_tool_use", "id": name, "name": "web_search", "input": given})
+        found = {"type": "web_search_tool_result", "tool_use_id": name, "content": []}
+        blocks.append(found)
+    if beat.text or not beat.calls:
+        blocks.append({"type": "text", "text": beat.text or "."})
+    return blocks + [
+        {"type": "tool_use", "id": f"toolu_{at}_{n}", "name": call.name, "input": call.args}
+        for n, call in enumerate(beat.calls)
+    ]
+
+
+def _gemini(script: Script) -> list[Raw]:
+    out: list[Raw] = []
+    for at, beat in enumerate(script.beats):
+        if isinstance(beat, Said):
+            parts: list[Raw] = [{"text": beat.text}]
+            parts += [{"inlineData": {"mimeType": "image/gif", "data": PIXEL}}] * beat.pictures
+            out.append(_extra(script, {"role": "user", "parts": parts}, at))
+            continue
+        parts = [{"text": beat.thought, "thought": True}] if beat.thought else []
+        if beat.text or not beat.calls:
+            parts.append({"text": beat.text or "."})
+        for n, call in enumerate(beat.calls):
+            part: Raw = {"functionCall": {"name": call.name, "args": call.args}}
+            parts.append(part if n else {**part, "thoughtSignature": f"sig{at}"})
+        if out[-1]["role"] == "model":
+            out[-1] = {**out[-1], "parts": [*out[-1]["parts"], *parts]}
+        else:
+            out.append(_extra(script, {"role": "model", "parts": parts}, at))
+        results: list[Raw] = [
+            {"functionResponse": {"name": call.name, "response": {"output": call.result}}}
+            for call in beat.calls
+            if call.result is not None
+        ]
+        if results:
+            out.append({"role": "user", "parts": results})
+        if beat.remark and _is_done(beat):
+            out.append({"role": "user", "parts": [{"text": beat.remark}]})
+    return out
+
+
+def _is_done(beat: Answered) -> bool:
+    return bool(beat.calls) and all(call.result is not None for call in beat.calls)
+
+
+TELLERS: dict[str, Callable[[Script], list[Raw]]] = {
+    "openai_chat": _chat,
+    "openai_responses": _responses,
+    "anthropic": _anthropic,
+    "gemini": _gemini,
+}
+
+words = st.sampled_from(
+    [
+        "fix the parser",
+        "ok",
+        "src/app.py",
+        "日本語のメモ",
+        "née, 12 %",
+        "a\nb\nc",
+        "all " * 40 + "!",
+    ]
+)
+results = words | st.just("") | st.integers(1, 60).map(lambda n: f"line of output {n}\n" * n)
+calls = st.builds(
+    Call,
+    name=st.sampled_from(["read", "bash", "search"]),
+    args=st.fixed_dictionaries({"path": st.sampled_from(["a.py", "b.py", "c/d.py"])}),
+    result=results,
+    is_error=st.booleans(),
+)
+saids = st.builds(Said, text=words, pictures=st.sampled_from([0, 0, 0, 1, 2]))
+answers = st.builds(
+    Answered,
+    text=st.just("") | words,
+    thought=st.just("") | words,
+    calls=st.lists(calls, max_size=3).map(tuple),
+    searched=st.just("") | st.just("") | words,
+    remark=st.just("") | words,
+)
+
+
+def _pending(beat: Answered, answered: int) -> Answered:
+    """Let a beat's calls wait, all but the first few."""
+    waiting = tuple(
+        call if n < answered else msgspec.structs.replace(call, result=None)
+        for n, call in enumerate(beat.calls)
+    )
+    return msgspec.structs.replace(beat, calls=waiting, remark="")
+
+
+@st.composite
+def scripts(draw: st.DrawFn, max_beats: int = 12) -> Script:
+    """Make random conversations. They start with a request and may end in waiting calls."""
+    beats: list[Said | Answered] = [draw(saids)]
+    beats += draw(st.lists(saids | answers, max_size=max_beats))
+    last = beats[-1]
+    if isinstance(last, Answered) and last.calls and draw(st.booleans()):
+        beats[-1] = _pending(last, draw(st.integers(0, len(last.calls) - 1)))
+    system = draw(st.just("") | words)
+    return Script(tuple(beats), system, draw(st.booleans()))
+
+
+def valid(dialect: str, max_beats: int = 12) -> st.SearchStrategy[list[Raw]]:
+    """Make random valid histories of a dialect."""
+    return scripts(max_beats).map(lambda script: told(script, dialect))
+
+
+GARBAGE: tuple[Any, ...] = (
+    None,
+    7,
+    "text",
+    [],
+    {},
+    {"role": "banana", "content": "?"},
+    {"role": "user"},
+    {"role": "user", "content": 7},
+    {"role": "user", "content": ""},
+    {"role": "user", "parts": "?"},
+    {"role": "assistant", "content": [], "tool_calls": {}},
+    {"role": "assistant", "content": [{"type": "thinking", "thinking": "?"}]},
+    {"role": "system", "content": "be brief"},
+    {"role": "tool", "tool_call_id": "nobody", "content": None},
+    {"role": "model", "parts": [{"functionCall": {"name": "read", "args": {}}}]},
+    {"type": "function_call_output", "call_id": "nobody", "output": "?"},
+    {"type": "reasoning", "id": "rs", "summary": []},
+    {"type": "from the future", "content": "?"},
+)
+LISTS = ("content", "parts", "tool_calls")
+FIELDS = ("content", "parts", "tool_calls", "role", "type", "call_id", "tool_call_id")
+
+
+@st.composite
+def broken(draw: st.DrawFn, dialect: str, max_beats: int = 8) -> list[Any]:
+    """Make histories that were cut, shuffled, emptied, doubled, or are no history in places."""
+    history: list[Any] = copy.deepcopy(draw(valid(dialect, max_beats)))
+    for _ in range(draw(st.integers(1, 5))):
+        at = draw(st.integers(0, max(0, len(history) - 1)))
+        harm = draw(st.sampled_from(["drop", "double", "swap", "junk", "block", "field", "empty"]))
+        if harm == "junk":
+            history.insert(at, copy.deepcopy(draw(st.sampled_from(GARBAGE))))
+        elif history and harm == "drop":
+            history.pop(at)
+        elif history and harm == "double":
+            history.append(copy.deepcopy(history[at]))
+        elif history and harm == "swap":
+            other = draw(st.integers(0, len(history) - 1))
+            history[at], history[other] = history[other], history[at]
+        elif history and isinstance(history[at], dict):
+            _harm_message(draw, history[at], harm)
+    return history
+
+
+def _harm_message(draw: st.DrawFn, message: Raw, harm: str) -> None:
+    held = next((message[key] for key in LISTS if isinstance(message.get(key), list)), None)
+    if harm == "field":
+        fields = [key for key in FIELDS if key in message]
+        if fields:
+            message[draw(st.sampled_from(fields))] = draw(st.sampled_from([None, 7, "", [], {}]))
+    elif held and harm == "block":
+        held.pop(draw(st.integers(0, len(held) - 1)))
+    elif held and harm == "empty":
+        block = held[draw(st.integers(0, len(held) - 1))]
+        if isinstance(block, dict):
+            for key in ("text", "id", "tool_use_id", "signature"):
+                if key in block:
+                    block[key] = ""

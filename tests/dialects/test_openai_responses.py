@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from typing import Any
+
+from marksweep.dialects import dialect_named, read, repair, validate, write, written
+from marksweep.dialects.editing import units, with_text
+from marksweep.dialects.pairing import NO_RESULT
+from marksweep.messages import FunctionCall, Message, Part, Role
+
+RESPONSES = dialect_named("openai_responses")
+
+USER = {"role": "user", "content": "hi"}
+SAID = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "ok"}]}
+
+
+def thinks(name: str) -> dict[str, Any]:
+    return {"type": "reasoning", "id": name, "summary": [], "encrypted_content": "xyz"}
+
+
+def asks(call_id: str, kind: str = "function_call") -> dict[str, Any]:
+    return {"type": kind, "call_id": call_id, "name": "read", "arguments": "{}"}
+
+
+def answers(call_id: str, output: Any = "ok", kind: str = "function_call") -> dict[str, Any]:
+    return {"type": f"{kind}_output", "call_id": call_id, "output": output}
+
+
+def rules(items: list[Any]) -> list[str]:
+    return [finding.rule for finding in validate(items, "openai_responses")]
+
+
+def test_every_kind_of_item_is_understood_or_kept() -> None:
+    items = [
+        {"role": "developer", "content": "be brief"},
+        {
+            "role": "user",
+            "content": [
+                {"type": "input_text", "text": "look"},
+                {"type": "input_image", "image_url": "https://x/y.png"},
+                {"type": "input_file", "file_id": "file-1"},
+            ],
+        },
+        {"type": "reasoning", "id": "rs", "summary": [{"type": "summary_text", "text": "hm"}]},
+        {"type": "web_search_call", "id": "ws", "status": "completed"},
+        {"type": "custom_tool_call", "call_id": "c", "name": "grep", "input": "x"},
+        answers("c", kind="custom_tool_call"),
+        {"type": "item_reference", "id": "msg_1"},
+        {"type": "compaction", "encrypted_content": "xyz"},
+    ]
+    history = read(items)
+    assert history.dialect == "openai_responses"
+    assert history.messages[2].parts[0].thought == "hm"
+    assert history.messages[4].function_calls == (FunctionCall("c", "grep", "x"),)
+    assert history.messages[7].parts == (Part(raw=items[7]),)
+    assert write(history) == items
+    assert validate(items) == []
+
+
+def test_an_output_without_its_call_is_dropped() -> None:
+    assert rules([USER, answers("gone")]) == ["outputs-have-calls"]
+    assert repair([USER, answers("gone")], "openai_responses")[0] == [USER]
+
+
+def test_a_call_without_output_is_answered_in_the_kind_it_wants() -> None:
+    items = [USER, asks("a", "custom_tool_call"), asks("b"), answers("b"), USER]
+    assert rules(items) == ["calls-have-outputs"]
+    mended, _ = repair(items, "openai_responses")
+    assert mended == [*items[:3], answers("a", NO_RESULT, "custom_tool_call"), *items[3:]]
+
+
+def test_a_call_at_the_end_may_wait() -> None:
+    assert rules([USER, thinks("r"), asks("a"), asks("b"), answers("b")]) == []
+    assert rules([USER, asks("a"), USER]) == ["calls-have-outputs"]
+
+
+def test_an_output_may_stand_anywhere_behind_its_call() -> None:
+    assert rules([USER, asks("a"), SAID, USER, answers("a")]) == []
+    assert rules([USER, answers("a"), asks("a")]) == ["outputs-have-calls"]
+
+
+def test_reasoning_without_what_follows_it_is_dropped() -> None:
+    items = [USER, thinks("r1"), thinks("r2"), USER]
+    assert rules(items) == ["reasoning-followed", "reasoning-followed"]
+    assert repair(items, "openai_responses")[0] == [USER, USER]
+    assert rules([USER, thinks("r1"), SAID]) == []
+
+
+def test_reasoning_goes_with_all_that_the_model_did_next() -> None:
+    items = [USER, thinks("r"), asks("a"), asks("b"), answers("a"), answers("b"), SAID]
+    assert units(RESPONSES, read(items).messages) == [(0,), (1, 2, 3, 4, 5), (6,)]
+
+
+def test_a_screenshot_cannot_be_masked() -> None:
+    shot = answers("a", {"type": "computer_screenshot", "image_url": "x"}, "computer_call")
+    (message,) = read([shot], "openai_responses").messages
+    assert with_text(RESPONSES, message, lambda part: "masked") is message
+
+
+def test_a_whole_request_is_read_with_its_instructions() -> None:
+    body = {"model": "m", "instructions": "be brief", "input": [USER, SAID], "store": False}
+    history = read(body)
+    assert history.system is not None
+    assert history.system.text == "be brief"
+    assert write(history) == body
+    assert write(history, history.messages[:1]) == {**body, "input": [USER]}
+    assert write(read({"input": "hi"})) == {"input": "hi"}
+
+
+def test_neutral_messages_are_composed() -> None:
+    message = Message(
+        Role.MODEL, (Part(text="ok"), Part(function_call=FunctionCall("a", "read", {})))
+    )
+    assert written([message], "openai_responses") == [
+        {"type": "message", "role": "assistant", "content": "ok"},
+        asks("a"),
+    ]

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from marksweep.dialects import read_lines, repair, validate, write, written
+from marksweep.messages import Role
+
+SNAPSHOT = {"type": "file-history-snapshot", "messageId": "1", "snapshot": {}}
+
+
+def line(number: int, role: str, content: Any, **more: Any) -> dict[str, Any]:
+    return {
+        "uuid": f"u{number}",
+        "parentUuid": f"u{number - 1}" if number else None,
+        "sessionId": "s",
+        "isSidechain": False,
+        "type": role,
+        "message": {"role": role, "content": content},
+        **more,
+    }
+
+
+USE = {"type": "tool_use", "id": "t", "name": "Read", "input": {"file_path": "a.py"}}
+RESULT = {"type": "tool_result", "tool_use_id": "t", "content": "x = 1"}
+SESSION = [
+    SNAPSHOT,
+    line(0, "user", "read a.py"),
+    line(1, "assistant", [{"type": "thinking", "thinking": "hm", "signature": "sig"}]),
+    line(2, "assistant", [USE], requestId="r"),
+    line(3, "user", [{"type": "text", "text": "sub-task"}], isSidechain=True),
+    line(4, "user", [RESULT], toolUseResult={"file": {"content": "x = 1"}}),
+    SNAPSHOT,
+    line(5, "assistant", [{"type": "text", "text": "x is 1"}]),
+]
+
+ITEM = {"type": "function_call", "call_id": "c", "name": "shell", "arguments": "{}"}
+ROLLOUT = [
+    {"timestamp": "t0", "type": "session_meta", "payload": {"id": "x", "instructions": None}},
+    {
+        "timestamp": "t1",
+        "type": "response_item",
+        "payload": {
+            "type": "message",
+            "role": "user",
+            "content": [{"type": "input_text", "text": "list"}],
+        },
+    },
+    {"timestamp": "t2", "type": "event_msg", "payload": {"type": "token_count"}},
+    {"timestamp": "t3", "type": "response_item", "payload": ITEM},
+    {
+        "timestamp": "t4",
+        "type": "response_item",
+        "payload": {"type": "function_call_output", "call_id": "c", "output": "a.py"},
+    },
+    {"timestamp": "t5", "type": "response_item", "payload": {"type": "ghost_snapshot"}},
+]
+
+
+def lines(values: list[Any]) -> list[str]:
+    return [json.dumps(value) for value in values]
+
+
+def test_a_claude_code_session_is_read_and_written_back_to_the_last_field() -> None:
+    history = read_lines(lines(SESSION))
+    assert history.dialect == "claude_code"
+    assert [m.role for m in history.messages] == [
+        Role.USER,
+        Role.MODEL,
+        Role.MODEL,
+        Role.TOOL,
+        Role.MODEL,
+    ]
+    assert [aside.position for aside in history.asides] == [0, 4, 6]
+    assert history.skipped == ()
+    assert write(history) == SESSION
+    assert validate(SESSION) == []
+
+
+def test_what_is_left_of_a_session_keeps_its_lines_in_order() -> None:
+    history = read_lines(lines(SESSION))
+    assert write(history, [history.messages[0], history.messages[4]]) == [
+        SESSION[0],
+        SESSION[1],
+        SESSION[4],
+        SESSION[6],
+        SESSION[7],
+    ]
+
+
+def test_a_session_can_be_sent_to_its_provider() -> None:
+    history = read_lines(lines(SESSION))
+    sent = written(history.messages, "anthropic")
+    assert sent == [SESSION[i]["message"] for i in (1, 2, 3, 5, 7)]
+    assert validate(sent, "anthropic") == []
+    assert validate(written(history.messages, "openai_chat"), "openai_chat") == []
+
+
+def test_a_session_that_was_cut_is_read_up_to_there_and_mended() -> None:
+    cut: list[str | bytes] = [
+        *lines(SESSION[:5]),
+        '{"uuid": "u9", "type": "user", "mess',
+        "",
+        b"\xff\xfe",
+    ]
+    history = read_lines(cut)
+    assert len(history.messages) == 3
+    assert [skipped.position for skipped in history.skipped] == [5, 7]
+    assert "line 6 is not JSON" in history.skipped[0].reason
+    later = [*SESSION[:5], line(9, "user", "go on")]
+    assert [f.rule for f in validate(later)] == ["calls-answered"]
+    mended, changes = repair(later)
+    assert [change.rule for change in changes] == ["calls-answered"]
+    assert mended[-1] == later[-1]
+    assert mended[:4] == later[:4]
+    assert validate(mended) == []
+
+
+def test_a_codex_rollout_is_read_and_written_back_to_the_last_field() -> None:
+    history = read_lines(lines(ROLLOUT))
+    assert history.dialect == "codex"
+    assert [m.role for m in history.messages] == [Role.USER, Role.MODEL, Role.TOOL]
+    assert [aside.position for aside in history.asides] == [0, 2, 5]
+    assert write(history) == ROLLOUT
+    assert written(history.messages, "openai_responses") == [
+        ROLLOUT[i]["payload"] for i in (1, 3, 4)
+    ]
+
+
+def test_an_old_rollout_with_bare_items_is_read() -> None:
+    old = [
+        {"id": "x", "timestamp": "t", "instructions": None},
+        {"record_type": "state"},
+        ITEM,
+        {"type": "function_call_output", "call_id": "c", "output": "a.py"},
+    ]
+    history = read_lines(lines(old), "codex")
+    assert [m.role for m in history.messages] == [Role.MODEL, Role.TOOL]
+    assert write(history) == old
+    assert write(history, []) == old[:2]
+
+
+def test_nothing_at_all_is_an_empty_history() -> None:
+    assert read_lines([]).messages == ()
+    assert validate([]) == []
+    assert repair([]) == ([], [])

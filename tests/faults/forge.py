@@ -1,0 +1,228 @@
+"""A server that forks children to do some work and be killed at it.
+
+It is small and has one thread, so a fork takes milliseconds; a test process can have threads and
+should not fork. Jobs come in as lines of JSON, outcomes go out the same way.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+from tests.faults.workload import KINDS, Note, Worker, clock_of, open_heap
+
+from marksweep.errors import StoreError
+from marksweep.segments import Segments
+from marksweep.stores.base import Store
+
+NEVER = 10**9
+OPENED = b"open\n"
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """What one child shall do."""
+
+    kind: str
+    path: str
+    note: str
+    run: int = 0
+    """Numbers the runs on one store; the same number does the same work."""
+    deeds: int = NEVER
+    """How many things to do before ending in peace."""
+    kill_at_edge: int = NEVER
+    """Die before or after a write to a face of the store: the how many-th such moment."""
+    kill_after: float | None = None
+    """Be killed by the server so many seconds after the store was opened."""
+    largest_file: int | None = None
+    """Bytes beyond which no file may grow, as on a full disk."""
+    user: int | None = None
+    """Give up the rights of root for those of this user."""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How a child ended."""
+
+    killed: bool = False
+    edges: int = 0
+    """Moments at which it could have died."""
+    store_error: str = ""
+    """What a store said before the child gave up."""
+    failed_at: str = ""
+    """What it was doing."""
+    unchanged: bool = True
+    """Whether the heap was the same before and after that error."""
+    crash: str = ""
+    """The traceback of what nobody expected."""
+
+
+class Tripwire:
+    """Counts the moments before and after each write, and ends the process at one of them."""
+
+    def __init__(self, at: int) -> None:
+        self._at = at
+        self.edges = 0
+
+    def edge(self) -> None:
+        """Pass one moment, or do not."""
+        self.edges += 1
+        if self.edges == self._at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Face:
+    """A face of a store with a wire across its writing methods."""
+
+    def __init__(self, face: object, wire: Tripwire) -> None:
+        self._face = face
+        self._wire = wire
+
+    def __getattr__(self, name: str) -> object:
+        method: Callable[..., object] = getattr(self._face, name)
+        if name not in {"write", "put", "remove", "append"}:
+            return method
+
+        def call(*args: object, **kwargs: object) -> object:
+            self._wire.edge()
+            done = method(*args, **kwargs)
+            self._wire.edge()
+            return done
+
+        return call
+
+
+class WiredStore:
+    """A store whose three faces are wired."""
+
+    def __init__(self, store: Store, wire: Tripwire) -> None:
+        self.segments = Face(store.segments, wire)
+        self.stash = Face(store.stash, wire)
+        self.journal = Face(store.journal, wire)
+        self.lock = store.lock
+        self.close = store.close
+
+
+class Forge:
+    """The server, seen from the tests."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.forge"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+
+    def run(self, *jobs: Job) -> list[Outcome]:
+        """Have jobs done at the same time, and wait for all of them."""
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(msgspec.json.encode(jobs) + b"\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, "the forge has died; its last words are above"
+        outcomes = msgspec.json.decode(line, type=list[Outcome])
+        for outcome in outcomes:
+            assert not outcome.crash, outcome.crash
+        return outcomes
+
+    def close(self) -> None:
+        """End the server."""
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.close()
+        self._process.wait(timeout=10)
+        self._process.stdout.close()
+
+
+def serve() -> None:
+    """Do jobs until there are no more."""
+    for line in sys.stdin.buffer:
+        jobs = msgspec.json.decode(line, type=list[Job])
+        children = [_start(job) for job in jobs]
+        outcomes = [_finish(job, *child) for job, child in zip(jobs, children, strict=True)]
+        sys.stdout.buffer.write(msgspec.json.encode(outcomes) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def _start(job: Job) -> tuple[int, int]:
+    """Fork a child; give its process id and where its messages come out."""
+    receive, send = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(receive)
+        _be_a_child(job, send)
+    os.close(send)
+    return child, receive
+
+
+def _finish(job: Job, child: int, receive: int) -> Outcome:
+    """Kill a child if that is its fate, and say how it ended."""
+    with os.fdopen(receive, "rb") as messages:
+        first = messages.readline()
+        if job.kill_after is not None:
+            time.sleep(job.kill_after)
+            os.kill(child, signal.SIGKILL)
+        last = first.removeprefix(OPENED) + messages.read()
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+        return Outcome(killed=True)
+    if last:
+        return msgspec.json.decode(last, type=Outcome)
+    return Outcome(crash=f"a child ended with status {status} and without a word")
+
+
+def _be_a_child(job: Job, send: int) -> NoReturn:
+    try:
+        outcome = _work(job, send)
+    except BaseException:  # noqa: BLE001 - the child must not run on into the server's loop
+        outcome = Outcome(crash=traceback.format_exc())
+    os.write(send, msgspec.json.encode(outcome))
+    os._exit(0)
+
+
+def _work(job: Job, send: int) -> Outcome:
+    _give_up_rights(job)
+    wire = Tripwire(job.kill_at_edge)
+    clock = clock_of(job.run)
+    before: object = None
+    heap: Segments | None = None
+    worker: Worker | None = None
+    try:
+        store = WiredStore(KINDS[job.kind](Path(job.path)), wire)
+        heap = open_heap(store, clock)  # type: ignore[arg-type]
+        os.write(send, OPENED)
+        worker = Worker(heap, clock, Note(Path(job.note)), f"run{job.run}")
+        deeds = worker.work()
+        for _ in range(job.deeds):
+            before = heap.list()
+            next(deeds)
+    except StoreError as error:
+        return Outcome(
+            edges=wire.edges,
+            store_error=str(error),
+            failed_at=worker.doing if worker else "open",
+            unchanged=heap is None or heap.list() == before,
+        )
+    return Outcome(edges=wire.edges)
+
+
+def _give_up_rights(job: Job) -> None:
+    if job.largest_file is not None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (job.largest_file, job.largest_file))
+    if job.user is not None:
+        os.setgid(job.user)
+        os.setuid(job.user)
+
+
+if __name__ == "__main__":
+    serve()

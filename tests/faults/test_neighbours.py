@@ -1,0 +1,73 @@
+"""Two processes on one store at once: nothing gets lost or doubled."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.faults.audit import audit
+from tests.faults.forge import Forge, Job
+from tests.faults.workload import KINDS, open_heap
+
+from marksweep.stores.sqlite import SqliteStore
+from marksweep.stores.sqlite.schema import check_version, migrate
+from marksweep.testing.builders import segment
+
+
+@pytest.mark.parametrize(
+    ("kind", "processes", "deeds"), [("sqlite", 2, 150), ("sqlite", 4, 60), ("json", 2, 40)]
+)
+def test_processes_that_add_and_collect_at_once_lose_and_double_nothing(
+    forge: Forge, tmp_path: Path, kind: str, processes: int, deeds: int
+) -> None:
+    path = tmp_path / "heap.store"
+    notes = [tmp_path / f"note{number}" for number in range(processes)]
+    outcomes = forge.run(
+        *(
+            Job(kind=kind, path=str(path), note=str(note), run=run, deeds=deeds)
+            for run, note in enumerate(notes)
+        )
+    )
+    assert not any(outcome.store_error for outcome in outcomes)
+    assert audit(kind, path, *notes) > processes * deeds // 4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("deed", ["undo", "restore"])
+def test_a_process_takes_in_what_its_neighbour_did_before_it_brings_back(
+    tmp_path: Path, kind: str, deed: str
+) -> None:
+    here, there = (open_heap(KINDS[kind](tmp_path / "heap.store")) for _ in range(2))
+    here.add(segment("a"), segment("b"))
+    plan = here.plan_for(["a"])
+    here.collect(plan)
+    here.add(segment("c"))
+    if deed == "undo":
+        there.undo(plan.plan_id)
+    else:
+        there.restore("a")
+    assert [s.segment_id for s in there.list()] == ["a", "b", "c"]
+    assert there.list() == here.list()
+    for heap in (here, there):
+        heap.close()
+
+
+def test_a_file_that_a_neighbour_makes_while_we_look_at_it_is_ours(tmp_path: Path) -> None:
+    """Version and tables are read from one state of the file, whoever writes in between."""
+    path = tmp_path / "heap.db"
+    here, there = sqlite3.connect(path), sqlite3.connect(path, timeout=0)
+    seen: list[str] = []
+
+    def interfere(statement: str) -> None:
+        seen.append(statement)
+        if len(seen) == 2:
+            migrate(there, path)
+
+    here.set_trace_callback(interfere)
+    check_version(here, path)
+    for connection in (here, there):
+        connection.close()
+    with closing(SqliteStore(path)) as store:
+        open_heap(store)

@@ -1,0 +1,181 @@
+"""Kills the pruner over and over, and looks at what it left.
+
+    python -m tests.graph.kills sqlite|falkor DIRECTORY KILLS
+
+A child prunes, restores and purges in a loop until it is killed at a random moment. Then another
+child checks: every live memory is whole, no chunk lost its memory, and the next run completes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from tests.graph.memories import Clock
+
+from marksweep.graph.memory import GraphMemory, MemorySettings
+from marksweep.graph.prune import Limits
+from marksweep.stores.graph.base import GraphStore
+from marksweep.stores.graph.falkor import FalkorGraphStore
+from marksweep.stores.graph.falkor.server import EmbeddedServer
+from marksweep.stores.graph.nouns import Chunk, Memory, Mention, Record
+from marksweep.stores.graph.sqlite import SqliteGraphStore
+from marksweep.stores.sqlite import SqliteStore
+from marksweep.testing.graph_contract import everything
+from marksweep.testing.graphs import file, later, note
+
+LIVE: list[Record] = [
+    *(file("w", f"live{n}.py", {f"live{n}": ["shared"]}) for n in range(20)),
+    *(note("w", f"note {n}", mentions=("Ada",)) for n in range(10)),
+]
+SETTINGS = MemorySettings(limits=Limits(cap_percent=100, wait_seconds=30))
+
+
+def dead(round_: int) -> list[Record]:
+    return [file("w", f"dead{n}.py", {f"dead{n}": ["shared", f"d{round_}"]}) for n in range(15)]
+
+
+class Place:
+    """Where the stores of one run are."""
+
+    def __init__(self, kind: str, directory: Path) -> None:
+        self.kind = kind
+        self.directory = directory
+
+    def open(self) -> tuple[GraphMemory, Clock]:
+        graph: GraphStore
+        if self.kind == "sqlite":
+            graph = SqliteGraphStore(self.directory / "graph.db")
+        else:
+            graph = FalkorGraphStore.embedded(self.directory / "falkor")
+        clock = Clock()
+        memory = GraphMemory(
+            graph,
+            SqliteStore(self.directory / "journal.db"),
+            backups=self.directory / "backups",
+            settings=SETTINGS,
+            clock=clock,
+        )
+        return memory, clock
+
+
+async def set_up(place: Place) -> None:
+    memory, _ = place.open()
+    await memory.graph.put("w", LIVE)
+    await memory.close()
+
+
+async def prune_for_ever(place: Place) -> None:
+    """Make files, lose them, prune them, and now and then restore; until killed."""
+    memory, clock = place.open()
+    round_ = 0
+    while True:
+        round_ += 1
+        gone = dead(round_)
+        await memory.graph.put("w", gone)
+        await memory.graph.mark_stale("w", [record.memory.memory_id for record in gone])
+        shown = await memory.prune_memory("w", strategy="all")
+        await memory.prune_memory(
+            "w", dry_run=False, confirm=True, strategy="all", plan_id=shown.plan_id
+        )
+        if round_ % 3 == 0:
+            await memory.restore(
+                memory_ids=[record.memory.memory_id for record in gone[:5]], workspace_id="w"
+            )
+        clock.wait(days=8)
+        await memory.purge(workspace_id="w")
+
+
+async def check(place: Place) -> None:
+    """Look for harm, then let a whole run complete."""
+    memory, clock = place.open()
+    await look(memory)
+    clock.at = later(days=1000)
+    await memory.graph.mark_stale("w", [record.memory.memory_id for record in dead(0)])
+    shown = await memory.prune_memory("w", strategy="all")
+    await memory.prune_memory(
+        "w", dry_run=False, confirm=True, strategy="all", plan_id=shown.plan_id
+    )
+    clock.wait(days=8)
+    await memory.purge(workspace_id="w")
+    await look(memory)
+    counts = await memory.graph.counts("w")
+    left = (counts.memories, counts.chunks, counts.stale, counts.deleted)
+    if left != (len(LIVE), len(LIVE), 0, 0):
+        raise AssertionError(f"after a complete run there are {left}")
+    for part in (place.directory / "backups").glob("*.part"):
+        part.unlink()
+    await memory.close()
+
+
+async def look(memory: GraphMemory) -> None:
+    back = await memory.graph.fetch("w", [record.memory.memory_id for record in LIVE])
+    for record, found in zip(LIVE, back, strict=True):
+        same = (
+            found.memory.text == record.memory.text
+            and found.chunks == record.chunks
+            and set(found.mentions) == set(record.mentions)
+            and set(found.relations) == set(record.relations)
+            and all(entity.deleted_at is None for entity in found.entities)
+        )
+        if not same:
+            raise AssertionError(f"a live memory was hurt: {found}")
+    items = await everything(memory.graph, "w")
+    memories = {item.memory_id for item in items if isinstance(item, Memory)}
+    chunks = {item.chunk_id: item for item in items if isinstance(item, Chunk)}
+    for chunk in chunks.values():
+        if chunk.memory_id not in memories:
+            raise AssertionError(f"a chunk lost its memory: {chunk}")
+    if len({chunk.memory_id for chunk in chunks.values()}) != len(memories):
+        raise AssertionError("a memory lost its chunks")
+    for item in items:
+        if isinstance(item, Mention) and item.chunk_id not in chunks:
+            raise AssertionError(f"a mention hangs in the air: {item}")
+
+
+def in_child(work, place: Place) -> int:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    """Run work in a process of its own."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        asyncio.run(work(place))
+    except BaseException:  # noqa: BLE001
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+def wait_for(pid: int) -> None:
+    _, status = os.waitpid(pid, 0)
+    if status:
+        raise SystemExit(f"the check failed with status {status}")
+
+
+def main() -> None:
+    kind, directory, kills = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    place = Place(kind, directory)
+    rng = random.Random(kills)
+    server = EmbeddedServer(directory / "falkor")
+    if kind == "falkor":
+        # Held open, so that the server need not start anew after each kill.
+        server.open()
+    wait_for(in_child(set_up, place))
+    for _ in range(kills):
+        victim = in_child(prune_for_ever, place)
+        time.sleep(rng.uniform(0.02, 0.6))
+        os.kill(victim, signal.SIGKILL)
+        os.waitpid(victim, 0)
+        wait_for(in_child(check, place))
+    server.close()
+    print(f"{kills} kills, no harm")
+
+
+if __name__ == "__main__":
+    main()

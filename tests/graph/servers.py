@@ -1,0 +1,84 @@
+"""A FalkorDB network server for the tests: one per run, a fresh set of graphs per test."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+from marksweep.stores.graph.base import GraphStore
+from marksweep.stores.graph.falkor import FalkorGraphStore
+from marksweep.stores.graph.falkor.server import binaries
+from marksweep.testing.graph_contract import OpenStore
+
+SERVER, MODULE = binaries()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def start(directory: Path, port: int, *options: str) -> subprocess.Popen[bytes]:
+    """Start a server that persists in a directory, and wait until it answers."""
+    process = subprocess.Popen(
+        [
+            str(SERVER),
+            *("--port", str(port)),
+            *("--bind", "127.0.0.1"),
+            *("--dir", str(directory)),
+            *("--appendonly", "yes"),
+            *("--save", ""),
+            *("--logfile", str(directory / "server.log")),
+            *options,
+        ]
+    )
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
+                client.sendall(b"PING\r\n")
+                if client.recv(64).startswith(b"+PONG"):
+                    return process
+        except OSError as error:
+            if process.poll() is not None or time.monotonic() > deadline:
+                log = (directory / "server.log").read_text()[-2000:]
+                raise AssertionError(f"the FalkorDB server did not start:\n{log}") from error
+        time.sleep(0.02)
+
+
+def falkor_options() -> tuple[str, ...]:
+    return ("--loadmodule", str(MODULE))
+
+
+@contextmanager
+def network_server(directory: Path) -> Iterator[str]:
+    """Run a FalkorDB server on the loopback; give its URL."""
+    port = free_port()
+    process = start(directory, port, *falkor_options())
+    try:
+        yield f"redis://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def fresh_graphs(url: str) -> OpenStore:
+    """Open stores that share nothing with other tests on the same server."""
+    prefix = f"test-{secrets.token_hex(6)}:"
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[GraphStore]:
+        store = FalkorGraphStore(url, prefix=prefix)
+        try:
+            yield store
+        finally:
+            await store.close()
+
+    return opened

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+
+from tests.graph.memories import World, sqlite_graphs
+
+from marksweep.errors import MarksweepError
+from marksweep.graph.background import COLLECT, Collected, collect_once, collect_regularly
+from marksweep.graph.memory import MemorySettings
+from marksweep.graph.prune import Limits
+from marksweep.model import Event
+from marksweep.stores.graph.leases import hold
+from marksweep.testing.graphs import file
+
+
+async def with_stale(world: World, workspace_id: str = "w") -> str:
+    record = file(workspace_id, "a.py", {"a": []})
+    await world.graph.put(workspace_id, [record, file(workspace_id, "b.py", {"b": []})])
+    await world.graph.mark_stale(workspace_id, [record.memory.memory_id])
+    return record.memory.memory_id
+
+
+def test_a_background_collection_deletes_and_later_purges(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with sqlite_graphs(tmp_path / "graph.db")() as graph:
+            world = World(graph, tmp_path / "backups")
+            gone = await with_stale(world)
+            first = await collect_once(world.memory, "w")
+            assert first.swept is not None
+            assert first.swept.done.memories == (gone,)
+            world.clock.wait(days=8)
+            second = await collect_once(world.memory, "w")
+            assert second.purged.gone.memories == (gone,)
+            events = [entry.event for entry in await world.memory.history(workspace_id="w")]
+            assert events[0] is Event.PURGED
+
+    asyncio.run(body())
+
+
+def test_two_collections_of_one_workspace_do_not_overlap(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with sqlite_graphs(tmp_path / "graph.db")() as graph:
+            world = World(graph, tmp_path / "backups")
+            await with_stale(world)
+            async with hold(graph, "w", COLLECT):
+                done = await collect_once(world.memory, "w")
+            assert done.swept is None
+            assert "held for collect" in done.skipped
+
+    asyncio.run(body())
+
+
+def test_a_background_collection_keeps_to_the_cap(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with sqlite_graphs(tmp_path / "graph.db")() as graph:
+            world = World(graph, tmp_path / "backups")
+            await with_stale(world)
+            limits = Limits(cap_percent=1, cap_floor=1)
+            done = await collect_once(world.with_settings(MemorySettings(limits=limits)), "w")
+            assert "the cap allows 1" in done.skipped
+            assert (await graph.counts("w")).deleted == 0
+
+    asyncio.run(body())
+
+
+def test_collections_run_at_intervals_until_stopped(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with sqlite_graphs(tmp_path / "graph.db")() as graph:
+            world = World(graph, tmp_path / "backups")
+            await with_stale(world, "one")
+            await with_stale(world, "two")
+            stop = asyncio.Event()
+            told: list[Collected | MarksweepError] = []
+
+            def listen(done: Collected | MarksweepError) -> None:
+                told.append(done)
+                if len(told) == 4:
+                    stop.set()
+
+            await asyncio.wait_for(
+                collect_regularly(
+                    world.memory, stop, every=timedelta(milliseconds=20), seed=1, told=listen
+                ),
+                timeout=30,
+            )
+            names = [done.workspace_id for done in told if isinstance(done, Collected)]
+            assert names == ["one", "two", "one", "two"]
+            took = [done.swept is not None for done in told if isinstance(done, Collected)]
+            assert took == [True, True, False, False]
+
+    asyncio.run(body())

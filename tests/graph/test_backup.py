@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import asyncio
+import gzip
+from pathlib import Path
+
+import pytest
+from tests.graph.memories import sqlite_graphs
+from tests.graph.servers import fresh_graphs
+
+from marksweep.errors import StoreCorrupt, StoreTooNew
+from marksweep.graph.backup import check_backup, load_backup, read_backup, write_backup
+from marksweep.stores.graph.base import GraphStore
+from marksweep.stores.graph.nouns import Memory
+from marksweep.testing.graph_contract import OpenStore, everything, found
+from marksweep.testing.graphs import HOSTILE, START, file, note
+
+
+async def filled(store: GraphStore) -> None:
+    await store.put("w", [file("w", "a.py", {"a": ["b"], "b": ["a"]}), note("w", "one")])
+    await store.put("w", [note("w", name, source=name, mentions=(name,)) for name in HOSTILE])
+
+
+@pytest.fixture
+def backup(tmp_path: Path) -> Path:
+    async def body() -> Path:
+        async with sqlite_graphs(tmp_path / "graph.db")() as store:
+            await filled(store)
+            return (await write_backup(store, "w", tmp_path / "backups", START)).path
+
+    return asyncio.run(body())
+
+
+class RoundTrip:
+    def test_a_backup_read_back_is_the_same_graph(
+        self, open_store: OpenStore, tmp_path: Path
+    ) -> None:
+        async def body() -> None:
+            async with open_store() as store:
+                await filled(store)
+                before = await everything(store, "w")
+                backup = await write_backup(store, "w", tmp_path / "backups", START)
+                assert backup.items == len(before)
+                assert sorted(read_backup(backup.path), key=repr) == before
+                await store.remove("w", [i.memory_id for i in before if isinstance(i, Memory)])
+                _, items = await load_backup(store, backup.path)
+                assert items == len(before)
+                assert await everything(store, "w") == before
+                await load_backup(store, backup.path, "copy")
+                assert await found(store, "copy", "one") == ["one"]
+                assert await everything(store, "w") == before
+
+        asyncio.run(body())
+
+
+class TestBackupOnSqlite(RoundTrip):
+    @pytest.fixture
+    def open_store(self, tmp_path: Path) -> OpenStore:
+        return sqlite_graphs(tmp_path / "graph.db")
+
+
+class TestBackupOnFalkor(RoundTrip):
+    @pytest.fixture
+    def open_store(self, falkor_url: str) -> OpenStore:
+        return fresh_graphs(falkor_url)
+
+
+def test_a_backup_moves_between_stores(backup: Path, falkor_url: str, tmp_path: Path) -> None:
+    async def body() -> None:
+        async with fresh_graphs(falkor_url)() as falkor:
+            await load_backup(falkor, backup)
+            async with sqlite_graphs(tmp_path / "graph.db")() as sqlite:
+                assert await everything(falkor, "w") == await everything(sqlite, "w")
+
+    asyncio.run(body())
+
+
+def test_a_flipped_byte_is_found_before_anything_is_loaded(backup: Path, tmp_path: Path) -> None:
+    lines = gzip.decompress(backup.read_bytes()).replace(b"one", b"two")
+    backup.write_bytes(gzip.compress(lines))
+    with pytest.raises(StoreCorrupt, match="checksum does not fit"):
+        check_backup(backup)
+
+    async def body() -> None:
+        async with sqlite_graphs(tmp_path / "other.db")() as store:
+            with pytest.raises(StoreCorrupt):
+                await load_backup(store, backup)
+            assert await everything(store, "w") == []
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("size", [0, 10, 0.5])
+def test_a_cut_backup_is_refused(backup: Path, size: float) -> None:
+    content = backup.read_bytes()
+    backup.write_bytes(content[: int(size * len(content)) if size < 1 else int(size)])
+    with pytest.raises(StoreCorrupt, match="not a whole backup"):
+        check_backup(backup)
+
+
+def test_a_backup_whose_last_line_is_missing_is_refused(backup: Path) -> None:
+    lines = gzip.decompress(backup.read_bytes()).splitlines(keepends=True)
+    backup.write_bytes(gzip.compress(b"".join(lines[:-1])))
+    with pytest.raises(StoreCorrupt, match="its end is missing"):
+        check_backup(backup)
+
+
+def test_a_backup_of_a_newer_format_is_refused(backup: Path) -> None:
+    content = gzip.decompress(backup.read_bytes())
+    newer = content.replace(b'"marksweep_graph":1', b'"marksweep_graph":9', 1)
+    backup.write_bytes(gzip.compress(newer))
+    with pytest.raises(StoreTooNew, match="format 9"):
+        check_backup(backup)
+
+
+def test_a_backup_that_fails_leaves_no_half_file(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with sqlite_graphs(tmp_path / "graph.db")() as store:
+            await filled(store)
+            await store.close()
+            with pytest.raises(Exception, match="was closed"):
+                await write_backup(store, "w", tmp_path / "backups", START)
+            assert list((tmp_path / "backups").iterdir()) == []
+
+    asyncio.run(body())

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pytest
+from tests.graph.servers import fresh_graphs
+
+from marksweep.testing.graph_contract import (
+    HostileContract,
+    MoveContract,
+    OpenStore,
+    RememberContract,
+    SearchContract,
+)
+from marksweep.testing.graph_sweep_contract import LeaseContract, RunContract, SweepContract
+
+
+class FalkorContract(
+    RememberContract,
+    SearchContract,
+    HostileContract,
+    MoveContract,
+    RunContract,
+    SweepContract,
+    LeaseContract,
+):
+    """All of the contract."""
+
+
+class TestFalkorServer(FalkorContract):
+    @pytest.fixture
+    def open_store(self, falkor_url: str) -> OpenStore:
+        return fresh_graphs(falkor_url)
+
+
+class TestEmbeddedFalkor(FalkorContract):
+    @pytest.fixture
+    def open_store(self, embedded_url: str) -> OpenStore:
+        return fresh_graphs(embedded_url)

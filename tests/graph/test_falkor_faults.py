@@ -1,0 +1,269 @@
+"""FalkorDB away, replaced, restarted, killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.graph.servers import falkor_options, free_port, fresh_graphs, start
+
+from marksweep.errors import StoreError, StoreTooNew
+from marksweep.stores.graph.base import GraphQuery
+from marksweep.stores.graph.falkor import FalkorGraphStore, connection
+from marksweep.stores.graph.falkor.server import EmbeddedServer
+from marksweep.testing.graph_contract import everything, shape
+from marksweep.testing.graph_sweep_contract import nodes_of
+from marksweep.testing.graphs import file, later, note
+
+
+def test_a_server_that_is_away_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "RECONNECT_SECONDS", 0.2)
+    url = f"redis://127.0.0.1:{free_port()}"
+
+    async def body() -> None:
+        store = FalkorGraphStore(url)
+        with pytest.raises(StoreError, match=r"no FalkorDB answers at .*start the server"):
+            await store.counts("w")
+        await store.close()
+
+    asyncio.run(body())
+
+
+def test_a_redis_without_falkordb_is_a_clear_error(tmp_path: Path) -> None:
+    port = free_port()
+    process = start(tmp_path, port)
+
+    async def body() -> None:
+        store = FalkorGraphStore(f"redis://127.0.0.1:{port}")
+        with pytest.raises(StoreError, match="is Redis without FalkorDB"):
+            await store.put("w", [note("w", "x")])
+        await store.close()
+
+    try:
+        asyncio.run(body())
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_graph_of_a_newer_marksweep_is_refused(falkor_url: str) -> None:
+    async def body() -> None:
+        opened = fresh_graphs(falkor_url)
+        async with opened() as store:
+            await store.put("w", [note("w", "x")])
+            assert isinstance(store, FalkorGraphStore)
+            await store._db._transaction("w", [("MATCH (w:Workspace) SET w.schema = 99", {})])
+        async with opened() as store:
+            with pytest.raises(StoreTooNew, match="layout 99"):
+                await store.counts("w")
+
+    asyncio.run(body())
+
+
+def test_a_statement_that_takes_long_is_waited_for(falkor_url: str) -> None:
+    async def body() -> None:
+        async with fresh_graphs(falkor_url)() as store:
+            await store.put("w", [note("w", "x")])
+            assert isinstance(store, FalkorGraphStore)
+            slow = "UNWIND range(1, 4000000) AS i RETURN sum(i)"
+            assert await store.query("w", slow, {}) == [("8000002000000",)]
+            server = await store._db._connected()
+            options = server.connection.connection_pool.connection_kwargs
+            assert options["socket_timeout"] is None
+
+    asyncio.run(body())
+
+
+def test_a_killed_server_loses_nothing_and_its_clients_reconnect(tmp_path: Path) -> None:
+    port = free_port()
+    process = start(tmp_path, port, *falkor_options())
+
+    async def body() -> None:
+        nonlocal process
+        store = FalkorGraphStore(f"redis://127.0.0.1:{port}")
+        await store.put("w", [file("w", "a.py", {"a": ["b"]})])
+        before = await everything(store, "w")
+        for number in range(3):
+            process.kill()
+            process.wait()
+            waiting = asyncio.create_task(store.counts("w"))
+            await asyncio.sleep(0.2)
+            process = await asyncio.to_thread(start, tmp_path, port, *falkor_options())
+            assert (await waiting).memories == 1 + number
+            assert [i for i in await everything(store, "w") if i in before] == before
+            await store.put("w", [note("w", f"after restart {number}")])
+            hits = await store.search("w", GraphQuery(words=f"restart {number}"))
+            assert hits[0].memory.text == f"after restart {number}"
+        await store.close()
+
+    try:
+        asyncio.run(body())
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_server_killed_during_a_purge_leaves_no_live_row_hurt(tmp_path: Path) -> None:
+    port = free_port()
+    process = start(tmp_path, port, *falkor_options())
+    live = [file("w", f"live{n}.py", {f"live{n}": ["shared"]}) for n in range(20)]
+    dead = [file("w", f"dead{n}.py", {f"dead{n}": ["shared"]}) for n in range(600)]
+
+    async def body() -> None:
+        nonlocal process
+        store = FalkorGraphStore(f"redis://127.0.0.1:{port}")
+        await store.put("w", live)
+        alone = {repr(item) for item in await everything(store, "w")}
+        await store.put("w", dead)
+        survey = await store.survey("w")
+        doomed = [r.memory_id for r in survey.memories if r.relative_path.startswith("dead")]
+        records = await store.fetch("w", doomed)
+        nodes = nodes_of(*records)
+        await store.soft_delete("w", nodes, version=survey.version, plan_id="p", at=later())
+        for delay in (0.01, 0.03, 0.06):
+            purging = asyncio.create_task(store.purge("w", nodes, before=later(days=9)))
+            await asyncio.sleep(delay)
+            process.kill()
+            process.wait()
+            process = await asyncio.to_thread(start, tmp_path, port, *falkor_options())
+            await purging
+            assert alone <= {repr(item) for item in await everything(store, "w")}
+        await store.purge("w", nodes, before=later(days=9))
+        assert alone == {repr(item) for item in await everything(store, "w")}
+        await store.close()
+
+    try:
+        asyncio.run(body())
+    finally:
+        process.kill()
+        process.wait()
+
+
+USER = """
+import asyncio, sys
+from marksweep.stores.graph.falkor import FalkorGraphStore
+from marksweep.testing.graphs import note
+
+async def main():
+    store = FalkorGraphStore.embedded(sys.argv[1])
+    await store.put("w", [note("w", sys.argv[2])])
+    print("ready", flush=True)
+    sys.stdin.readline()
+    await store.close()
+
+asyncio.run(main())
+"""
+
+
+def use(directory: Path, text: str) -> subprocess.Popen[str]:
+    user = subprocess.Popen(
+        [sys.executable, "-c", USER, str(directory), text],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert user.stdout is not None
+    assert user.stdout.readline() == "ready\n"
+    return user
+
+
+def leave(user: subprocess.Popen[str]) -> None:
+    user.communicate("\n", timeout=30)
+
+
+def server_pid(directory: Path) -> int:
+    return int((directory / "falkordb.pid").read_text())
+
+
+def alive(pid: int) -> bool:
+    """Tell whether a process runs; one that only waits to be reaped does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_processes_share_an_embedded_server_and_the_last_one_stops_it(tmp_path: Path) -> None:
+    first, second = use(tmp_path, "first"), use(tmp_path, "second")
+    pid = server_pid(tmp_path)
+    leave(first)
+    assert alive(pid)
+    leave(second)
+    assert not alive(pid)
+
+    async def body() -> None:
+        store = FalkorGraphStore.embedded(tmp_path)
+        assert await shape(store, "w") == (2, 2, 0, 0, 0)
+        await store.close()
+
+    asyncio.run(body())
+
+
+def test_a_user_killed_while_the_server_starts_leaves_one_server(tmp_path: Path) -> None:
+    for _ in range(5):
+        user = subprocess.Popen(
+            [sys.executable, "-c", USER, str(tmp_path), "x"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        while not (tmp_path / "alive.lock").exists() and user.poll() is None:
+            pass
+        user.kill()
+        user.communicate()
+    server = EmbeddedServer(tmp_path)
+    server.open()
+    pid = server_pid(tmp_path)
+    places = [
+        process
+        for process in Path("/proc").glob("[0-9]*")
+        if (process / "cwd").is_symlink() and _folder(process) == str(tmp_path)
+    ]
+    assert [int(process.name) for process in places] == [pid]
+    server.close()
+    assert not alive(pid)
+
+
+def _folder(process: Path) -> str:
+    try:
+        return str((process / "cwd").readlink())
+    except OSError:
+        return ""
+
+
+def test_a_killed_user_loses_nothing_and_leaves_nothing_running_for_long(tmp_path: Path) -> None:
+    user = use(tmp_path, "written before the kill")
+    pid = server_pid(tmp_path)
+    user.send_signal(signal.SIGKILL)
+    user.communicate()
+    assert alive(pid)
+
+    async def body() -> None:
+        store = FalkorGraphStore.embedded(tmp_path)
+        assert server_pid(tmp_path) == pid
+        assert await shape(store, "w") == (1, 1, 0, 0, 0)
+        await store.close()
+
+    asyncio.run(body())
+    assert not alive(pid)
+
+
+def test_an_embedded_server_that_was_killed_comes_back_with_its_data(tmp_path: Path) -> None:
+    async def body() -> None:
+        store = FalkorGraphStore.embedded(tmp_path)
+        await store.put("w", [note("w", "one")])
+        os.kill(server_pid(tmp_path), signal.SIGKILL)
+        server = EmbeddedServer(tmp_path)
+        await asyncio.sleep(0.1)
+        server.open()
+        assert await shape(store, "w") == (1, 1, 0, 0, 0)
+        server.close()
+        await store.close()
+
+    asyncio.run(body())

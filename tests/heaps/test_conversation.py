@@ -1,0 +1,415 @@
+from __future__ import annotations
+
+import copy
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from marksweep.conversation import Conversation, tidy
+from marksweep.core.budget import Budget
+from marksweep.dialects import validate
+from marksweep.errors import BadInput, NotFound, PlanOutdated, UnknownName
+from marksweep.messages import Message, Role
+from marksweep.model import Action
+from marksweep.stores.memory import MemoryStore
+from marksweep.stores.sqlite import SqliteStore
+from marksweep.strategies.chosen import Chosen
+from marksweep.testing.histories import Answered, Call, Said, Script, told
+
+PROVIDERS = ["openai_chat", "openai_responses", "anthropic", "gemini"]
+
+
+def reading(path: str, text: str, **more: Any) -> Answered:
+    return Answered(calls=(Call("read", {"path": path}, text, **more),))
+
+
+LONG = Script(
+    (
+        Said("fix the parser"),
+        *(reading(f"{n}.py", f"content of file {n}\n" * 40) for n in range(12)),
+        Answered("it is fixed"),
+        Said("and the lexer?"),
+        reading("lexer.py", "def lex(): ...\n" * 40),
+    )
+)
+
+
+def conversation(
+    script: Script = LONG, dialect: str = "openai_chat", **options: Any
+) -> Conversation:
+    options.setdefault("limit", 100_000)
+    talk = Conversation(**options)
+    talk.extend(told(script, dialect))
+    return talk
+
+
+def raws(talk: Conversation) -> list[Any]:
+    return [message.raw for message in talk.history]
+
+
+@pytest.mark.parametrize("dialect", PROVIDERS)
+def test_under_the_threshold_messages_come_back_as_they_were(dialect: str) -> None:
+    talk = conversation(dialect=dialect)
+    assert talk.messages == told(LONG, dialect)
+    assert talk.dialect == dialect
+    assert talk.journal() == ()
+
+
+@pytest.mark.parametrize("dialect", PROVIDERS)
+def test_over_the_threshold_messages_are_collected_and_stay_valid(dialect: str) -> None:
+    talk = conversation(dialect=dialect, limit=1_500)
+    before = talk.tokens
+    messages = talk.messages
+    assert talk.tokens <= talk.budget.target < before
+    assert validate(messages, dialect) == []
+    assert messages[0] == told(LONG, dialect)[0]
+    assert messages[-2:] == told(LONG, dialect)[-2:]
+
+
+@pytest.mark.parametrize("dialect", PROVIDERS)
+def test_undo_brings_everything_back_in_place_to_the_last_field(dialect: str) -> None:
+    script = Script(LONG.beats, extras=True)
+    for strategy in ("truncate", ("superseded", "mask", "truncate")):
+        talk = conversation(script, dialect, limit=1_200, strategy=strategy)
+        plan = talk.plan()
+        talk.collect(plan)
+        assert raws(talk) != told(script, dialect)
+        talk.undo(plan.plan_id)
+        assert raws(talk) == told(script, dialect)
+
+
+def test_a_plan_is_carried_out_as_shown_and_refused_when_the_conversation_went_on() -> None:
+    talk = conversation(limit=1_500)
+    plan = talk.plan()
+    report = talk.collect(plan)
+    assert report.swept == tuple(name for step in plan.steps for name in step.segments)
+    assert (report.tokens_before, report.tokens_after) == (plan.tokens_before, plan.tokens_after)
+    assert talk.tokens == plan.tokens_after
+    outdated = talk.plan(100)
+    talk.extend([{"role": "user", "content": "wait"}])
+    with pytest.raises(PlanOutdated):
+        talk.collect(outdated)
+
+
+def test_the_first_request_the_system_prompt_and_what_is_not_answered_stay() -> None:
+    script = Script(LONG.beats, system="be brief")
+    talk = conversation(script, limit=100_000)
+    plan = talk.plan(0)
+    swept = {name for step in plan.steps for name in step.segments}
+    kept = [m.raw for m in talk.history if m.message_id not in swept]
+    messages = told(script, "openai_chat")
+    assert kept == [messages[0], messages[1], *messages[-2:]]
+    assert plan.short_by > 0
+    assert {k.reason for k in plan.kept} == {
+        "locked by its policy",
+        "the model has not answered it yet",
+    }
+
+
+def test_where_the_model_never_spoke_only_the_first_and_the_last_message_stay() -> None:
+    talk = Conversation(limit=1_000)
+    talk.extend([{"role": "user", "content": f"turn {n}"} for n in range(9)])
+    talk.collect(talk.plan(0))
+    assert [m.text for m in talk.history] == ["turn 0", "turn 8"]
+
+
+def test_pinned_messages_stay_and_unpinned_ones_may_go_again() -> None:
+    talk = Conversation(limit=1_000)
+    talk.extend([{"role": "user", "content": "start"}])
+    (pinned,) = talk.extend([{"role": "user", "content": "remember the port: 8080"}], pin=True)
+    talk.extend([{"role": "user", "content": f"turn {n}"} for n in range(5)])
+    talk.collect(talk.plan(0))
+    assert [m.text for m in talk.history] == ["start", "remember the port: 8080", "turn 4"]
+    assert talk.why(pinned) == f"{pinned} must stay: pinned by the caller"
+    talk.unpin(pinned)
+    talk.collect(talk.plan(0))
+    assert [m.text for m in talk.history] == ["start", "turn 4"]
+
+
+def test_recent_turns_are_preserved() -> None:
+    beats = [beat for n in range(6) for beat in (Said(f"question {n}"), Answered(f"answer {n}"))]
+    talk = conversation(Script(tuple(beats)), preserve_recent_turns=2)
+    talk.collect(talk.plan(0))
+    assert [m.text for m in talk.history] == [
+        "question 0",
+        "question 4",
+        "answer 4",
+        "question 5",
+        "answer 5",
+    ]
+    with pytest.raises(BadInput, match="preserve_recent_turns is -1"):
+        Conversation(limit=1, preserve_recent_turns=-1)
+
+
+def test_masked_results_say_what_they_were_and_come_back() -> None:
+    talk = conversation(strategy="mask", limit=100_000)
+    plan = talk.plan(0)
+    assert {step.action for step in plan.steps} == {Action.MASK}
+    talk.collect(plan)
+    assert len(talk.history) == len(told(LONG, "openai_chat"))
+    masked = talk.history[2].function_responses[0]
+    assert masked.result == "[stashed: read 0.py, 720 characters; id m3]"
+    assert talk.restore("m3") == ("m3",)
+    assert raws(talk)[2] == told(LONG, "openai_chat")[2]
+
+
+SUPERSEDED = Script(
+    (
+        Said("go"),
+        reading("a.py", "old " * 100),
+        reading("b.py", "same " * 100),
+        Answered(calls=(Call("bash", {"command": "make"}, "error " * 100, is_error=True),)),
+        reading("c.py", "part " * 100),
+        Answered(calls=(Call("write", {"path": "a.py", "text": "new"}, "written"),)),
+        reading("b.py", "same " * 100),
+        Answered(calls=(Call("bash", {"command": "make"}, "all is fine " * 40),)),
+        reading("d.py", "part " * 100),
+        Answered("done"),
+    )
+)
+
+
+@pytest.mark.parametrize("dialect", PROVIDERS)
+def test_what_something_later_has_made_worthless_is_masked(dialect: str) -> None:
+    talk = conversation(SUPERSEDED, dialect, strategy="superseded")
+    plan = talk.plan(0)
+    errors_are_told = dialect == "anthropic"
+    assert [step.reason for step in plan.steps] == [
+        "superseded: a.py was written later",
+        "superseded: the same call was made again",
+        "superseded: the call succeeded later"
+        if errors_are_told
+        else "superseded: the same call was made again",
+        "superseded: the same output came again",
+    ]
+    talk.collect(plan)
+    assert validate(talk.messages, dialect) == []
+    assert talk.plan(0).steps == ()
+
+
+def test_a_later_failure_supersedes_nothing() -> None:
+    talk = conversation(
+        Script(
+            (
+                Said("go"),
+                reading("a.py", "good " * 100),
+                reading("a.py", "no such file " * 50, is_error=True),
+                Answered("hm"),
+            )
+        ),
+        "anthropic",
+        strategy="superseded",
+    )
+    assert talk.plan(0).steps == ()
+
+
+def test_each_tier_runs_only_if_the_one_before_fell_short() -> None:
+    tiers = ("superseded", "mask", "truncate")
+    talk = conversation(SUPERSEDED, strategy=tiers)
+    little = talk.plan(talk.tokens - 50)
+    assert [step.action for step in little.steps] == [Action.MASK]
+    much = talk.plan(0)
+    assert {step.action for step in much.steps} == {Action.STASH}
+
+
+def test_swept_messages_are_recalled_by_words_within_a_budget() -> None:
+    talk = Conversation(limit=1_000)
+    talk.extend([{"role": "user", "content": f"note {n}"} for n in range(3)])
+    talk.extend([{"role": "user", "content": "the proxy listens on port 3128"}])
+    talk.extend([{"role": "user", "content": f"chatter {n} about nothing"} for n in range(9)])
+    talk.collect(talk.plan(0))
+    found = talk.recall("which port has the proxy?", limit=40)
+    assert found[0].text == "the proxy listens on port 3128"
+    assert sum(each.tokens for each in found) <= 40
+    assert {each.message_id for each in found[1:]} <= {"m3", "m5"}
+    assert talk.recall("port", limit=3) == []
+
+
+def test_why_tells_of_live_and_of_swept_messages() -> None:
+    talk = conversation(limit=1_500)
+    plan = talk.plan()
+    talk.collect(plan)
+    assert talk.why("m1") == "m1 must stay: locked by its policy"
+    assert plan.plan_id in talk.why(plan.steps[0].segments[0])
+    with pytest.raises(NotFound):
+        talk.why("m999")
+
+
+def test_the_ledger_counts_per_role_and_what_is_fixed() -> None:
+    talk = conversation(tools=[{"name": "read", "input_schema": {}}], system="be brief")
+    lines = {line.name: line for line in talk.ledger()}
+    assert set(lines) == {"user", "model", "tool", "system", "tools"}
+    assert sum(line.tokens for line in lines.values()) == talk.tokens
+    assert talk.messages == told(LONG, "openai_chat")
+
+
+def test_a_whole_request_brings_its_system_prompt_and_tools() -> None:
+    body = {
+        "system": "be brief",
+        "tools": [{"name": "read", "input_schema": {}}],
+        "messages": told(LONG, "anthropic"),
+    }
+    talk = Conversation(limit=100_000)
+    talk.extend(body)
+    assert talk.dialect == "anthropic"
+    assert {"system", "tools"} <= {line.name for line in talk.ledger()}
+    assert talk.messages == body["messages"]
+
+
+def test_a_dialect_is_settled_by_the_first_message_that_has_its_marks() -> None:
+    talk = Conversation(limit=100_000)
+    messages = told(LONG, "anthropic")
+    for message in messages:
+        talk.extend([message])
+    assert talk.dialect == "anthropic"
+    plan = talk.plan(0)
+    talk.collect(plan)
+    assert validate(talk.messages, "anthropic") == []
+    with pytest.raises(BadInput, match="openai_chat"):
+        Conversation(limit=9).extend([*messages, *told(LONG, "openai_chat")])
+
+
+def test_neutral_messages_are_taken_too() -> None:
+    talk = Conversation(limit=100, dialect="gemini")
+    talk.extend([Message.from_text(Role.USER, "hi")])
+    assert talk.messages == [{"role": "user", "parts": [{"text": "hi"}]}]
+
+
+def test_what_cannot_be_read_is_left_out_and_told() -> None:
+    talk = Conversation(limit=100)
+    talk.extend([{"role": "user", "content": "hi"}, None, {"role": "banana"}])
+    assert talk.messages == [{"role": "user", "content": "hi"}]
+    assert [skipped.position for skipped in talk.skipped] == [1, 2]
+
+
+def test_a_conversation_survives_a_restart_with_its_stash(tmp_path: Path) -> None:
+    script = Script(LONG.beats, extras=True)
+    store = SqliteStore(tmp_path / "talk.db")
+    talk = conversation(script, "anthropic", store=store, limit=1_500)
+    plan = talk.plan()
+    talk.collect(plan)
+    left = raws(talk)
+    store.close()
+
+    again = Conversation(limit=1_500, store=SqliteStore(tmp_path / "talk.db"))
+    assert again.dialect == "anthropic"
+    assert raws(again) == left
+    assert again.tokens == plan.tokens_after
+    again.extend([{"role": "user", "content": "still there?"}])
+    assert again.plan(0).steps != ()
+    again.undo(plan.plan_id)
+    assert raws(again) == [*told(script, "anthropic"), {"role": "user", "content": "still there?"}]
+    again.close()
+
+
+def test_a_result_that_comes_after_a_restart_finds_its_call() -> None:
+    store = MemoryStore()
+    messages = told(LONG, "openai_responses")
+    Conversation(limit=100_000, store=store).extend(messages[:-1])
+    talk = Conversation(limit=100_000, store=store)
+    talk.extend([messages[-1]])
+    talk.extend([{"role": "assistant", "content": "ok"}, {"role": "user", "content": "go on"}])
+    talk.collect(talk.plan(0))
+    assert validate(talk.messages, "openai_responses") == []
+
+
+def test_a_result_masked_by_one_plan_and_swept_by_another_comes_back_with_its_call() -> None:
+    talk = conversation(strategy="mask")
+    masking = talk.plan(0)
+    talk.collect(masking)
+    talk.collect(talk.plan(0, strategy=Chosen(["m2"])))
+    assert len(talk.history) == len(told(LONG, "openai_chat")) - 2
+    talk.undo(masking.plan_id)
+    assert validate(talk.messages, "openai_chat") == []
+    assert raws(talk) == told(LONG, "openai_chat")
+
+
+def test_restoring_one_message_brings_back_its_unit() -> None:
+    talk = conversation()
+    talk.collect(talk.plan(0))
+    assert set(talk.restore("m3")) == {"m2", "m3"}
+    assert validate(talk.messages, "openai_chat") == []
+
+
+def test_a_futile_pass_backs_off_and_tries_again_later() -> None:
+    talk = Conversation(limit=10, budget=Budget.of(10))
+    talk.extend([{"role": "user", "content": "a request that is longer than the window allows"}])
+    assert talk.is_due
+    assert len(talk.messages) == 1
+    assert not talk.is_due
+    for _ in range(8):
+        talk.extend([{"role": "user", "content": "more"}])
+    assert talk.is_due
+    assert len(talk.messages) == 2
+
+
+def test_many_threads_may_extend_and_read() -> None:
+    talk = Conversation(limit=2_000)
+    talk.extend([{"role": "user", "content": "start"}])
+    failures: list[BaseException] = []
+
+    def work(name: int) -> None:
+        try:
+            for n in range(30):
+                talk.extend(
+                    [
+                        {"role": "user", "content": f"thread {name} says {n} " * 5},
+                        {"role": "assistant", "content": "ok"},
+                    ]
+                )
+                assert validate(talk.messages, "openai_chat") == []
+        except BaseException as failure:  # noqa: BLE001
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert failures == []
+    swept = sum(len(step.segments) for e in talk.journal() if e.plan for step in e.plan.steps)
+    assert len(talk.history) + swept == 1 + 4 * 30 * 2
+
+
+def test_an_unknown_strategy_is_an_error_that_lists_the_known() -> None:
+    with pytest.raises(UnknownName, match="known are garbage, mask, scored, superseded, truncate"):
+        Conversation(limit=1, strategy="magic")
+
+
+@pytest.mark.parametrize("dialect", PROVIDERS)
+def test_tidy_fits_messages_into_a_limit_and_leaves_its_input_alone(dialect: str) -> None:
+    messages = told(LONG, dialect)
+    before = copy.deepcopy(messages)
+    fitted = tidy(messages, limit=1_000)
+    assert messages == before
+    assert len(fitted) < len(messages)
+    assert fitted[0] == messages[0]
+    assert validate(fitted, dialect) == []
+    talk = Conversation(limit=1_000)
+    talk.extend(fitted)
+    assert talk.tokens <= 1_000
+    assert tidy(fitted, limit=1_000) == fitted
+
+
+def test_tidy_gives_back_a_list_of_its_own() -> None:
+    messages = told(LONG, "openai_chat")
+    fitted = tidy(messages, limit=100_000)
+    assert fitted == messages
+    assert fitted is not messages
+
+
+def test_tidy_takes_a_request_and_a_transcript() -> None:
+    body: dict[str, Any] = {"system": "be brief", "messages": told(LONG, "anthropic")}
+    fitted = tidy(body, limit=1_000)
+    assert fitted["system"] == "be brief"
+    assert len(fitted["messages"]) < len(body["messages"])
+    lines = [
+        {"type": m["role"], "uuid": str(n), "message": m} for n, m in enumerate(body["messages"])
+    ]
+    marked = [{"type": "summary", "uuid": "x", "sessionId": "s"}, *lines]
+    left = tidy(marked, limit=1_000)
+    assert left[0] == marked[0]
+    assert all(line in marked for line in left)
+    assert validate(left) == []

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from marksweep.dialects import read
+from marksweep.heaps.conversation_weight import FRAME, count_message
+from marksweep.messages import FunctionCall, InlineData, Message, Part, Role
+from marksweep.tokens import IMAGE_TOKENS, count
+
+
+def test_each_part_is_counted_by_itself_and_the_frame_once() -> None:
+    message = Message(
+        Role.MODEL,
+        (
+            Part(text="some text"),
+            Part(thought="a thought"),
+            Part(function_call=FunctionCall("c", "read", {"path": "a.py"})),
+        ),
+    )
+    parts = count("some text") + count("a thought") + count("read") + count('{"path": "a.py"}')
+    assert count_message(message) == FRAME + parts
+
+
+def test_a_picture_weighs_what_it_costs_and_not_what_its_bytes_spell() -> None:
+    picture = {"type": "base64", "media_type": "image/png", "data": "A" * 100_000}
+    image = {"type": "image", "source": picture}
+    result = {
+        "type": "tool_result",
+        "tool_use_id": "a",
+        "content": [image, {"type": "text", "text": "ok"}],
+    }
+    asked, answered = read(
+        [{"role": "user", "content": [image]}, {"role": "user", "content": [result]}]
+    ).messages
+    assert count_message(asked) == FRAME + IMAGE_TOKENS
+    assert count_message(answered) == FRAME + IMAGE_TOKENS + count("ok")
+    inline = Message(Role.USER, (Part(inline_data=InlineData("image/png", "A" * 100_000)),))
+    assert count_message(inline) == FRAME + IMAGE_TOKENS
+
+
+def test_hidden_thoughts_and_unknown_parts_are_not_free() -> None:
+    hidden, unknown = read(
+        [
+            {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "x" * 600},
+            {"type": "from_the_future", "words": "many words in here"},
+        ],
+        "openai_responses",
+    ).messages
+    assert count_message(hidden) == FRAME + 100
+    assert count_message(unknown) > FRAME + count("many words in here")
+
+
+def test_nothing_weighs_only_its_frame() -> None:
+    for empty in ("", None):
+        (message,) = read([{"role": "assistant", "content": empty}]).messages
+        assert count_message(message) == FRAME

@@ -1,0 +1,171 @@
+"""An indexer that is killed at any moment loses and marks nothing; the next one finishes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.graph.servers import falkor_options, free_port, network_server, start
+from tests.indexing.trees import (
+    WORKSPACE,
+    OpenStore,
+    index,
+    items_of,
+    live,
+    sqlite_at,
+    stale_paths,
+    write,
+)
+
+from marksweep.indexing import indexer
+from marksweep.stores.graph.base import Run
+from marksweep.stores.graph.falkor import FalkorGraphStore
+from marksweep.stores.graph.falkor import connection as falkor_connection
+from marksweep.stores.graph.nouns import Memory
+
+KILLS = 100
+SERVER_KILLS = 10
+FILES = 24
+
+NewStore = Callable[[str], OpenStore]
+
+
+def change(root: Path, random_: random.Random) -> None:
+    """Edit, add, rename and delete a few files."""
+    for _ in range(random_.randint(1, 6)):
+        name = f"d{random_.randrange(3)}/f{random_.randrange(FILES)}.py"
+        file = root / name
+        match random_.randrange(4):
+            case 0 if file.exists():
+                file.unlink()
+            case 1 if file.exists():
+                file.rename(file.with_name(f"f{random_.randrange(FILES)}.py"))
+            case _:
+                calls = "".join(f"    g{random_.randrange(9)}()\n" for _ in range(5))
+                write(root, name, f"def f{random_.randrange(9)}():\n{calls}")
+    write(root, "always.py", "def here(): pass\n")
+
+
+def index_in_a_child(open_store: OpenStore, root: Path) -> int:
+    """Start an indexer in a process of its own, without the cost of starting Python."""
+    child = os.fork()
+    if child == 0:
+        try:
+            index(open_store, root, max_shrink=1.0)
+        finally:
+            os._exit(0)
+    return child
+
+
+def runs_of(open_store: OpenStore) -> tuple[set[str], set[str]]:
+    """Name the runs that finished, and those that began and did not."""
+
+    async def body() -> tuple[Run, ...]:
+        store = open_store()
+        runs = await store.runs(WORKSPACE)
+        await store.close()
+        return runs
+
+    runs = asyncio.run(body())
+    finished = {run.run_id for run in runs if run.finished_at is not None}
+    return finished, {run.run_id for run in runs} - finished
+
+
+def rows(open_store: OpenStore) -> dict[str, Memory]:
+    return {item.memory_id: item for item in items_of(open_store) if isinstance(item, Memory)}
+
+
+@pytest.fixture(params=["sqlite", "falkordb"])
+def new_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NewStore]:
+    """Gives a place for a store by name; opening it again gives the same graph."""
+    if request.param == "sqlite":
+        yield lambda name: sqlite_at(tmp_path / f"{name}.db")
+        return
+    (tmp_path / "server").mkdir()
+    with network_server(tmp_path / "server") as url:
+        yield lambda name: falkor_at(url, name)
+
+
+def falkor_at(url: str, name: str) -> OpenStore:
+    return lambda: FalkorGraphStore(url, prefix=f"{name}:")
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small repository, to be written in many transactions."""
+    monkeypatch.setattr(indexer, "BATCH_FILES", 2)
+    for n in range(FILES):
+        write(tmp_path / "root", f"d{n % 3}/f{n}.py", f"def f{n % 9}():\n    g{n % 7}()\n")
+    return tmp_path / "root"
+
+
+def assert_complete(store: OpenStore, clean: OpenStore, root: Path) -> None:
+    """The next run finishes the work of those that were cut short."""
+    index(store, root, max_shrink=1.0)
+    index(clean, root)
+    assert live(items_of(store)) == live(items_of(clean))
+
+
+@pytest.mark.timeout(600)
+def test_no_row_is_lost_however_often_the_indexer_is_killed(
+    root: Path, new_store: NewStore
+) -> None:
+    random_ = random.Random(7)
+    store = new_store("graph")
+    started = time.monotonic()
+    index(store, root)
+    longest = time.monotonic() - started
+    for number in range(KILLS):
+        change(root, random_)
+        stale, known = stale_paths(store), rows(store)
+        finished, _ = runs_of(store)
+        child = index_in_a_child(store, root)
+        time.sleep(random_.uniform(0, longest))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        if runs_of(store)[0] == finished:
+            assert set(stale_paths(store)) <= set(stale)
+            now_known = rows(store)
+            lost = {known[each].content_hash for each in known.keys() - now_known.keys()}
+            assert lost <= {row.content_hash for row in now_known.values()}
+        if number % 10 == 9:
+            assert_complete(store, new_store(f"clean{number}"), root)
+    _, cut_short = runs_of(store)
+    assert len(cut_short) >= 10, "hardly any kill came in the middle of a run"
+
+
+@pytest.mark.timeout(600)
+def test_no_row_is_lost_when_the_falkordb_server_is_killed_under_the_indexer(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(falkor_connection, "RECONNECT_SECONDS", 0.3)
+    random_ = random.Random(11)
+    port = free_port()
+    url = f"redis://127.0.0.1:{port}"
+    (tmp_path / "server").mkdir()
+    server = start(tmp_path / "server", port, *falkor_options())
+    store = falkor_at(url, "graph")
+    try:
+        started = time.monotonic()
+        index(store, root)
+        longest = time.monotonic() - started
+        for number in range(SERVER_KILLS):
+            change(root, random_)
+            child = index_in_a_child(store, root)
+            time.sleep(random_.uniform(0, longest))
+            server.kill()
+            server.wait()
+            os.waitpid(child, 0)
+            server = start(tmp_path / "server", port, *falkor_options())
+            assert_complete(store, falkor_at(url, f"clean{number}"), root)
+        _, cut_short = runs_of(store)
+        assert cut_short, "no kill came in the middle of a run"
+    finally:
+        server.kill()
+        server.wait()

@@ -1,0 +1,502 @@
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from marksweep.errors import UnknownName
+from marksweep.indexing.chunking import MAX_CHUNK_CHARS, MAX_CHUNK_LINES
+from marksweep.indexing.languages import LANGUAGES, chosen, language_of
+from marksweep.indexing.parse import parse, parse_text
+from marksweep.indexing.parsed import Parsed
+
+
+def symbols(parsed: Parsed) -> list[tuple[str, str, int, int]]:
+    return [(p.kind, p.symbol, p.start_line, p.end_line) for p in parsed.pieces]
+
+
+def ties(parsed: Parsed) -> set[str]:
+    names = parsed.names
+    return {f"{names[t.source].name} {t.relation} {names[t.target].name}" for t in parsed.ties}
+
+
+def names(parsed: Parsed) -> set[str]:
+    return {f"{name.kind} {name.name}" for name in parsed.names}
+
+
+class Sample(NamedTuple):
+    path: str
+    source: str
+    symbols: list[tuple[str, str, int, int]]
+    ties: set[str]
+    functions: int
+    classes: int
+
+
+SAMPLES = [
+    Sample(
+        "shop.py",
+        '''import os
+from .prices import total as t
+
+LIMIT = 3
+
+# Holds what is bought.
+@final
+class Cart(Base):
+    """A cart."""
+
+    # Adds one.
+    def add(self, item):
+        self.check(item)
+        def inner():
+            return deep()
+        return t(inner())
+
+    size = 3
+
+    def check(self, item): os.fsync(item)
+
+Cart().add(1)
+''',
+        [
+            ("block", "", 1, 4),
+            ("class", "Cart", 6, 9),
+            ("function", "Cart.add", 11, 16),
+            ("class", "Cart", 18, 18),
+            ("function", "Cart.check", 20, 20),
+            ("block", "", 22, 22),
+        ],
+        {
+            "shop.py imports os",
+            "shop.py imports .prices",
+            "Cart.add calls Cart.check",
+            "Cart.add.inner calls deep",
+            "Cart.add calls t",
+            "Cart.add calls inner",
+            "Cart.check calls fsync",
+            "shop.py calls Cart",
+            "shop.py calls add",
+        },
+        3,
+        1,
+    ),
+    Sample(
+        "shop.js",
+        """import { total } from './prices';
+const fs = require("fs");
+export class Cart {
+  add(item) { this.check(item); }
+  check(item) { return new Price(item); }
+}
+// Pays.
+export const pay = async (cart) => {
+  total(cart);
+};
+function* ids() { yield 1; }
+""",
+        [
+            ("block", "", 1, 2),
+            ("class", "Cart", 3, 3),
+            ("function", "Cart.add", 4, 4),
+            ("function", "Cart.check", 5, 5),
+            ("class", "Cart", 6, 6),
+            ("function", "pay", 7, 10),
+            ("function", "ids", 11, 11),
+        ],
+        {
+            "shop.js imports ./prices",
+            "shop.js imports fs",
+            "shop.js calls require",
+            "Cart.add calls Cart.check",
+            "Cart.check calls Price",
+            "pay calls total",
+        },
+        4,
+        1,
+    ),
+    Sample(
+        "shop.ts",
+        """import type { Item } from "./item";
+interface Priced { price(): number }
+export enum Kind { A, B }
+export abstract class Cart<T> {
+  add(item: T): void { this.check(item); }
+  private check(item: T) { log(item); }
+}
+namespace shop {
+  export function open(): void { start(); }
+}
+""",
+        [
+            ("block", "", 1, 1),
+            ("class", "Priced", 2, 2),
+            ("class", "Kind", 3, 3),
+            ("class", "Cart", 4, 4),
+            ("function", "Cart.add", 5, 5),
+            ("function", "Cart.check", 6, 6),
+            ("class", "Cart", 7, 7),
+            ("block", "shop", 8, 8),
+            ("function", "shop.open", 9, 9),
+            ("block", "shop", 10, 10),
+        ],
+        {
+            "shop.ts imports ./item",
+            "Cart.add calls Cart.check",
+            "Cart.check calls log",
+            "shop.open calls start",
+        },
+        3,
+        3,
+    ),
+    Sample(
+        "shop.tsx",
+        "export const Cart = () => <Row onClick={() => go()} />;\n",
+        [("function", "Cart", 1, 1)],
+        {"Cart calls go"},
+        1,
+        0,
+    ),
+    Sample(
+        "shop.go",
+        """package shop
+
+import (
+	"fmt"
+	m "math/rand"
+)
+
+// Cart holds items.
+type Cart struct{ n int }
+
+// Add adds.
+func (c *Cart) Add() { fmt.Println(c.n); check() }
+
+func check() { m.Int() }
+""",
+        [
+            ("block", "", 1, 6),
+            ("class", "Cart", 8, 9),
+            ("function", "Cart.Add", 11, 12),
+            ("function", "check", 14, 14),
+        ],
+        {
+            "shop.go imports fmt",
+            "shop.go imports math/rand",
+            "Cart.Add calls Println",
+            "Cart.Add calls check",
+            "check calls Int",
+        },
+        2,
+        1,
+    ),
+    Sample(
+        "shop.rs",
+        """use std::collections::{HashMap, HashSet};
+use crate::price as p;
+
+/// Holds items.
+#[derive(Debug)]
+pub struct Cart { n: u32 }
+
+impl Cart {
+    pub fn add(&self) { self.check(); Self::make(); }
+    fn check(&self) { println!("x"); }
+    fn make() { p::total::<u8>() }
+}
+""",
+        [
+            ("block", "", 1, 2),
+            ("class", "Cart", 4, 6),
+            ("block", "Cart", 8, 8),
+            ("function", "Cart.add", 9, 9),
+            ("function", "Cart.check", 10, 10),
+            ("function", "Cart.make", 11, 11),
+            ("block", "Cart", 12, 12),
+        ],
+        {
+            "shop.rs imports std::collections",
+            "shop.rs imports crate::price",
+            "Cart.add calls Cart.check",
+            "Cart.add calls Cart.make",
+            "Cart.check calls println",
+            "Cart.make calls total",
+        },
+        3,
+        1,
+    ),
+    Sample(
+        "Cart.java",
+        """package shop;
+import java.util.List;
+
+public class Cart {
+    Cart() { init(); }
+    /** Adds. */
+    void add(int x) { check(x); new Price<>(x); }
+    void check(int x) { list.remove(x); }
+    enum Kind { A }
+}
+""",
+        [
+            ("block", "", 1, 2),
+            ("class", "Cart", 4, 4),
+            ("function", "Cart.Cart", 5, 5),
+            ("function", "Cart.add", 6, 7),
+            ("function", "Cart.check", 8, 8),
+            ("class", "Cart.Kind", 9, 9),
+            ("class", "Cart", 10, 10),
+        ],
+        {
+            "Cart.java imports java.util.List",
+            "Cart.Cart calls init",
+            "Cart.add calls Cart.check",
+            "Cart.add calls Price",
+            "Cart.check calls remove",
+        },
+        3,
+        2,
+    ),
+    Sample(
+        "shop.c",
+        """#include <stdio.h>
+#include "price.h"
+
+typedef struct cart { int n; } cart_t;
+
+/* Makes one. */
+static cart_t *make(void) { return alloc(1); }
+
+int main(int argc, char **argv) {
+    make();
+    printf("x");
+}
+""",
+        [
+            ("block", "", 1, 2),
+            ("class", "cart", 4, 4),
+            ("function", "make", 6, 7),
+            ("function", "main", 9, 12),
+        ],
+        {
+            "shop.c imports stdio.h",
+            "shop.c imports price.h",
+            "make calls alloc",
+            "main calls make",
+            "main calls printf",
+        },
+        2,
+        1,
+    ),
+    Sample(
+        "shop.cpp",
+        """#include <vector>
+namespace shop {
+class Cart {
+ public:
+  void add() { check(); std::sort(a, b); }
+  void check();
+};
+}
+void shop::Cart::check() { new Price(); total<int>(); }
+template <typename T>
+T& same(T& x) { return x; }
+""",
+        [
+            ("block", "", 1, 1),
+            ("block", "shop", 2, 2),
+            ("class", "shop.Cart", 3, 4),
+            ("function", "shop.Cart.add", 5, 5),
+            ("class", "shop.Cart", 6, 7),
+            ("block", "shop", 8, 8),
+            ("function", "shop.Cart.check", 9, 9),
+            ("function", "same", 10, 11),
+        ],
+        {
+            "shop.cpp imports vector",
+            "shop.Cart.add calls shop.Cart.check",
+            "shop.Cart.add calls sort",
+            "shop.Cart.check calls Price",
+            "shop.Cart.check calls total",
+        },
+        3,
+        1,
+    ),
+]
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.path)
+def test_each_language_gives_its_chunks_symbols_calls_and_imports(sample: Sample) -> None:
+    parsed = parse(sample.path, sample.source.encode())
+    assert symbols(parsed) == sample.symbols
+    assert ties(parsed) == sample.ties
+    assert (parsed.functions, parsed.classes) == (sample.functions, sample.classes)
+    assert parsed.lines == sample.source.count("\n")
+
+
+def test_every_language_with_a_grammar_has_a_sample() -> None:
+    sampled = {language_of(sample.path).name for sample in SAMPLES}
+    assert sampled == {language.name for language in LANGUAGES if language.grammar}
+
+
+def test_a_method_is_known_by_its_own_name_and_by_its_class() -> None:
+    parsed = parse("a.py", b"class A:\n    def go(self): pass\n")
+    assert {"function A.go", "function go", "class A"} <= names(parsed)
+
+
+def test_what_has_no_grammar_becomes_blocks_of_text() -> None:
+    parsed = parse("notes.md", b"# Title\n\nwords\n")
+    assert (parsed.language, symbols(parsed)) == ("Markdown", [("text", "", 1, 3)])
+
+
+def test_an_empty_file_has_no_chunks_and_no_ties() -> None:
+    for content in (b"", b"\n\n", b"   \n\t\n"):
+        parsed = parse("a.py", content)
+        assert (parsed.pieces, parsed.ties, parsed.names) == ((), (), ())
+
+
+def test_lines_are_counted_as_an_editor_does() -> None:
+    assert [parse("a.py", c).lines for c in (b"", b"x", b"x\n", b"x\ny", b"\r\n\r\n")] == [
+        *(0, 1, 1, 2, 2)
+    ]
+
+
+def test_bytes_that_are_not_utf8_are_read_and_shift_no_name() -> None:
+    parsed = parse("a.py", b'x = "\xff\xfe"\ndef go():\n    "\xe9"\n    run()\n')
+    assert ties(parsed) == {"go calls run"}
+    assert "�" in parsed.pieces[0].text
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_name() -> None:
+    assert "function go" in names(parse("a.py", b"\xef\xbb\xbfdef go(): pass\n"))
+
+
+def test_carriage_returns_do_not_show_in_chunks() -> None:
+    parsed = parse("a.py", b"def a():\r\n    pass\r\n\r\ndef b():\r\n    pass\r\n")
+    assert symbols(parsed) == [("function", "a", 1, 2), ("function", "b", 4, 5)]
+    assert parsed.pieces[0].text == "def a():\n    pass"
+
+
+def test_a_long_function_is_cut_at_a_blank_line() -> None:
+    body = "".join(f"    x{n} = {n}\n" + ("\n" if n == 70 else "") for n in range(150))
+    parsed = parse("a.py", f"def go():\n{body}".encode())
+    assert [(p.symbol, p.start_line) for p in parsed.pieces] == [("go", 1), ("go", 74)]
+
+
+def test_minified_code_is_cut_within_its_line_and_keeps_its_names() -> None:
+    source = "".join(f"function f{n}(){{g{n}()}}" for n in range(3000))
+    parsed = parse("min.js", source.encode())
+    assert "".join(p.text for p in parsed.pieces) == source
+    assert {p.start_line for p in parsed.pieces} == {1}
+    assert parsed.functions == 3000
+    assert "f2999 calls g2999" in ties(parsed)
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("a.py", "(" * 20_000 + ")" * 20_000),
+        ("a.py", "".join("    " * n + f"def f{n}():\n" for n in range(300)) + "    " * 300 + "g()"),
+        ("a.js", "f(" * 20_000 + ")" * 20_000),
+        ("a.js", "function f(){" * 5_000 + "}" * 5_000),
+        ("a.rs", "mod m {" * 5_000 + "fn f() {}" + "}" * 5_000),
+        ("a.c", "{" * 3_000),
+        ("A.java", "class A {" * 3_000),
+        ("a.cpp", "namespace n {" * 3_000 + "}" * 3_000),
+        ("a.go", "package p\nfunc f() {" + "if x {" * 3_000 + "}" * 3_000 + "}"),
+        ("a.ts", "let x: " + "Array<" * 3_000 + "u8" + ">" * 3_000),
+    ],
+    ids=lambda value: value[:12],
+)
+def test_deeply_nested_code_is_read(path: str, source: str) -> None:
+    parsed = parse(path, source.encode())
+    assert parsed.lines == source.count("\n") + (not source.endswith("\n"))
+    assert "".join("".join(p.text.split()) for p in parsed.pieces) == "".join(source.split())
+
+
+WORDS = st.sampled_from(
+    [
+        *("def f():\n", "class A:\n", "    def g(self):\n", "        self.g()\n", "\n", "  \n"),
+        *(
+            "# note\n",
+            "import os\n",
+            "@deco\n",
+            "x = f(1)\n",
+            "    return A()\n",
+            '"""',
+            "é(",
+            "\r\n",
+        ),
+        *(
+            "function f() {",
+            "}",
+            "/* ",
+            "*/\n",
+            "struct s {",
+            ";\n",
+            "#include <a.h>\n",
+            "λ = 'x\n",
+        ),
+        *(
+            "impl A {",
+            "fn f() {",
+            "namespace n {",
+            "\t",
+            "'",
+            "\x0c",
+            "\u2028",
+            "�",
+            "((",
+            "\x85\n",
+        ),
+    ]
+)
+CODE = st.lists(WORDS, max_size=40).map("".join)
+PATHS = st.sampled_from([f"x{language.extensions[0]}" for language in LANGUAGES] + ["LICENSE"])
+
+
+@settings(max_examples=300, deadline=None)
+@given(path=PATHS, source=CODE)
+def test_every_line_that_is_not_blank_is_in_exactly_one_chunk(path: str, source: str) -> None:
+    parsed = parse(path, source.encode())
+    lines = [line.removesuffix("\r") for line in source.split("\n")]
+    held: dict[int, str] = {}
+    for piece in parsed.pieces:
+        rows = range(piece.start_line, piece.end_line + 1)
+        for row, text in zip(rows, piece.text.split("\n"), strict=True):
+            assert row not in held
+            held[row] = text
+    for number, line in enumerate(lines, start=1):
+        assert held.get(number, "") == (line if number in held else "")
+        assert number in held or not line.strip()
+
+
+@settings(max_examples=200, deadline=None)
+@given(path=PATHS, source=CODE)
+def test_names_and_ties_hold_together(path: str, source: str) -> None:
+    parsed = parse(path, source.encode())
+    mentioned = {name for piece in parsed.pieces for name in piece.names}
+    assert mentioned == set(range(len(parsed.names)))
+    assert len(set(parsed.names)) == len(parsed.names)
+    assert len(set(parsed.ties)) == len(parsed.ties)
+    assert all({tie.source, tie.target} <= mentioned for tie in parsed.ties)
+    assert parsed == parse(path, source.encode())
+
+
+@settings(max_examples=100, deadline=None)
+@given(lines=st.lists(st.text("ab \n", max_size=30), max_size=400), long=st.integers(0, 30_000))
+def test_no_chunk_is_longer_than_the_limits(lines: list[str], long: int) -> None:
+    source = "\n".join(lines) + "\n" + "z" * long
+    for piece in parse_text("a.txt", source.encode()).pieces:
+        assert len(piece.text) <= MAX_CHUNK_CHARS
+        assert piece.end_line - piece.start_line < MAX_CHUNK_LINES
+
+
+def test_a_language_that_nobody_knows_is_refused_with_those_that_are() -> None:
+    assert chosen(["TS", "c++"]) == {"TypeScript", "TSX", "C++"}
+    with pytest.raises(
+        UnknownName, match="no language named 'cobol'; known are Python, JavaScript"
+    ):
+        chosen(["cobol"])

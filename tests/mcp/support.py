@@ -1,0 +1,73 @@
+"""An agent at the other end: calls tools, and expects them to work or to fail."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from mcp import Client
+from mcp_types import TextContent
+
+from marksweep.mcp.app import build_server
+from marksweep.mcp.desk import Desk
+
+MODES = ("legacy", "2026-07-28")
+"""The protocol before, and the current one."""
+
+
+class Agent:
+    """A client that knows what it expects."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.said = ""
+
+    async def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """Call a tool that must succeed; give its data. Its words are left in `said`."""
+        result = await self.client.call_tool(tool, arguments)
+        self.said = _words(result.content)
+        assert not result.is_error, self.said
+        assert isinstance(result.structured_content, dict)
+        return result.structured_content
+
+    async def fail(self, tool: str, /, **arguments: Any) -> str:
+        """Call a tool that must refuse; give what it said."""
+        result = await self.client.call_tool(tool, arguments)
+        assert result.is_error, f"{tool} did not refuse"
+        assert result.structured_content is None
+        words = _words(result.content)
+        assert "Traceback" not in words
+        return words
+
+    async def add(self, *ids: str, text: str = "some words about it ", times: int = 20) -> None:
+        """Add logs by these ids."""
+        segments = [{"text": f"{name} {text * times}", "type": "log", "segment_id": name} for name in ids]
+        await self.call("context_add", segments=segments)
+
+    async def live(self, *ids: str) -> list[str]:
+        """Say which of these are in the working set."""
+        found = []
+        for name in ids:
+            contents = await self.client.read_resource(f"marksweep://segments/{name}")
+            if '"state":"live"' in contents.contents[0].text:  # type: ignore[union-attr]
+                found.append(name)
+        return found
+
+
+def _words(content: list[Any]) -> str:
+    assert len(content) == 1
+    assert isinstance(content[0], TextContent)
+    return content[0].text
+
+
+@asynccontextmanager
+async def agent(folder: Path, mode: str = "2026-07-28", **offers: Any) -> AsyncIterator[Agent]:
+    """Start a server on a folder, in memory, and connect to it."""
+    desk = Desk([folder])
+    try:
+        async with Client(build_server(desk), mode=mode, **offers) as client:
+            yield Agent(client)
+    finally:
+        await desk.close()

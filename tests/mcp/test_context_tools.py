@@ -1,0 +1,241 @@
+"""The tools that fill and steer the working set, over both protocols."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mcp.support import MODES, Agent, agent
+
+
+@pytest.fixture(params=MODES)
+def mode(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def with_agent(
+    folder: Path, work: Callable[[Agent], Awaitable[None]], mode: str = "2026-07-28", **offers: Any
+) -> None:
+    async def run() -> None:
+        async with agent(folder, mode, **offers) as one:
+            await work(one)
+
+    asyncio.run(run())
+
+
+def test_segments_are_added_with_their_links(tmp_path: Path, mode: str) -> None:
+    async def work(one: Agent) -> None:
+        added = await one.call(
+            "context_add",
+            segments=[
+                {"text": "def parse(): ...", "type": "code", "segment_id": "code"},
+                {
+                    "text": "we keep the parser",
+                    "type": "decision",
+                    "segment_id": "decided",
+                    "references": ["code", {"target": "later", "link": "related to", "hold": "weak"}],
+                    "tags": ["parser"],
+                },
+            ],
+        )
+        assert added["segment_ids"] == ["code", "decided"]
+        assert added["tokens"] == added["usage"]["current"] > 0
+        assert "Added 2" in one.said
+        contents = (await one.client.read_resource("marksweep://segments/code")).contents
+        shown = json.loads(contents[0].text)  # type: ignore[union-attr]
+        assert shown["state"] == "live"
+        assert "decided must stay: a decision made recently" in shown["why"]
+
+    with_agent(tmp_path, work, mode)
+
+
+def test_an_id_is_chosen_where_none_is_given(tmp_path: Path) -> None:
+    async def work(one: Agent) -> None:
+        added = await one.call("context_add", segments=[{"text": "a"}, {"text": "b"}])
+        assert len(set(added["segment_ids"])) == 2
+
+    with_agent(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({}, "'segments' is missing"),
+        ({"segments": []}, "'segments' is []; expected"),
+        ({"segments": [{"text": "x"}], "colour": "red"}, "there is no parameter 'colour'"),
+        ({"segments": [{"text": "x", "colour": 1}]}, "no parameter 'segments.0.colour'"),
+        ({"segments": [{"text": ""}]}, "'segments.0.text' is ''"),
+        ({"segments": [{"text": "x", "type": "poem"}]}, "'message', 'code', 'log'"),
+        ({"segments": [{"text": "x", "segment_id": "a"}] * 2}, "must be unique"),
+        ({"segments": [{"text": "x", "line_range": [1]}]}, "line_range"),
+    ],
+)
+def test_a_bad_segment_is_refused_and_nothing_is_added(
+    tmp_path: Path, arguments: dict[str, Any], expected: str
+) -> None:
+    async def work(one: Agent) -> None:
+        assert expected in await one.fail("context_add", **arguments)
+        usage = (await one.call("context_gc_configure"))["usage"]
+        assert usage["current"] == 0
+
+    with_agent(tmp_path, work)
+
+
+def test_a_known_id_is_refused_and_says_so(tmp_path: Path) -> None:
+    async def work(one: Agent) -> None:
+        await one.add("a")
+        words = await one.fail("context_add", segments=[{"text": "x", "segment_id": "a"}])
+        assert words.startswith("already live: a.")
+
+    with_agent(tmp_path, work)
+
+
+def test_json_in_a_text_stays_a_text(tmp_path: Path) -> None:
+    async def work(one: Agent) -> None:
+        await one.call("context_add", segments=[{"text": '{"a": [1]}', "segment_id": "j"}])
+        shown = await one.client.read_resource("marksweep://segments/j")
+        assert json.loads(shown.contents[0].text)["segment"]["text"] == '{"a": [1]}'  # type: ignore[union-attr]
+        await one.call("context_focus", task="[1, 2]")
+        await one.call("context_gc_compress", segment_id="j", text="[]")
+
+    with_agent(tmp_path, work)
+
+
+def test_what_is_in_focus_is_not_collected(tmp_path: Path, mode: str) -> None:
+    async def work(one: Agent) -> None:
+        await one.call(
+            "context_add",
+            segments=[
+                {"text": "old " * 50, "type": "log", "segment_id": "log"},
+                {"text": "mine " * 50, "type": "code", "segment_id": "mine", "file_path": "a.py"},
+            ],
+        )
+        focused = await one.call(
+            "context_focus", task="t1", active_file="a.py", active_lines=[1, 9], open_files=["b.py"]
+        )
+        assert focused == {"task": "t1", "active_file": "a.py", "open_files": ["b.py"]}
+        found = await one.call("context_gc_analyze", target_tokens=0)
+        assert [each["segment_id"] for each in found["candidates"]] == ["log"]
+        assert "in the active file a.py" in found["obstacles"][0]["reason"]
+
+    with_agent(tmp_path, work, mode)
+
+
+def test_the_focus_outlives_a_change_of_settings(tmp_path: Path) -> None:
+    async def work(one: Agent) -> None:
+        await one.call("context_focus", task="t1")
+        await one.call("context_gc_configure", last_messages=0)
+        segment = {"text": "x " * 20, "type": "log", "segment_id": "a", "task_id": "t1"}
+        await one.call("context_add", segments=[segment])
+        assert (await one.call("context_gc_analyze", target_tokens=0))["candidates"] == []
+
+    with_agent(tmp_path, work)
+
+
+def test_a_focus_on_lines_needs_their_file_and_order(tmp_path: Path) -> None:
+    async def work(one: Agent) -> None:
+        assert "Name the file" in await one.fail("context_focus", active_lines=[1, 2])
+        words = await one.fail("context_focus", active_file="a", active_lines=[9, 2])
+        assert "the first line first" in words
+
+    with_agent(tmp_path, work)
+
+
+def test_a_pinned_segment_stays_until_it_is_unpinned(tmp_path: Path, mode: str) -> None:
+    async def work(one: Agent) -> None:
+        await one.add("a", "b")
+        await one.call("context_gc_pin", segment_ids=["a"], reason="still needed")
+        pruned = await one.call("context_gc_prune", segment_ids=["a", "b"])
+        assert (pruned["stashed"], pruned["kept"]) == (["b"], ["a"])
+        assert "Must stay: a" in one.said
+        await one.call("context_gc_unpin", segment_ids=["a"])
+        assert (await one.call("context_gc_prune", segment_ids=["a"]))["stashed"] == ["a"]
+
+    with_agent(tmp_path, work, mode)
+
+
+@pytest.mark.parametrize("tool", ["context_gc_pin", "context_gc_unpin"])
+def test_pins_on_unknown_segments_are_refused_and_none_is_set(tmp_path: Path, tool: str) -> None:
+    async def work(one: Agent) -> None:
+        await one.add("a")
+        words = await one.fail(tool, segment_ids=["a", "nowhere"])
+        assert "not in the working set: nowhere" in words
+        assert (await one.call("context_gc_prune", segment_ids=["a"]))["stashed"] == ["a"]
+        assert "segment_ids" in await one.fail(tool, segment_ids=[])
+        assert "segment_ids" in await one.fail(tool)
+
+    with_agent(tmp_path, work)
+
+
+def test_recall_finds_by_words_and_brings_back(tmp_path: Path, mode: str) -> None:
+    async def work(one: Agent) -> None:
+        await one.add("a", text="the proxy listens on port 8443 ")
+        await one.add("b", text="nothing to see here ")
+        await one.call("context_gc_prune", segment_ids=["a", "b"])
+        shown = await one.call("context_recall", words="proxy port", action="show")
+        assert [each["segment_id"] for each in shown["found"]] == ["a"]
+        assert shown["restored"] == []
+        assert "8443" in one.said
+        back = await one.call("context_recall", words="proxy port")
+        assert back["restored"] == ["a"]
+        assert await one.live("a", "b") == ["a"]
+        assert (await one.call("context_recall", segment_ids=["b", "b"]))["restored"] == ["b"]
+        assert (await one.call("context_recall", words="zebra"))["found"] == []
+
+    with_agent(tmp_path, work, mode)
+
+
+def test_recall_refuses_what_it_cannot_bring_back(tmp_path: Path) -> None:
+    async def work(one: Agent) -> None:
+        await one.add("a")
+        assert "either words or segment_ids" in await one.fail("context_recall")
+        both = await one.fail("context_recall", words="x", segment_ids=["a"])
+        assert "either words or segment_ids" in both
+        live = await one.fail("context_recall", segment_ids=["a"])
+        assert "already in the working set: a" in live
+        assert "not in the stash: no" in await one.fail("context_recall", segment_ids=["no"])
+        assert "'limit' is 0" in await one.fail("context_recall", words="x", limit=0)
+        assert "'action' is 'eat'" in await one.fail("context_recall", words="x", action="eat")
+
+    with_agent(tmp_path, work)
+
+
+def test_limits_are_turned_and_hold(tmp_path: Path, mode: str) -> None:
+    async def work(one: Agent) -> None:
+        before = await one.call("context_gc_configure")
+        assert before["changed"] == []
+        turned = await one.call(
+            "context_gc_configure", limit_tokens=1_000, soft_percent=50, target_percent=20, batch=5
+        )
+        assert turned["usage"] == {
+            "current": 0,
+            "soft_limit": 500,
+            "hard_limit": 900,
+            "limit": 1_000,
+            "target": 200,
+        }
+        assert turned["settings"]["steps"]["batch"] == 5
+        await one.call("context_gc_configure", hard_percent=60)
+        for number in range(30):
+            await one.add(f"s{number}", times=10)
+        assert (await one.call("context_gc_configure"))["usage"]["current"] <= 600
+
+    with_agent(tmp_path, work, mode)
+
+
+def test_impossible_limits_are_refused_and_change_nothing(tmp_path: Path) -> None:
+    async def work(one: Agent) -> None:
+        words = await one.fail("context_gc_configure", target_percent=90)
+        assert "above window.threshold_percent" in words
+        assert "'batch' is 4" in await one.fail("context_gc_configure", batch=4)
+        assert "limit_tokens" in await one.fail("context_gc_configure", limit_tokens=-1)
+        assert "no parameter 'limit'" in await one.fail("context_gc_configure", limit=1)
+        usage = (await one.call("context_gc_configure"))["usage"]
+        assert usage["limit"] == 128_000
+
+    with_agent(tmp_path, work)

@@ -1,0 +1,89 @@
+"""Small histories whose weights can be read off: a counter that counts words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from marksweep.ledger import InstructionBudget
+from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
+from marksweep.plugins import ContextUsage
+
+
+def words(message: Message) -> int:
+    """One token per word of text, calls and results."""
+    total = 0
+    for part in message.parts:
+        if part.text:
+            total += len(part.text.split())
+        if part.thought:
+            total += len(part.thought.split())
+        if part.function_call:
+            total += 1
+        if part.function_response:
+            total += len(str(part.function_response.result).split())
+    return total
+
+
+def text(count: int, word: str = "w") -> str:
+    """So many words."""
+    return " ".join([word] * count)
+
+
+def say(role: Role, id_: str, count: int = 50) -> Message:
+    """A message of so many words."""
+    return Message(role, (Part(text=text(count)),), id_)
+
+
+def turn(n: int, *, size: int = 50, tools: int = 0, output: int = 100) -> list[Message]:
+    """A question, calls with their results, and an answer."""
+    messages = [say(Role.USER, f"u{n}", size)]
+    for k in range(tools):
+        call = FunctionCall(f"c{n}.{k}", "run", {"n": k})
+        result = ToolResult(call.id, "run", text(output, "out"))
+        messages.append(Message(Role.MODEL, (Part(function_call=call),), f"call{n}.{k}"))
+        messages.append(Message(Role.TOOL, (Part(function_response=result),), f"result{n}.{k}"))
+    messages.append(say(Role.MODEL, f"m{n}", size))
+    return messages
+
+
+def talk(turns: int, *, size: int = 50, tools: int = 0, output: int = 100) -> list[Message]:
+    """A system message and so many turns."""
+    messages = [say(Role.SYSTEM, "system", 10)]
+    for n in range(turns):
+        messages += turn(n, size=size, tools=tools, output=output)
+    return messages
+
+
+def ids(history: Sequence[Message]) -> list[str]:
+    """Who is there."""
+    return [message.message_id for message in history]
+
+
+def weigh(history: Sequence[Message]) -> int:
+    """Words of a history."""
+    return sum(map(words, history))
+
+
+def full(history: Sequence[Message], limit: int) -> ContextUsage:
+    """How full a window of that size is."""
+    total = weigh(history)
+    return {
+        "percent_used": 100 * total / limit,
+        "total_tokens": total,
+        "context_limit": limit,
+        "turns": sum(message.role is Role.USER for message in history),
+    }
+
+
+def budget_for(history: Sequence[Message], limit: int) -> InstructionBudget:
+    """A budget that follows the history and counts words."""
+    budget = InstructionBudget.create_default(limit)
+    budget.follow(lambda: history, words)
+    return budget
+
+
+def unpaired(history: Sequence[Message]) -> set[str]:
+    """Calls without results and results without calls, found from the messages alone."""
+    asked = [call.id for message in history for call in message.function_calls]
+    answered = [result.call_id for message in history for result in message.function_responses]
+    return set(asked) ^ set(answered)

@@ -1,0 +1,120 @@
+"""GCConfig: its defaults, the environment, and values that cannot be."""
+
+from __future__ import annotations
+
+import pytest
+
+from marksweep.errors import BadInput
+from marksweep.plugins import GCConfig
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    for prefix in ("MARKSWEEP", "JAATO"):
+        for name in ("THRESHOLD", "TARGET", "PRESSURE"):
+            monkeypatch.delenv(f"{prefix}_GC_{name}", raising=False)
+
+
+def test_threshold_percent_is_80_by_default() -> None:
+    assert GCConfig().threshold_percent == 80.0
+
+
+def test_target_percent_is_60_by_default() -> None:
+    assert GCConfig().target_percent == 60.0
+
+
+def test_pressure_percent_is_90_by_default() -> None:
+    assert GCConfig().pressure_percent == 90.0
+
+
+def test_max_turns_is_none_by_default() -> None:
+    assert GCConfig().max_turns is None
+
+
+def test_auto_trigger_is_on_by_default() -> None:
+    assert GCConfig().auto_trigger is True
+
+
+def test_check_before_send_is_on_by_default() -> None:
+    assert GCConfig().check_before_send is True
+
+
+def test_preserve_recent_turns_is_5_by_default() -> None:
+    assert GCConfig().preserve_recent_turns == 5
+
+
+def test_pinned_turn_indices_is_empty_by_default_and_takes_a_list() -> None:
+    assert GCConfig().pinned_turn_indices == ()
+    assert GCConfig(pinned_turn_indices=[3, 1]).pinned_turn_indices == (3, 1)  # type: ignore[arg-type]
+
+
+def test_continuous_is_off_by_default() -> None:
+    assert GCConfig().continuous is False
+
+
+@pytest.mark.parametrize(
+    ("variable", "field", "value"),
+    [
+        ("THRESHOLD", "threshold_percent", 70.0),
+        ("TARGET", "target_percent", 40.0),
+        ("PRESSURE", "pressure_percent", 95.0),
+    ],
+)
+def test_each_percentage_is_read_from_the_environment_and_our_name_goes_first(
+    variable: str, field: str, value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"JAATO_GC_{variable}", str(value))
+    assert getattr(GCConfig(), field) == value
+    monkeypatch.setenv(f"MARKSWEEP_GC_{variable}", str(value + 1))
+    assert getattr(GCConfig(), field) == value + 1
+
+
+def test_a_given_value_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MARKSWEEP_GC_THRESHOLD", "70")
+    assert GCConfig(threshold_percent=75.0).threshold_percent == 75.0
+
+
+@pytest.mark.parametrize("text", ["lots", "-3", "130", "nan"])
+def test_nonsense_in_the_environment_names_the_variable(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAATO_GC_TARGET", text)
+    with pytest.raises(BadInput, match="JAATO_GC_TARGET is"):
+        GCConfig()
+
+
+def test_a_low_threshold_draws_the_default_target_down_with_it() -> None:
+    config = GCConfig(threshold_percent=5.0)
+    assert config.target_percent == 3.75
+    assert config.pressure_percent == 90.0
+
+
+def test_a_high_threshold_draws_the_default_pressure_up_with_it() -> None:
+    assert GCConfig(threshold_percent=95.0).pressure_percent == 95.0
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"threshold_percent": 0}, "threshold_percent is 0; expected a number above 0"),
+        ({"threshold_percent": 101}, "threshold_percent is 101; .* at most 100"),
+        ({"threshold_percent": "80"}, "threshold_percent is '80'"),
+        ({"threshold_percent": float("nan")}, "threshold_percent is nan"),
+        ({"target_percent": 90}, "target_percent is 90.0; .* at most 80 .the threshold."),
+        ({"target_percent": -1}, "target_percent is -1.0; .* at least 0"),
+        ({"pressure_percent": 70}, "pressure_percent is 70.0; .* at least 80 .the threshold."),
+        ({"pressure_percent": 101}, "pressure_percent is 101.0; .* at most 100"),
+        ({"max_turns": 0}, "max_turns is 0; expected a whole number of at least 1"),
+        ({"max_turns": 2.5}, "max_turns is 2.5"),
+        ({"preserve_recent_turns": -1}, "preserve_recent_turns is -1; .* at least 0"),
+        ({"pinned_turn_indices": [1, -2]}, "pinned_turn_indices is -2"),
+        ({"auto_trigger": 1}, "auto_trigger is 1; expected true or false"),
+        ({"check_before_send": "yes"}, "check_before_send is 'yes'"),
+        ({"continuous": None}, "continuous is None"),
+    ],
+)
+def test_an_impossible_value_names_the_key_the_value_and_the_range(
+    given: dict[str, object], message: str
+) -> None:
+    with pytest.raises(BadInput, match=message):
+        GCConfig(**given)  # type: ignore[arg-type]

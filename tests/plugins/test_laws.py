@@ -1,0 +1,164 @@
+"""What every plugin promises, on random histories in every dialect."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from tests.plugins.histories import ids
+
+from marksweep.dialects import read, validate, written
+from marksweep.ledger import InstructionBudget
+from marksweep.messages import Message, Role
+from marksweep.plugins import GCConfig, GCResult, GCTriggerReason, load_gc_plugin
+from marksweep.plugins.discovery import BUILT_IN
+from marksweep.testing.histories import broken, valid
+
+DIALECTS = ["openai_chat", "openai_responses", "anthropic", "gemini"]
+
+
+def weight(message: Message) -> int:
+    """Grows with the message; never 0, as with real providers."""
+    results = sum(len(str(result.result)) for result in message.function_responses)
+    return 4 + 7 * len(message.parts) + (len(message.text) + results) // 4
+
+
+class Collected(NamedTuple):
+    before: tuple[Message, ...]
+    after: list[Message]
+    result: GCResult
+    config: GCConfig
+    limit: int
+
+
+def draw_and_collect(data: st.DataObject, name: str, history: list[Any], dialect: str) -> Collected:
+    before = read(history, dialect).messages
+    total = sum(map(weight, before))
+    limit = max(1, int(total * data.draw(st.floats(0.3, 2.0))))
+    config = GCConfig(
+        threshold_percent=80,
+        target_percent=data.draw(st.integers(0, 80)),
+        preserve_recent_turns=data.draw(st.integers(0, 4)),
+        pinned_turn_indices=tuple(data.draw(st.sets(st.integers(0, 5), max_size=2))),
+        max_turns=data.draw(st.none() | st.integers(1, 5)),
+    )
+    reason = data.draw(st.sampled_from(GCTriggerReason))
+    plugin = load_gc_plugin(name, {"notify_on_gc": data.draw(st.booleans())})
+    budget = InstructionBudget(limit)
+    budget.follow(lambda: before, weight)
+    usage = {"percent_used": 100.0 * total / limit}
+    after, result = plugin.collect(before, usage, config, reason, budget)  # type: ignore[arg-type]
+    return Collected(before, after, result, config, limit)
+
+
+def faults(messages: list[Any], dialect: str) -> Tally[str]:
+    return Tally(finding.rule for finding in validate(messages, dialect))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("name", BUILT_IN)
+@given(data=st.data())
+def test_a_valid_history_stays_valid(name: str, dialect: str, data: st.DataObject) -> None:
+    history = data.draw(valid(dialect, 8))
+    assume(validate(history, dialect) == [])
+    done = draw_and_collect(data, name, history, dialect)
+    if done.after:
+        assert validate(written(done.after, dialect), dialect) == []
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+@given(data=st.data())
+def test_a_broken_history_is_not_made_worse(name: str, data: st.DataObject) -> None:
+    dialect = data.draw(st.sampled_from(DIALECTS))
+    history = data.draw(broken(dialect))
+    done = draw_and_collect(data, name, history, dialect)
+    before = faults(written(done.before, dialect), dialect)
+    after = faults(written(done.after, dialect), dialect)
+    assert set(after) <= set(before)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+@given(data=st.data())
+def test_what_must_stay_stays(name: str, data: st.DataObject) -> None:
+    dialect = data.draw(st.sampled_from(DIALECTS))
+    done = draw_and_collect(data, name, data.draw(valid(dialect, 8)), dialect)
+    kept = set(ids(done.after))
+    starts = [
+        at
+        for at, message in enumerate(done.before)
+        if message.role is Role.USER
+        and any(part.text for part in message.parts)
+        and not message.function_responses
+    ]
+    must = {m.message_id for m in done.before if m.role is Role.SYSTEM}
+    must |= {done.before[at].message_id for at in starts[:1]}
+    recent = done.config.preserve_recent_turns
+    if recent and starts:
+        must |= set(ids(done.before[starts[-recent] if recent <= len(starts) else starts[0] :]))
+    for number in done.config.pinned_turn_indices:
+        if number < len(starts):
+            stop = starts[number + 1] if number + 1 < len(starts) else len(done.before)
+            must |= set(ids(done.before[starts[number] : stop]))
+    joined = set(ids(done.before)) - kept
+    if len(done.after) and dialect == "gemini":
+        texts = " ".join(str(message.parts) for message in done.after)
+        joined = {
+            m.message_id
+            for m in done.before
+            if m.message_id in joined and not all(str(part) in texts for part in m.parts)
+        }
+    assert not must & joined
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+@given(data=st.data())
+def test_freed_tokens_are_real(name: str, data: st.DataObject) -> None:
+    dialect = data.draw(st.sampled_from(DIALECTS))
+    done = draw_and_collect(data, name, data.draw(valid(dialect, 8)), dialect)
+    assert done.result.tokens_before == sum(map(weight, done.before))
+    assert done.result.tokens_after == sum(map(weight, done.after))
+    assert done.result.tokens_freed >= 0
+    gone = Tally(i for item in done.result.removal_list for i in item.message_ids)
+    assert all(times == 1 for times in gone.values())
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+@given(data=st.data())
+def test_the_target_is_met_or_the_result_says_what_is_in_the_way(
+    name: str, data: st.DataObject
+) -> None:
+    dialect = data.draw(st.sampled_from(DIALECTS))
+    done = draw_and_collect(data, name, data.draw(valid(dialect, 8)), dialect)
+    if done.result.trigger_reason is GCTriggerReason.TURN_LIMIT:
+        return
+    target = int(done.limit * done.config.target_percent / 100)
+    if done.result.tokens_after > target:
+        assert "cannot reach target" in str(done.result.details["cannot_reach_target"])
+    if done.result.tokens_before <= target and (
+        done.result.trigger_reason is not GCTriggerReason.OVERFLOW
+    ):
+        assert done.after == list(done.before)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+@given(data=st.data())
+def test_a_second_collection_changes_nothing(name: str, data: st.DataObject) -> None:
+    dialect = data.draw(st.sampled_from(DIALECTS))
+    history = read(data.draw(valid(dialect, 8)), dialect).messages
+    total = sum(map(weight, history))
+    config = GCConfig(
+        threshold_percent=80,
+        target_percent=data.draw(st.integers(0, 80)),
+        preserve_recent_turns=data.draw(st.integers(0, 3)),
+    )
+    budget = InstructionBudget(max(1, total))
+    plugin = load_gc_plugin(name)
+    usage: Any = {"percent_used": 85.0}
+    budget.follow(lambda: history, weight)
+    once, _ = plugin.collect(history, usage, config, GCTriggerReason.THRESHOLD, budget)
+    twice, result = plugin.collect(once, usage, config, GCTriggerReason.THRESHOLD, budget)
+    assert twice == once
+    assert result.tokens_freed == 0

@@ -1,0 +1,135 @@
+"""Sessions with plugins of strangers: whatever these do, the conversation goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from tests.plugins.histories import text, unpaired, weigh, words
+
+from marksweep.messages import FunctionCall, Message, Part, Role
+from marksweep.plugins import ContextUsage, GCConfig, GCResult, GCTriggerReason
+from marksweep.session import Happened, Session, SessionEvent, Tool
+
+
+def session(limit: int = 1000) -> Session:
+    return Session(
+        lambda _: text(20, "reply"),
+        context_limit=limit,
+        system_instructions="be good",
+        counter=words,
+    )
+
+
+def talk(to: Session, turns: int, size: int = 30) -> None:
+    for _ in range(turns):
+        to.send_message(text(size))
+
+
+class Custom:
+    """A plugin as its authors would write it, without a budget."""
+
+    def __init__(self, keep: int = 3) -> None:
+        self.keep = keep
+        self.down = False
+
+    @property
+    def name(self) -> str:
+        return "gc_custom"
+
+    def initialize(self, config: object = None) -> None:
+        pass
+
+    def shutdown(self) -> None:
+        self.down = True
+
+    def should_collect(
+        self, context_usage: ContextUsage, config: GCConfig
+    ) -> tuple[bool, GCTriggerReason | None]:
+        if context_usage.get("percent_used", 0) >= config.threshold_percent:
+            return True, GCTriggerReason.THRESHOLD
+        return False, None
+
+    def collect(
+        self,
+        history: list[Message],
+        context_usage: ContextUsage,
+        config: GCConfig,
+        reason: GCTriggerReason,
+    ) -> tuple[list[Message], GCResult]:
+        kept = history[-self.keep :]
+        return kept, GCResult(
+            success=True,
+            items_collected=len(history) - len(kept),
+            tokens_before=weigh(history),
+            tokens_after=weigh(kept),
+            plugin_name=self.name,
+            trigger_reason=reason,
+        )
+
+
+def use(chat: Session, plugin: object) -> None:
+    chat.set_gc_plugin(plugin, GCConfig())  # type: ignore[arg-type]
+
+
+def test_a_custom_plugin_without_a_budget_runs() -> None:
+    chat = session(limit=400)
+    use(chat, Custom())
+    talk(chat, 20)
+    assert chat.get_gc_history()[0].plugin_name == "gc_custom"
+    assert chat.get_context_usage()["percent_used"] < 80
+
+
+def test_a_plugin_that_splits_a_pair_has_its_history_mended() -> None:
+    def model(messages: Sequence[Message]) -> Message | str:
+        assert unpaired(messages) == set()
+        if messages[-1].role is Role.USER:
+            return Message(Role.MODEL, (Part(function_call=FunctionCall("1", "look")),))
+        return "done"
+
+    chat = Session(model, counter=words)
+    chat.add_tool(Tool("look", "", lambda: text(10)))
+    use(chat, Custom(keep=2))
+    events: list[SessionEvent] = []
+    chat.listen(events.append)
+    talk(chat, 2)
+    result = chat.manual_gc()
+    assert [message.text for message in chat.history] == ["done"], "the orphan result is gone"
+    assert result.details["repaired"]
+    assert Happened.REPAIRED in {event.happened for event in events}
+    assert chat.send_message("and now?").text == "done"
+
+
+@pytest.mark.parametrize("returned", [None, ([], None), (["x"], "y"), 5])
+def test_a_plugin_that_returns_nonsense_has_failed_and_changed_nothing(returned: object) -> None:
+    class Odd(Custom):
+        def collect(self, *args: object) -> object:  # type: ignore[override]
+            return returned
+
+    chat = session(limit=300)
+    use(chat, Odd())
+    talk(chat, 10)
+    assert len(chat.history) == 21
+    assert all(not result.success for result in chat.get_gc_history())
+    assert "TypeError" in str(chat.get_gc_history()[0].error)
+
+
+def test_a_plugin_that_raises_has_failed_and_the_conversation_goes_on() -> None:
+    class Broken(Custom):
+        def collect(self, *args: object) -> object:  # type: ignore[override]
+            raise ZeroDivisionError("oops")
+
+    chat = session(limit=300)
+    use(chat, Broken())
+    talk(chat, 10)
+    assert chat.get_gc_history()[0].error == "ZeroDivisionError: oops"
+
+
+def test_the_plugin_that_is_replaced_is_shut_down() -> None:
+    chat = session()
+    first = Custom()
+    use(chat, first)
+    use(chat, first)
+    assert not first.down
+    chat.close()
+    assert first.down

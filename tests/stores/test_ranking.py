@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from itertools import permutations
+from math import log
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from marksweep.stores.base import Query
+from marksweep.stores.memory import MemoryStore
+from marksweep.stores.ranking import WordIndex, bm25, weight
+from marksweep.stores.sqlite import SqliteStore
+from marksweep.testing.contracts.handles import stashed
+
+WORDS = st.sampled_from(["red", "green", "blue", "gold", "srcApp", "猫犬"])
+TEXTS = st.lists(
+    st.lists(WORDS, max_size=8).map(" ".join),
+    min_size=1,
+    max_size=12,
+)
+
+CLEARLY = 1.25
+"""Above this ratio of scores both must agree. FTS5 counts marks into a document's length."""
+
+
+def test_a_rare_word_weighs_more_and_a_common_one_hardly() -> None:
+    assert weight(100, 1) == log(99.5 / 1.5)
+    assert weight(100, 1) > weight(100, 10) > weight(100, 49) > weight(100, 60) > 0
+
+
+def test_repetition_counts_less_and_less_and_length_counts_against() -> None:
+    once, twice, often = (bm25(n, 1.0, 10, 10.0) for n in (1, 2, 100))
+    assert once < twice < often < 2.2
+    assert twice - once > often - bm25(99, 1.0, 10, 10.0)
+    assert bm25(1, 1.0, 5, 10.0) > once > bm25(1, 1.0, 50, 10.0)
+
+
+def test_the_index_forgets_what_it_is_told_to() -> None:
+    index: WordIndex[str] = WordIndex()
+    index.add("a", ["x", "y"])
+    index.add("b", ["x"])
+    index.add("a", ["z"])
+    index.discard("b")
+    index.discard("nobody")
+    assert index.scores(["x", "y"]) == {}
+    assert set(index.scores(["z"])) == {"a"}
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts=TEXTS)
+def test_memory_and_sqlite_rank_alike(texts: list[str], tmp_path: Path) -> None:
+    stores = (MemoryStore(), SqliteStore(tmp_path / "scores.db"))
+    entries = [stashed(str(n), text=text) for n, text in enumerate(texts)]
+    found = []
+    for store in stores:
+        workspace = "w"
+        for old in store.stash.search(workspace, Query(limit=99)):
+            store.stash.remove(workspace, old.found.plan_id, [old.found.segment.segment_id])
+        store.stash.put(workspace, entries)
+        hits = store.stash.search(workspace, Query(words="red app 猫犬 blue", limit=99))
+        found.append({hit.found.segment.segment_id: hit.score for hit in hits})
+        store.close()
+    ours, theirs = found
+    assert ours.keys() == theirs.keys()
+    for a, b in permutations(ours, 2):
+        if ours[a] > CLEARLY * ours[b]:
+            assert theirs[a] > theirs[b]

@@ -1,0 +1,280 @@
+"""What is particular to the SQLite store: its file, its schema, its errors."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from marksweep.errors import StoreBusy, StoreCorrupt, StoreError, StoreTooNew
+from marksweep.model import Entry, Event, Stashed
+from marksweep.stores.base import Query
+from marksweep.stores.sqlite import SqliteStore, search
+from marksweep.stores.sqlite import statements as sql
+from marksweep.stores.sqlite.schema import VERSION
+from marksweep.testing.contracts.handles import NOON, segment, stashed
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqliteStore]:
+    store = SqliteStore(path, lock_timeout=1)
+    yield store
+    store.close()
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_all_files_are_private(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "folder"
+    store = SqliteStore(folder / "store.db")
+    store.segments.write("w", put=[segment("a")])
+    with store.lock("w"):
+        modes = {file.name: mode(file) for file in folder.iterdir()}
+    store.close()
+    assert {"store.db", "store.db-wal", "store.db-shm"} < modes.keys()
+    assert sum(name.endswith(".lock") for name in modes) == 1
+    assert set(modes.values()) == {0o600}
+    assert mode(tmp_path / "new") == mode(folder) == 0o700
+
+
+def test_the_file_is_in_write_ahead_mode(path: Path, store: SqliteStore) -> None:
+    with sqlite3.connect(path) as database:
+        assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    database.close()
+
+
+def write_version_1(path: Path) -> None:
+    """Make by hand what the first version of the schema left behind."""
+    database = sqlite3.connect(path)
+    database.executescript(
+        """
+        CREATE TABLE workspaces (workspace INTEGER PRIMARY KEY, name NOT NULL UNIQUE,
+            version INTEGER NOT NULL DEFAULT 0, floor INTEGER NOT NULL DEFAULT 0);
+        CREATE TABLE segments (row INTEGER PRIMARY KEY, workspace INTEGER NOT NULL,
+            segment_id NOT NULL, version INTEGER NOT NULL, created_at INTEGER NOT NULL,
+            touched_at INTEGER NOT NULL, body BLOB NOT NULL, UNIQUE (workspace, segment_id));
+        CREATE INDEX segments_by_version ON segments (workspace, version);
+        CREATE TABLE removed (workspace INTEGER NOT NULL, segment_id NOT NULL,
+            version INTEGER NOT NULL, PRIMARY KEY (workspace, segment_id)) WITHOUT ROWID;
+        CREATE INDEX removed_by_version ON removed (workspace, version);
+        CREATE TABLE stash (row INTEGER PRIMARY KEY, workspace INTEGER NOT NULL, plan_id NOT NULL,
+            segment_id NOT NULL, created_at INTEGER NOT NULL, expires_at INTEGER,
+            body BLOB NOT NULL, UNIQUE (workspace, plan_id, segment_id));
+        CREATE INDEX stash_by_segment ON stash (workspace, segment_id);
+        CREATE INDEX stash_expiring ON stash (workspace, expires_at) WHERE expires_at IS NOT NULL;
+        CREATE TABLE journal (workspace INTEGER NOT NULL, seq INTEGER NOT NULL,
+            event TEXT NOT NULL, plan_id NOT NULL, body BLOB NOT NULL, UNIQUE (workspace, seq));
+        CREATE INDEX journal_by_plan ON journal (workspace, plan_id, seq);
+        INSERT INTO workspaces VALUES (1, 'w', 7, 0);
+        INSERT INTO segments VALUES (1 << 40, 1, 'live', 7, 0, 0,
+            CAST('{"segment_id":"live","type":"note","created_at":"2025-06-01T12:00:00Z",'
+                 || '"text":"a zebra lives","last_touched_at":"2025-06-01T12:00:00Z"}' AS BLOB));
+        INSERT INTO stash VALUES (1 << 40, 1, 'p', 'gone', 0, NULL,
+            CAST('{"segment":{"segment_id":"gone","type":"note","text":"a giraffe went",'
+                 || '"created_at":"2025-06-01T12:00:00Z"},"plan_id":"p",'
+                 || '"stashed_at":"2025-06-01T12:00:00Z"}' AS BLOB));
+        PRAGMA user_version = 1;
+        """
+    )
+    database.close()
+
+
+def test_a_file_of_version_1_is_brought_up_to_date_with_all_it_holds(path: Path) -> None:
+    write_version_1(path)
+    store = SqliteStore(path)
+    assert store.segments.changes("w").put == (segment("live", "a zebra lives"),)
+    assert store.segments.changes("w").version == 7
+    (live,) = store.segments.search("w", Query(words="zebra"))
+    assert live.found.segment_id == "live"
+    (gone,) = store.stash.search("w", Query(words="giraffe"))
+    assert gone.found == Stashed(segment("gone", "a giraffe went"), "p", NOON)
+    store.segments.write("w", put=[segment("live", "a lion lives")])
+    assert store.segments.search("w", Query(words="zebra")) == ()
+    store.close()
+    database = sqlite3.connect(path)
+    assert database.execute("PRAGMA user_version").fetchone() == (VERSION,)
+    database.close()
+    SqliteStore(path).close()
+
+
+def test_a_migration_that_fails_leaves_the_old_version(path: Path) -> None:
+    write_version_1(path)
+    database = sqlite3.connect(path)
+    database.execute("UPDATE stash SET body = x'7b'")
+    database.commit()
+    database.close()
+    with pytest.raises(StoreCorrupt, match=r"store\.db"):
+        SqliteStore(path)
+    database = sqlite3.connect(path)
+    tables = {name for (name,) in database.execute("SELECT name FROM sqlite_schema")}
+    assert "stash_words" not in tables
+    assert database.execute("PRAGMA user_version").fetchone() == (1,)
+    database.close()
+
+
+def test_a_newer_file_is_refused_and_left_alone(path: Path) -> None:
+    SqliteStore(path).close()
+    database = sqlite3.connect(path)
+    database.execute(f"PRAGMA user_version = {VERSION + 1}")
+    database.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreTooNew, match=rf"version {VERSION + 1}.*Upgrade"):
+        SqliteStore(path)
+    assert path.read_bytes() == before
+
+
+def test_another_programs_database_is_refused_and_left_alone(path: Path) -> None:
+    database = sqlite3.connect(path)
+    database.execute("CREATE TABLE theirs (x)")
+    database.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreCorrupt, match="not marksweep's"):
+        SqliteStore(path)
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path) -> None:
+    path.write_text("dear diary, " * 100)
+    before = path.read_bytes()
+    with pytest.raises(StoreCorrupt, match=r"store\.db: this is not a SQLite database"):
+        SqliteStore(path)
+    assert path.read_bytes() == before
+
+
+def test_a_row_that_cannot_be_read_is_named_as_damage(path: Path, store: SqliteStore) -> None:
+    store.segments.write("w", put=[segment("a")])
+    store.stash.put("w", [stashed("a")])
+    store.journal.append("w", Entry(Event.SWEPT, NOON))
+    database = sqlite3.connect(path)
+    for table in ("segments", "stash", "journal"):
+        database.execute(f"UPDATE {table} SET body = x'7b22'")  # noqa: S608
+    database.commit()
+    database.close()
+    with pytest.raises(StoreCorrupt, match=r"store\.db: a live segment cannot be read"):
+        store.segments.changes("w")
+    with pytest.raises(StoreCorrupt, match="a stash entry cannot be read"):
+        store.stash.get("w", ["a"])
+    with pytest.raises(StoreCorrupt, match="a journal entry cannot be read"):
+        store.journal.read("w")
+
+
+def test_a_full_disk_is_said_and_nothing_is_changed(store: SqliteStore) -> None:
+    store.stash.put("w", [stashed("kept")])
+    before = store.segments.write("w", put=[segment("kept")])
+    database = store._connection._database
+    assert database is not None
+    pages = database.execute("PRAGMA page_count").fetchone()[0]
+    database.execute(f"PRAGMA max_page_count = {pages + 4}")
+    big = "x" * 100_000
+    with pytest.raises(StoreError, match=r"store\.db: the disk is full\. Nothing was changed"):
+        store.stash.put("w", [stashed("new"), stashed("big", text=big)])
+    with pytest.raises(StoreError, match="the disk is full"):
+        store.segments.write("w", put=[segment("big", big)], remove=["kept"])
+    assert store.stash.count("w") == 1
+    assert store.segments.changes("w").version == before
+    database.execute("PRAGMA max_page_count = 1000000")
+    store.stash.put("w", [stashed("big", text=big)])
+    assert store.stash.count("w") == 2
+
+
+def test_a_read_only_file_is_said_and_nothing_is_changed(path: Path, store: SqliteStore) -> None:
+    store.stash.put("w", [stashed("kept")])
+    path.chmod(0o400)
+    with pytest.raises(StoreError, match=r"store\.db: The file is read-only"):
+        store.stash.put("w", [stashed("new")])
+    assert store.stash.count("w") == 1
+    with pytest.raises(StoreError, match="read-only"):
+        SqliteStore(path)
+
+
+def test_a_file_that_was_moved_away_is_not_written_to(path: Path, store: SqliteStore) -> None:
+    store.stash.put("w", [stashed("kept")])
+    path.rename(path.with_name("moved.db"))
+    with pytest.raises(StoreError, match="put it back, or open the store again"):
+        store.stash.put("w", [stashed("lost")])
+    path.touch()
+    with pytest.raises(StoreError, match="replaced while it was open"):
+        store.stash.put("w", [stashed("lost")])
+
+
+def test_a_place_that_cannot_be_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="A part of the path is a file"):
+        SqliteStore(tmp_path / "file" / "store.db")
+    with pytest.raises(StoreError, match="This is a folder"):
+        SqliteStore(tmp_path)
+
+
+def test_a_writer_that_does_not_come_to_an_end_is_said(path: Path, store: SqliteStore) -> None:
+    database = sqlite3.connect(path, isolation_level=None)
+    database.execute("BEGIN IMMEDIATE")
+    assert store.stash.count("w") == 0
+    with pytest.raises(StoreBusy, match="another process is writing"):
+        store.stash.put("w", [stashed("a")])
+    database.rollback()
+    database.close()
+    store.stash.put("w", [stashed("a")])
+
+
+def test_common_words_find_without_ranking(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "RANKED_AT_MOST", 5)
+    texts = ["common rare", *["common"] * 20, "common rare rare"]
+    store.stash.put("w", [stashed(f"s{n:02}", text=text) for n, text in enumerate(texts)])
+
+    def found(words: str, **query: object) -> list[str]:
+        hits = store.stash.search("w", Query(words=words, **query))  # type: ignore[arg-type]
+        return [hit.found.segment.segment_id for hit in hits]
+
+    assert found("rare common", limit=4) == ["s21", "s00", "s20", "s19"]
+    assert found("common", limit=2) == ["s21", "s20"]
+    assert len(found("rare common", limit=99)) == 22
+    assert found("common", types=("code",)) == []
+    assert found("common", types=("note",), limit=2) == ["s21", "s20"]
+    store.stash.put("w", [stashed("log1", text="common rare", type="log")])
+    store.stash.put("w", [stashed("log2", text="common", type="log")])
+    assert found("rare common", types=("log",)) == ["log1", "log2"]
+
+
+def test_forgotten_removals_make_a_reader_start_over(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("marksweep.stores.sqlite.segments.TOMBSTONES_KEPT", 3)
+    ids = [f"s{n}" for n in range(10)]
+    first = store.segments.write("w", put=[segment(key) for key in ids])
+    versions = [store.segments.write("w", remove=[key]) for key in ids]
+    assert store.segments.changes("w", first).complete
+    late = store.segments.changes("w", versions[-3])
+    assert not late.complete
+    assert late.removed == ("s8", "s9")
+
+
+def test_asking_for_changes_when_there_are_none_is_cheap(store: SqliteStore) -> None:
+    store.segments.write("w", put=[segment(f"s{n}", "some text") for n in range(20_000)])
+    start = time.perf_counter()
+    version = store.segments.changes("w").version
+    everything = time.perf_counter() - start
+    start = time.perf_counter()
+    for _ in range(10):
+        store.segments.changes("w", version)
+    assert time.perf_counter() - start < everything
+
+
+def test_statements_hold_no_values() -> None:
+    texts = [
+        value for name, value in vars(sql).items() if name.isupper() and isinstance(value, str)
+    ]
+    assert len(texts) > 30
+    assert not any("'" in text.replace("col = 'words'", "") for text in texts)

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marksweep.stores.words import LONGEST_WORD, MOST_ASKED, asked, document, spell
+from marksweep.testing.contracts.handles import segment
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("plain words, here.", "plain words here"),
+        ("snake_case", "snakecase snake case"),
+        ("CamelCase", "camelcase camel case"),
+        ("HTTPServer", "httpserver http server"),
+        ("getURL2", "geturl2 get url2"),
+        ("__init__", "init"),
+        ("src/app.py", "src app py"),
+        ("v1.2.3", "v1 2 3"),
+        ("___", ""),
+        ("Straße", "strasse"),
+        ("ﬁne", "fine"),
+        ("日本語", "日 本 語 日本 本語"),
+        ("猫", "猫"),
+        ("get猫name", "get 猫 name"),
+        ("\x00a\x00b", "a b"),
+        ("\ud800x", "x"),
+    ],
+)
+def test_text_is_split_into_words_and_their_parts(text: str, words: str) -> None:
+    assert spell(text).split() == words.split()
+
+
+def test_unspaced_scripts_are_asked_for_by_pairs() -> None:
+    assert asked("日本語 猫 ok") == ["日本", "本語", "猫", "ok"]
+
+
+def test_a_segments_words_are_those_of_all_its_searched_fields() -> None:
+    found = segment("a", "text", file_path="f.py", symbol="sym", tags=["t1"], type="log")
+    assert document(found).split() == ["text", "f", "py", "sym", "log", "t1"]
+
+
+def test_a_long_query_is_cut_after_the_first_different_words() -> None:
+    assert asked(" ".join(["same"] * 99 + [f"w{n}" for n in range(999)]))[:2] == ["same", "w0"]
+    assert len(asked(" ".join(f"w{n}" for n in range(999)))) == MOST_ASKED
+
+
+@given(st.text(st.characters(exclude_categories=[])))
+def test_words_hold_no_sign_that_search_could_take_for_its_own(text: str) -> None:
+    words = spell(text).split(" ")
+    assert all(sign.isalnum() or not sign.isascii() for word in words for sign in word)
+    assert all(len(word) <= 3 * LONGEST_WORD for word in words)
+    assert set(asked(text)) <= set(words)
+
+
+@pytest.mark.parametrize("sign", ["a", "=", "猫", "aB", "é"])
+def test_a_megabyte_of_one_character_is_split_quickly(sign: str) -> None:
+    start = time.perf_counter()
+    spell(sign * 1_000_000)
+    assert time.perf_counter() - start < 5

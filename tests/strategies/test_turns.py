@@ -1,0 +1,157 @@
+"""Strategies that rank turns: oldest first, into summaries, by generation, by policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from marksweep.core.plan import Proposal, make_plan
+from marksweep.core.scene import Scene
+from marksweep.model import Action, GCPolicy, Hold, Plan, Pressure, Reference, Segment, Snapshot
+from marksweep.strategies.budget import ByPolicy
+from marksweep.strategies.hybrid import Hybrid
+from marksweep.strategies.summarize import Summarize
+from marksweep.strategies.turns import OldestTurns
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def segment(
+    name: str,
+    turn: int | None,
+    *,
+    tokens: int = 10,
+    policy: GCPolicy = GCPolicy.PARTIAL,
+    pairs: tuple[str, ...] = (),
+    kind: str = "turn",
+) -> Segment:
+    return Segment(
+        segment_id=name,
+        type=kind,
+        created_at=NOW,
+        tokens=tokens,
+        topic_id=None if turn is None else f"turn_{turn}",
+        policy=policy,
+        references=tuple(Reference(target, hold=Hold.PAIRED) for target in pairs),
+    )
+
+
+def scene(
+    *segments: Segment, roots: dict[int, str] | None = None, pressure: Pressure = Pressure.SOFT
+) -> Scene:
+    return Scene(Snapshot(tuple(segments), ""), roots or {}, NOW, pressure)
+
+
+def turns(count: int) -> list[Segment]:
+    return [segment(f"{who}{n}", n) for n in range(count) for who in ("ask", "say")]
+
+
+def swept(plan: Plan) -> list[tuple[str, ...]]:
+    return [step.segments for step in plan.steps]
+
+
+def digest(segments: Sequence[Segment]) -> Segment | None:
+    if len(segments) < 3:
+        return None
+    return segment(f"summary of {len(segments)}", None, tokens=5)
+
+
+def test_a_turn_goes_whole_and_no_more_turns_than_needed() -> None:
+    plan = make_plan(scene(*turns(5)), OldestTurns(), target_tokens=65)
+    assert swept(plan) == [("ask0", "say0"), ("ask1", "say1")]
+    assert plan.steps[0].reason == "truncated: turn 0 is the oldest left"
+
+
+def test_the_newest_turn_goes_unit_by_unit() -> None:
+    pair = [segment("call", 5, pairs=("result",)), segment("result", 5)]
+    plan = make_plan(scene(*pair, segment("ask", 5), segment("say", 5)), OldestTurns(), 15)
+    assert swept(plan) == [("call", "result"), ("ask",)]
+
+
+def test_a_root_in_a_turn_stays_and_the_rest_of_the_turn_goes() -> None:
+    plan = make_plan(scene(*turns(3), roots={0: "the first request"}), OldestTurns(), 45)
+    assert swept(plan) == [("say0",), ("ask1", "say1")]
+
+
+def test_a_unit_is_as_firm_as_its_firmest_member() -> None:
+    pair = [
+        segment("call", 0, policy=GCPolicy.PRESERVABLE, pairs=("result",)),
+        segment("result", 0, policy=GCPolicy.EPHEMERAL),
+    ]
+    calm = make_plan(scene(*pair, *turns(2)[2:]), ByPolicy(), 0)
+    assert "call" not in [name for names in swept(calm) for name in names]
+    hard = make_plan(scene(*pair, *turns(2)[2:], pressure=Pressure.HARD), ByPolicy(), 0)
+    assert swept(hard)[-1] == ("call", "result")
+
+
+def test_turns_that_are_too_little_for_a_summary_are_tried_again_with_more() -> None:
+    asked: list[int] = []
+
+    def counting(segments: Sequence[Segment]) -> Segment | None:
+        asked.append(len(segments))
+        return digest(segments)
+
+    plan = make_plan(scene(*turns(5)), Summarize(counting, needed=10), target_tokens=90)
+    assert asked == [2, 4]
+    assert plan.steps[0].action is Action.COMPRESS
+    assert plan.steps[0].segments == ("ask0", "say0", "ask1", "say1")
+    assert plan.steps[0].reason == "summarized: turn 0 to turn 1, the oldest left"
+
+
+def test_without_a_figure_a_summary_takes_a_share_of_the_heap() -> None:
+    plan = make_plan(scene(*turns(10)), Summarize(digest), target_tokens=170)
+    assert [len(step.segments) for step in plan.steps] == [8]
+
+
+def test_nothing_is_proposed_if_no_summary_would_shrink() -> None:
+    ranked = Summarize(lambda _: None, needed=10).rank(scene(*turns(5)))
+    assert list(ranked) == []
+
+
+def test_ancient_turns_are_dropped_before_the_middle_is_summarised() -> None:
+    ranked = list(Hybrid(digest, needed=1000, middle=2).rank(scene(*turns(4))))
+    assert [proposal.action for proposal in ranked] == [
+        Action.STASH,
+        Action.STASH,
+        Action.COMPRESS,
+    ]
+    assert ranked[-1].members == (4, 5, 6, 7)
+
+
+def words(ranked: list[Proposal]) -> list[str]:
+    return [proposal.reason.partition(":")[0] for proposal in ranked]
+
+
+def test_policies_go_in_their_order() -> None:
+    mixed = [
+        segment("law", None, policy=GCPolicy.LOCKED, kind="system"),
+        segment("kept", 0, policy=GCPolicy.PRESERVABLE),
+        *turns(2),
+        segment("call", 0, policy=GCPolicy.EPHEMERAL),
+        segment("schema", None, policy=GCPolicy.EPHEMERAL, kind="plugin"),
+        segment("memory", None, policy=GCPolicy.EPHEMERAL, kind="enrichment"),
+        segment("notes", None, policy=GCPolicy.EPHEMERAL, kind="enrichment"),
+        segment("part", None, policy=GCPolicy.PARTIAL, kind="plugin"),
+        segment("mine", None, policy=GCPolicy.CONDITIONAL, kind="plugin"),
+        segment("now", 1),
+    ]
+    ranked = list(ByPolicy().rank(scene(*mixed, pressure=Pressure.HARD)))
+    assert words(ranked) == [
+        "enrichment_bulk_clear",
+        "ephemeral",
+        "ephemeral",
+        "partial_turn",
+        "partial_turn",
+        "partial_turn",
+        "partial_turn",
+        "partial",
+        "preservable_under_pressure",
+    ]
+    named = {mixed[i].segment_id for proposal in ranked for i in proposal.members}
+    assert not named & {"law", "mine"}
+    assert ranked[0].members == (8, 9)
+
+
+def test_equal_input_is_ranked_equally() -> None:
+    one = list(ByPolicy().rank(scene(*turns(4))))
+    assert one == list(ByPolicy().rank(scene(*turns(4))))

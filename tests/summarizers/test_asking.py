@@ -1,0 +1,157 @@
+"""Summarizers that ask somebody: a function, or a model behind a URL."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from tests.session.server import Model, serve
+
+from marksweep.errors import BadInput, ModelError, Refused
+from marksweep.summarizers import (
+    CallableSummarizer,
+    EndpointSummarizer,
+    Extractive,
+    Guarded,
+    Summarizer,
+    make_summarizer,
+)
+
+TALK = "\n".join(f"User: fix bug {n} in part_{n}.py, it failed" for n in range(100))
+
+
+@pytest.fixture
+def model() -> Iterator[Model]:
+    with serve() as running:
+        yield running
+
+
+def test_a_function_from_text_to_text_is_a_summarizer() -> None:
+    def brief(conversation: str) -> str:
+        return conversation[:10]
+
+    summary = make_summarizer(brief).summarize(TALK)
+    assert (summary.text, summary.made_by, summary.note) == (TALK[:10].strip(), "brief", "")
+
+
+def test_a_function_that_asks_for_the_previous_summary_gets_it() -> None:
+    def brief(conversation: str, previous: str) -> str:
+        return f"after {previous}"
+
+    assert make_summarizer(brief).summarize(TALK, "one").text == "after one"
+
+
+def test_a_function_that_raises_is_replaced_by_extractive_and_the_note_says_why() -> None:
+    def broken(conversation: str) -> str:
+        raise RuntimeError("no quota")
+
+    summary = make_summarizer(broken).summarize(TALK)
+    assert summary.made_by == "extractive"
+    assert "broken raised RuntimeError: no quota" in summary.note
+
+
+def test_a_function_that_hangs_is_given_up_on() -> None:
+    def slow(conversation: str) -> str:
+        time.sleep(2)
+        return "late"
+
+    started = time.monotonic()
+    summary = Guarded(CallableSummarizer(slow, timeout=0.05)).summarize(TALK)
+    assert time.monotonic() - started < 1.5
+    assert summary.made_by == "extractive"
+    assert "0.05 seconds" in summary.note
+
+
+def test_a_function_that_returns_no_text_is_an_error_that_says_so() -> None:
+    with pytest.raises(ModelError, match="returned a int"):
+        CallableSummarizer(lambda _: 3).summarize(TALK)  # type: ignore[arg-type,return-value]
+
+
+def test_a_summary_that_does_not_shrink_is_refused() -> None:
+    with pytest.raises(Refused, match="would not shrink"):
+        CallableSummarizer(lambda text: text + "!").summarize(TALK)
+
+
+def test_a_model_is_asked_over_http(model: Model) -> None:
+    model.says("short")
+    summary = EndpointSummarizer(model.url + "/v1", "tiny").summarize(TALK, "before")
+    assert (summary.text, summary.made_by) == ("short", "tiny")
+    (body,) = model.bodies
+    assert body["model"] == "tiny"
+    assert "before" in body["messages"][0]["content"]
+    assert body["messages"][1]["content"] == TALK
+
+
+def test_a_key_comes_from_the_environment(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY", "abc")
+    model.says("short")
+    EndpointSummarizer(model.url, "tiny", api_key_env="SOME_KEY").summarize(TALK)
+    assert model.headers[0]["Authorization"] == "Bearer abc"
+    monkeypatch.delenv("SOME_KEY")
+    with pytest.raises(BadInput, match="SOME_KEY is not set"):
+        EndpointSummarizer(model.url, "tiny", api_key_env="SOME_KEY")
+
+
+def test_a_passing_failure_is_tried_again(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("marksweep.wire.FIRST_PAUSE", 0.001)
+    model.fails(503, 429)
+    model.says("short")
+    assert EndpointSummarizer(model.url, "tiny").summarize(TALK).text == "short"
+    assert len(model.bodies) == 3
+
+
+def test_a_lasting_failure_falls_back_to_extractive(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("marksweep.wire.FIRST_PAUSE", 0.001)
+    model.fails(503, 503)
+    settings = {"endpoint": model.url, "model": "tiny", "tries": 2}
+    summary = make_summarizer(settings).summarize(TALK)
+    assert summary.made_by == "extractive"
+    assert "503" in summary.note
+
+
+def test_a_refusal_is_not_tried_again(model: Model) -> None:
+    model.fails(401)
+    with pytest.raises(ModelError, match="401"):
+        EndpointSummarizer(model.url, "tiny").summarize(TALK)
+    assert len(model.bodies) == 1
+
+
+def test_an_endpoint_that_is_silent_is_given_up_on_in_time(model: Model) -> None:
+    model.hangs(1.0)
+    started = time.monotonic()
+    with pytest.raises(ModelError, match="did not answer"):
+        EndpointSummarizer(model.url, "tiny", timeout=0.1, tries=1).summarize(TALK)
+    assert time.monotonic() - started < 0.9
+
+
+def test_an_endpoint_that_talks_nonsense_is_an_error(model: Model) -> None:
+    model.raw("<html>")
+    with pytest.raises(ModelError, match="no JSON"):
+        EndpointSummarizer(model.url, "tiny").summarize(TALK)
+    model.raw('{"choices": []}')
+    with pytest.raises(ModelError, match="no known form"):
+        EndpointSummarizer(model.url, "tiny").summarize(TALK)
+
+
+def test_nobody_listening_is_an_error_that_names_the_address() -> None:
+    with pytest.raises(ModelError, match=r"127\.0\.0\.1:9"):
+        EndpointSummarizer("http://127.0.0.1:9/v1", "tiny", tries=1).summarize(TALK)
+
+
+def test_settings_that_make_no_sense_are_refused_with_what_is_known() -> None:
+    with pytest.raises(BadInput, match="known keys are endpoint, model"):
+        make_summarizer({"endpoint": "http://x", "modle": "y"})
+    with pytest.raises(BadInput, match="http://"):
+        make_summarizer({"endpoint": "ftp://x", "model": "y"})
+    with pytest.raises(BadInput, match="summarizer is 5"):
+        make_summarizer(5)
+
+
+def test_every_summarizer_is_one() -> None:
+    for made in (Extractive(), Guarded(Extractive()), make_summarizer(str.upper)):
+        assert isinstance(made, Summarizer)
+    assert isinstance(make_summarizer("extractive"), Extractive)
+    assert isinstance(make_summarizer(), Extractive)

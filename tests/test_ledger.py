@@ -1,0 +1,326 @@
+"""The instruction budget, its entries, and what it reads off a history."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marksweep.dialects.pairing import match
+from marksweep.errors import BadInput, NotFound
+from marksweep.ledger import (
+    ChildKind,
+    InstructionBudget,
+    InstructionSource,
+    SourceEntry,
+    render,
+)
+from marksweep.ledger.entries import KIND_POLICY
+from marksweep.ledger.text import bar
+from marksweep.ledger.turns import TurnNumbers, split_turns, tool_units
+from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
+from marksweep.model import GCPolicy
+
+SYSTEM, PLUGIN, ENRICHMENT, CONVERSATION, THINKING = InstructionSource
+
+
+def words(message: Message) -> int:
+    """Ten per part, so that every figure can be read off the history."""
+    return 10 * len(message.parts)
+
+
+def user(id_: str, text: str = "do") -> Message:
+    return Message(Role.USER, (Part(text=text),), id_)
+
+
+def model(id_: str, text: str = "done") -> Message:
+    return Message(Role.MODEL, (Part(text=text),), id_)
+
+
+def call(id_: str, *calls: str) -> Message:
+    return Message(
+        Role.MODEL, tuple(Part(function_call=FunctionCall(name, "run")) for name in calls), id_
+    )
+
+
+def result(id_: str, *calls: str) -> Message:
+    parts = tuple(Part(function_response=ToolResult(name, "run", "out")) for name in calls)
+    return Message(Role.TOOL, parts, id_)
+
+
+HISTORY = (
+    Message(Role.SYSTEM, (Part(text="be good"),), "s"),
+    user("u0"),
+    call("c0", "a", "b"),
+    result("r0", "a", "b"),
+    model("m0"),
+    user("u1"),
+    model("m1"),
+    user("u2"),
+    call("c2", "a"),
+    result("r2", "a"),
+    model("m2"),
+)
+
+
+def following(history: list[Message]) -> InstructionBudget:
+    budget = InstructionBudget.create_default(1000)
+    budget.follow(lambda: history, words)
+    return budget
+
+
+def test_source_entry_timestamp() -> None:
+    before = time.time()
+    entry = SourceEntry(PLUGIN, 5, GCPolicy.PARTIAL)
+    assert before <= entry.created_at <= time.time()
+    again = SourceEntry.from_dict(json.loads(json.dumps(entry.to_dict())))
+    assert again == entry
+    assert SourceEntry(PLUGIN, 5, GCPolicy.PARTIAL, created_at=12.5).created_at == 12.5
+
+
+def test_an_entry_with_children_counts_its_children_and_not_itself() -> None:
+    budget = InstructionBudget(1000)
+    budget.set_entry(PLUGIN, 500)
+    budget.add_child(PLUGIN, "grep", 30, kind=ChildKind.CORE_TOOL)
+    budget.add_child(PLUGIN, "browse", 50, kind=ChildKind.DISCOVERABLE_TOOL)
+    assert budget.total_tokens() == 80
+
+
+def test_every_token_is_eligible_preservable_or_locked_and_only_one_of_them() -> None:
+    budget = InstructionBudget.create_default(1000)
+    budget.add_child(PLUGIN, "grep", 30, kind=ChildKind.CORE_TOOL)
+    budget.add_child(PLUGIN, "browse", 50, kind=ChildKind.DISCOVERABLE_TOOL)
+    budget.add_child(CONVERSATION, "q", 70, kind=ChildKind.CLARIFICATION)
+    budget.add_child(ENRICHMENT, "memory", 110, GCPolicy.CONDITIONAL)
+    assert budget.locked_tokens() == 30
+    assert budget.preservable_tokens() == 70
+    assert budget.gc_eligible_tokens() == 160
+    assert budget.total_tokens() == 260
+    assert budget.utilization_percent() == 26.0
+    assert budget.available_tokens() == 740
+
+
+@pytest.mark.parametrize(
+    ("kind", "policy"),
+    [
+        (ChildKind.BASE, GCPolicy.LOCKED),
+        (ChildKind.CLIENT, GCPolicy.LOCKED),
+        (ChildKind.FRAMEWORK, GCPolicy.LOCKED),
+        (ChildKind.CORE_TOOL, GCPolicy.LOCKED),
+        (ChildKind.DISCOVERABLE_TOOL, GCPolicy.EPHEMERAL),
+        (ChildKind.ORIGINAL_REQUEST, GCPolicy.LOCKED),
+        (ChildKind.CLARIFICATION, GCPolicy.PRESERVABLE),
+        (ChildKind.TURN_SUMMARY, GCPolicy.PRESERVABLE),
+        (ChildKind.WORKING_OUTPUT, GCPolicy.EPHEMERAL),
+    ],
+)
+def test_each_kind_of_child_has_its_default_policy(kind: ChildKind, policy: GCPolicy) -> None:
+    budget = InstructionBudget()
+    assert budget.add_child(PLUGIN, "x", 1, kind=kind).gc_policy is policy
+    assert budget.add_child(PLUGIN, "x", 1, GCPolicy.PARTIAL, kind=kind).gc_policy is (
+        GCPolicy.PARTIAL
+    )
+
+
+def test_every_kind_has_a_policy() -> None:
+    assert set(KIND_POLICY) == set(ChildKind)
+
+
+def test_a_default_budget_has_an_empty_entry_for_each_source() -> None:
+    budget = InstructionBudget.create_default(200)
+    assert [budget.get_entry(source) is not None for source in InstructionSource] == [True] * 5
+    assert budget.total_tokens() == 0
+    entry = budget.get_entry(SYSTEM)
+    assert entry is not None
+    assert entry.gc_policy is GCPolicy.LOCKED
+
+
+def test_children_are_added_found_replaced_and_removed_by_key() -> None:
+    budget = InstructionBudget()
+    budget.add_child(PLUGIN, "grep", 30)
+    held = budget.get_entry(PLUGIN)
+    budget.add_child(PLUGIN, "grep", 40)
+    child = budget.get_child(PLUGIN, "grep")
+    assert child is not None
+    assert child.tokens == 40
+    assert held is not None
+    assert held.total_tokens() == 30, "an entry that was handed out stays as it was"
+    assert budget.remove_child(PLUGIN, "grep") == child
+    assert budget.get_child(PLUGIN, "grep") is None
+    assert budget.remove_child(PLUGIN, "grep") is None
+
+
+def test_counts_are_corrected_where_they_are_counted() -> None:
+    budget = InstructionBudget()
+    budget.set_entry(SYSTEM, 5)
+    budget.update_tokens(SYSTEM, 7)
+    assert budget.total_tokens() == 7
+    budget.add_child(SYSTEM, "base", 3)
+    budget.update_tokens(SYSTEM, 9, "base")
+    assert budget.total_tokens() == 9
+    with pytest.raises(BadInput, match="base"):
+        budget.update_tokens(SYSTEM, 1)
+    with pytest.raises(NotFound, match="nobody"):
+        budget.update_tokens(SYSTEM, 1, "nobody")
+
+
+def test_impossible_figures_are_refused() -> None:
+    with pytest.raises(BadInput, match="-1"):
+        InstructionBudget().set_entry(SYSTEM, -1)
+    with pytest.raises(BadInput, match="context_limit is 0"):
+        InstructionBudget(0)
+
+
+def test_a_budget_survives_being_written_and_read() -> None:
+    budget = following(list(HISTORY))
+    budget.add_child(PLUGIN, "grep", 30, kind=ChildKind.CORE_TOOL, metadata={"server": "fs"})
+    budget.total_tokens()
+    plain = json.loads(json.dumps(budget.to_dict()))
+    again = InstructionBudget.from_dict(plain)
+    assert again.to_dict() == budget.to_dict()
+    again.follow(lambda: HISTORY, words)
+    assert again.snapshot() == budget.snapshot()
+
+
+def test_a_damaged_budget_is_refused_with_the_place() -> None:
+    with pytest.raises(BadInput, match="context_limit"):
+        InstructionBudget.from_dict({"context_limit": "many"})
+
+
+def test_a_history_gives_each_message_to_exactly_one_entry() -> None:
+    budget = following(list(HISTORY))
+    entry = budget.get_entry(CONVERSATION)
+    assert entry is not None
+    assert {key: (child.gc_policy, child.message_ids) for key, child in entry.children.items()} == {
+        "system_0": (GCPolicy.LOCKED, ("s",)),
+        "original_request": (GCPolicy.LOCKED, ("u0",)),
+        "turn_0.working_0": (GCPolicy.EPHEMERAL, ("c0", "r0")),
+        "turn_0": (GCPolicy.PARTIAL, ("m0",)),
+        "turn_1": (GCPolicy.PARTIAL, ("u1", "m1")),
+        "turn_2": (GCPolicy.PARTIAL, ("u2", "m2")),
+        "turn_2.working_0": (GCPolicy.EPHEMERAL, ("c2", "r2")),
+    }
+    assert budget.total_tokens() == sum(map(words, HISTORY))
+
+
+def test_budget_and_history_cannot_disagree() -> None:
+    history = list(HISTORY)
+    budget = following(history)
+    budget.total_tokens()
+    del history[5:7]
+    assert budget.total_tokens() == sum(map(words, history))
+    assert budget.get_child(CONVERSATION, "turn_1") is None
+    child = budget.get_child(CONVERSATION, "turn_2")
+    assert child is not None, "turns keep their numbers when others go"
+
+
+def test_a_declaration_sets_the_policy_of_its_messages_but_not_of_the_first_request() -> None:
+    budget = following(list(HISTORY))
+    budget.add_child(
+        CONVERSATION, "q1", 0, kind=ChildKind.CLARIFICATION, message_ids=("u0", "u1", "m1")
+    )
+    child = budget.get_child(CONVERSATION, "q1")
+    assert child is not None
+    assert (child.tokens, child.gc_policy, child.message_ids) == (
+        20,
+        GCPolicy.PRESERVABLE,
+        ("u1", "m1"),
+    )
+    first = budget.get_child(CONVERSATION, "original_request")
+    assert first is not None
+    assert first.gc_policy is GCPolicy.LOCKED
+
+
+def test_a_conversation_entry_without_messages_is_refused_once_a_history_is_followed() -> None:
+    with pytest.raises(BadInput, match="message_ids"):
+        following(list(HISTORY)).add_child(CONVERSATION, "ghost", 10)
+
+
+def test_thoughts_are_counted_once_and_under_their_own_source() -> None:
+    thinking = Message(Role.MODEL, (Part(thought="hm"), Part(text="so")), "t")
+    budget = following([user("u0"), thinking])
+    entry = budget.get_entry(THINKING)
+    assert entry is not None
+    assert entry.total_tokens() == 10
+    assert budget.total_tokens() == 30
+
+
+def test_summary_numbers_are_never_reused_not_even_after_deletion_and_serialisation() -> None:
+    history = [user("u0"), user("gc_summary_4", "[gc_summary_4] so far")]
+    budget = following(history)
+    budget.total_tokens()
+    del history[1:]
+    assert budget.next_summary() == 5
+    again = InstructionBudget.from_dict(json.loads(json.dumps(budget.to_dict())))
+    assert again.next_summary() == 6
+
+
+def test_a_summary_is_known_by_its_first_line_when_its_id_was_lost() -> None:
+    budget = following([user("u0"), user("x", "[gc_summary_2] so far"), user("u1")])
+    child = budget.get_child(CONVERSATION, "gc_summary_2")
+    assert child is not None
+    assert child.gc_policy is GCPolicy.PRESERVABLE
+    turn = budget.get_child(CONVERSATION, "turn_1")
+    assert turn is not None, "a summary starts no turn"
+
+
+def test_a_turn_starts_at_a_user_message_with_plain_text() -> None:
+    anthropic_result = Message(
+        Role.USER,
+        (Part(function_response=ToolResult("a", "run", "out")), Part(text="and")),
+        "r",
+    )
+    history = [model("m"), user("u0"), call("c", "a"), anthropic_result, user("u1")]
+    turns = split_turns(history, TurnNumbers())
+    assert [(turn.number, turn.start, turn.stop) for turn in turns] == [(0, 1, 4), (1, 4, 5)]
+    assert split_turns([], TurnNumbers()) == ()
+
+
+def test_a_call_id_used_again_belongs_to_the_latest_call() -> None:
+    history = [call("c0", "x"), result("r0", "x"), call("c1", "x"), result("r1", "x")]
+    assert tool_units(match(history)) == [(0, 1), (2, 3)]
+
+
+@given(st.lists(st.sampled_from("ucrms"), max_size=30), st.data())
+def test_the_ledger_weighs_what_the_history_weighs(kinds: list[str], data: st.DataObject) -> None:
+    make: dict[str, Callable[[str], Message]] = {
+        "u": user,
+        "m": model,
+        "s": lambda id_: Message(Role.SYSTEM, (Part(text="s"),), id_),
+        "c": lambda id_: call(id_, "a", "b"),
+        "r": lambda id_: result(id_, data.draw(st.sampled_from(["a", "b", "zz"]))),
+    }
+    history = [make[kind](f"{kind}{at}") for at, kind in enumerate(kinds)]
+    budget = following(history)
+    snapshot = budget.snapshot()
+    assert snapshot.total_tokens == sum(map(words, history))
+    entry = budget.get_entry(CONVERSATION)
+    assert entry is not None
+    held = [id_ for child in entry.children.values() for id_ in child.message_ids]
+    assert sorted(held) == sorted(message.message_id for message in history)
+    assert snapshot.total_tokens == (
+        snapshot.gc_eligible_tokens + snapshot.preservable_tokens + snapshot.locked_tokens
+    )
+
+
+def test_the_rendered_ledger_shows_bars_sums_and_the_limit() -> None:
+    budget = following(list(HISTORY))
+    budget.add_child(PLUGIN, "grep", 250, kind=ChildKind.CORE_TOOL)
+    lines = render(budget.snapshot(), children=2).splitlines()
+    grep = next(line for line in lines if "grep" in line)
+    assert "██████ " in grep
+    assert "250" in grep
+    assert "25.0 %" in grep
+    assert any("5 more" in line for line in lines)
+    assert lines[-1].startswith("limit 1,000: 620 free")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "drawn"), [(0, "    "), (1, "▏   "), (500, "██  "), (5000, "████")]
+)
+def test_a_bar_is_as_long_as_its_share_and_never_invisible(tokens: int, drawn: str) -> None:
+    assert bar(tokens, 1000, width=4) == drawn

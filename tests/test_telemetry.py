@@ -1,0 +1,134 @@
+"""Collections told as spans and metrics, read back from the real SDK."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from tests.plugins.histories import full, talk, words
+
+from marksweep.messages import Message
+from marksweep.plugins import GCConfig, GCPlugin, GCResult, GCTriggerReason, load_gc_plugin
+from marksweep.session import Session
+from marksweep.telemetry import TracedPlugin, traced
+
+CONFIG = GCConfig(threshold_percent=50, preserve_recent_turns=2)
+
+
+class Told:
+    """What was told, in memory."""
+
+    def __init__(self) -> None:
+        self.spans = InMemorySpanExporter()
+        self.reader = InMemoryMetricReader()
+        self.tracers = TracerProvider()
+        self.tracers.add_span_processor(SimpleSpanProcessor(self.spans))
+        self.meters = MeterProvider([self.reader])
+
+    def wrap(self, plugin: GCPlugin) -> TracedPlugin:
+        return traced(plugin, tracer_provider=self.tracers, meter_provider=self.meters)
+
+    def span(self) -> dict[str, Any]:
+        (span,) = self.spans.get_finished_spans()
+        return {"name": span.name, **(span.attributes or {})}
+
+    def metrics(self) -> dict[str, Any]:
+        data = self.reader.get_metrics_data()
+        assert data is not None
+        return {
+            metric.name: metric.data.data_points[0]
+            for resource in data.resource_metrics
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+        }
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+def collect(plugin: GCPlugin, limit: int) -> tuple[list[Message], GCResult]:
+    history = talk(10)
+    return plugin.collect(history, full(history, limit), CONFIG, GCTriggerReason.THRESHOLD)
+
+
+def test_a_collection_is_a_span_that_says_the_conversation_was_compacted(told: Told) -> None:
+    _, result = collect(told.wrap(load_gc_plugin("gc_truncate")), limit=1000)
+    assert told.span() == {
+        "name": "marksweep.gc.collect",
+        "gen_ai.conversation.compacted": True,
+        "marksweep.gc.plugin": "gc_truncate",
+        "marksweep.gc.trigger": "threshold",
+        "marksweep.gc.outcome": "collected",
+        "marksweep.gc.tokens.before": result.tokens_before,
+        "marksweep.gc.tokens.after": result.tokens_after,
+        "marksweep.gc.tokens.freed": result.tokens_freed,
+        "marksweep.gc.items": result.items_collected,
+    }
+
+
+def test_a_collection_is_counted_and_timed(told: Told) -> None:
+    _, result = collect(told.wrap(load_gc_plugin("gc_truncate")), limit=1000)
+    metrics = told.metrics()
+    assert metrics["marksweep.gc.collections"].value == 1
+    assert metrics["marksweep.gc.collections"].attributes["marksweep.gc.outcome"] == "collected"
+    assert metrics["marksweep.gc.tokens_freed"].value == result.tokens_freed
+    assert metrics["marksweep.gc.duration"].sum > 0
+
+
+def test_a_collection_that_frees_nothing_says_so(told: Told) -> None:
+    collect(told.wrap(load_gc_plugin("gc_truncate")), limit=1_000_000)
+    assert told.span()["marksweep.gc.outcome"] == "nothing"
+    assert told.span()["gen_ai.conversation.compacted"] is False
+
+
+def test_a_plugin_that_raises_is_told_as_failed_and_the_error_goes_on(told: Told) -> None:
+    plugin = load_gc_plugin("gc_truncate")
+
+    def broken(*args: object, **named: object) -> object:
+        raise ZeroDivisionError("oops")
+
+    plugin.collect = broken  # type: ignore[method-assign,assignment]
+    with pytest.raises(ZeroDivisionError):
+        collect(told.wrap(plugin), limit=1000)
+    assert told.metrics()["marksweep.gc.collections"].attributes["marksweep.gc.outcome"] == "failed"
+    (span,) = told.spans.get_finished_spans()
+    assert not span.status.is_ok
+
+
+def test_a_traced_plugin_is_a_plugin_and_runs_in_a_session(told: Told) -> None:
+    plugin = told.wrap(load_gc_plugin("gc_budget"))
+    assert isinstance(plugin, GCPlugin)
+    chat = Session(lambda _: "ok " * 20, context_limit=1000, counter=words)
+    chat.set_gc_plugin(plugin, CONFIG)
+    for _ in range(40):
+        chat.send_message("w " * 30)
+    collected = [result for result in chat.get_gc_history() if result.tokens_freed]
+    assert told.metrics()["marksweep.gc.collections"].value >= len(collected) > 0
+    assert chat.get_gc_history()[0].plugin_name == "gc_budget"
+
+
+def test_without_opentelemetry_the_error_names_the_extra() -> None:
+    code = (
+        "import sys; sys.modules['opentelemetry'] = None\n"
+        "from marksweep.plugins import load_gc_plugin\n"
+        "from marksweep.telemetry import traced\n"
+        "try: traced(load_gc_plugin('gc_truncate'))\n"
+        "except ValueError as error: print(error)\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )
+    assert "marksweep[otel]" in run.stdout
