@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import active_children, get_context
 from pathlib import Path
+from typing import cast
 
 import msgspec
 
@@ -21,7 +22,7 @@ from marksweep.replay import catalog
 from marksweep.replay.atoms import EXTRACTORS
 from marksweep.replay.datasets import NEED_STEPS, Case
 from marksweep.replay.drive import limit_of
-from marksweep.replay.evidence import Evidence, blind, recalled
+from marksweep.replay.evidence import Evidence, Recalling, blind, recalled
 from marksweep.replay.inputs import Passed
 from marksweep.replay.lab import CLAIRVOYANT, Done, Job, work
 from marksweep.replay.needs import habits, study
@@ -85,9 +86,7 @@ def prepared(
     for each in trajectories:
         found = study(each, extract, frozenset(stop), answers=answers)
         if found.need_steps < NEED_STEPS:
-            reason = (
-                f"{found.need_steps} steps take something from before; {NEED_STEPS} are needed"
-            )
+            reason = f"{found.need_steps} steps take something from before; {NEED_STEPS} are needed"
             passed.append(Passed(each.id, reason))
             continue
         cases.append(Case(found, tuple(price(message, count) for message in each.messages)))
@@ -102,7 +101,7 @@ def run(
     workers: int = 1,
     seconds: float = 20.0,
     keep: Path | None = None,
-    told: Told = lambda done, jobs: None,
+    told: Told | None = None,
 ) -> dict[str, list[Done]]:
     """Drive strategies, and the bound, over every transcript at every budget."""
     names = tuple(dict.fromkeys((catalog.TRUNCATE, *strategies, CLAIRVOYANT)))
@@ -118,7 +117,8 @@ def run(
         _inline(jobs) if workers <= 1 or size < SMALL else _spread(jobs, workers), 1
     ):
         done[at] = result
-        told(finished, len(jobs))
+        if told is not None:
+            told(finished, len(jobs))
     each = iter(result for result in done if result is not None)
     return {budget.label: [next(each) for _ in cases] for budget in budgets}
 
@@ -205,4 +205,4 @@ def ask(talk: Conversation, strategy: str, percent: float, count: Count) -> Answ
     again = make(count)
     if not hasattr(again, "recall"):
         return Answers(found, None)
-    return Answers(found, recalled(talk, again, percent, count))
+    return Answers(found, recalled(talk, cast(Recalling, again), percent, count))

@@ -24,9 +24,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 """What the page may load: nothing. A browser enforces it."""
 
 
-def page(
-    result: Result, chosen: Recommendation | None, timelines: Sequence[Timeline] = ()
-) -> str:
+def page(result: Result, chosen: Recommendation | None, timelines: Sequence[Timeline] = ()) -> str:
     """Write the whole report."""
     body = [_head(result)]
     if result.rows:
@@ -61,11 +59,15 @@ def _head(result: Result) -> str:
     steps = sum(line.steps for line in result.transcripts)
     return f"""<header>
 <h1>What stays, what is missed, what it costs</h1>
-<p>{len(result.transcripts):,} transcripts with {result.tokens:,} tokens were replayed. Of
- {steps:,} steps, {needs:,} used something from before. The figures say whether that was still in
+<p>{_counted(len(result.transcripts))} with {result.tokens:,} tokens replayed. Of {steps:,} steps,
+ {needs:,} used something from before. The figures say whether that was still in
  context; not whether the agent did its task.</p>
 </header>
 """
+
+
+def _counted(transcripts: int) -> str:
+    return "One transcript" if transcripts == 1 else f"{transcripts:,} transcripts"
 
 
 def _recommended(result: Result, chosen: Recommendation | None) -> str:
@@ -88,9 +90,10 @@ def _recommended(result: Result, chosen: Recommendation | None) -> str:
 <div><dt>Gap closed</dt><dd>{_gap_tile(chosen.gap)}</dd>
 <dd class="beside">of the way from truncation to the clairvoyant</dd></div>
 </dl>
-<p>Chosen as {escape(chosen.reason)}.</p>
+<p>Why: {escape(chosen.reason)}.</p>
 <div class="code"><button type="button" class="copy">Copy</button>
-<pre tabindex="0" aria-label="Code to use the recommended setting"><code>{escape(chosen.code)}</code></pre></div>
+<pre tabindex="0" aria-label="Code to use the recommended setting"
+><code>{escape(chosen.code)}</code></pre></div>
 <p>Or write it into the project's settings: <code>{escape(chosen.command)}</code></p>
 </section>
 """
@@ -122,7 +125,7 @@ def _table(result: Result) -> str:
     drawn = marks(result)
     best = {(row.strategy, row.budget) for row in front(result.rows)}
     timed = any(row.times for row in result.rows)
-    heads = ["strategy", "recall", "any", "src", "gap closed", "cost", "÷ truncate", "churn"]
+    heads = ["strategy", "recall", "cost", "gap closed", "any", "src", "÷ truncate", "churn"]
     heads += ["ms"] if timed else []
     heads.append("violations")
     groups = "".join(
@@ -145,9 +148,9 @@ def _table(result: Result) -> str:
 <table class="figures"><thead><tr>{columns}</tr></thead>{groups}</table>
 </div>
 <p class="fine">Recall is the mean of <i>any</i> (the agent's own words count as a source) and
- <i>src</i> (only what it was shown counts). Gap closed: 0 is truncation, 100 is the best that dropping
- whole messages can do knowing the future, with a 95 % interval over transcripts. Cost: uncached
- tokens at 1, cached at 0.1, as a ratio to no collection. Churn: old tokens read again per step.
+ <i>src</i> (only what it was shown counts). Gap closed: 0 is truncation, 100 is the best that
+ dropping whole messages can do knowing the future, with a 95 % interval over transcripts. Cost:
+ uncached tokens at 1, cached at 0.1, as a ratio to no collection. Churn: old tokens read again per step.
  ★ none is better in both recall and cost.</p>
 </section>
 """
@@ -162,14 +165,14 @@ def _how(exact: int, greedy: int) -> str:
 def _row(row: Row, mark: Mark, *, timed: bool, on_front: bool) -> str:
     broken = ", ".join(f"{escape(name)} {count}" for name, count in row.violations.items())
     interval = f" <small>[{row.gap_low:.0f}, {row.gap_high:.0f}]</small>"
-    is_bound = row.strategy in (CLAIRVOYANT, catalog.TRUNCATE)
-    gap = gap_text(row) + ("" if row.gap is None or is_bound else interval)
+    has_spread = row.gap is not None and row.gap_low < row.gap_high
+    gap = gap_text(row) + (interval if has_spread else "")
     star = ' <span class="star" title="none is better in both recall and cost">★</span>'
     cells = [
         f'<td class="bar" style="--share:{row.recall:.1f}%">{row.recall:.1f}</td>',
+        f"<td>{row.cost:.2f}</td><td>{gap}</td>",
         f"<td>{row.recall_any:.0f}</td><td>{row.recall_src:.0f}</td>",
-        f"<td>{gap}</td><td>{row.cost:.2f}</td><td>{row.cost_to_truncate:.2f}</td>",
-        f"<td>{row.churn:,.0f}</td>",
+        f"<td>{row.cost_to_truncate:.2f}</td><td>{row.churn:,.0f}</td>",
     ]
     if timed:
         cells.append(f"<td>{row.times.mean:.1f}</td>" if row.times else "<td></td>")
@@ -234,7 +237,7 @@ def _about(result: Result) -> str:
 <th scope="col">tokens</th><th scope="col">steps</th><th scope="col">with needs</th></tr></thead>
 <tbody>{lines}</tbody></table></div></details>
 {skipped}
-<p class="fine">Atoms found by the extractor <code>{escape(result.extractor)}</code>. This file holds
- excerpts of your transcripts; nothing was sent anywhere to make it, and it loads nothing.</p>
+<p class="fine">Atoms found by the extractor <code>{escape(result.extractor)}</code>. This file
+ holds excerpts of your transcripts; nothing was sent anywhere to make it, and it loads nothing.</p>
 </section>
 """

@@ -185,7 +185,9 @@ def _labels(result: Result, drawn: dict[str, Mark], frame: Frame) -> str:
     for (y, end, name, mark), place in zip(ends, places, strict=True):
         at = place - over
         out.append(f'<path class="lead" d="M{end + 7} {y}L{x - 3} {at:.1f}"/>')
-        out.append(f'<text class="label {mark.style}" x="{x}" y="{at + 4:.1f}">{escape(name)}</text>')
+        out.append(
+            f'<text class="label {mark.style}" x="{x}" y="{at + 4:.1f}">{escape(name)}</text>'
+        )
     return "".join(out)
 
 

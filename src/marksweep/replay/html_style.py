@@ -1,5 +1,7 @@
 """The look of the report, light and dark, and the few lines of script that move its cursor."""
 
+# ruff: noqa: E501 - style rules and script read better whole
+
 from __future__ import annotations
 
 STYLE = """
@@ -83,6 +85,7 @@ td:last-child,th:last-child{padding-right:0}
 .group th{padding-top:1.1rem;font-weight:650}
 .group th span{font-weight:400;color:var(--soft);font-size:.85rem;margin-left:.4em}
 .bar{background:linear-gradient(var(--band),var(--band)) no-repeat 0 50%/var(--share) 62%}
+.figures .bar{min-width:6rem}
 .star{color:var(--accent)}
 .broken,.miss b{color:var(--bad)}
 label{color:var(--soft);font-size:.9rem;margin-right:.3rem}
@@ -113,18 +116,20 @@ svg.steps{display:block;width:100%;background:var(--faint);border-radius:6px;cur
 .stack th{text-align:left}
 [hidden]{display:none!important}
 @media(max-width:640px){main{padding:20px 12px 40px}section{padding:16px}h1{font-size:1.45rem}
-.scroll{margin:0 -16px;padding:0 16px}svg.w860{display:none}svg.w360{display:block}
+.scroll{margin:0;padding:0}svg.w860{display:none}svg.w360{display:block}
 .tiles{grid-template-columns:1fr;gap:8px}
 .tiles div{display:grid;grid-template-columns:1fr auto;align-items:baseline;column-gap:10px}
 .tiles dd.beside{grid-column:1/-1;margin:0}
-.figures th[scope=row]{position:sticky;left:-16px;background:var(--card);padding-left:16px;margin-left:-16px;
-max-width:46vw;overflow:hidden;text-overflow:ellipsis}
+.figures th[scope=row]{position:sticky;left:0;background:var(--card);white-space:normal;
+max-width:38vw;min-width:8.5rem}
+.figures .bar{min-width:4.2rem}
 .group th span{display:block;margin:0}
 .stack thead{position:absolute;clip-path:inset(50%)}
 .stack tr{display:block;padding:.5rem 0;border-bottom:1px solid var(--line)}
 .stack td{display:block;border:0;padding:.1rem 0;white-space:normal!important}
 .stack td::before{content:attr(data-label) ": ";color:var(--soft);font-size:.82rem}
-select{width:100%;margin-top:4px}}
+select{width:100%;margin-top:4px}
+.copy{position:static;display:block;margin:0 0 8px auto}}
 @media print{section{break-inside:avoid}.cursor,.copy{display:none}}
 """
 
@@ -167,14 +172,14 @@ function words(line, k) {
       (miss.last_seen === null ? "never in context" : `last in context at step ${miss.last_seen + 1}`)));
     lost.append(item);
   }
-  for (const at of moment.dropped) {
-    const life = lives.get(at);
-    if (!life) continue;
+  const dropped = moment.dropped.flatMap(at => lives.get(at) || []);
+  for (const life of dropped.slice(0, 12)) {
     const item = make("li");
     item.append(make("b", "Dropped"), ` ${life.role}, ${number(life.tokens)} tokens `,
       make("small", life.text.slice(0, 90)));
     gone.append(item);
   }
+  if (dropped.length > 12) gone.append(make("li", `and ${dropped.length - 12} more`));
   for (const list of [lost, gone]) if (list.children.length) out.push(list);
   return out;
 }

@@ -15,6 +15,8 @@ ROW = 7
 """Pixels of a message's row, where there are few enough."""
 TALL = 460
 """Pixels that all rows may take."""
+DROPPED = 12
+"""Messages named among those that went at a step, here and in the script."""
 LISTED = 200
 """Misses listed in the table."""
 
@@ -91,7 +93,11 @@ def _life(life: Life, row: int) -> str:
 
 
 def _lost(miss: Missed, k: int, row: int) -> str:
-    since = "" if miss.last_seen is None else f'<path class="gone" d="M{miss.last_seen + 1} {row + 0.5}H{k}"/>'
+    since = (
+        ""
+        if miss.last_seen is None
+        else f'<path class="gone" d="M{miss.last_seen + 1} {row + 0.5}H{k}"/>'
+    )
     return f'{since}<rect class="lost" x="{k + 0.1:g}" y="{row - 0.1:g}" width="0.8" height="1.2"/>'
 
 
@@ -125,7 +131,11 @@ def moment_html(timeline: Timeline, k: int) -> str:
     part = len(held) - whole
     recall = "nothing from before" if moment.recall is None else f"{moment.recall:.0f} % was there"
     notes = f" · {moment.notes:,} tokens of notes" if moment.notes else ""
-    broken = f'<p class="miss"><b>Rule broken:</b> {escape(moment.violation)}</p>' if moment.violation else ""
+    broken = (
+        f'<p class="miss"><b>Rule broken:</b> {escape(moment.violation)}</p>'
+        if moment.violation
+        else ""
+    )
     return (
         f"<h3>Step {k + 1} of {len(timeline.moments)}</h3>"
         f'<p class="action"><code>{escape(moment.action)}</code></p>'
@@ -145,13 +155,15 @@ def _missed_list(moment: Moment, lives: dict[int, Life]) -> str:
 
 
 def _dropped_list(moment: Moment, lives: dict[int, Life]) -> str:
-    items = "".join(
-        f"<li><b>Dropped</b> {escape(lives[m].role)}, {lives[m].tokens:,} tokens "
-        f"<small>{escape(lives[m].text[:90])}</small></li>"
-        for m in moment.dropped
-        if m in lives
-    )
-    return f"<ul>{items}</ul>" if items else ""
+    dropped = [lives[m] for m in moment.dropped if m in lives]
+    items = [
+        f"<li><b>Dropped</b> {escape(life.role)}, {life.tokens:,} tokens "
+        f"<small>{escape(life.text[:90])}</small></li>"
+        for life in dropped[:DROPPED]
+    ]
+    if len(dropped) > DROPPED:
+        items.append(f"<li>and {len(dropped) - DROPPED} more</li>")
+    return f"<ul>{''.join(items)}</ul>" if items else ""
 
 
 def _misses(timeline: Timeline, count: int) -> str:
@@ -161,7 +173,8 @@ def _misses(timeline: Timeline, count: int) -> str:
     every = [(k, miss) for k, moment in enumerate(timeline.moments) for miss in moment.missed]
     rows = "".join(
         f'<tr><td data-label="step">{k + 1}</td><td data-label="needed">{_atoms(miss)}</td>'
-        f'<td data-label="from">{_from(miss, lives)}</td><td data-label="last in context">{_seen(miss)}</td></tr>'
+        f'<td data-label="from">{_from(miss, lives)}</td>'
+        f'<td data-label="last in context">{_seen(miss)}</td></tr>'
         for k, miss in every[:LISTED]
     )
     more = f"<p>{len(every) - LISTED} more are in the JSON.</p>" if len(every) > LISTED else ""
@@ -183,7 +196,11 @@ def _from(miss: Missed, lives: dict[int, Life]) -> str:
 
 
 def _seen(miss: Missed) -> str:
-    return "never in context" if miss.last_seen is None else f"last in context at step {miss.last_seen + 1}"
+    return (
+        "never in context"
+        if miss.last_seen is None
+        else f"last in context at step {miss.last_seen + 1}"
+    )
 
 
 def _data(timeline: Timeline) -> str:

@@ -101,7 +101,9 @@ def _paths(names: Sequence[str]) -> Iterator[tuple[str, Path | None]]:
 
 
 def _matches(name: str) -> list[str]:
-    return glob(str(Path(name).expanduser()), recursive=True) if has_magic(name) else []
+    if not has_magic(name):
+        return []
+    return glob(str(Path(name).expanduser()), recursive=True)  # noqa: PTH207 - it may be absolute
 
 
 def _files(path: Path) -> list[Path]:

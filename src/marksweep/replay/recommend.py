@@ -1,7 +1,8 @@
 """Which setting to use, why, and the code and file that do so.
 
-The rule: of the settings a program can have that break no rule, the cheapest one that still had
-what was needed often enough; if none had, the one that had most of it.
+The rule: of the settings that a program can have, that break no rule and that cost no more than no
+collection, the cheapest that had enough of what was needed; if none had, the cheapest of those
+that come near the best. If all cost more than no collection, the same among all.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from marksweep.strategies.named import NAMED
 
 ENOUGH = 90.0
 """Need recall, in percent, that is often enough. Higher keeps more and costs more."""
+NEAR = 2.0
+"""Points of recall below the best that are near it. Higher looks more at the price."""
 ROUND_TO = 500
 """A limit in tokens is rounded to this; transcripts differ by more."""
 
@@ -46,20 +49,20 @@ def recommend(
     usable = [r for r in result.rows if catalog.is_usable(r.strategy) and not r.violations]
     if not usable:
         return None
-    good = [row for row in usable if row.recall >= enough]
+    saving = [row for row in usable if row.cost <= 1] or usable
+    good = [row for row in saving if row.recall >= enough]
     if good:
-        best = min(good, key=lambda row: (row.cost, -row.recall, row.strategy))
-        reason = (
-            f"the cheapest setting that had at least {enough:g} % of what the agent needed"
-            f" ({best.recall:.1f} %)"
-        )
+        reason = f"the cheapest setting that had at least {enough:g} % of what the agent needed"
     else:
-        best = max(usable, key=lambda row: (row.recall, -row.cost, row.strategy))
+        most = max(row.recall for row in saving)
+        good = [row for row in saving if row.recall >= most - NEAR]
+        cheaper = "that costs no more than no collection " if saving is not usable else ""
         reason = (
-            f"no setting had {enough:g} % of what the agent needed; this one had most"
-            f" ({best.recall:.1f} %)"
+            f"no setting {cheaper}had {enough:g} % of what the agent needed; this is the cheapest "
+            f"within {NEAR:g} points of the best"
         )
-    reason += f", at {best.cost:.2f} times the price of no collection"
+    best = min(good, key=lambda row: (row.cost, -row.recall, row.strategy))
+    reason += f": recall {best.recall:.1f} %, {best.cost:.2f} times the price of no collection"
     bound = next(b for b in result.bounds if b.budget == best.budget)
     limit = max(ROUND_TO, round(bound.limit / ROUND_TO) * ROUND_TO)
     return Recommendation(
@@ -139,7 +142,10 @@ def _evidence(result: Result) -> list[str]:
     head = f"{len(result.transcripts)} transcripts, {result.tokens:,} tokens, {total} steps that"
     rows = [
         ("strategy", "budget", "recall", "gap", "cost"),
-        *((r.strategy, r.budget, f"{r.recall:.1f}", gap_text(r), f"{r.cost:.2f}") for r in result.rows),
+        *(
+            (r.strategy, r.budget, f"{r.recall:.1f}", gap_text(r), f"{r.cost:.2f}")
+            for r in result.rows
+        ),
     ]
     widths = [max(len(row[i]) for row in rows) for i in range(5)]
     return [

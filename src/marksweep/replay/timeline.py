@@ -118,7 +118,13 @@ class Recording:
 
 
 def trace(
-    case: Case, collector: Collector, strategy: str, budget: str, limit: int, tokens: Pricer
+    case: Case,
+    collector: Collector,
+    tokens: Pricer,
+    *,
+    strategy: str,
+    budget: str,
+    limit: int,
 ) -> Timeline:
     """Run a collector over a transcript and write down what happened."""
     found = case.study
@@ -206,8 +212,8 @@ class Origins:
         key = _content(message)
         if key not in self._parts:
             self._parts[key] = self._best(message)
-        m = self._parts[key]
-        return None if m in taken else m
+        part = self._parts[key]
+        return None if part in taken else part
 
     def _best(self, message: Wire) -> int | None:
         lines = {line for line in text_of(message).split("\n") if line.strip()}
@@ -236,9 +242,7 @@ def _missed(
 ) -> tuple[Missed, ...]:
     out = []
     for need, proof in zip(needs, proven, strict=True):
-        lost = [
-            (atom, p) for atom, p in zip(need.atoms, proof, strict=True) if not shown[k].has(p)
-        ]
+        lost = [(atom, p) for atom, p in zip(need.atoms, proof, strict=True) if not shown[k].has(p)]
         if lost:
             seen = max((_last_seen(p, shown, k) for _, p in lost), default=-1)
             out.append(

@@ -5,6 +5,8 @@ booking's number, a line it edits, a port, a migration's name. Everything is wri
 fixed seed, so the transcript is the same every time.
 """
 
+# ruff: noqa: S608 - no query here is ever run
+
 from __future__ import annotations
 
 import json
@@ -157,7 +159,7 @@ class _Hunt:
         self._files[path] = self._files[path].replace(old, new)
 
     def _module(self, path: str, functions: tuple[str, ...]) -> str:
-        stem = path.split("/")[-1].removesuffix(".py")
+        stem = path.rsplit("/", maxsplit=1)[-1].removesuffix(".py")
         lines = [f'"""{stem.capitalize()} of the harbor."""', "", "from harbor import ledger", ""]
         for name in functions:
             lines += [f"def {name}(refund_id, *, at=None):", f'    """{name.replace("_", " ")}."""']
@@ -210,14 +212,16 @@ class _Hunt:
 
     def _log(self, worker: str, count: int) -> str:
         return "\n".join(
-            f"07:{n // 60:02d}:{n % 60:02d} {worker} {self._random.choice(('take', 'done', 'retry'))} "
+            f"07:{n // 60:02d}:{n % 60:02d} {worker} "
+            f"{self._random.choice(('take', 'done', 'retry'))} "
             f"job={self._random.randrange(16**8):08x} took={self._random.randrange(4, 900)}ms"
             for n in range(count)
         )
 
     def _test_log(self, count: int, *, failed: str | None) -> str:
         lines = [
-            f"tests/test_{self._random.choice(('refunds', 'berths', 'queue'))}.py::case_{n:02d} PASSED"
+            f"tests/test_{self._random.choice(('refunds', 'berths', 'queue'))}.py"
+            f"::case_{n:02d} PASSED"
             for n in range(count)
         ]
         if failed:
