@@ -27,7 +27,8 @@ from marksweep.replay.inputs import gather
 from marksweep.replay.recommend import Recommendation, settings_file
 from marksweep.replay.records import Conversation, read_conversations
 from marksweep.replay.report import Report, Request, replay, replay_cases
-from marksweep.replay.table import Result
+from marksweep.replay.table import Result, timeless
+from marksweep.replay.timeline import Timeline
 from marksweep.settings.layers import FILES, FOLDER
 
 INTERRUPTED = 130
@@ -50,11 +51,11 @@ def command(
     """
     found = _run(paths, given)
     if html is not None:
-        _write_html(html, found)
+        _write_html(html, found, times=given["times"])
     looks = None if as_json else Group(*(shown(name, each) for name, each in found.items()))
-    only = next(iter(found.values()))
+    plain = {name: _plain(each, times=given["times"]) for name, each in found.items()}
     emit(
-        _plain(only) if len(found) == 1 else {n: _plain(r) for n, r in found.items()},
+        plain[""] if len(plain) == 1 and "" in plain else plain,
         looks,
         as_json=as_json,
     )
@@ -93,8 +94,9 @@ def tune(
     if report.chosen is None:
         raise BadInput("no strategy that was replayed can be recommended. Name others with -s.")
     if html is not None:
-        _write_html(html, found)
-    emit(_plain(report), None if as_json else shown("", report), as_json=as_json)
+        _write_html(html, found, times=given["times"])
+    plain = _plain(report, times=given["times"])
+    emit(plain, None if as_json else shown("", report), as_json=as_json)
     before = path.read_text("utf-8") if path.exists() else ""
     text = settings_file(report.chosen, report.result, before)
     if before == text:
@@ -177,11 +179,12 @@ class _Progress:
         self._bar.stop()
 
 
-def _write_html(path: Path, found: dict[str, Report]) -> None:
+def _write_html(path: Path, found: dict[str, Report], *, times: bool) -> None:
     if len(found) > 1:
         raise BadInput("a report holds one set; name one with --set.")
     report = next(iter(found.values()))
-    transcripts.save(path, page(report.result, report.chosen, report.timelines).encode())
+    result = report.result if times else timeless(report.result)
+    transcripts.save(path, page(result, report.chosen, report.timelines).encode())
 
 
 class _Out(msgspec.Struct, frozen=True):
@@ -189,7 +192,9 @@ class _Out(msgspec.Struct, frozen=True):
 
     result: Result
     recommended: Recommendation | None
+    timelines: tuple[Timeline, ...]
 
 
-def _plain(report: Report) -> _Out:
-    return _Out(report.result, report.chosen)
+def _plain(report: Report, *, times: bool) -> _Out:
+    result = report.result if times else timeless(report.result)
+    return _Out(result, report.chosen, report.timelines)

@@ -55,7 +55,6 @@ def request_of(paths: Sequence[str], given: Given) -> Request:
         workers=given["workers"] or os.cpu_count() or 1,
         seconds=given["solver_seconds"],
         keep=given["keep"],
-        times=given["times"],
         trace=given["trace"],
         source=shlex.join(paths) or "PATH",
     )

@@ -56,7 +56,7 @@ def figures(result: Result) -> Table:
     table = Table(box=None, padding=(0, 1), header_style="dim")
     for head in ("budget", "strategy"):
         table.add_column(head, no_wrap=True)
-    for head in ("recall", "any/src", "gap closed", "cost", "churn", "violations"):
+    for head in ("recall", "any/src", "gap closed", "cost", "churn", "ms", "violations"):
         table.add_column(head, justify="right", no_wrap=True)
     last = ""
     for row in result.rows:
@@ -74,6 +74,7 @@ def figures(result: Result) -> Table:
             Text(gap_text(row) + spread),
             Text(f"{row.cost:.2f}", style="red" if row.cost > 1 else ""),
             f"{row.churn:,.0f}",
+            f"{row.times.mean:.1f}" if row.times else "",
             Text(str(sum(row.violations.values())), style="red" if row.violations else "dim"),
         )
         last = row.budget

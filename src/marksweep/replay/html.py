@@ -150,7 +150,8 @@ def _table(result: Result) -> str:
 <p class="fine">Recall is the mean of <i>any</i> (the agent's own words count as a source) and
  <i>src</i> (only what it was shown counts). Gap closed: 0 is truncation, 100 is the best that
  dropping whole messages can do knowing the future, with a 95 % interval over transcripts. Cost:
- uncached tokens at 1, cached at 0.1, as a ratio to no collection. Churn: old tokens read again per step.
+ uncached tokens at 1, cached at 0.1, as a ratio to no collection. Churn: old tokens read again
+ per step.
  ★ none is better in both recall and cost.</p>
 </section>
 """

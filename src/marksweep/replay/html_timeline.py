@@ -15,6 +15,8 @@ ROW = 7
 """Pixels of a message's row, where there are few enough."""
 TALL = 460
 """Pixels that all rows may take."""
+SEEN = 5
+"""Pixels that the mark of a miss has, at least, to be seen among thin rows."""
 DROPPED = 12
 """Messages named among those that went at a step, here and in the script."""
 LISTED = 200
@@ -68,9 +70,10 @@ def _sizes(timeline: Timeline, start: int) -> str:
 def _lives(timeline: Timeline, start: int) -> str:
     rows = {life.at: row for row, life in enumerate(timeline.lives)}
     height = min(TALL, ROW * max(8, len(rows)))
+    tall = max(1.2, SEEN * len(rows) / height)
     bars = "".join(_life(life, row) for row, life in enumerate(timeline.lives))
     lost = "".join(
-        _lost(miss, k, rows[miss.source])
+        _lost(miss, k, rows[miss.source], tall)
         for k, moment in enumerate(timeline.moments)
         for miss in moment.missed
         if miss.source in rows
@@ -92,13 +95,16 @@ def _life(life: Life, row: int) -> str:
     )
 
 
-def _lost(miss: Missed, k: int, row: int) -> str:
+def _lost(miss: Missed, k: int, row: int, tall: float) -> str:
     since = (
         ""
         if miss.last_seen is None
         else f'<path class="gone" d="M{miss.last_seen + 1} {row + 0.5}H{k}"/>'
     )
-    return f'{since}<rect class="lost" x="{k + 0.1:g}" y="{row - 0.1:g}" width="0.8" height="1.2"/>'
+    top = row + 0.5 - tall / 2
+    return (
+        f'{since}<rect class="lost" x="{k + 0.1:g}" y="{top:.2f}" width="0.8" height="{tall:.2f}"/>'
+    )
 
 
 def _cursor(start: int, height: int) -> str:

@@ -46,8 +46,6 @@ class Request(msgspec.Struct, frozen=True):
     """Time limit of the solver per transcript and budget; 0 takes the greedy bound."""
     keep: Path | None = None
     """Folder in which finished work is kept, to go on from there."""
-    times: bool = False
-    """Whether times per step go into the result, which then differs from run to run."""
     trace: str | None = None
     """Part of the name of the transcript whose timeline is wanted; else those that missed most."""
     source: str = "PATH"
@@ -81,7 +79,7 @@ def replay_cases(
         first = f"; the first: {passed[0].name}: {passed[0].reason}" if passed else ""
         raise BadInput(f"no transcript can be replayed; {len(passed)} were passed over{first}.")
     count = exact()
-    budgets = list(map(Budget.of, request.budgets))
+    budgets = _by_size([Budget.of(text) for text in dict.fromkeys(request.budgets)], cases)
     names = [catalog.canonical(name) for name in request.strategies]
     names = [name for name in names if name != CLAIRVOYANT]
     done: dict[str, list[Done]] = {budget.label: [] for budget in budgets}
@@ -102,11 +100,17 @@ def replay_cases(
         passed,
         _asked(talks, names, budgets, count),
         extractor=request.extractor,
-        times=request.times,
     )
     chosen = recommend(result, request.enough, request.source)
     timelines = _traced(cases, done, chosen, request, count) if chosen else ()
     return Report(result, chosen, timelines)
+
+
+def _by_size(budgets: list[Budget], cases: Sequence[Case]) -> list[Budget]:
+    """The smallest first, so that a line in the picture goes from little to much."""
+    if not cases:
+        return sorted(budgets, key=lambda budget: budget.percent or 0.0)
+    return sorted(budgets, key=lambda budget: sum(map(budget.limit, cases)))
 
 
 def _asked(

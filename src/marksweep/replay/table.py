@@ -1,7 +1,7 @@
 """The results of a replay as data: one row per strategy and budget, and what they stand on.
 
 Everything that goes out (terminal, JSON, HTML) is made from `Result`. Times differ from run to run,
-so they are in it only if they were asked for: the same input gives the same bytes.
+so `timeless` takes them out of what is written: the same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -104,6 +104,12 @@ class Result(msgspec.Struct, frozen=True):
         return next(r for r in self.rows if (r.strategy, r.budget) == (strategy, budget))
 
 
+def timeless(result: Result) -> Result:
+    """The result without times: the same bytes for the same input."""
+    rows = tuple(msgspec.structs.replace(row, times=None) for row in result.rows)
+    return msgspec.structs.replace(result, rows=rows)
+
+
 def tabulate(
     cases: Sequence[Case],
     budgets: Sequence[Budget],
@@ -112,18 +118,13 @@ def tabulate(
     evidence: Sequence[EvidenceRow] = (),
     *,
     extractor: str = "names",
-    times: bool = False,
 ) -> Result:
     """Pool what was done into rows, in order of budget, then of strategy as it was named."""
     return Result(
         transcripts=tuple(map(_line, cases)),
         passed=tuple(passed),
         bounds=tuple(_bound(cases, budget, done[budget.label]) for budget in budgets),
-        rows=tuple(
-            row
-            for budget in budgets
-            for row in _rows(budget.label, done[budget.label], times=times)
-        ),
+        rows=tuple(row for budget in budgets for row in _rows(budget.label, done[budget.label])),
         evidence=tuple(evidence),
         extractor=extractor,
     )
@@ -142,7 +143,7 @@ def evidence_row(strategy: str, budget: str, found: Sequence[Answers]) -> Eviden
     )
 
 
-def _rows(budget: str, done: Sequence[Done], *, times: bool) -> list[Row]:
+def _rows(budget: str, done: Sequence[Done]) -> list[Row]:
     if not done:
         return []
     outcomes: dict[str, list[Outcome]] = {
@@ -170,7 +171,7 @@ def _rows(budget: str, done: Sequence[Done], *, times: bool) -> list[Row]:
                 ),
                 violations=found[name].violations,
                 need_steps=found[name].need_steps,
-                times=_times(found[name]) if times else None,
+                times=_times(found[name]),
             )
         )
     return rows
