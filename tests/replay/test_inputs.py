@@ -125,7 +125,7 @@ def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_records_keep_their_own_names_and_prefix(tmp_path: Path) -> None:
-    records = [
+    records: list[Wire] = [
         {"id": "r1", "messages": chat(), "pinned": 1},
         {"id": "r1", "messages": chat(), "pinned": 2},
         {"id": "r2", "messages": chat()},
