@@ -17,7 +17,7 @@ COLLECT_MS = 150.0
 GROWTH = 12.0
 APPEND_MS = 1.0
 
-STRATEGIES: tuple[Choice, ...] = (
+STRATEGIES: tuple[str | tuple[str, ...], ...] = (
     "truncate",
     "mask",
     "superseded",
@@ -70,7 +70,7 @@ def rows() -> Iterator[Row]:
     """Measure."""
     thousand, ten, hundred = (history(n) for n in (1_000, 10_000, 100_000))
     for strategy in STRATEGIES:
-        name = strategy if isinstance(strategy, str) else " → ".join(map(str, strategy))
+        name = strategy if isinstance(strategy, str) else " → ".join(strategy)
         took = seconds_to_collect(ten, strategy, 3) * 1000
         yield Row(
             f"collect 10,000 messages, {name}",

@@ -198,8 +198,8 @@ MUTANTS = (
     Mutant(
         "scene: preservable goes under any pressure",
         "core/scene.py",
-        "self.pressure < Pressure.HARD",
-        "self.pressure < Pressure.NONE",
+        "_PRESERVABLE if pressure < Pressure.HARD",
+        "_PRESERVABLE if pressure < Pressure.NONE",
     ),
     Mutant(
         "scene: locked may go",

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from marksweep.cli.app import app
-from marksweep.cli.demo.transcript import sample_messages
+from marksweep.cli.demo.sample import sample_messages
 from marksweep.settings import load_settings
 
 QUICK = ("-s", "coverage-economy", "-b", "30%", "--solver-seconds", "2", "--workers", "1")

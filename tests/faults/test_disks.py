@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from marksweep.errors import StoreError
 from tests.faults.audit import audit
 from tests.faults.forge import Forge, Job, Outcome
 from tests.faults.workload import KINDS, open_heap
-
-from marksweep.errors import StoreError
 
 NOBODY = 65_534
 DISK = 400_000

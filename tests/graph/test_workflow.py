@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.graph.memories import World, on_world, sqlite_graphs
-from tests.graph.servers import fresh_graphs
 
 from marksweep.indexing.indexer import index_codebase
 from marksweep.testing.graph_contract import OpenStore, everything, found
+from tests.graph.memories import World, on_world, sqlite_graphs
+from tests.graph.servers import fresh_graphs
 
 
 async def index(world: World, root: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,9 @@ class Agent:
 
     async def add(self, *ids: str, text: str = "some words about it ", times: int = 20) -> None:
         """Add logs by these ids."""
-        segments = [{"text": f"{name} {text * times}", "type": "log", "segment_id": name} for name in ids]
+        segments = [
+            {"text": f"{name} {text * times}", "type": "log", "segment_id": name} for name in ids
+        ]
         await self.call("context_add", segments=segments)
 
     async def live(self, *ids: str) -> list[str]:
@@ -71,3 +74,15 @@ async def agent(folder: Path, mode: str = "2026-07-28", **offers: Any) -> AsyncI
             yield Agent(client)
     finally:
         await desk.close()
+
+
+def with_agent(
+    folder: Path, work: Callable[[Agent], Awaitable[None]], mode: str = "2026-07-28", **offers: Any
+) -> None:
+    """Let an agent do some work on a server of its own."""
+
+    async def run() -> None:
+        async with agent(folder, mode, **offers) as one:
+            await work(one)
+
+    asyncio.run(run())

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from marksweep.cli.demo.transcript import sample_messages
+from marksweep.cli.demo.sample import sample_messages
 from marksweep.errors import BadInput
 from marksweep.replay.guards import is_paired
 from marksweep.replay.inputs import gather

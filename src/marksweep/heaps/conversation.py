@@ -17,9 +17,15 @@ import msgspec
 from marksweep.dialects.base import Dialect, Json, message_of
 from marksweep.dialects.editing import closed, saying
 from marksweep.heaps.conversation_roots import Unanswered
-from marksweep.heaps.conversation_text import as_json, outcomes_of, said_in
+from marksweep.heaps.conversation_text import (
+    as_json,
+    outcomes_of,
+    said_in,
+    texts_of,
+    with_words,
+)
 from marksweep.heaps.segments import SegmentHeap
-from marksweep.messages import Counter, Message, Outcome, Role
+from marksweep.messages import Counter, Message, Outcome, Role, Text
 from marksweep.model import GCPolicy, Hold, Link, Reference, Segment, Snapshot
 from marksweep.stores.base import Store
 
@@ -282,12 +288,21 @@ class ConversationHeap(SegmentHeap):
         asked = [self.message(i) for i in asking if i in self._known or i in self.view.live]
         return tuple(outcomes_of(message, [call for m in asked for call in m.function_calls]))
 
+    def texts(self, segment: Segment) -> tuple[Text, ...]:
+        """Give the texts of a message; what is no message has none."""
+        if segment.type not in SPOKEN:
+            return ()
+        return tuple(texts_of(self.message(segment.segment_id)))
+
     def masked(self, segment: Segment, texts: Mapping[int, str]) -> Segment | None:
-        """Put texts in the place of results, by their index; None if that is not shorter."""
+        """Put texts in the place of results or words, by index; None if that is not shorter."""
         message = self.message(segment.segment_id)
         parts = list(message.parts)
         for at, text in texts.items():
-            parts[at] = self.dialect.with_result(parts[at], text)
+            if parts[at].function_response is not None:
+                parts[at] = self.dialect.with_result(parts[at], text)
+            else:
+                parts[at] = with_words(parts[at], text)
         if all(new is old for new, old in zip(parts, message.parts, strict=True)):
             return None
         rebuilt = self.dialect.rebuild(message.raw, parts)

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 
 from marksweep.core.atoms import atoms_of
 from marksweep.core.blocks import join
+from marksweep.recall import Recall
 from marksweep.replay.counting import exact
 from marksweep.replay.held import Field, Held, hold, write
 from marksweep.replay.records import Count, Wire, calls_of, content_of, leaves, price, text_of
@@ -46,6 +47,8 @@ class Coverage:
         for message in pinned:
             self._index.know(atoms_of(text_of(message)))
         self._held: list[Held] = []
+        self._told: list[Held] = []
+        self._recall = Recall()
         self._tail = 0
         self._tokens = self._fixed
         self._level = 0.0
@@ -65,6 +68,7 @@ class Coverage:
             else:
                 caller = held if held.frame else None
             self._held.append(held)
+            self._told.append(held)
             self._tokens += held.tokens
             if message["role"] == "assistant":
                 self._index.act(atoms_of(action_of(message)))
@@ -83,6 +87,14 @@ class Coverage:
             if self._tokens > self._limit:
                 self._collect()
         return [*self._pinned, *(held.shown for held in self._held if held.shown is not None)]
+
+    def recall(self, query: str, limit: int) -> list[str]:
+        """Messages that answer a query and are not whole in context, within a limit in tokens."""
+        for held in self._told[len(self._recall) :]:
+            self._recall.add(content_of(held.wire))
+        whole = {n for n, held in enumerate(self._told) if held.shown is held.wire}
+        found = self._recall.find(query, limit, self._count, whole)
+        return [self._recall.text(number) for number in found]
 
     def _tail_tokens(self) -> int:
         return sum(held.tokens for held in self._held[self._tail :])

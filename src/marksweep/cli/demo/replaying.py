@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from marksweep.cli.demo.transcript import NAME, sample_trajectory
+from marksweep.cli.demo.sample import NAME, sample_trajectory
 from marksweep.cli.replay_shown import figures
 from marksweep.cli.transcripts import save
 from marksweep.replay import catalog
