@@ -4,19 +4,19 @@ PY := .venv/bin/python
 INPUTS := pyproject.toml constraints.txt tools/setup.sh
 WORKERS ?= 2
 
-.PHONY: help demo test check bench mutants docs clean
+.PHONY: help demo test check bench bench-graph bench-peers bench-validity nightly mutants docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 .venv/.user: $(INPUTS)
-	@tools/setup.sh exact,cli && touch $@
+	@tools/setup.sh exact,cli,index && touch $@
 
 .venv/.dev: $(INPUTS)
 	@tools/setup.sh dev && touch $@ .venv/.user
 
-demo: .venv/.user  ## fill a store, collect it, restore, undo: what marksweep does, in a minute
+demo: .venv/.user  ## what marksweep does to a working set, a conversation and a graph, in a minute
 	@$(PY) -m marksweep demo
 
 test: .venv/.dev  ## all tests
@@ -31,6 +31,18 @@ check: .venv/.dev  ## lint, types, import direction, public names, docs in step
 bench: .venv/.dev  ## speed and memory as ratios in one run; prints the table of the README
 	$(PY) -m benchmarks
 
+bench-peers: .venv/.dev  ## the same transcripts through other libraries, in environments of their own
+	$(PY) -m benchmarks.peers
+
+bench-validity: .venv/.dev  ## every strategy and budget on MARKSWEEP_DATA: no invalid history
+	$(PY) -m benchmarks validity
+
+bench-graph: .venv/.dev  ## the knowledge graph: indexing, planning, purging, searching
+	$(PY) -m benchmarks indexing graph
+
+nightly: .venv/.dev  ## the laws on fifty times as many examples, new ones every time
+	HYPOTHESIS_PROFILE=nightly $(PY) -m pytest -n $(WORKERS) tests/laws tests/heaps tests/dialects tests/plugins --timeout 7200
+
 mutants: .venv/.dev  ## break core/ on purpose; every break must be caught
 	$(PY) tools/mutants.py
 
@@ -38,4 +50,4 @@ docs: .venv/.dev  ## write the generated parts of docs/
 	$(PY) tools/docs.py
 
 clean:
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

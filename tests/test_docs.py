@@ -24,7 +24,8 @@ def test_links_to_files_lead_somewhere(path: Path) -> None:
 def test_the_tree_in_the_readme_names_what_is_there() -> None:
     readme = (ROOT / "README.md").read_text()
     tree = readme.split("src/marksweep/\n")[1].split("```")[0]
-    named = set(re.findall(r"^  ([a-z_]+)(?:\.py|/)", tree, re.MULTILINE))
+    names = re.findall(r"^  ((?:[a-z_]+(?:\.py|/) +)+)", tree, re.MULTILINE)
+    named = set(re.findall(r"([a-z_]+)(?:\.py|/)", " ".join(names)))
     parts = {
         path.stem
         for path in Path(marksweep.__file__).parent.iterdir()
@@ -43,6 +44,12 @@ def test_the_commands_in_the_readme_exist() -> None:
 def test_the_scorers_are_documented() -> None:
     text = (ROOT / "docs/strategies.md").read_text()
     assert set(re.findall(r"^\| `(seed_\w+)`", text, re.MULTILINE)) == set(SCORERS)
+
+
+def test_the_command_line_is_documented_as_it_is() -> None:
+    from tools.docs import CLI, cli_reference
+
+    assert CLI.read_text() == cli_reference(), "run `make docs`"
 
 
 def test_the_error_tree_is_drawn_as_it_is() -> None:

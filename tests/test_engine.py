@@ -8,7 +8,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import marksweep
-from marksweep import ContextSegment, GCEngine, IGCEngine, PruningCandidate, PruningPlan
+from marksweep import (
+    ContextSegment,
+    GCEngine,
+    GCPolicy,
+    IGCEngine,
+    PruningCandidate,
+    PruningPlan,
+)
 from marksweep.errors import BadInput
 from marksweep.testing.builders import NOW, Clock, segment
 
@@ -95,6 +102,11 @@ def test_scenario_6_pinned_segments_are_excluded_from_pruning(engine: GCEngine) 
         segment("held"),
         segment("free"),
     ]
+    assert names(engine.analyze_pruning_candidates(segments, set())) == ["free"]
+
+
+def test_locked_segments_are_excluded_from_pruning(engine: GCEngine) -> None:
+    segments = [segment("locked", policy=GCPolicy.LOCKED), segment("free")]
     assert names(engine.analyze_pruning_candidates(segments, set())) == ["free"]
 
 

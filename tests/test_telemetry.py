@@ -12,12 +12,12 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from tests.plugins.histories import full, talk, words
 
 from marksweep.messages import Message
 from marksweep.plugins import GCConfig, GCPlugin, GCResult, GCTriggerReason, load_gc_plugin
 from marksweep.session import Session
 from marksweep.telemetry import TracedPlugin, traced
+from tests.plugins.histories import full, talk, words
 
 CONFIG = GCConfig(threshold_percent=50, preserve_recent_turns=2)
 

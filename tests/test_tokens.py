@@ -20,12 +20,12 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests import token_texts
 
 from marksweep import tokens
 from marksweep.tokens import Calibration, TokenCounter, cached, data_tokens, estimate, exact
 from marksweep.tokens.caching import WORTH_CACHING
 from marksweep.tokens.calibration import WINDOW
+from tests import token_texts
 
 Count = Callable[[str], int]
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Make .venv with the newest Python that works, and install marksweep into it with the extras named.
+# Make .venv with the newest Python for which all parts exist, and install marksweep into it with the extras named.
 # usage: tools/setup.sh EXTRA[,EXTRA...]
 # PYTHON=/path/to/python overrides the choice.
 set -eu
@@ -10,7 +10,7 @@ venv=.venv
 works() { "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
 
 pick() {
-    for minor in 14 13 12 11; do
+    for minor in 13 12 14 11; do  # 3.14 has no wheel of the exact token counter yet
         for candidate in "$(command -v python3.$minor || true)" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.$minor.*/bin/python; do
             if [ -x "$candidate" ] && works "$candidate"; then echo "$candidate"; return; fi
         done

@@ -10,31 +10,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from marksweep.conversation import Conversation, tidy
     from marksweep.core.budget import Budget
     from marksweep.core.roots import Focus
     from marksweep.core.score import seed_age, seed_retention
+    from marksweep.dialects import repair, validate
     from marksweep.engine import GCEngine, IGCEngine, PruningCandidate, PruningPlan
     from marksweep.errors import MarksweepError
+    from marksweep.graph.memory import GraphMemory
+    from marksweep.indexing.indexer import index_codebase
     from marksweep.ledger import InstructionBudget, InstructionSource, SourceEntry
+    from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
     from marksweep.model import ContextSegment, GCPolicy, Plan, Reference, Report, Segment
-    from marksweep.plugins import (
-        GCConfig,
-        GCPlugin,
-        GCRemovalItem,
-        GCResult,
-        GCTriggerReason,
-        discover_gc_plugins,
-        load_gc_from_file,
-        load_gc_plugin,
-    )
+    from marksweep.plugins import discover_gc_plugins, load_gc_from_file, load_gc_plugin
+    from marksweep.plugins.base import GCConfig, GCPlugin, GCRemovalItem, GCResult, GCTriggerReason
     from marksweep.segments import Segments
     from marksweep.session import Session
+    from marksweep.settings import Settings
     from marksweep.stores.open import open_store
 
 _HOMES = {
     "Budget": "core.budget",
     "ContextSegment": "model",
+    "Conversation": "conversation",
     "Focus": "core.roots",
+    "FunctionCall": "messages",
     "GCConfig": "plugins.base",
     "GCEngine": "engine",
     "GCPlugin": "plugins.base",
@@ -42,31 +42,43 @@ _HOMES = {
     "GCRemovalItem": "plugins.base",
     "GCResult": "plugins.base",
     "GCTriggerReason": "plugins.base",
+    "GraphMemory": "graph.memory",
     "IGCEngine": "engine",
     "InstructionBudget": "ledger",
     "InstructionSource": "ledger",
     "MarksweepError": "errors",
+    "Message": "messages",
+    "Part": "messages",
     "Plan": "model",
     "PruningCandidate": "engine",
     "PruningPlan": "engine",
     "Reference": "model",
     "Report": "model",
+    "Role": "messages",
     "Segment": "model",
     "Segments": "segments",
     "Session": "session",
+    "Settings": "settings",
     "SourceEntry": "ledger",
+    "ToolResult": "messages",
     "discover_gc_plugins": "plugins",
+    "index_codebase": "indexing.indexer",
     "load_gc_from_file": "plugins",
     "load_gc_plugin": "plugins",
     "open_store": "stores.open",
+    "repair": "dialects",
     "seed_age": "core.score",
     "seed_retention": "core.score",
+    "tidy": "conversation",
+    "validate": "dialects",
 }
 
 __all__ = [
     "Budget",
     "ContextSegment",
+    "Conversation",
     "Focus",
+    "FunctionCall",
     "GCConfig",
     "GCEngine",
     "GCPlugin",
@@ -74,25 +86,35 @@ __all__ = [
     "GCRemovalItem",
     "GCResult",
     "GCTriggerReason",
+    "GraphMemory",
     "IGCEngine",
     "InstructionBudget",
     "InstructionSource",
     "MarksweepError",
+    "Message",
+    "Part",
     "Plan",
     "PruningCandidate",
     "PruningPlan",
     "Reference",
     "Report",
+    "Role",
     "Segment",
     "Segments",
     "Session",
+    "Settings",
     "SourceEntry",
+    "ToolResult",
     "discover_gc_plugins",
+    "index_codebase",
     "load_gc_from_file",
     "load_gc_plugin",
     "open_store",
+    "repair",
     "seed_age",
     "seed_retention",
+    "tidy",
+    "validate",
 ]
 __version__ = "0.1.0"
 

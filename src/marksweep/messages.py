@@ -117,6 +117,21 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     text: str
     """What the result says, without pictures."""
     is_error: bool = False
+    call: bytes = b""
+    """The call as one value: equal for equal calls, whatever the order of their arguments."""
+
+
+class Text(msgspec.Struct, frozen=True, gc=False):
+    """A text of a message: words, a result, or a call."""
+
+    part: int
+    """Its index among the message's parts."""
+    words: str
+    tokens: int
+    is_call: bool = False
+    """What the agent asks for. It is never cut, and goes only with its results."""
+    is_observed: bool = True
+    """Whether it comes from outside, not from the agent itself."""
 
 
 Counter = Callable[[Message], int]

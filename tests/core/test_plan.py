@@ -175,5 +175,10 @@ def test_the_id_is_of_the_content() -> None:
     assert one.plan_id.startswith("plan-")
 
 
+def test_the_id_depends_on_every_step() -> None:
+    one, other = plan(stash("a", "b"), 30, *FIVE), plan(stash("b", "a"), 30, *FIVE)
+    assert one.plan_id != other.plan_id
+
+
 def test_the_plan_carries_the_fingerprint_of_its_snapshot() -> None:
     assert plan(stash("a"), 40, *FIVE).fingerprint == snapshot(*FIVE).fingerprint

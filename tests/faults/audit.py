@@ -9,6 +9,9 @@ from collections.abc import Iterable
 from enum import Enum, auto
 from pathlib import Path
 
+from marksweep.model import Action, Entry, Event
+from marksweep.segments import Segments
+from marksweep.stores.base import Store
 from tests.faults.workload import (
     KINDS,
     WORKSPACE,
@@ -19,10 +22,6 @@ from tests.faults.workload import (
     open_heap,
     read_note,
 )
-
-from marksweep.model import Action, Entry, Event
-from marksweep.segments import Segments
-from marksweep.stores.base import Store
 
 
 class Place(Enum):

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import NoReturn
 
 import msgspec
-from tests.faults.workload import KINDS, Note, Worker, clock_of, open_heap
 
 from marksweep.errors import StoreError
 from marksweep.segments import Segments
 from marksweep.stores.base import Store
+from tests.faults.workload import KINDS, Note, Worker, clock_of, open_heap
 
 NEVER = 10**9
 OPENED = b"open\n"

@@ -9,6 +9,7 @@ import random
 from pathlib import Path
 
 import pytest
+
 from tests.faults.audit import audit
 from tests.faults.forge import Forge, Job
 from tests.faults.workload import read_note

@@ -7,13 +7,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.faults.audit import audit
-from tests.faults.forge import Forge, Job
-from tests.faults.workload import KINDS, open_heap
 
 from marksweep.stores.sqlite import SqliteStore
 from marksweep.stores.sqlite.schema import check_version, migrate
 from marksweep.testing.builders import segment
+from tests.faults.audit import audit
+from tests.faults.forge import Forge, Job
+from tests.faults.workload import KINDS, open_heap
 
 
 @pytest.mark.parametrize(

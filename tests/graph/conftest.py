@@ -3,9 +3,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.graph.servers import network_server
 
 from marksweep.stores.graph.falkor.server import EmbeddedServer
+from tests.graph.servers import network_server
 
 
 @pytest.fixture(scope="session")

@@ -4,15 +4,14 @@ import asyncio
 from datetime import timedelta
 from pathlib import Path
 
-from tests.graph.memories import World, sqlite_graphs
-
 from marksweep.errors import MarksweepError
 from marksweep.graph.background import COLLECT, Collected, collect_once, collect_regularly
 from marksweep.graph.memory import MemorySettings
-from marksweep.graph.prune import Limits
+from marksweep.graph.outcomes import Limits
 from marksweep.model import Event
 from marksweep.stores.graph.leases import hold
 from marksweep.testing.graphs import file
+from tests.graph.memories import World, sqlite_graphs
 
 
 async def with_stale(world: World, workspace_id: str = "w") -> str:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.graph.servers import fresh_graphs
 
 from marksweep.testing.graph_contract import (
     HostileContract,
@@ -11,6 +10,7 @@ from marksweep.testing.graph_contract import (
     SearchContract,
 )
 from marksweep.testing.graph_sweep_contract import LeaseContract, RunContract, SweepContract
+from tests.graph.servers import fresh_graphs
 
 
 class FalkorContract(

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.graph.servers import falkor_options, free_port, fresh_graphs, start
 
 from marksweep.errors import StoreError, StoreTooNew
 from marksweep.stores.graph.base import GraphQuery
@@ -19,6 +18,7 @@ from marksweep.stores.graph.falkor.server import EmbeddedServer
 from marksweep.testing.graph_contract import everything, shape
 from marksweep.testing.graph_sweep_contract import nodes_of
 from marksweep.testing.graphs import file, later, note
+from tests.graph.servers import falkor_options, free_port, fresh_graphs, start
 
 
 def test_a_server_that_is_away_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:

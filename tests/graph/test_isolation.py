@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.graph.memories import World, sqlite_graphs
-from tests.graph.servers import fresh_graphs
 
 from marksweep.stores.graph.base import GraphStore, Nodes, Run, Seen
 from marksweep.stores.graph.nouns import Chunk, Memory, entity_id
 from marksweep.testing.graph_contract import OpenStore, everything
 from marksweep.testing.graphs import file, later, note
+from tests.graph.memories import World, sqlite_graphs
+from tests.graph.servers import fresh_graphs
 
 WORKSPACES = ("one", "two", 'it\'s "three"')
 

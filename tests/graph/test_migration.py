@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 import redis
-from tests.graph.memories import sqlite_graphs
-from tests.graph.servers import fresh_graphs
 
 from marksweep.errors import StoreError
 from marksweep.stores.graph.base import GraphStore
@@ -15,6 +13,8 @@ from marksweep.stores.graph.falkor.original import migrate
 from marksweep.stores.graph.nouns import Entity, Memory
 from marksweep.testing.graph_contract import OpenStore, everything, found
 from marksweep.testing.graphs import START
+from tests.graph.memories import sqlite_graphs
+from tests.graph.servers import fresh_graphs
 
 OLD = """
 CREATE (m:Memory {id: 'm1', text: 'code', tags: ['x', 'y z'], source: 'code_indexer',

@@ -3,6 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
+from marksweep.testing.graph_contract import OpenStore
 from tests.graph.memories import sqlite_graphs
 from tests.graph.prune_contract import (
     ClientContract,
@@ -11,8 +13,6 @@ from tests.graph.prune_contract import (
     SafetyContract,
 )
 from tests.graph.servers import fresh_graphs
-
-from marksweep.testing.graph_contract import OpenStore
 
 
 class MemoryContract(PruneMemoryContract, SafetyContract, ClientContract, ForgetContract):

@@ -329,6 +329,8 @@ def test_a_result_masked_by_one_plan_and_swept_by_another_comes_back_with_its_ca
 def test_restoring_one_message_brings_back_its_unit() -> None:
     talk = conversation()
     talk.collect(talk.plan(0))
+    with pytest.raises(NotFound, match="m999"):
+        talk.restore("m3", "m999")
     assert set(talk.restore("m3")) == {"m2", "m3"}
     assert validate(talk.messages, "openai_chat") == []
 
@@ -374,7 +376,7 @@ def test_many_threads_may_extend_and_read() -> None:
 
 
 def test_an_unknown_strategy_is_an_error_that_lists_the_known() -> None:
-    with pytest.raises(UnknownName, match="known are garbage, mask, scored, superseded, truncate"):
+    with pytest.raises(UnknownName, match=r"known are budget, garbage, .*truncate"):
         Conversation(limit=1, strategy="magic")
 
 
@@ -413,3 +415,41 @@ def test_tidy_takes_a_request_and_a_transcript() -> None:
     assert left[0] == marked[0]
     assert all(line in marked for line in left)
     assert validate(left) == []
+
+
+def test_a_call_that_still_waits_is_kept_for_its_result() -> None:
+    call = {"type": "function_call", "call_id": "c", "name": "deploy", "arguments": "{}"}
+    talk = Conversation(limit=100_000)
+    talk.extend([{"role": "user", "content": "deploy it"}, call])
+    talk.extend(
+        [
+            {"role": "user", "content": "and meanwhile?"},
+            {"type": "message", "role": "assistant", "content": "I wait for your approval."},
+            {"role": "user", "content": "approved"},
+        ]
+    )
+    talk.collect(talk.plan(0))
+    assert call in raws(talk)
+    assert talk.why("m2") == "m2 must stay: what is going on needs it"
+    talk.extend([{"type": "function_call_output", "call_id": "c", "output": "deployed"}])
+    assert validate(talk.messages, "openai_responses") == []
+    talk.extend([{"type": "message", "role": "assistant", "content": "It is deployed."}])
+    talk.collect(talk.plan(0))
+    assert call not in raws(talk)
+
+
+def test_the_request_that_began_a_signed_turn_is_kept() -> None:
+    def call(**signed: str) -> dict[str, Any]:
+        return {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}, **signed}]}
+
+    def said(text: str) -> dict[str, Any]:
+        return {"role": "user", "parts": [{"text": text}]}
+
+    response = {"functionResponse": {"name": "f", "response": {"result": "1"}}}
+    answer = {"role": "user", "parts": [response]}
+    talk = Conversation(limit=100_000)
+    talk.extend([said("go"), call(), answer, said("again"), call(thoughtSignature="s"), answer])
+    plan = talk.plan(0, strategy=Chosen(["m4"]))
+    assert plan.steps == ()
+    talk.collect(talk.plan(0))
+    assert raws(talk) == [said("go"), said("again"), call(thoughtSignature="s"), answer]

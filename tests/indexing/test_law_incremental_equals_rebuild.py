@@ -16,6 +16,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from marksweep.indexing import delta, indexer
+from marksweep.indexing.report import Progress
+from marksweep.indexing.selection import Selection
+from marksweep.stores.graph.base import GraphStore, Item
+from marksweep.stores.graph.falkor import FalkorGraphStore
+from marksweep.stores.graph.nouns import Chunk, Entity, Memory, Mention, Relation
 from tests.graph.servers import network_server
 from tests.indexing.trees import (
     WORKSPACE,
@@ -27,13 +34,6 @@ from tests.indexing.trees import (
     sqlite_at,
     stale_paths,
 )
-
-from marksweep.indexing import delta, indexer
-from marksweep.indexing.report import Progress
-from marksweep.indexing.selection import Selection
-from marksweep.stores.graph.base import GraphStore, Item
-from marksweep.stores.graph.falkor import FalkorGraphStore
-from marksweep.stores.graph.nouns import Chunk, Entity, Memory, Mention, Relation
 
 FOLDERS = ("", "src/", "src/sub/", "tests/")
 FILES = ("a.py", "b.py", "c.js", "d.go", "notes.md")
@@ -162,10 +162,15 @@ class Tree(RuleBasedStateMachine):
             path = sorted(self.before)[number % len(self.before)]
             self.put(path, self.before[path])
 
-    @rule(number=st.integers(0, 50))
-    def touch(self, number: int) -> None:
+    @rule(number=st.integers(0, 50), at=st.sampled_from([1, 2]))
+    def set_the_time(self, number: int, at: int) -> None:
         if path := self.pick(number):
-            os.utime(self.root / path)
+            os.utime(self.root / path, (at, at))
+
+    @rule(at=st.sampled_from([1, 2]))
+    def set_every_time(self, at: int) -> None:
+        for path in self.files():
+            os.utime(self.root / path, (at, at))
 
     @rule(path=IGNORE_FILES, rules=RULES)
     def change_what_is_ignored(self, path: str, rules: str) -> None:
@@ -304,7 +309,7 @@ def short_ticks_and_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_incremental_equals_rebuild_on_sqlite() -> None:
-    checked(Tree, examples=40, steps=14)
+    checked(Tree, examples=30, steps=14)
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.indexing.trees import write
 
 from marksweep.errors import BadInput
 from marksweep.indexing.files import MAX_FILE_BYTES, MAX_FILE_LINES, Unfit, read_source
 from marksweep.indexing.selection import Selection
 from marksweep.indexing.walk import Walk, walk
+from tests.indexing.trees import write
 
 
 def walked(root: Path, **options: object) -> Walk:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.laws.planning import every_strategy, kept_ids, plan_of
 
 from marksweep.core.plan import Strategy
 from marksweep.core.roots import Focus
@@ -13,6 +12,7 @@ from marksweep.segments import Segments
 from marksweep.stores.memory import MemoryStore
 from marksweep.testing.builders import Clock
 from marksweep.testing.heaps import foci, segment_lists, snapshots, targets
+from tests.laws.planning import every_strategy, kept_ids, plan_of
 
 
 @every_strategy

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.laws.planning import every_strategy, kept_ids, plan_of
 
 from marksweep.core.plan import Strategy
 from marksweep.core.roots import Focus
 from marksweep.model import Pressure, Snapshot
 from marksweep.strategies.scored import Scored
 from marksweep.testing.heaps import foci, snapshots, targets
+from tests.laws.planning import every_strategy, kept_ids, plan_of
 
 
 @every_strategy

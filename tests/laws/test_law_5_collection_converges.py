@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.laws.planning import every_strategy, plan_of
 
 from marksweep.core.budget import Budget
 from marksweep.core.plan import Strategy
@@ -15,6 +14,7 @@ from marksweep.segments import Segments
 from marksweep.stores.memory import MemoryStore
 from marksweep.testing.builders import Clock, segment, snapshot
 from marksweep.testing.heaps import foci, segment_lists, snapshots, targets
+from tests.laws.planning import every_strategy, plan_of
 
 
 def applied(

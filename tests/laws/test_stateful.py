@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from hypothesis import settings
-from tests.laws.stateful import HeapMachine
 
 from marksweep.stores.base import Store
 from marksweep.stores.memory import MemoryStore
 from marksweep.stores.open import open_store
+from tests.laws.stateful import HeapMachine
 
 
 class MemoryMachine(HeapMachine):

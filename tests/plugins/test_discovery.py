@@ -10,7 +10,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tests.plugins.histories import full, ids, talk
 
 from marksweep.errors import BadInput
 from marksweep.messages import Message
@@ -25,6 +24,7 @@ from marksweep.plugins import (
 )
 from marksweep.plugins.apply import takes_budget
 from marksweep.plugins.discovery import BUILT_IN
+from tests.plugins.histories import full, ids, talk
 
 PLUGIN = """
 from marksweep.plugins import GCPlugin, GCConfig, GCResult, GCTriggerReason

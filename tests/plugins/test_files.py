@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.plugins.histories import budget_for, full, ids, talk
 
 from marksweep.errors import BadInput, NotFound, UnknownName
 from marksweep.plugins import (
@@ -19,6 +18,7 @@ from marksweep.plugins import (
     load_profile,
 )
 from marksweep.plugins.files import read_gc
+from tests.plugins.histories import budget_for, full, ids, talk
 
 HYBRID = {
     "type": "hybrid",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.plugins.histories import budget_for, full, ids, talk, unpaired, weigh, words
 
 from marksweep.errors import BadInput
 from marksweep.ledger import ChildKind, InstructionBudget, InstructionSource, SourceEntry
@@ -13,6 +12,7 @@ from marksweep.messages import Message
 from marksweep.model import GCPolicy
 from marksweep.plugins import GCConfig, GCRemovalItem, GCResult, GCTriggerReason, load_gc_plugin
 from marksweep.plugins.apply import apply_removals
+from tests.plugins.histories import budget_for, full, ids, talk, unpaired, weigh, words
 
 SYSTEM, PLUGIN, ENRICHMENT, CONVERSATION, THINKING = InstructionSource
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.plugins.histories import budget_for, full, ids, say, talk, turn, unpaired, weigh
 
 from marksweep.errors import BadInput
 from marksweep.ledger import InstructionBudget, InstructionSource
 from marksweep.messages import Message, Role
 from marksweep.model import GCPolicy
 from marksweep.plugins import GCConfig, GCResult, GCTriggerReason, load_gc_plugin
+from tests.plugins.histories import budget_for, full, ids, say, talk, turn, unpaired, weigh
 
 HALF = GCConfig(threshold_percent=50, target_percent=50, preserve_recent_turns=2)
 

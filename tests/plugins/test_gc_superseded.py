@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.plugins.histories import budget_for, full, ids, say, text, unpaired, weigh
 
 from marksweep.dialects import read, validate, written
 from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
 from marksweep.plugins import GCConfig, GCResult, GCTriggerReason, load_gc_plugin
+from tests.plugins.histories import budget_for, full, ids, say, text, unpaired, weigh
 
 DOWN = GCConfig(threshold_percent=50, target_percent=40, preserve_recent_turns=1)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.plugins.histories import budget_for, full, ids, talk, unpaired, weigh, words
 
 from marksweep.errors import BadInput
 from marksweep.ledger import InstructionSource
 from marksweep.messages import Message, Role
 from marksweep.plugins import GCConfig, GCPlugin, GCResult, GCTriggerReason, load_gc_plugin
+from tests.plugins.histories import budget_for, full, ids, say, talk, unpaired, weigh, words
 
 QUIET = {"notify_on_gc": False}
 HALF = GCConfig(threshold_percent=50, target_percent=50, preserve_recent_turns=2)
@@ -238,6 +238,13 @@ def test_an_overflow_frees_something_even_if_our_count_says_it_fits() -> None:
     kept, result = collect(history, 100_000, HALF, GCTriggerReason.OVERFLOW)
     assert result.tokens_after <= 0.75 * result.tokens_before
     assert unpaired(kept) == set()
+
+
+def test_an_overflow_may_take_what_is_preservable() -> None:
+    summary = say(Role.USER, "gc_summary_1", 900)
+    history = [*talk(1), summary, *talk(3)[3:]]
+    kept, _ = collect(history, 100_000, HALF, GCTriggerReason.OVERFLOW)
+    assert "gc_summary_1" not in ids(kept)
 
 
 class TestOptionsOfEveryPlugin:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.plugins.histories import ids
 
 from marksweep.dialects import read, validate, written
 from marksweep.ledger import InstructionBudget
@@ -16,6 +15,7 @@ from marksweep.messages import Message, Role
 from marksweep.plugins import GCConfig, GCResult, GCTriggerReason, load_gc_plugin
 from marksweep.plugins.discovery import BUILT_IN
 from marksweep.testing.histories import broken, valid
+from tests.plugins.histories import ids
 
 DIALECTS = ["openai_chat", "openai_responses", "anthropic", "gemini"]
 

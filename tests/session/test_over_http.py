@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.plugins.histories import text, unpaired
-from tests.session.server import Model, serve
 
 from marksweep.errors import BadInput, ContextOverflow, ModelError
 from marksweep.messages import FunctionCall, Message, Part, Role
 from marksweep.plugins import GCConfig, GCTriggerReason, load_gc_plugin
 from marksweep.session import AnthropicProvider, OpenAIProvider, Provider, Session, Tool
+from tests.plugins.histories import text, unpaired
+from tests.session.server import Model, serve
 
 PLUGINS = ["gc_truncate", "gc_summarize", "gc_hybrid", "gc_budget"]
 PROTOCOLS = ["openai", "anthropic"]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.plugins.histories import ids, text, unpaired, weigh, words
 
 from marksweep.errors import BadInput, ContextOverflow, ModelError, NotFound
 from marksweep.ledger import ChildKind, InstructionSource
@@ -20,6 +19,7 @@ from marksweep.plugins import (
     load_gc_plugin,
 )
 from marksweep.session import Happened, Session, SessionEvent, Tool
+from tests.plugins.histories import ids, text, unpaired, weigh, words
 
 QUIET = {"notify_on_gc": False}
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from tests.plugins.histories import text, unpaired, weigh, words
 
 from marksweep.messages import FunctionCall, Message, Part, Role
 from marksweep.plugins import ContextUsage, GCConfig, GCResult, GCTriggerReason
 from marksweep.session import Happened, Session, SessionEvent, Tool
+from tests.plugins.histories import text, unpaired, weigh, words
 
 
 def session(limit: int = 1000) -> Session:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from tests.session.server import Model, serve
 
 from marksweep.errors import BadInput, ModelError, Refused
 from marksweep.summarizers import (
@@ -17,6 +16,7 @@ from marksweep.summarizers import (
     Summarizer,
     make_summarizer,
 )
+from tests.session.server import Model, serve
 
 TALK = "\n".join(f"User: fix bug {n} in part_{n}.py, it failed" for n in range(100))
 

@@ -9,10 +9,24 @@ import click
 import marksweep
 
 COMMANDS = {
-    "demo": ("marksweep.cli.demo.tour", "Show what marksweep does, on a made-up coding session."),
-    "serve": ("marksweep.cli.serve", "Serve the tools to an agent, over MCP."),
+    "demo": ("demo.tour:command", "Show what marksweep does, on a made-up coding session."),
+    "analyze": ("analyze:command", "Show who uses the window and what is dead weight."),
+    "collect": ("collect:command", "Make a transcript or the working set fit."),
+    "validate": ("validate:command", "Find where a history breaks its provider's rules."),
+    "index": ("memory:index", "Index a codebase into memory, reading only what changed."),
+    "watch": ("memory:watch", "Index a codebase after every change, until stopped."),
+    "search": ("memory:search", "Search memory."),
+    "prune": ("memory:prune", "Show what in memory is stale, and delete it."),
+    "stash": ("working_set:stash", "Look at what was swept, and bring it back."),
+    "journal": ("working_set:journal", "Show what was planned and done."),
+    "undo": ("working_set:undo", "Reverse a whole sweep."),
+    "why": ("working_set:why", "Say what keeps a segment, or why it is gone."),
+    "pin": ("working_set:pin", "Protect a segment from every collection."),
+    "serve": ("serve:command", "Serve the tools to an agent, over MCP."),
+    "config": ("config:config", "Show or check the settings."),
+    "doctor": ("doctor:command", "Check the store, the counter and what is installed."),
 }
-"""Where each command lives, and what it does in a line."""
+"""Where each command lives below marksweep.cli, and what it does in a line."""
 
 
 class Lazy(click.Group):
@@ -26,7 +40,14 @@ class Lazy(click.Group):
         """Import a command."""
         if cmd_name not in COMMANDS:
             return None
-        command = import_module(COMMANDS[cmd_name][0]).command
+        module, name = COMMANDS[cmd_name][0].split(":")
+        try:
+            command = getattr(import_module(f"marksweep.cli.{module}"), name)
+        except ModuleNotFoundError as error:
+            raise click.ClickException(
+                f"{cmd_name} needs the package {error.name}. "
+                "Install it: pip install 'marksweep[all]'"
+            ) from error
         assert isinstance(command, click.Command)  # noqa: S101
         return command
 

@@ -58,8 +58,11 @@ def _gauge(used: int, budget: Budget) -> Text:
     return text
 
 
-def plan(found: Plan, most: int = 12) -> RenderableType:
-    """Show what would go and why, the first steps in full."""
+def plan(found: Plan, most: int = 12, *, ends_short: bool = True) -> RenderableType:
+    """Show what would go and why, the first steps in full.
+
+    `ends_short` says whether missing the target is worth a word.
+    """
     table = Table(box=None, padding=(0, 1), header_style="dim", title_justify="left")
     table.add_column("action")
     table.add_column("segment", overflow="ellipsis", no_wrap=True, max_width=24)
@@ -77,7 +80,7 @@ def plan(found: Plan, most: int = 12) -> RenderableType:
         table.add_row(
             "…", f"{len(rest):,} more", f"{sum(step.tokens for step in rest):,}", "", style="dim"
         )
-    return Group(table, *_summary(found))
+    return Group(table, *_summary(found, ends_short=ends_short))
 
 
 def _names(step: Step) -> str:
@@ -85,12 +88,14 @@ def _names(step: Step) -> str:
     return f"{first} +{len(others)}" if others else first
 
 
-def _summary(found: Plan) -> Iterable[Text]:
+def _summary(found: Plan, *, ends_short: bool) -> Iterable[Text]:
     head = Text(f" {found.plan_id}", style="bold")
     head.append(
         f"  {found.tokens_before:,} → {found.tokens_after:,} tokens, {found.tokens_freed:,} freed"
-        f" in {len(found.steps):,} steps; target {found.target_tokens:,}"
+        f" in {len(found.steps):,} steps"
     )
+    if ends_short:
+        head.append(f"; target {found.target_tokens:,}")
     yield head
     if found.cost.edits_from is not None:
         pays = found.cost.pays_after_turns
@@ -99,7 +104,7 @@ def _summary(found: Plan) -> Iterable[Text]:
             f" prompt cache: {found.cost.reread_tokens:,} tokens are read again; {after}",
             style="dim",
         )
-    if found.short_by:
+    if found.short_by and ends_short:
         yield Text(f" {found.short_by:,} tokens short of the target. In the way:", style="yellow")
         for kept in found.kept:
             yield Text(f"   {kept.tokens:,} tokens in {kept.segments:,}: {kept.reason}")

@@ -46,7 +46,7 @@ BAD_USAGE = 2
     type=click.Choice(list(FILES)),
     help="Print how to add the server to a client, and do nothing else.",
 )
-def command(  # noqa: PLR0917 - click passes options by name
+def command(
     workspace: str,
     roots: tuple[str, ...],
     store: str,

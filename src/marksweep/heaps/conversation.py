@@ -8,17 +8,24 @@ total of tokens is kept; so taking in one message does not depend on how many th
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 
 import msgspec
 
-from marksweep.dialects.base import Dialect, Json, message_of, with_parts
+from marksweep.dialects.base import Dialect, Json, message_of
 from marksweep.dialects.editing import closed, saying
 from marksweep.heaps.conversation_roots import Unanswered
-from marksweep.heaps.conversation_text import outcomes_of, said_in
+from marksweep.heaps.conversation_text import (
+    as_json,
+    outcomes_of,
+    said_in,
+    texts_of,
+    with_words,
+)
 from marksweep.heaps.segments import SegmentHeap
-from marksweep.messages import Counter, Message, Outcome, Role
+from marksweep.messages import Counter, Message, Outcome, Role, Text
 from marksweep.model import GCPolicy, Hold, Link, Reference, Segment, Snapshot
 from marksweep.stores.base import Store
 
@@ -46,6 +53,8 @@ class ConversationHeap(SegmentHeap):
         self._line: list[Message] | None = None
         self._line_ends = -1
         self._untold: list[Segment] = []
+        self._is_still = False
+        self._version = 0
         self._start_over()
         super().__init__(store, workspace, count_tokens=lambda _: 0)
 
@@ -93,12 +102,13 @@ class ConversationHeap(SegmentHeap):
     def _segment(self, message: Message, at: int, pinned_by: str, now: datetime) -> Segment:
         ties = self._tell(at, message)
         self._known[message.message_id] = message
+        self._results[message.message_id] = self._outcomes(message, [f"m{n}" for n in ties])
         return Segment(
             segment_id=message.message_id,
             type=MESSAGE,
             created_at=now,
             text=said_in(message),
-            raw=json.dumps(message.raw),
+            raw=as_json(message.raw),
             tokens=self.counter(message),
             pinned=bool(pinned_by),
             pinned_by=pinned_by,
@@ -171,8 +181,20 @@ class ConversationHeap(SegmentHeap):
         super()._write(put=put, remove=remove)
         self._shortened.clear()
 
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Do not look for what others did. For use while the store's lock keeps them out."""
+        self.refresh()
+        self._is_still = True
+        try:
+            yield
+        finally:
+            self._is_still = False
+
     def refresh(self) -> None:
         """Take in what other processes did."""
+        if self._is_still:
+            return
         version = self._version
         super().refresh()
         if self._version != version:
@@ -250,31 +272,45 @@ class ConversationHeap(SegmentHeap):
         """Give the results a message carries, each with the call it answers."""
         known = self._results.get(segment.segment_id)
         if known is None:
-            known = self._outcomes(segment) if segment.type == MESSAGE else ()
+            known = ()
+            if segment.type == MESSAGE:
+                paired = [r.target for r in segment.references if r.hold is Hold.PAIRED]
+                known = self._outcomes(self.message(segment.segment_id), paired)
             self._results[segment.segment_id] = known
         return known
 
-    def _outcomes(self, segment: Segment) -> tuple[Outcome, ...]:
-        message = self.message(segment.segment_id)
-        if not any(part.function_response is not None for part in message.parts):
+    def _outcomes(self, message: Message, asking: Sequence[str]) -> tuple[Outcome, ...]:
+        for part in message.parts:
+            if part.function_response is not None:
+                break
+        else:
             return ()
-        paired = (r.target for r in segment.references if r.hold is Hold.PAIRED)
-        asking = [self.message(target) for target in paired if target in self.view.live]
-        return tuple(outcomes_of(message, [call for m in asking for call in m.function_calls]))
+        asked = [self.message(i) for i in asking if i in self._known or i in self.view.live]
+        return tuple(outcomes_of(message, [call for m in asked for call in m.function_calls]))
+
+    def texts(self, segment: Segment) -> tuple[Text, ...]:
+        """Give the texts of a message; what is no message has none."""
+        if segment.type not in SPOKEN:
+            return ()
+        return tuple(texts_of(self.message(segment.segment_id)))
 
     def masked(self, segment: Segment, texts: Mapping[int, str]) -> Segment | None:
-        """Put texts in the place of results, by their index; None if that is not shorter."""
+        """Put texts in the place of results or words, by index; None if that is not shorter."""
         message = self.message(segment.segment_id)
         parts = list(message.parts)
         for at, text in texts.items():
-            parts[at] = self.dialect.with_result(parts[at], text)
+            if parts[at].function_response is not None:
+                parts[at] = self.dialect.with_result(parts[at], text)
+            else:
+                parts[at] = with_words(parts[at], text)
         if all(new is old for new, old in zip(parts, message.parts, strict=True)):
             return None
-        shorter = with_parts(self.dialect, message, parts)
+        rebuilt = self.dialect.rebuild(message.raw, parts)
+        shorter = replace(message, parts=tuple(parts), raw=rebuilt)
         tokens = self.counter(shorter)
         if tokens >= segment.tokens:
             return None
-        raw = json.dumps(shorter.raw)
+        raw = as_json(shorter.raw)
         self._shortened[segment.segment_id, raw] = shorter
         return replace(segment, text=said_in(shorter), raw=raw, tokens=tokens)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import NamedTuple
 
-from marksweep.core.roots import Focus, Rule, locked, pinned
-from marksweep.model import Segment
+from marksweep.core.roots import Focus, locked, pinned
+from marksweep.model import GCPolicy, Segment
 
 
 class Unanswered(NamedTuple):
@@ -18,26 +19,38 @@ class Unanswered(NamedTuple):
     """Positions of messages that it needs: calls without a result yet, for one."""
 
 
-def conversation_rules(
-    segments: Sequence[Segment], unanswered: Unanswered, recent_turns: int
-) -> tuple[Rule, ...]:
-    """Make the root rules for messages in order.
+def conversation_roots(
+    segments: Sequence[Segment], unanswered: Unanswered, recent_turns: int, now: datetime
+) -> dict[int, str]:
+    """Map the index of each message that must stay to its reason. `segments` are in order.
 
     What the model said last and all that follows belong to the next request. Where the model never
     spoke, that is the last message alone. A call that waits for its result stays, since the result
     would come to nothing, and so does what else the provider wants for it.
     """
     start = unanswered.start or (segments[-1].position if segments else 0)
-    turns = list(dict.fromkeys(s.topic_id for s in segments if s.topic_id is not None))
-    recent = frozenset(turns[-recent_turns:]) if recent_turns else frozenset()
+    held = unanswered.held
+    recent = _last_turns(segments, recent_turns)
+    focus = Focus(now=now)
+    roots: dict[int, str] = {}
+    for i, segment in enumerate(segments):
+        if segment.pinned or segment.policy is GCPolicy.LOCKED:
+            roots[i] = pinned(segment, focus) or locked(segment, focus) or ""
+        elif segment.position >= start:
+            roots[i] = "the model has not answered it yet"
+        elif segment.position in held:
+            roots[i] = "what is going on needs it"
+        elif segment.topic_id in recent:
+            roots[i] = f"in one of the last {len(recent)} turns"
+    return roots
 
-    def not_answered(segment: Segment, focus: Focus) -> str | None:  # noqa: ARG001
-        return "the model has not answered it yet" if segment.position >= start else None
 
-    def needed(segment: Segment, focus: Focus) -> str | None:  # noqa: ARG001
-        return "what is going on needs it" if segment.position in unanswered.held else None
-
-    def recent_turn(segment: Segment, focus: Focus) -> str | None:  # noqa: ARG001
-        return f"in one of the last {len(recent)} turns" if segment.topic_id in recent else None
-
-    return (pinned, locked, not_answered, needed, recent_turn)
+def _last_turns(segments: Sequence[Segment], count: int) -> frozenset[str]:
+    """Name the last turns."""
+    named: dict[str, None] = {}
+    for segment in reversed(segments):
+        if len(named) >= count:
+            break
+        if segment.topic_id is not None:
+            named[segment.topic_id] = None
+    return frozenset(named)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
@@ -51,6 +51,32 @@ def _neighbours(stash: Stash, workspace: str, segment: Segment) -> Iterator[Segm
     names = [f"m{segment.position - 1}", f"m{segment.position + 1}"]
     for entry in stash.get(workspace, names):
         yield entry.segment
+
+
+def drop_later_versions(stash: Stash, workspace: str, plan_id: str) -> None:
+    """Let go of what later plans swept of the messages that this plan is about to bring back.
+
+    A message that was masked and then swept lies in the stash twice: whole, and masked. Once it is
+    back whole, the masked version must never take its place.
+    """
+    ids = [entry.segment.segment_id for entry in stash.of_plan(workspace, plan_id)]
+    reached: set[str] = set()
+    for entry in stash.get(workspace, ids):
+        name = entry.segment.segment_id
+        if entry.plan_id == plan_id:
+            reached.add(name)
+        elif name not in reached:
+            stash.remove(workspace, entry.plan_id, [name])
+
+
+def with_units(stash: Stash, workspace: str, segment_ids: Collection[str]) -> tuple[str, ...]:
+    """Name swept messages among these, with those that were one unit with them when swept."""
+    wanted: dict[str, None] = {}
+    for entry in stash.get(workspace, sorted(segment_ids)) if segment_ids else ():
+        swept = stash.of_plan(workspace, entry.plan_id)
+        unit = unit_among(entry.segment.segment_id, [each.segment for each in swept])
+        wanted.update(dict.fromkeys(sorted(unit)))
+    return tuple(wanted)
 
 
 def unit_among(segment_id: str, segments: Sequence[Segment]) -> set[str]:

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import accumulate, compress, islice, repeat
-from operator import and_, le
+from operator import le
 
 import msgspec
 
@@ -222,14 +222,12 @@ class _StrongEdges(Graph):
         size = first_entity + len(survey.entities)
         chunks = dict(zip(survey.chunks, range(first_chunk, first_entity), strict=True))
         entities = dict(zip(survey.entities, range(first_entity, size), strict=True))
-        sources = [
-            *map(memories.get, survey.chunk_owners, repeat(-1)),
-            *map(chunks.get, survey.mention_chunks, repeat(-1)),
-        ]
-        targets = [*chunks.values(), *map(entities.get, survey.mention_entities, repeat(-1))]
-        if -1 in sources or -1 in targets:
-            known = [*map(and_, map((-1).__lt__, sources), map((-1).__lt__, targets))]
-            sources, targets = [*compress(sources, known)], [*compress(targets, known)]
+        owned = _known(map(memories.get, survey.chunk_owners, repeat(-1)), chunks.values())
+        mentions = _known(
+            map(chunks.get, survey.mention_chunks, repeat(-1)),
+            map(entities.get, survey.mention_entities, repeat(-1)),
+        )
+        sources, targets = owned[0] + mentions[0], owned[1] + mentions[1]
         if not all(map(le, sources, islice(sources, 1, None))):
             order = sorted(range(len(sources)), key=sources.__getitem__)
             sources = [sources[i] for i in order]
@@ -238,6 +236,16 @@ class _StrongEdges(Graph):
         self.targets = array("q", targets)
         self.starts = array("q", [0])
         self.starts.extend(accumulate(map(degree.__getitem__, range(size))))
+
+
+def _known(sources: Iterable[int], targets: Iterable[int]) -> tuple[list[int], list[int]]:
+    """Leave out edges with an end that is not there."""
+    edges = [*sources], [*targets]
+    for end in (0, 1):
+        if -1 in edges[end]:
+            there = [place >= 0 for place in edges[end]]
+            edges = [*compress(edges[0], there)], [*compress(edges[1], there)]
+    return edges
 
 
 def _last_sign_of_life(row: MemoryRow) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
+from operator import attrgetter
 
 import msgspec
 
@@ -40,6 +41,8 @@ class View:
         name = segment.segment_id
         old = self.live.get(name)
         if old is not None:
+            if _stands_alike(old, segment):
+                return self._swap(old, segment)
             self._remove(old)
             if (old.type, old.position) != (segment.type, segment.position):
                 self._forget_message(old)
@@ -57,6 +60,14 @@ class View:
             messages = {*self._recent, (segment.position, name)}
             self._recent = sorted(messages, reverse=True)[: self._recent_size]
         return segment
+
+    def _swap(self, old: Segment, new: Segment) -> Segment:
+        """Put a segment in the place of one that refers to the same: only content changes."""
+        new = _counted(new, old.refcount)
+        self.live[new.segment_id] = new
+        self.tokens += new.tokens - old.tokens
+        self._fingerprint = combine(self._fingerprint, added=digest(new), removed=digest(old))
+        return new
 
     def drop(self, segment_id: str) -> None:
         """Let go of a segment; nothing happens if it is not there."""
@@ -83,7 +94,7 @@ class View:
 
     def in_order(self) -> tuple[Segment, ...]:
         """Give the live segments by position, ties broken by id."""
-        return tuple(sorted(self.live.values(), key=lambda s: (s.position, s.segment_id)))
+        return tuple(sorted(self.live.values(), key=_place))
 
     def fingerprint(self) -> str:
         """Fingerprint the content."""
@@ -164,6 +175,19 @@ class View:
         segment = self.live.get(target)
         if segment is not None:
             self.live[target] = _counted(segment, count)
+
+
+_place = attrgetter("position", "segment_id")
+
+
+def _stands_alike(old: Segment, new: Segment) -> bool:
+    """Whether two segments of one id stand in the same place and refer to the same."""
+    return (
+        old.position == new.position
+        and old.type == new.type
+        and old.references == new.references
+        and old.tags == new.tags
+    )
 
 
 def _counted(segment: Segment, refcount: int) -> Segment:

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
 from marksweep.core.plan import Proposal
 from marksweep.core.scene import Scene
 from marksweep.messages import Outcome
@@ -84,7 +82,7 @@ class Superseded:
 
 
 def _why(outcome: Outcome, calls: set[bytes], files: dict[str, str], texts: set[str]) -> str | None:
-    if _same(outcome) in calls:
+    if outcome.call in calls:
         return (
             "superseded: the call succeeded later"
             if outcome.is_error
@@ -99,7 +97,7 @@ def _why(outcome: Outcome, calls: set[bytes], files: dict[str, str], texts: set[
 
 
 def _remember(outcome: Outcome, calls: set[bytes], files: dict[str, str], texts: set[str]) -> None:
-    calls.add(_same(outcome))
+    calls.add(outcome.call)
     texts.add(outcome.text)
     path = _path(outcome)
     if path is None:
@@ -108,17 +106,6 @@ def _remember(outcome: Outcome, calls: set[bytes], files: dict[str, str], texts:
         files[path] = "written"
     elif isinstance(outcome.args, dict) and len(outcome.args) == 1:
         files.setdefault(path, "read whole")
-
-
-_encode = msgspec.json.Encoder(order="sorted").encode
-
-
-def _same(outcome: Outcome) -> bytes:
-    """Give one value for equal calls, whatever the order of their arguments."""
-    try:
-        return _encode((outcome.name, outcome.args))
-    except (TypeError, ValueError):
-        return repr((outcome.name, outcome.args)).encode(errors="replace")
 
 
 def _pays(text: str, outcome: Outcome) -> bool:

@@ -7,6 +7,7 @@
 5. callables.py    Asks a function.
 6. guarded.py      Falls back to extractive when the model or the function fails.
 7. make.py         A summarizer from what a configuration says.
+8. digesting.py    Summaries of segments, for strategies on any heap.
 """
 
 from marksweep.summarizers.base import Summarizer, Summary

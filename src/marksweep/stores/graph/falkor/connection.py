@@ -39,7 +39,6 @@ class Connection:
         self.prefix = prefix
         self._server: FalkorDB | None = None
         self._connecting = asyncio.Lock()
-        self._prepared: set[str] = set()
         self._checked: set[str] = set()
         self._closed = False
 
@@ -107,7 +106,7 @@ class Connection:
         return [_rows(answer) for answer in await self._tried(run)]
 
     async def _check(self, workspace_id: str) -> None:
-        """See once per workspace that its layout is one we know."""
+        """See once per workspace and connection that its layout is one we know, and in use."""
         if workspace_id in self._checked:
             return
         rows = await self._read(workspace_id, cypher.SCHEMA)
@@ -118,8 +117,19 @@ class Connection:
                 f"marksweep knows up to {SCHEMA_VERSION}. Upgrade marksweep to open it."
             )
         if found == SCHEMA_VERSION:
-            self._prepared.add(workspace_id)
+            await self._indexes(workspace_id)
             self._checked.add(workspace_id)
+
+    async def _indexes(self, workspace_id: str) -> None:
+        """Wait until the indexes are in use: a server that has restarted builds them anew.
+
+        Without them a search misses rows, and every look-up reads the whole graph.
+        """
+        while True:
+            rows = await self._read(workspace_id, cypher.UNFINISHED_INDEXES)
+            if not rows or not rows[0][0]:
+                return
+            await asyncio.sleep(0.02)
 
     async def _prepare(self, workspace_id: str) -> None:
         """Create a graph's indexes, wait until they are in use, and only then say it is laid out.
@@ -127,7 +137,7 @@ class Connection:
         A process that dies half way leaves a graph without a layout, and the next one goes on.
         """
         await self._check(workspace_id)
-        if workspace_id in self._prepared:
+        if workspace_id in self._checked:
             return
         for statement in cypher.INDEXES:
             try:
@@ -137,8 +147,7 @@ class Connection:
                     error.__cause__, redis_errors.ResponseError
                 ) or "already" not in str(error):
                     raise
-        while (await self._read(workspace_id, cypher.UNFINISHED_INDEXES))[0][0]:
-            await asyncio.sleep(0.01)
+        await self._indexes(workspace_id)
         params = {"schema": SCHEMA_VERSION, "workspace_id": workspace_id}
         await self._transaction(workspace_id, ((cypher.SET_SCHEMA, params),))
         await self._check(workspace_id)
@@ -156,6 +165,7 @@ class Connection:
             try:
                 return await work(await self._connected())
             except (redis_errors.ConnectionError, OSError) as error:
+                self._checked.clear()
                 if asyncio.get_running_loop().time() + delay > deadline:
                     raise StoreError(
                         f"no FalkorDB answers at {self.url}: {error}. Tried for "

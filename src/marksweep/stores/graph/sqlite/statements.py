@@ -265,8 +265,9 @@ SELECT key, id FROM memory
 WHERE ws = ? AND deleted_at IS NOT NULL AND deleted_at < ? AND id IN {_PICKED}"""
 PURGEABLE_CHUNKS = f"""
 SELECT key, id FROM chunk WHERE ws = ?1 AND deleted_at IS NOT NULL AND deleted_at < ?2
-    AND id IN {_PICKED} AND NOT EXISTS (
-        SELECT 1 FROM memory WHERE key = chunk.memory_key AND deleted_at IS NULL)"""
+    AND id IN {_PICKED}
+    AND NOT EXISTS (SELECT 1 FROM memory WHERE key = chunk.memory_key)"""
+"""Orphans only: the other chunks go with their memory."""
 PURGEABLE_ENTITIES = f"""
 SELECT key, id FROM entity WHERE ws = ?1 AND deleted_at IS NOT NULL AND deleted_at < ?2
     AND id IN {_PICKED} AND NOT EXISTS (

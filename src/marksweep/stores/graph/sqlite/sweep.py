@@ -143,7 +143,7 @@ def purge_memories(
 def purge_chunks(
     db: sqlite3.Connection, workspace_id: str, chunk_ids: Sequence[str], before: datetime
 ) -> Nodes:
-    """Erase soft-deleted chunks whose memory is not live."""
+    """Erase soft-deleted chunks that no memory has."""
     ws, _ = advance(db, workspace_id)
     pick(db, map(plain, chunk_ids))
     rows = db.execute(sql.PURGEABLE_CHUNKS, (ws, micros(before))).fetchall()

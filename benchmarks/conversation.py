@@ -1,0 +1,102 @@
+"""Figures for conversations: collecting, growing, and taking in one message more."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks.rows import Row, best_of
+from marksweep.conversation import Conversation
+from marksweep.dialects import read, validate
+from marksweep.strategies.named import Choice
+from marksweep.testing.histories import Answered, Call, Said, Script, told
+
+COLLECT_MS = 150.0
+GROWTH = 12.0
+APPEND_MS = 1.0
+
+STRATEGIES: tuple[str | tuple[str, ...], ...] = (
+    "truncate",
+    "mask",
+    "superseded",
+    ("superseded", "mask", "truncate"),
+)
+
+
+def history(messages: int) -> list[dict[str, Any]]:
+    """A tool-heavy conversation: half of the messages are results of a few hundred characters."""
+    steps = (
+        Answered(
+            f"step {n}",
+            calls=(Call("read", {"path": f"src/{n % 97}.py"}, f"line {n} of the file\n" * 20),),
+        )
+        for n in range(messages // 2)
+    )
+    return told(Script((Said("fix the parser"), *steps)), "openai_chat")
+
+
+def seconds_to_collect(messages: list[dict[str, Any]], strategy: Choice, times: int) -> float:
+    """Time planning, sweeping and writing half of a conversation away."""
+    talks = []
+    for _ in range(times):
+        talk = Conversation(limit=10**9, strategy=strategy)
+        talk.extend(messages)
+        talks.append(talk)
+
+    def work() -> None:
+        talk = talks.pop()
+        talk.collect(talk.plan(talk.tokens // 2))
+        assert validate(talk.messages[:200], "openai_chat") == []
+
+    return best_of(times, work, time.process_time)
+
+
+def seconds_to_append(messages: list[dict[str, Any]], times: int = 200) -> float:
+    """Time one message more and a look at the trigger; the median."""
+    talk = Conversation(limit=10**9)
+    talk.extend(messages)
+    taken = []
+    for n in range(times):
+        started = time.process_time()
+        talk.extend([{"role": "user", "content": f"and {n}?"}])
+        assert not talk.is_due
+        taken.append(time.process_time() - started)
+    return statistics.median(taken)
+
+
+def rows() -> Iterator[Row]:
+    """Measure."""
+    thousand, ten, hundred = (history(n) for n in (1_000, 10_000, 100_000))
+    for strategy in STRATEGIES:
+        name = strategy if isinstance(strategy, str) else " → ".join(strategy)
+        took = seconds_to_collect(ten, strategy, 3) * 1000
+        yield Row(
+            f"collect 10,000 messages, {name}",
+            f"≤ {COLLECT_MS:.0f} ms",
+            f"{took:.0f} ms",
+            took <= COLLECT_MS,
+        )
+    times = [
+        seconds_to_collect(m, "truncate", n) for m, n in ((thousand, 5), (ten, 3), (hundred, 1))
+    ]
+    growth = max(times[1] / times[0], times[2] / times[1])
+    yield Row(
+        "growth of collecting, 1k → 10k → 100k messages",
+        f"≤ ×{GROWTH:.0f} per ×10",
+        f"×{times[1] / times[0]:.1f}, ×{times[2] / times[1]:.1f}",
+        growth <= GROWTH,
+    )
+    took = seconds_to_append(hundred) * 1000
+    yield Row(
+        "append one message to 100,000 and check the trigger",
+        f"≤ {APPEND_MS:.0f} ms median",
+        f"{took:.3f} ms",
+        took <= APPEND_MS,
+    )
+    took = best_of(3, lambda: read(ten, "openai_chat"), time.process_time) * 1000
+    yield Row("read 10,000 messages", "≤ 150 ms", f"{took:.0f} ms", took <= 150)
+    messages = read(ten, "openai_chat").given
+    took = best_of(3, lambda: validate(messages, "openai_chat"), time.process_time) * 1000
+    yield Row("validate 10,000 messages", "≤ 500 ms", f"{took:.0f} ms", took <= 500)

@@ -1,0 +1,131 @@
+"""`marksweep collect`: make a transcript or the working set fit."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from marksweep.cli import render, sizes, transcripts
+from marksweep.cli.common import (
+    NOTHING,
+    confirmed,
+    emit,
+    errors,
+    json_option,
+    open_segments,
+    store_option,
+    workspace_option,
+)
+from marksweep.cli.common import command as make_command
+from marksweep.conversation import Reading
+from marksweep.errors import BadInput
+from marksweep.segments import Segments
+
+TIERS = "superseded,mask,truncate"
+
+
+@make_command("collect")
+@click.argument("transcript", required=False)
+@click.option("--limit", metavar="SIZE", help="Tokens, 32k, or a share such as 60%.")
+@click.option("--strategy", default=TIERS, show_default=True, help="Names, tried in turn.")
+@click.option("--dialect", help="The format, if it cannot be told from the content.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the result here.")
+@click.option("--write", is_flag=True, help="Replace the file; the original stays as FILE.orig.")
+@click.option("--apply", "plan_id", metavar="PLAN", help="Collect a saved plan of the working set.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@store_option
+@workspace_option
+@json_option
+def command(
+    transcript: str | None,
+    limit: str | None,
+    strategy: str,
+    dialect: str | None,
+    output: Path | None,
+    write: bool,
+    plan_id: str | None,
+    yes: bool,
+    store: str | None,
+    workspace: str | None,
+    as_json: bool,
+) -> None:
+    """Show the plan, and do it.
+
+    With TRANSCRIPT the result goes to --output, to the file itself with --write, or for - to
+    standard output; without any of these only the plan is shown. Without TRANSCRIPT the working set
+    in the store is collected after a question, or with --apply PLAN exactly that saved plan.
+
+    Example:  marksweep collect session.jsonl --limit 32k -o smaller.jsonl
+    """
+    if transcript is None:
+        _working_set(open_segments(store, workspace), limit, plan_id, yes=yes, as_json=as_json)
+        return
+    if limit is None:
+        raise BadInput("a transcript needs --limit, for example --limit 32k or --limit 60%.")
+    _transcript(transcript, limit, strategy, dialect, output, write=write, yes=yes, as_json=as_json)
+
+
+def _transcript(
+    name: str,
+    limit: str,
+    strategy: str,
+    dialect: str | None,
+    output: Path | None,
+    *,
+    write: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    loaded = transcripts.load(name, dialect)
+    whole = Reading(loaded.history, limit=0).conversation.tokens
+    names = tuple(part.strip() for part in strategy.split(",") if part.strip())
+    reading = Reading(loaded.history, limit=sizes.tokens(limit, whole), strategy=names)
+    plan = reading.conversation.plan()
+    is_stream = name == transcripts.STDIN and output is None
+    if is_stream:
+        errors().print(render.plan(plan))
+    else:
+        emit(plan, render.plan(plan), as_json=as_json)
+    if write and not confirmed(f"Replace {name}?", yes=yes):
+        sys.exit(NOTHING)
+    reading.conversation.collect(plan)
+    data = loaded.encoded(reading.written() if plan.steps else loaded.history.given)
+    if is_stream:
+        sys.stdout.buffer.write(data)
+    elif write:
+        _replace(Path(name), data)
+    elif output is not None:
+        transcripts.save(output, data)
+    if not plan.steps:
+        sys.exit(NOTHING)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    original = path.with_name(path.name + ".orig")
+    if original.exists():
+        raise BadInput(f"{original} is in the way; move it, or write elsewhere with -o.")
+    if path.suffix in (".xz", ".gz"):
+        raise BadInput(f"{path} is compressed; write the result elsewhere with -o.")
+    transcripts.save(original, path.read_bytes())
+    transcripts.save(path, data)
+
+
+def _working_set(
+    context: Segments, limit: str | None, plan_id: str | None, *, yes: bool, as_json: bool
+) -> None:
+    if plan_id is not None:
+        plan = context.saved(plan_id)
+    else:
+        target = None if limit is None else sizes.tokens(limit, context.tokens)
+        plan = context.plan(target_tokens=target)
+        context.save(plan)
+        if not as_json:
+            render.console().print(render.plan(plan))
+        if not plan.steps:
+            sys.exit(NOTHING)
+        if not confirmed("Collect exactly that?", yes=yes):
+            sys.exit(NOTHING)
+    report = context.collect(plan)
+    emit(report, f" {report.tokens_freed:,} tokens freed by {plan.plan_id}", as_json=as_json)

@@ -1,0 +1,110 @@
+"""What all commands share: options, exit codes, and how results go out.
+
+| code | meaning |
+|---|---|
+| 0 | done |
+| 1 | nothing to do, or findings with `validate --check` |
+| 2 | bad usage or bad input |
+| 3 | refused: the heap has moved, a deletion was not confirmed, over a cap |
+| 4 | a store cannot be read or written |
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+import msgspec
+from rich.console import Console, RenderableType
+
+from marksweep.cli import render
+from marksweep.errors import BadInput, MarksweepError, NotFound, Refused, StoreError
+from marksweep.segments import Segments
+from marksweep.settings import Settings, load_settings
+
+NOTHING, USAGE, REFUSED, STORE = 1, 2, 3, 4
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+store_option = click.option(
+    "--store", metavar="WHERE", help="A .db or .json file, a folder, or redis://…; else as set."
+)
+workspace_option = click.option("--workspace", metavar="NAME", help="Whose segments.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+
+
+def settings() -> Settings:
+    """Read the settings: environment over .marksweep/settings.toml or .json over defaults."""
+    return load_settings()
+
+
+def open_segments(store: str | None, workspace: str | None) -> Segments:
+    """Open the working set that the options name; it is closed when the command ends."""
+    context = Segments(store, workspace=workspace, settings=settings(), actor="cli")
+    click.get_current_context().call_on_close(context.close)
+    return context
+
+
+def emit(value: object, shown: RenderableType | None, *, as_json: bool) -> None:
+    """Print a result: as JSON, or as people see it."""
+    if as_json or shown is None:
+        encoded = msgspec.json.format(msgspec.json.encode(value), indent=2)
+        click.echo(encoded.decode(errors="surrogatepass"))
+    else:
+        render.console().print(shown)
+
+
+def errors() -> Console:
+    """Give the console for what is not a result."""
+    return Console(stderr=True, highlight=False)
+
+
+def command(name: str) -> Callable[[F], click.Command]:
+    """Make a command whose errors become one line and an exit code."""
+
+    def decorate(function: F) -> click.Command:
+        @functools.wraps(function)
+        def guarded(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+            try:
+                return function(*args, **kwargs)
+            except MarksweepError as error:
+                fail(error)
+
+        made: click.Command = click.command(name)(guarded)
+        return made
+
+    return decorate
+
+
+def fail(error: MarksweepError) -> NoReturn:
+    """Say an error in one line and leave with its exit code."""
+    errors().print(f"[bold red]marksweep:[/] {_escaped(str(error))}", soft_wrap=True)
+    if isinstance(error, StoreError):
+        sys.exit(STORE)
+    if isinstance(error, Refused):
+        sys.exit(REFUSED)
+    sys.exit(USAGE if isinstance(error, BadInput | NotFound) else NOTHING)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("[", "\\[")
+
+
+def confirmed(question: str, *, yes: bool) -> bool:
+    """Ask on a terminal; without one, `--yes` must have been given."""
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise Refused("not confirmed: there is no terminal to ask on. Pass --yes.")
+    return click.confirm(question, default=False)
+
+
+def existing(path: Path) -> Path:
+    """Refuse a file that is not there."""
+    if not path.exists():
+        raise BadInput(f"{path} does not exist. Name a file, or - for standard input.")
+    return path

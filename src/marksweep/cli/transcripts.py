@@ -1,0 +1,71 @@
+"""Transcripts as files: read in any dialect, written back in the form they came."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from marksweep.cli.common import existing
+from marksweep.dialects import History, read, read_lines
+from marksweep.dialects.base import Json
+from marksweep.errors import BadInput
+
+STDIN = "-"
+
+
+class Transcript(msgspec.Struct, frozen=True):
+    """A history, and the form of the file it came from."""
+
+    history: History
+    is_lines: bool
+    """One JSON value per line, rather than one for the whole file."""
+
+    def encoded(self, messages: Json) -> bytes:
+        """Write messages in the form of the file."""
+        if not self.is_lines:
+            return json.dumps(messages, ensure_ascii=False, indent=2).encode() + b"\n"
+        return b"".join(msgspec.json.encode(value) + b"\n" for value in messages)
+
+
+def load(name: str, dialect: str | None = None) -> Transcript:
+    """Read a transcript file, .xz and .gz too, or standard input."""
+    data = sys.stdin.buffer.read() if name == STDIN else _bytes(existing(Path(name)))
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return Transcript(read_lines(data.splitlines(), dialect), is_lines=True)
+    if isinstance(value, list | dict):
+        return Transcript(read(value, dialect), is_lines=False)
+    raise BadInput(f"{name} holds a {type(value).__name__}; expected messages, or one per line.")
+
+
+def _bytes(path: Path) -> bytes:
+    if path.is_dir():
+        raise BadInput(f"{path} is a folder; name a transcript file in it.")
+    try:
+        data = path.read_bytes()
+        if path.suffix == ".xz":
+            return lzma.decompress(data)
+        return gzip.decompress(data) if path.suffix == ".gz" else data
+    except (OSError, lzma.LZMAError, EOFError) as error:
+        raise BadInput(f"{path} cannot be read: {error}. Name a transcript file.") from error
+
+
+def save(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all."""
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "wb") as out:
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+        Path(name).replace(path)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {error}. Name another file with -o.") from error

@@ -1,0 +1,49 @@
+"""`marksweep validate`: would a provider take this history?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from marksweep.cli import transcripts
+from marksweep.cli.common import NOTHING, emit, json_option
+from marksweep.cli.common import command as make_command
+from marksweep.dialects import repair, validate
+from marksweep.dialects.base import Finding
+
+
+@make_command("validate")
+@click.argument("transcript")
+@click.option("--check", is_flag=True, help="Exit with 1 if there is anything to find.")
+@click.option("--repair", "output", type=click.Path(path_type=Path), help="Mend into this file.")
+@click.option("--dialect", help="The format, if it cannot be told from the content.")
+@json_option
+def command(
+    transcript: str, check: bool, output: Path | None, dialect: str | None, as_json: bool
+) -> None:
+    """Find where a history breaks its provider's rules, and mend it.
+
+    Example:  marksweep validate history.json --repair mended.json
+    """
+    loaded = transcripts.load(transcript, dialect)
+    found = validate(loaded.history.given, loaded.history.dialect)
+    emit(found, _shown(found), as_json=as_json)
+    if output is not None:
+        mended, _ = repair(loaded.history.given, loaded.history.dialect)
+        transcripts.save(output, loaded.encoded(mended))
+    if check and found:
+        sys.exit(NOTHING)
+
+
+def _shown(found: list[Finding]) -> Table | str:
+    if not found:
+        return " valid: nothing to find"
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    for name in ("message", "rule", "what", "how to mend it"):
+        table.add_column(name, overflow="fold")
+    for finding in found:
+        table.add_row(str(finding.position), finding.rule, finding.what, finding.mend)
+    return table

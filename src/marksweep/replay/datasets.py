@@ -1,0 +1,98 @@
+"""Sets of trajectories, made ready to be scored: which to use, what they need, what they cost."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import msgspec
+
+from marksweep.errors import NotFound
+from marksweep.replay.atoms import EXTRACTORS
+from marksweep.replay.needs import Study, habits, study
+from marksweep.replay.records import Count, Trajectory, price, read_trajectories
+
+VARIABLE = "MARKSWEEP_DATA"
+"""Names the folder that holds the recorded data, with a sub-folder `dev`."""
+NEED_STEPS = 3
+"""Steps with a need that a trajectory must have to be used."""
+AT_MOST = 60
+"""Trajectories of a set that are used, the first by the MD5 of their id."""
+
+
+class Source(msgspec.Struct, frozen=True):
+    """Where a set lies and how its actions are read."""
+
+    name: str
+    share: float | None = None
+    """Share of trajectories beyond which an atom of their actions is a habit. None: no habits."""
+    answers: bool = False
+    """Whether a plain answer is an action too."""
+
+
+DEVELOPMENT = (
+    Source("mini_swe", share=0.02),
+    Source("tau_airline", share=0.10, answers=True),
+    Source("coding_sessions"),
+)
+CONVERSATIONS = ("locomo", "qmsum", "beam100k")
+
+
+class Case(msgspec.Struct, frozen=True):
+    """A trajectory with its needs and the price of each message."""
+
+    study: Study
+    prices: tuple[int, ...]
+
+
+def folder() -> Path:
+    """The folder of the development data."""
+    given = os.environ.get(VARIABLE)
+    if not given or not (Path(given) / "dev").is_dir():
+        raise NotFound(
+            f"{VARIABLE} is {given!r}; expected a folder with a sub-folder `dev`. "
+            f"Set it to where the recorded data lies."
+        )
+    return Path(given) / "dev"
+
+
+def load(count: Count, extractor: str = "names") -> dict[str, list[Case]]:
+    """The development sets, ready to be scored."""
+    extract = EXTRACTORS[extractor]
+    read = {s.name: read_trajectories(folder() / f"{s.name}.jsonl.xz") for s in DEVELOPMENT}
+    stop: set[str] = set()
+    for source in DEVELOPMENT:
+        if source.share is not None:
+            found = read[source.name]
+            stop |= habits(found, source.share, extract, answers=source.answers)
+    return {
+        source.name: prepare(
+            read[source.name], extractor, frozenset(stop), count, answers=source.answers
+        )
+        for source in DEVELOPMENT
+    }
+
+
+def prepare(
+    trajectories: list[Trajectory],
+    extractor: str,
+    stop: frozenset[str],
+    count: Count,
+    *,
+    answers: bool = False,
+) -> list[Case]:
+    """Choose the trajectories that can be scored, and find their needs."""
+    cases: list[Case] = []
+    for trajectory in sorted(trajectories, key=_order):
+        found = study(trajectory, EXTRACTORS[extractor], stop, answers=answers)
+        if found.need_steps >= NEED_STEPS:
+            prices = tuple(price(message, count) for message in trajectory.messages)
+            cases.append(Case(found, prices))
+        if len(cases) == AT_MOST:
+            break
+    return cases
+
+
+def _order(trajectory: Trajectory) -> str:
+    return hashlib.md5(trajectory.id.encode(), usedforsecurity=False).hexdigest()

@@ -1,0 +1,145 @@
+"""Drive a collector through a trajectory, as an agent would, and write down each step.
+
+The collector is told past messages only. Before each step it is given what is new, and asked for
+the context of the next request.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from marksweep.replay.guards import Violation, check
+from marksweep.replay.hits import Reader, StepProofs
+from marksweep.replay.needs import Study
+from marksweep.replay.records import Count, Wire, calls_of, content_of, price
+
+CACHED_PRICE = 0.1
+"""Price of a token that the prompt cache holds; one that it does not hold costs 1."""
+
+
+class Collector(Protocol):
+    """Anything that can be scored: dropping, stubs, trimming, summaries, paging back in."""
+
+    def start(self, pinned: list[Wire], limit: int) -> None:
+        """Begin a run with the messages that must stay and the budget in tokens."""
+
+    def add(self, messages: list[Wire]) -> None:
+        """Take the new messages since the last call."""
+
+    def context(self) -> list[Wire]:
+        """The full context for the next request."""
+
+
+class StepResult(msgspec.Struct, frozen=True, gc=False):
+    """How one step went."""
+
+    any: float | None
+    """Share of its needs that were there; None if it has none, or is left out."""
+    src: float | None
+    churn: int
+    """Old tokens that had to be read again."""
+    cost: float
+    """Price of the request, in uncached tokens."""
+    cost_uncollected: float
+    """The same if nothing were ever dropped."""
+    seconds: float
+    violation: Violation | None = None
+
+
+class Pricer:
+    """Tokens of messages, each distinct message counted once."""
+
+    def __init__(self, count: Count) -> None:
+        self._count = count
+        self._known: dict[object, int] = {}
+
+    def __call__(self, message: Wire) -> int:
+        """Tokens of one message."""
+        key = (content_of(message), *calls_of(message))
+        if key not in self._known:
+            self._known[key] = price(message, self._count)
+        return self._known[key]
+
+
+def limit_of(prices: Sequence[int], pinned: int, percent: float) -> int:
+    """Tokens allowed at a budget in percent: the prefix, and that share of everything else."""
+    return sum(prices[:pinned]) + int(percent / 100 * sum(prices[pinned:]))
+
+
+def drive(
+    found: Study,
+    needed: tuple[StepProofs, ...],
+    collector: Collector,
+    limit: int,
+    tokens: Pricer,
+    reader: Reader,
+) -> list[StepResult]:
+    """Run a collector over a trajectory and score every step."""
+    messages = list(found.trajectory.messages)
+    pinned = messages[: found.trajectory.pinned]
+    pinned_tokens = sum(map(tokens, pinned))
+    collector.start([*pinned], limit)
+    before: list[Wire] = []
+    seen = 0
+    results = []
+    for step, proof in zip(found.steps, needed, strict=True):
+        tail = messages[step.tail : step.at]
+        tail_tokens = sum(map(tokens, tail))
+        seen += tail_tokens
+        began = time.perf_counter()
+        context, violation = _ask(collector, tail)
+        seconds = time.perf_counter() - began
+        violation = violation or check(context, pinned, tail)
+        fits = pinned_tokens + tail_tokens <= limit
+        size = 0
+        if violation is None:
+            size = sum(map(tokens, context))
+            if size > max(limit, pinned_tokens + tail_tokens):
+                violation = Violation.BUDGET
+        if violation in (Violation.MALFORMED, Violation.ERROR):
+            context, size = [], 0
+        shared = _shared(before, context, tokens)
+        scored = fits and violation is None
+        shown = reader.read(context[len(pinned) :]) if scored and proof.any else None
+        results.append(
+            StepResult(
+                any=_score(shown.recall(proof.any) if shown else None, fits and bool(proof.any)),
+                src=_score(shown.recall(proof.src) if shown else None, fits and bool(proof.src)),
+                churn=max(0, size - shared - tail_tokens) if before else 0,
+                cost=size - shared + CACHED_PRICE * shared,
+                cost_uncollected=tail_tokens + CACHED_PRICE * (pinned_tokens + seen - tail_tokens)
+                if before
+                else float(pinned_tokens + tail_tokens),
+                seconds=seconds,
+                violation=violation,
+            )
+        )
+        before = context
+    return results
+
+
+def _score(recall: float | None, counts: bool) -> float | None:
+    """A step that needs something and showed nothing scores 0."""
+    return (recall or 0.0) if counts else None
+
+
+def _ask(collector: Collector, tail: list[Wire]) -> tuple[list[Wire], Violation | None]:
+    try:
+        collector.add([*tail])
+        return collector.context(), None
+    except Exception:  # noqa: BLE001 - whatever a third party raises is its own failure
+        return [], Violation.ERROR
+
+
+def _shared(before: list[Wire], context: list[Wire], tokens: Pricer) -> int:
+    """Tokens of the longest common prefix of whole messages."""
+    shared = 0
+    for old, new in zip(before, context, strict=False):
+        if old is not new and old != new:
+            break
+        shared += tokens(new)
+    return shared

@@ -1,0 +1,63 @@
+"""Guard rules: what no collector may do, each with its name.
+
+A step that breaks one scores nothing. They keep a collector from winning by dropping the task, by
+editing what the agent has not acted on yet, or by sending what a provider would reject.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from marksweep.replay.records import Wire
+
+
+class Violation(StrEnum):
+    """The rules, by the name of their breach."""
+
+    PINNED = "pinned changed"
+    """The first messages are not exactly the pinned prefix."""
+    TAIL = "tail changed"
+    """The last messages are not exactly those added since the last step."""
+    PAIRING = "invalid pairing"
+    """A call is not answered directly behind its message, in order, or a result has no call."""
+    BUDGET = "over budget"
+    """More tokens than the limit, or more than prefix and tail where those alone exceed it."""
+    MALFORMED = "malformed"
+    """Not a list of messages."""
+    ERROR = "error"
+    """The collector raised."""
+
+
+def check(context: object, pinned: list[Wire], tail: list[Wire]) -> Violation | None:
+    """The first rule that a context breaks, apart from its size; None if it keeps them all."""
+    if not (isinstance(context, list) and all(map(is_message, context))):
+        return Violation.MALFORMED
+    if context[: len(pinned)] != pinned:
+        return Violation.PINNED
+    behind = context[len(pinned) :]
+    if tail and behind[-len(tail) :] != tail:
+        return Violation.TAIL
+    return None if is_paired(context) else Violation.PAIRING
+
+
+def is_message(item: object) -> bool:
+    """Whether an item has the form of a chat-completions message."""
+    return (
+        isinstance(item, dict)
+        and item.get("role") in ("system", "developer", "user", "assistant", "tool")
+        and isinstance(item.get("content"), str | list | None)
+    )
+
+
+def is_paired(context: list[Wire]) -> bool:
+    """Whether each call is answered directly behind its message, in order, and no result is stray."""
+    at = 0
+    while at < len(context):
+        if context[at]["role"] == "tool":
+            return False
+        calls = [call["id"] for call in context[at].get("tool_calls") or ()]
+        answers = context[at + 1 : at + 1 + len(calls)]
+        if [answer.get("tool_call_id") for answer in answers] != calls:
+            return False
+        at += 1 + len(calls)
+    return True

@@ -1,0 +1,118 @@
+"""Figures of a set: need recall, gap closed, churn, priced cost, time, violations.
+
+They measure availability: whether what the agent used next was still in its context. They do not
+measure success at the task; an agent that misses something will often read it again, so a miss is
+a cost.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from marksweep.replay.drive import StepResult
+
+RESAMPLES = 1000
+"""Bootstrap samples of trajectories behind an interval."""
+NO_ROOM = 3.0
+"""Points between the bounds below which a gap cannot be told from noise."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a collector did on one trajectory."""
+
+    trajectory: str
+    steps: tuple[StepResult, ...]
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """How a collector did on a set. Recall in percent, churn in tokens per step, time in ms."""
+
+    nr_any: float
+    nr_src: float
+    need_steps: int
+    churn: float
+    cost: float
+    """Priced cost against no collection; above 1 collecting costs money."""
+    ms_mean: float
+    ms_p95: float
+    ms_max: float
+    violations: dict[str, int]
+
+    @property
+    def nr(self) -> float:
+        """Need recall: the mean of both halves."""
+        return (self.nr_any + self.nr_src) / 2
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """Percent of the way from truncation to the clairvoyant, with its 95 % interval."""
+
+    percent: float | None
+    """None: the bounds are too close together, there is no room."""
+    low: float = 0.0
+    high: float = 0.0
+
+
+def figures(outcomes: Sequence[Outcome]) -> Figures:
+    """Pool the steps of a set."""
+    steps = [step for outcome in outcomes for step in outcome.steps]
+    any_ = [step.any for step in steps if step.any is not None]
+    src = [step.src for step in steps if step.src is not None]
+    times = sorted(1000 * step.seconds for step in steps)
+    broken = Counter(step.violation.value for step in steps if step.violation)
+    return Figures(
+        nr_any=100 * _mean(any_),
+        nr_src=100 * _mean(src),
+        need_steps=len(any_),
+        churn=_mean([float(step.churn) for step in steps]),
+        cost=sum(s.cost for s in steps) / max(1.0, sum(s.cost_uncollected for s in steps)),
+        ms_mean=_mean(times),
+        ms_p95=times[int(0.95 * (len(times) - 1))] if times else 0.0,
+        ms_max=times[-1] if times else 0.0,
+        violations=dict(sorted(broken.items())),
+    )
+
+
+def gap(outcomes: Sequence[Outcome], floor: Sequence[Outcome], ceiling: Sequence[Outcome]) -> Gap:
+    """How much of the room between two bounds was closed, resampled over trajectories."""
+    sums = [[_sums(o) for o in row] for row in (outcomes, floor, ceiling)]
+    whole = range(len(outcomes))
+    percent = _closed(sums, whole)
+    if percent is None:
+        return Gap(None)
+    draw = random.Random(0)  # noqa: S311 - repeatable on purpose
+    samples = []
+    for _ in range(RESAMPLES):
+        share = _closed(sums, draw.choices(whole, k=len(whole)), room=0.0)
+        if share is not None:
+            samples.append(share)
+    samples.sort()
+    last = len(samples) - 1
+    return Gap(percent, samples[int(0.025 * last)], samples[int(0.975 * last)])
+
+
+_Sums = tuple[float, int, float, int]
+
+
+def _sums(outcome: Outcome) -> _Sums:
+    any_ = [step.any for step in outcome.steps if step.any is not None]
+    src = [step.src for step in outcome.steps if step.src is not None]
+    return sum(any_), len(any_), sum(src), len(src)
+
+
+def _closed(sums: list[list[_Sums]], chosen: Sequence[int], room: float = NO_ROOM) -> float | None:
+    got, low, high = (_nr([row[i] for i in chosen]) for row in sums)
+    return 100 * (got - low) / (high - low) if high - low > room else None
+
+
+def _nr(rows: list[_Sums]) -> float:
+    any_, n_any, src, n_src = map(sum, zip(*rows, strict=True))
+    return 50 * (any_ / n_any if n_any else 0.0) + 50 * (src / n_src if n_src else 0.0)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0

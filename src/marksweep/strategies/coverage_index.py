@@ -1,0 +1,264 @@
+"""The index behind coverage: which kept block holds which atom, and what losing it would cost.
+
+A block is worth only what no other kept block holds. Three ideas carry it:
+
+- Coverage. An older read is worthless once its lines stand in a newer one, without any rule about
+  reads; the last copy of an id is precious.
+- An echo is no evidence. What the agent repeats in its own words covers a fact only in part.
+- Has the agent ever acted on it? What occurred in an action is needed again far more often than
+  what was only seen.
+
+The index is told of each block once, in order. The same stream gives the same state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from marksweep.core.atoms import Kind
+from marksweep.core.blocks import Cut, Piece
+
+CHANCE = 0.02
+"""Chance that a name seen once is needed at the next step. Only its ratio to PRIOR matters."""
+MOST = 0.9
+"""Nothing is surer than this."""
+KINDS = {Kind.NAME: 1.0, Kind.LINE: 0.4, Kind.TOKEN: 0.5, Kind.WORD: 0.3}
+"""Weight of each kind: lines come back together, tokens and words mostly say what a name says."""
+ACTED, AGAIN = 20.0, 0.8
+"""An atom in n actions counts ACTED * n ** AGAIN times as much as one that was only seen."""
+FADING = 0.7
+"""Chances fall with age ** -FADING, age in steps since the atom was last seen anywhere."""
+ECHO = 0.4
+"""Share of an atom's worth that any holder covers; the rest only an observation does."""
+PRIOR = 0.01
+"""Worth of a block that holds nothing found, when new; it falls with age."""
+STALE = 0.1
+"""A block's worth is worked out again when its age grew by this share, or its atoms changed."""
+
+
+class Block:
+    """A part of a message that is kept or given up as one."""
+
+    __slots__ = (
+        "age_at", "alive", "atoms", "born", "dirty", "glued", "home", "joints", "observed",
+        "seq", "text", "tokens", "value",
+    )  # fmt: skip
+
+    def __init__(self, seq: int, piece: Piece, tokens: int, observed: bool, born: int) -> None:
+        self.seq = seq
+        self.text = piece.text
+        self.glued = piece.glued
+        self.tokens = max(1, tokens)
+        self.observed = observed
+        self.born = born
+        self.atoms: list[int] = []
+        self.joints: list[_Joint] = []
+        self.alive = True
+        self.home: object = None
+        """The message it stands in now; it may come back in another one than it came from."""
+        self.value = 0.0
+        self.age_at = 0
+        self.dirty = True
+
+
+class _Joint:
+    """An atom held by several blocks together."""
+
+    __slots__ = ("alive", "atom", "blocks")
+
+    def __init__(self, atom: int, blocks: list[Block]) -> None:
+        self.atom = atom
+        self.blocks = blocks
+        self.alive = True
+
+
+class Index:
+    """Atoms and their holders, and the worth of every block."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self._ids: dict[str, int] = {}
+        self._names: list[str] = []
+        self._known: set[str] = set()
+        self._holders: list[int] = []
+        self._witnesses: list[int] = []
+        self._uses: list[int] = []
+        self._seen: list[int] = []
+        self._chance: list[float] = []
+        self._newest: list[Block | None] = []
+        self._gone: dict[int, list[Block]] = {}
+        self._fresh: list[int] = []
+        self._blocks = 0
+        self._fading: list[float] = [1.0]
+        self._boost: list[float] = [1.0]
+
+    def step(self) -> None:
+        """Begin a step: everything grows older by one."""
+        self.now += 1
+        self._fading.append((self.now + 1) ** -FADING)
+        self._fresh = []
+
+    def know(self, atoms: Iterable[str]) -> None:
+        """Leave out atoms that are always in context."""
+        self._known.update(atoms)
+
+    def add(self, text: Cut, tokens: Callable[[str], int], *, observed: bool) -> list[Block]:
+        """Take in the pieces of a new text."""
+        blocks = [self._block(p, tokens(p.text), observed) for p in text.pieces]
+        for joint in text.joints:
+            if joint.atom not in self._known:
+                held = _Joint(self._id(joint.atom, joint.kind), [blocks[i] for i in joint.pieces])
+                self._hold(held.atom, held.blocks[-1])
+                for block in held.blocks:
+                    block.joints.append(held)
+        return blocks
+
+    def add_whole(self, piece: Piece, tokens: int, *, observed: bool) -> Block:
+        """Take in a new text as one block."""
+        return self._block(piece, tokens, observed)
+
+    def act(self, atoms: dict[str, Kind]) -> None:
+        """Take note of what the agent acted on."""
+        for atom, kind in atoms.items():
+            if atom not in self._known:
+                number = self._id(atom, kind)
+                self._uses[number] += 1
+                newest = self._newest[number]
+                if newest is not None:
+                    newest.dirty = True
+                if self._uses[number] >= len(self._boost):
+                    self._boost.append(ACTED * self._uses[number] ** AGAIN)
+
+    def drop(self, block: Block) -> None:
+        """Give a block up."""
+        block.alive = False
+        for atom in block.atoms:
+            self._release(atom, block)
+        for joint in block.joints:
+            if joint.alive:
+                joint.alive = False
+                self._release(joint.atom, block)
+            else:
+                self._gone.setdefault(joint.atom, []).append(block)
+
+    def bring_back(self, block: Block, home: object) -> None:
+        """Take a block back, into the message that is its home now."""
+        block.alive = True
+        block.home = home
+        block.born = self.now
+        block.dirty = True
+        for atom in block.atoms:
+            self._regain(atom, block)
+        for joint in block.joints:
+            if not joint.alive and all(b.alive and b.home is home for b in joint.blocks):
+                joint.alive = True
+                self._regain(joint.atom, block)
+
+    def forget(self) -> None:
+        """Let go of what was remembered of dropped blocks; nothing can be missed any more."""
+        self._gone.clear()
+
+    def worth(self, block: Block) -> float:
+        """Worth per token of a kept block: high stays longest."""
+        block.value = self._sum(block, 1, self._joined(block)) / block.tokens
+        block.age_at = self.now
+        block.dirty = False
+        return block.value
+
+    def worth_about(self, block: Block) -> float:
+        """The worth as last worked out, unless it is stale."""
+        if block.dirty or self.now - block.age_at > STALE * (self.now - block.born):
+            return self.worth(block)
+        return block.value
+
+    def worth_back(self, block: Block, home: object) -> float:
+        """Worth per token that a dropped block would have back, in this home."""
+        joined = (
+            joint.atom
+            for joint in block.joints
+            if all(b is block or (b.alive and b.home is home) for b in joint.blocks)
+        )
+        return self._sum(block, 0, joined) / block.tokens
+
+    def missing(self) -> list[Block]:
+        """Dropped blocks that hold what this step speaks of and no observation in context does."""
+        found: dict[int, Block] = {}
+        for atom in self._fresh:
+            gone = self._gone.get(atom)
+            if gone and (self._witnesses[atom] == 0 or self._holders[atom] == 0):
+                still = {block.seq: block for block in gone if not block.alive}
+                self._gone[atom] = list(still.values())
+                found.update(still)
+        return list(found.values())
+
+    def sole(self, block: Block) -> list[str]:
+        """The atoms that no other kept block holds, those the agent acted on first."""
+        mine = [a for a in (*block.atoms, *self._joined(block)) if self._holders[a] <= 1]
+        mine.sort(key=lambda a: -self._uses[a])
+        return [self._names[a] for a in mine]
+
+    def acted_on(self, atom: str) -> bool:
+        """Whether an atom occurred in an action."""
+        return atom in self._ids and self._uses[self._ids[atom]] > 0
+
+    def _sum(self, block: Block, last: int, joined: Iterable[int]) -> float:
+        holders, witnesses, uses, seen = self._holders, self._witnesses, self._uses, self._seen
+        chance, boost, fading, now = self._chance, self._boost, self._fading, self.now
+        evidence = 1 - ECHO if block.observed else 0.0
+        total = PRIOR / (now - block.born + 1)
+        for atoms in (block.atoms, joined):
+            for atom in atoms:
+                share = evidence if witnesses[atom] == last else 0.0
+                if holders[atom] == last:
+                    share += ECHO
+                if share:
+                    needed = chance[atom] * boost[uses[atom]] * fading[now - seen[atom]]
+                    total += share * (needed if needed < MOST else MOST)
+        return total
+
+    @staticmethod
+    def _joined(block: Block) -> Iterator[int]:
+        return (joint.atom for joint in block.joints if joint.alive)
+
+    def _block(self, piece: Piece, tokens: int, observed: bool) -> Block:
+        block = Block(self._blocks, piece, tokens, observed, self.now)
+        self._blocks += 1
+        for atom, kind in piece.atoms:
+            if atom not in self._known:
+                number = self._id(atom, kind)
+                block.atoms.append(number)
+                self._hold(number, block)
+        return block
+
+    def _id(self, atom: str, kind: Kind) -> int:
+        number = self._ids.get(atom)
+        if number is None:
+            number = self._ids[atom] = len(self._names)
+            self._names.append(atom)
+            self._holders.append(0)
+            self._witnesses.append(0)
+            self._uses.append(0)
+            self._seen.append(self.now)
+            self._chance.append(CHANCE * KINDS[kind])
+            self._newest.append(None)
+        return number
+
+    def _hold(self, atom: int, block: Block) -> None:
+        """Count a holder; the one before it may now be worth less."""
+        self._holders[atom] += 1
+        self._witnesses[atom] += block.observed
+        self._seen[atom] = self.now
+        self._fresh.append(atom)
+        before = self._newest[atom]
+        if before is not None:
+            before.dirty = True
+        self._newest[atom] = block
+
+    def _release(self, atom: int, block: Block) -> None:
+        self._holders[atom] -= 1
+        self._witnesses[atom] -= block.observed
+        self._gone.setdefault(atom, []).append(block)
+
+    def _regain(self, atom: int, block: Block) -> None:
+        self._holders[atom] += 1
+        self._witnesses[atom] += block.observed

@@ -1,0 +1,90 @@
+"""Where to cut into a prompt, and how deep: the price of a sweep against what it loses.
+
+A provider's cache holds the prompt up to the first change; everything behind it is read again. So a
+sweep at the front is dear, one near the end is cheap, and a deep one is rarely needed again. Each
+choice is judged by one number: what is lost, plus what is read again, per token of room gained.
+Nothing switches batching off at a tiny budget; there it simply does not pay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+FRONTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03)
+"""Shares of the old context, counted from its end, within which a sweep may stay."""
+DEPTHS = (0.0, 0.05, 0.1, 0.2, 0.3)
+"""Shares of the budget that a sweep may free beyond what it must."""
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """How a collector weighs what it keeps against what it costs."""
+
+    name: str
+    reread: float
+    """What reading a token again costs, in worths of an average kept token. 0: cost is no matter.
+
+    Higher makes sweeps rarer, deeper and nearer to the end of the prompt.
+    """
+    recall: float = 0.2
+    """Share of the budget that may come back at a step, because the agent speaks of it again."""
+
+
+ECONOMY = Setting("economy", reread=0.15)
+QUALITY = Setting("quality", reread=0.0)
+SETTINGS = {setting.name: setting for setting in (ECONOMY, QUALITY)}
+
+
+class Offer(msgspec.Struct, frozen=True, gc=False):
+    """A block that may go: its worth per token, its tokens, and where its message stands."""
+
+    worth: float
+    tokens: int
+    at: int
+
+
+class Choice(msgspec.Struct, frozen=True, gc=False):
+    """Sweep among messages from `first` on, until `free` tokens are gone."""
+
+    first: int
+    free: int
+
+
+def choose(
+    offers: Sequence[Offer], sizes: Sequence[int], must: int, budget: int, setting: Setting
+) -> Choice:
+    """Choose the sweep with the least price per token of room.
+
+    `sizes` are the tokens of the messages in order, `must` what has to be freed, `budget` the
+    tokens that all of them may take.
+    """
+    if not setting.reread or not offers:
+        return Choice(0, must)
+    behind = [0] * (len(sizes) + 1)
+    for at in range(len(sizes) - 1, -1, -1):
+        behind[at] = behind[at + 1] + sizes[at]
+    weight = sum(offer.tokens for offer in offers)
+    toll = setting.reread * sum(offer.worth * offer.tokens for offer in offers) / weight
+    order = sorted(offers, key=_worth)
+    best: tuple[float, Choice] | None = None
+    for share in FRONTS:
+        first = next(at for at, left in enumerate(behind) if left <= share * behind[0])
+        freed, lost, edge = 0, 0.0, len(sizes)
+        takes = iter([offer for offer in order if offer.at >= first])
+        for depth in DEPTHS:
+            free = must + int(depth * budget)
+            while freed < free and (offer := next(takes, None)) is not None:
+                freed += offer.tokens
+                lost += offer.worth * offer.tokens
+                edge = min(edge, offer.at)
+            if freed < free:
+                break
+            price = (lost + toll * (behind[edge] - freed)) / free
+            if best is None or price < best[0]:
+                best = price, Choice(first, free)
+    return best[1] if best else Choice(0, must)
+
+
+def _worth(offer: Offer) -> float:
+    return offer.worth

@@ -1,0 +1,270 @@
+"""The commands on transcripts, the working set and memory: results, JSON and exit codes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from marksweep import Segments
+from marksweep.cli.app import COMMANDS, app
+from marksweep.dialects import validate
+from marksweep.testing.builders import segment
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in an empty folder, so that no settings or store of the project are met."""
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*arguments: str, stdin: bytes | None = None) -> Result:
+    return CliRunner().invoke(app, list(arguments), input=stdin)
+
+
+def history(turns: int = 12) -> list[dict[str, Any]]:
+    """A tool-heavy chat in which one file is read again and again."""
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": "You fix bugs."},
+        {"role": "user", "content": "Fix the login of the shop."},
+    ]
+    for n in range(turns):
+        call = {"name": "read_file", "arguments": json.dumps({"path": f"shop/{n % 3}.py"})}
+        messages += [
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": f"call-{n}", "type": "function", "function": call}],
+            },
+            {"role": "tool", "tool_call_id": f"call-{n}", "content": f"line {n}\n" * 150},
+        ]
+    return [*messages, {"role": "assistant", "content": "Done."}]
+
+
+@pytest.fixture
+def transcript(tmp_path: Path) -> Path:
+    path = tmp_path / "chat.json"
+    path.write_text(json.dumps(history()))
+    return path
+
+
+class TestAnalyze:
+    def test_it_shows_the_ledger_the_dead_weight_the_offers_and_a_command(
+        self, transcript: Path
+    ) -> None:
+        shown = run("analyze", "chat.json", "--limit", "2k").output
+        for expected in ("27 messages, openai_chat", "Dead weight", "superseded", "Do it:"):
+            assert expected in shown
+
+    def test_json_holds_the_same(self, transcript: Path) -> None:
+        found = json.loads(run("analyze", "chat.json", "--limit", "50%", "--json").output)
+        assert found["messages"] == 27
+        assert found["target_tokens"] == found["tokens"] // 2
+        assert {offer["strategy"] for offer in found["offers"]} >= {"mask", "truncate"}
+        assert found["dead_weight"]["steps"]
+
+    def test_the_file_is_left_alone(self, transcript: Path) -> None:
+        before = transcript.read_bytes()
+        run("analyze", "chat.json")
+        assert transcript.read_bytes() == before
+
+    def test_without_a_file_the_working_set_is_looked_at(self, tmp_path: Path) -> None:
+        fill(tmp_path / "set.db")
+        found = json.loads(run("analyze", "--store", "set.db", "--json").output)
+        assert found["tokens_before"] == 100
+
+    @pytest.mark.parametrize("ending", [".xz", ".gz"])
+    def test_compressed_files_are_read(self, tmp_path: Path, ending: str) -> None:
+        pack = lzma.compress if ending == ".xz" else gzip.compress
+        (tmp_path / f"chat.json{ending}").write_bytes(pack(json.dumps(history()).encode()))
+        assert run("analyze", f"chat.json{ending}").exit_code == 0
+
+
+class TestCollect:
+    def test_the_result_is_valid_smaller_and_in_the_form_it_came(self, transcript: Path) -> None:
+        done = run("collect", "chat.json", "--limit", "2k", "-o", "small.json")
+        assert done.exit_code == 0, done.output
+        small = json.loads(Path("small.json").read_text())
+        assert validate(small) == []
+        assert len(json.dumps(small)) < len(transcript.read_text())
+        assert small[:2] == history()[:2]
+
+    def test_standard_input_to_standard_output(self) -> None:
+        lines = b"".join(json.dumps(message).encode() + b"\n" for message in history())
+        done = run("collect", "-", "--limit", "2k", stdin=lines)
+        assert done.exit_code == 0
+        small = [json.loads(line) for line in done.stdout.splitlines()]
+        assert validate(small) == []
+        assert len(done.stdout) < len(lines)
+
+    def test_only_the_plan_is_shown_without_a_place_to_write(self, transcript: Path) -> None:
+        before = transcript.read_bytes()
+        assert "plan-" in run("collect", "chat.json", "--limit", "2k").output
+        assert transcript.read_bytes() == before
+
+    def test_replacing_the_file_keeps_the_original(self, transcript: Path) -> None:
+        before = transcript.read_bytes()
+        assert run("collect", "chat.json", "--limit", "2k", "--write", "--yes").exit_code == 0
+        assert transcript.with_name("chat.json.orig").read_bytes() == before
+        assert len(transcript.read_bytes()) < len(before)
+        again = run("collect", "chat.json", "--limit", "1k", "--write", "--yes")
+        assert again.exit_code == 2
+        assert "in the way" in again.stderr
+
+    def test_replacing_without_a_terminal_needs_yes(self, transcript: Path) -> None:
+        done = run("collect", "chat.json", "--limit", "2k", "--write")
+        assert done.exit_code == 3
+        assert "--yes" in done.stderr
+
+    def test_what_fits_already_is_nothing_to_do(self, transcript: Path) -> None:
+        done = run("collect", "chat.json", "--limit", "1m", "-o", "same.json")
+        assert done.exit_code == 1
+        assert json.loads(Path("same.json").read_text()) == history()
+
+    def test_the_working_set_is_collected_and_undone_by_plan(self, tmp_path: Path) -> None:
+        fill(tmp_path / "set.db")
+        where = ("--store", "set.db")
+        assert run("collect", "--limit", "50", *where, "--yes").exit_code == 0
+        entries = json.loads(run("journal", *where, "--json").output)
+        assert [entry["event"] for entry in entries] == ["swept", "sweeping", "planned"]
+        plan_id = entries[0]["plan_id"]
+        listed = json.loads(run("stash", "list", *where, "--json").output)
+        assert len(listed) == 5
+        first = listed[0]["segment"]["segment_id"]
+        assert "swept at" in run("why", first, *where).output
+        assert run("stash", "restore", first, *where).exit_code == 0
+        assert run("undo", plan_id, *where).exit_code == 0
+        assert run("undo", plan_id, *where).exit_code == 2
+
+    def test_a_saved_plan_is_refused_once_the_heap_has_moved(self, tmp_path: Path) -> None:
+        context = fill(tmp_path / "set.db", keep=True)
+        plan = context.plan(target_tokens=50)
+        context.save(plan)
+        context.write("something new")
+        context.close()
+        done = run("collect", "--apply", plan.plan_id, "--store", "set.db")
+        assert done.exit_code == 3
+        assert "has changed since" in done.stderr
+
+
+def fill(path: Path, *, keep: bool = False) -> Segments:
+    context = Segments(path, limit=10_000)
+    context.add(*(segment(f"s{n}", text=f"the parser says {n}") for n in range(10)))
+    if not keep:
+        context.close()
+    return context
+
+
+class TestWorkingSet:
+    def test_the_stash_is_searched_by_words(self, tmp_path: Path) -> None:
+        fill(tmp_path / "set.db")
+        run("collect", "--limit", "0", "--store", "set.db", "--yes")
+        found = json.loads(run("stash", "search", "parser", "--store", "set.db", "--json").output)
+        assert len(found) == 10
+        assert run("stash", "search", "zebra", "--store", "set.db").exit_code == 1
+
+    def test_a_pin_is_set_and_taken_away(self, tmp_path: Path) -> None:
+        fill(tmp_path / "set.db")
+        run("pin", "s3", "--by", "ana", "--why", "needed", "--store", "set.db")
+        assert "pinned by ana: needed" in run("why", "s3", "--store", "set.db").output
+        run("pin", "s3", "--remove", "--store", "set.db")
+        assert "may go" in run("why", "s3", "--store", "set.db").output
+
+
+class TestMemory:
+    def test_index_search_and_prune_what_was_deleted(self, tmp_path: Path) -> None:
+        code = tmp_path / "code"
+        code.mkdir()
+        for name in ("ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen"):
+            (code / f"{name}.py").write_text(f"def {name}():\n    return 1\n")
+        assert "Files indexed: 8" in run("index", "code").output
+        assert "cat.py" in run("search", "cat").output
+        (code / "cat.py").unlink()
+        assert "Stale memories: 1" in run("index", "code").output
+        shown = run("prune", "--json")
+        plan_id = json.loads(shown.output)["plan"]["plan_id"]
+        assert run("prune", "--apply", plan_id, "--workspace", "default").exit_code == 0
+        assert run("search", "cat").exit_code == 1
+        assert run("prune").exit_code == 1
+
+    def test_a_missing_folder_is_refused(self) -> None:
+        done = run("index", "nowhere")
+        assert done.exit_code in (2, 3)
+        assert "nowhere" in done.stderr
+
+
+class TestValidate:
+    def test_a_broken_history_is_found_and_mended(self, tmp_path: Path) -> None:
+        broken = history(2)
+        del broken[3]
+        (tmp_path / "broken.json").write_text(json.dumps(broken))
+        found = run("validate", "broken.json", "--check", "--repair", "mended.json")
+        assert found.exit_code == 1
+        assert validate(json.loads(Path("mended.json").read_text())) == []
+        assert run("validate", "mended.json", "--check").exit_code == 0
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (("analyze", "ghost.json"), "does not exist"),
+            (("collect", "chat.json"), "needs --limit"),
+            (("collect", "chat.json", "--limit", "many"), "is no size"),
+            (("collect", "chat.json", "--limit", "2k", "--strategy", "magic"), "no strategy named"),
+            (("analyze", "."), "is a folder"),
+            (("why", "ghost", "--store", "memory:"), "neither live nor in the stash"),
+            (("journal", "--store", "ftp://x"), "no store is called"),
+        ],
+    )
+    def test_an_error_is_one_line_with_what_to_do(
+        self, transcript: Path, arguments: tuple[str, ...], said: str
+    ) -> None:
+        done = run(*arguments)
+        assert done.exit_code == 2
+        assert said in done.stderr.replace("\n", " ")
+        assert "Traceback" not in done.output
+
+    @pytest.mark.parametrize("data", [b"", b"not json", b"[1, 2", b"\xff\xfe", b"3", b"{}"])
+    def test_no_file_content_makes_it_crash(self, tmp_path: Path, data: bytes) -> None:
+        (tmp_path / "bad.json").write_bytes(data)
+        for command in (("analyze",), ("validate",), ("collect", "--limit", "1k")):
+            done = run(command[0], "bad.json", *command[1:])
+            assert done.exit_code in (0, 1, 2), done.output
+            assert done.exception is None or isinstance(done.exception, SystemExit)
+
+    def test_a_store_that_is_no_store_is_a_store_problem(self, tmp_path: Path) -> None:
+        (tmp_path / "bad.db").write_bytes(b"this is not a database, but long enough to be one")
+        done = run("journal", "--store", "bad.db")
+        assert done.exit_code == 4
+        assert "bad.db" in done.stderr.replace("\n", "")
+
+
+def test_doctor_says_what_is_here_and_what_is_wrong(tmp_path: Path) -> None:
+    assert run("doctor").exit_code == 0
+    (tmp_path / "bad.db").write_bytes(b"this is not a database, but long enough to be one")
+    assert run("doctor", "--store", "bad.db").exit_code == 1
+
+
+def test_config_is_shown_and_checked(tmp_path: Path) -> None:
+    assert "threshold_percent = 80.0" in run("config", "show").output
+    (tmp_path / ".marksweep").mkdir()
+    (tmp_path / ".marksweep/settings.toml").write_text("[window]\ntarget_percent = 95\n")
+    done = run("config", "check")
+    assert done.exit_code == 2
+    assert "target_percent" in done.stderr
+    shutil.rmtree(tmp_path / ".marksweep")
+    assert run("config", "check").exit_code == 0
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_that_says_the_same_as_the_list(name: str) -> None:
+    done = run(name, "--help")
+    assert done.exit_code == 0
+    assert "Usage:" in done.output
