@@ -14,6 +14,7 @@ For a single list of messages there is `tidy`.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -53,6 +54,10 @@ PLAIN = "openai_chat"
 ONE_SHOT = 100.0
 """Where `tidy` starts and lands, in percent of the limit: no sooner and no deeper than needed."""
 
+COVERAGE = "coverage"
+COVERAGES = (COVERAGE, "coverage_quality")
+"""Strategies that decide from the price of a sweep how deep it goes."""
+
 RECALL_TOKENS = 2_000
 """Tokens that `recall` may give back, unless said otherwise."""
 
@@ -69,8 +74,8 @@ class Conversation:
         self,
         *,
         limit: int,
-        strategy: Choice = "truncate",
-        counter: Counter = count_message,
+        strategy: Choice = COVERAGE,
+        counter: Callable[..., int] = count_message,
         dialect: str | None = None,
         budget: Budget | None = None,
         preserve_recent_turns: int = 0,
@@ -82,9 +87,13 @@ class Conversation:
         clock: Callable[[], datetime] = utc_now,
         actor: str = "",
     ) -> None:
+        """Begin or reopen a conversation.
+
+        `counter` gives the tokens of a message, which it is given in the form it was passed.
+        """
         if preserve_recent_turns < 0:
             raise BadInput(f"preserve_recent_turns is {preserve_recent_turns}; expected 0 or more.")
-        self.budget = budget or Budget.of(limit)
+        self.budget = budget or _lines(limit, strategy)
         self.store = _opened(store)
         self.workspace = workspace
         self.skipped: list[Skipped] = []
@@ -96,7 +105,10 @@ class Conversation:
         self._actor = actor
         self._is_sure = dialect is not None
         self._heap = ConversationHeap(
-            self.store, workspace, dialect=dialect_named(dialect or PLAIN), counter=counter
+            self.store,
+            workspace,
+            dialect=dialect_named(dialect or PLAIN),
+            counter=counter if counter is count_message else as_passed(counter),
         )
         self._collector = Collector(self._heap, self.store, actor=actor)
         with self._collector.holding(clock()):
@@ -267,8 +279,9 @@ class Conversation:
         return self._collector.restore(wanted, now=self._clock()) if wanted else ()
 
     def recall(self, query: str, limit: int = RECALL_TOKENS) -> list[Recalled]:
-        """Find what was swept and fits a question, best first, in at most so many tokens."""
-        return recalled(self.store.stash, self.workspace, query, limit)
+        """Find what was swept and answers a question, in order, in at most so many tokens."""
+        live = self._heap.snapshot().segments
+        return recalled(self.store.stash, self.workspace, live, query, limit)
 
     def why(self, message_id: str) -> str:
         """Say what keeps a message, or why it is gone."""
@@ -325,12 +338,24 @@ class Conversation:
         return Scene(snapshot, roots, now, pressure)
 
 
+def as_passed(counter: Callable[..., int]) -> Counter:
+    """Let a counter see messages in the form they were passed in, or neutral if it wants that."""
+
+    def weigh(message: Message) -> int:
+        if message.raw is not None:
+            with contextlib.suppress(AttributeError, TypeError, KeyError):
+                return counter(message.raw)
+        return counter(message)
+
+    return weigh
+
+
 def tidy(
     messages: Json,
     *,
     limit: int,
-    strategy: Choice = "truncate",
-    counter: Counter = count_message,
+    strategy: Choice = COVERAGE,
+    counter: Callable[..., int] = count_message,
     dialect: str | None = None,
 ) -> Json:
     """Give messages that fit the limit, in the form they were given; the input is left alone.
@@ -352,19 +377,14 @@ class Reading:
         history: History,
         *,
         limit: int,
-        strategy: Choice = "truncate",
-        counter: Counter = count_message,
+        strategy: Choice = COVERAGE,
+        counter: Callable[..., int] = count_message,
     ) -> None:
         self.history = history
         body = history.given if isinstance(history.given, dict) else {}
         self.conversation = Conversation(
             limit=limit,
-            budget=Budget.of(
-                limit,
-                threshold_percent=ONE_SHOT,
-                target_percent=ONE_SHOT,
-                pressure_percent=ONE_SHOT,
-            ),
+            budget=_lines(limit, COVERAGE),
             strategy=strategy,
             counter=counter,
             dialect=history.dialect,
@@ -383,6 +403,15 @@ class Reading:
             for m in self.conversation.history
         ]
         return rewritten(self.history, left)
+
+
+def _lines(limit: int, strategy: Choice) -> Budget:
+    """Draw the lines of a budget. Coverage goes to the limit, and chooses itself how deep."""
+    if strategy not in COVERAGES:
+        return Budget.of(limit)
+    return Budget.of(
+        limit, threshold_percent=ONE_SHOT, target_percent=ONE_SHOT, pressure_percent=ONE_SHOT
+    )
 
 
 def _opened(store: Store | str | Path | None) -> Store:

@@ -175,7 +175,7 @@ class Coverage:
     def _choice(self, scene: Scene, target_tokens: int) -> Choice:
         """Choose from where on to cut, and how deep: near the end is cheap for the prompt cache."""
         offers = [
-            Offer(self._index.worth_about(block), block.tokens, i)
+            Offer(self._index.worth(block), block.tokens, i)
             for i, segment in enumerate(scene.segments)
             if scene.may_go((i,))
             for block in self._held[segment.segment_id].left()
@@ -186,7 +186,7 @@ class Coverage:
 
     def _candidates(self, scene: Scene, first: int) -> list[tuple[float, int, Block]]:
         heap = [
-            (self._index.worth_about(block), block.seq, block)
+            (self._index.worth(block), block.seq, block)
             for i in range(first, len(scene.segments))
             if scene.may_go((i,))
             for block in self._may_drop(scene, i)
