@@ -19,9 +19,9 @@ CALLS = 400
 
 IDS = [f"s{number}" for number in range(8)]
 
-words = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 
-HOSTILE = st.sampled_from(
+HOSTILE: st.SearchStrategy[Any] = st.sampled_from(
     [
         None,
         True,
@@ -114,7 +114,7 @@ def test_no_arguments_crash_a_tool_or_leave_the_workspace(tmp_path: Path) -> Non
         portal.wrap_async_context_manager(agent(inside)) as one,
     ):
 
-        @settings(max_examples=max(CALLS, settings.default.max_examples), database=None)
+        @settings(max_examples=max(CALLS, settings().max_examples), database=None)
         @given(call=every_call())
         def fuzz(call: tuple[str, dict[str, Any]]) -> None:
             name, arguments = call

@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from marksweep.errors import PlanOutdated
+from marksweep.mcp.gc_tools import _carry_out
+from marksweep.segments import Segments
+from marksweep.strategies.scored import Disposal
 from tests.mcp.support import Agent, with_agent
 
 
@@ -299,3 +303,26 @@ def test_history_starts_empty_and_is_limited(tmp_path: Path) -> None:
         assert "'limit' is 'many'" in await one.fail("context_gc_history", limit="many")
 
     with_agent(tmp_path, work)
+
+
+def test_named_segments_are_planned_again_when_others_change_the_heap() -> None:
+    context = Segments("memory:")
+    for name in ("a", "b"):
+        context.write("some words", segment_id=name, type="log")
+    plan = context.plan_for(["a"])
+    context.write("somebody else", segment_id="c")
+    with pytest.raises(PlanOutdated):
+        _carry_out(context, plan, [], Disposal.STASH)
+    done, report = _carry_out(context, plan, ["a"], Disposal.STASH)
+    assert report.swept == ("a",)
+    assert done.plan_id != plan.plan_id
+
+
+def test_planning_again_never_deletes_what_was_not_agreed_to() -> None:
+    context = Segments("memory:")
+    context.write("some words", segment_id="a", type="log")
+    stashes = context.plan_for(["a"])
+    context.write("somebody else", segment_id="b")
+    with pytest.raises(PlanOutdated):
+        _carry_out(context, stashes, ["a"], Disposal.DELETE)
+    assert context.get("a") is not None
