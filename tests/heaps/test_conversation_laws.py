@@ -135,10 +135,14 @@ def test_messages_one_by_one_make_the_same_conversation_as_all_at_once(
     messages = data.draw(valid(dialect))
     whole = conversation(messages, dialect, "truncate")
     store = MemoryStore()
-    talk = Conversation(limit=10**9, dialect=dialect, counter=weigh, store=store)
+    talk = Conversation(
+        limit=10**9, dialect=dialect, strategy="truncate", counter=weigh, store=store
+    )
     for at, message in enumerate(messages):
         if at in cuts:
-            talk = Conversation(limit=10**9, dialect=dialect, counter=weigh, store=store)
+            talk = Conversation(
+                limit=10**9, dialect=dialect, strategy="truncate", counter=weigh, store=store
+            )
         talk.extend([message])
     assert raws(talk) == messages
     assert _decisions(talk) == _decisions(whole)
