@@ -2,7 +2,8 @@
 
 A conversation answers a question over several turns, so a turn's own score (BM25 over word stems)
 is joined by its neighbours', by the best of the stretch around it, and by how well the whole region
-around it answers. If the query names a speaker, what others say counts less. Texts are taken by score per size, until the limit is reached.
+around it answers. If the query names a speaker, what others say counts less. Texts are taken by
+score per size, until the limit is reached.
 """
 
 from __future__ import annotations

@@ -376,7 +376,7 @@ def test_many_threads_may_extend_and_read() -> None:
 
 
 def test_an_unknown_strategy_is_an_error_that_lists_the_known() -> None:
-    with pytest.raises(UnknownName, match=r"known are budget, garbage, .*truncate"):
+    with pytest.raises(UnknownName, match=r"known are budget, coverage, .*truncate"):
         Conversation(limit=1, strategy="magic")
 
 

@@ -17,10 +17,10 @@ from mcp_types import (
     Root,
     TextContent,
 )
-from tests.mcp.support import Agent, with_agent
 
 from marksweep.mcp.app import build_server
 from marksweep.mcp.desk import Desk
+from tests.mcp.support import Agent, with_agent
 
 LONG = "The parser in src/parse.py fails on empty input because line 42 reads too far. " * 30
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+
 from tests.mcp.support import Agent, with_agent
 
 

@@ -9,10 +9,10 @@ from anyio.from_thread import start_blocking_portal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_types import CallToolResult, TextContent, Tool
-from tests.mcp.support import agent
 
 from marksweep.mcp.app import TOOLS
 from marksweep.segments import Segments
+from tests.mcp.support import agent
 
 CALLS = 400
 """Calls of one run; the nightly profile makes thousands."""

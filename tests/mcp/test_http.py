@@ -13,14 +13,14 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.mcp.support import Agent
-from tests.mcp.test_stdio import DEADLINE, ENVIRONMENT, SERVE
-from tests.mcp.web import ADA, BOB, BOTH, Server, serving
 
 from marksweep.errors import BadInput
 from marksweep.mcp.guard import CALLERS, Rates, Tokens
 from marksweep.mcp.http import MAX_BODY, HttpOptions
 from marksweep.segments import Segments
+from tests.mcp.support import Agent
+from tests.mcp.test_stdio import DEADLINE, ENVIRONMENT, SERVE
+from tests.mcp.web import ADA, BOB, BOTH, Server, serving
 
 HELLO = {
     "jsonrpc": "2.0",

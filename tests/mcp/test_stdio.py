@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 from mcp import Client, StdioServerParameters
-from tests.mcp.support import Agent
 
 import marksweep
 from marksweep.mcp.config_snippets import FILES, snippet
 from marksweep.segments import Segments
+from tests.mcp.support import Agent
 
 SERVE = [sys.executable, "-m", "marksweep", "serve"]
 SOURCE = str(Path(marksweep.__file__).parents[1])

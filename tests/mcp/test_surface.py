@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from mcp import Client, MCPError
 from mcp_types import Tool
-from tests.mcp.support import Agent, with_agent
 
 from marksweep.mcp.app import build_server
 from marksweep.mcp.desk import Desk
 from marksweep.mcp.reference import updated
+from tests.mcp.support import Agent, with_agent
 
 ROOT = Path(__file__).parents[2]
 

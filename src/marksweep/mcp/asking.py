@@ -57,7 +57,7 @@ async def here(ctx: Ctx, told: Annotated[ListRootsResult | None, Resolve(client_
     desk = desk_of(ctx)
     if not desk.is_settled:
         await anyio.to_thread.run_sync(desk.settle, folders_of(told))
-    return await anyio.to_thread.run_sync(desk.place)
+    return desk.opened() or await anyio.to_thread.run_sync(desk.place)
 
 
 def folders_of(told: ListRootsResult | None) -> list[Path]:

@@ -156,6 +156,10 @@ class Desk:
                 self._places[name] = Place(self.store, name, self.folders[0], self._changes)
             return self._places[name]
 
+    def opened(self) -> Place | None:
+        """Give the workspace of the request at hand if it is open already: this never waits."""
+        return self._places.get(self.workspace())
+
     def workspace(self, wanted: str = "") -> str:
         """Name the workspace of the request at hand; Refused if it is not the caller's."""
         access = ACCESS.get()

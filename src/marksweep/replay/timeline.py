@@ -131,7 +131,7 @@ def trace(
     run, pinned = found.trajectory, found.trajectory.pinned
     recording, reader = Recording(collector), Reader()
     needed = proofs(found)
-    results = drive(found, needed, recording, limit, tokens, reader)
+    results = drive(found, needed, recording, limit, tokens=tokens, reader=reader)
     behind = [context[pinned:] for context in recording.contexts]
     shown = [reader.read(context) for context in behind]
     origins = Origins(run.messages, pinned, tokens)
