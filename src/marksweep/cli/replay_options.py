@@ -65,7 +65,13 @@ def shared(function: Command) -> Command:
     for option in reversed(
         (
             click.argument("paths", nargs=-1),
-            click.option("-s", "--strategy", "strategies", multiple=True, help="Again for more."),
+            click.option(
+                "-s",
+                "--strategy",
+                "strategies",
+                multiple=True,
+                help="coverage, GDSF, mask+truncate, gc_hybrid, …; again for more.",
+            ),
             click.option(
                 "-b", "--budget", "budgets", multiple=True, help="32k or 25%; again for more."
             ),

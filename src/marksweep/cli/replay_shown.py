@@ -11,8 +11,10 @@ from marksweep.replay import catalog
 from marksweep.replay.html_front import front
 from marksweep.replay.recommend import gap_text
 from marksweep.replay.report import Report
-from marksweep.replay.table import Result
+from marksweep.replay.table import Result, Row
 
+COLUMNS = {"recall": 6, "any/src": 7, "gap closed": 10, "cost": 4, "churn": 6, "ms": 4}
+"""The figures of a row, and the least width of each."""
 SHOWN = 5
 """Transcripts passed over that are named."""
 
@@ -51,34 +53,39 @@ def shown(name: str, report: Report) -> RenderableType:
 
 
 def figures(result: Result) -> Table:
-    """The figures as a table for a terminal."""
+    """The figures as a table that fits 80 columns."""
     best = {(row.strategy, row.budget) for row in front(result.rows)}
-    table = Table(box=None, padding=(0, 1), header_style="dim")
-    for head in ("budget", "strategy"):
-        table.add_column(head, no_wrap=True)
-    for head in ("recall", "any/src", "gap closed", "cost", "churn", "ms", "violations"):
-        table.add_column(head, justify="right", no_wrap=True)
+    broken = any(row.violations for row in result.rows)
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("budget", no_wrap=True, min_width=6)
+    table.add_column("strategy", no_wrap=True, max_width=24)
+    for head, width in COLUMNS.items():
+        table.add_column(head, justify="right", no_wrap=True, min_width=width)
+    if broken:
+        table.add_column("broken", justify="right", no_wrap=True, min_width=6)
     last = ""
     for row in result.rows:
-        if last and row.budget != last:
-            table.add_section()
-        star = "★" if (row.strategy, row.budget) in best else ""
-        spread = f" [{row.gap_low:.0f}, {row.gap_high:.0f}]" if row.gap_low < row.gap_high else ""
-        table.add_row(
-            row.budget if row.budget != last else "",
-            Text(
-                f"{row.strategy} {star}", style="dim" if not catalog.is_usable(row.strategy) else ""
-            ),
-            f"{row.recall:.1f}",
-            f"{row.recall_any:.0f}/{row.recall_src:.0f}",
-            Text(gap_text(row) + spread),
-            Text(f"{row.cost:.2f}", style="red" if row.cost > 1 else ""),
-            f"{row.churn:,.0f}",
-            f"{row.times.mean:.1f}" if row.times else "",
-            Text(str(sum(row.violations.values())), style="red" if row.violations else "dim"),
-        )
+        cells = _cells(row)
+        if broken:
+            count = sum(row.violations.values())
+            cells.append(Text(str(count), style="red" if count else "dim"))
+        star = " ★" if (row.strategy, row.budget) in best else ""
+        name = Text(row.strategy + star, style="" if catalog.is_usable(row.strategy) else "dim")
+        table.add_row(row.budget if row.budget != last else "", name, *cells)
         last = row.budget
     return table
+
+
+def _cells(row: Row) -> list[Text]:
+    spread = f" [{row.gap_low:.0f}, {row.gap_high:.0f}]" if row.gap_low < row.gap_high else ""
+    return [
+        Text(f"{row.recall:.1f}"),
+        Text(f"{row.recall_any:.0f}/{row.recall_src:.0f}"),
+        Text(gap_text(row) + spread),
+        Text(f"{row.cost:.2f}", style="red" if row.cost > 1 else ""),
+        Text(f"{row.churn:,.0f}"),
+        Text(f"{row.times.mean:.1f}" if row.times else ""),
+    ]
 
 
 def _evidence(result: Result) -> Table:

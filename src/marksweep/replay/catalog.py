@@ -1,11 +1,12 @@
 """Collectors by name: the fixed references, coverage, and installed strategies.
 
     truncate, mask last 10, original score, GDSF, random     fixed references
-    coverage economy, coverage quality                       coverage, by its setting
-    superseded+mask+truncate                                 installed strategies, as tiers
+    coverage economy, coverage quality                       the lab's collector: pages back in, too
+    coverage, superseded+mask+truncate                       strategies of a Conversation; tiers
+    gc_hybrid:preserve_recent_turns=2                        a GC plugin, with options
     clairvoyant                                              the bound; sees what comes
 
-Case, blanks, hyphens and underscores in a name do not matter.
+Case, blanks, hyphens and underscores in a reference's name do not matter.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from marksweep.conversation import Conversation
 from marksweep.core.budget import Budget
 from marksweep.errors import UnknownName
 from marksweep.messages import Message
+from marksweep.replay.apart import Apart, spec_of
 from marksweep.replay.collectors import economy, quality
 from marksweep.replay.drive import Collector
 from marksweep.replay.lab import CLAIRVOYANT, COLLECTORS
@@ -30,26 +32,35 @@ TRUNCATE = "truncate"
 ECONOMY, QUALITY = "coverage economy", "coverage quality"
 OWN: dict[str, Make] = {ECONOMY: economy, QUALITY: quality}
 REFERENCES = (TRUNCATE, "mask last 10", "GDSF", "original score", "random")
-DEFAULT = (ECONOMY, QUALITY, *REFERENCES)
+DEFAULT = (ECONOMY, QUALITY, "coverage", *REFERENCES)
 """What is replayed if nothing is named; the clairvoyant bound is always there."""
+
+PLUGIN = "gc_"
+"""How the names of GC plugins begin."""
 
 _MASK = re.compile(r"mask last (\d+)")
 
 
 def canonical(name: str) -> str:
     """The name that a collector goes by in tables; UnknownName lists what there is."""
+    if name in NAMED and name != TRUNCATE:
+        return name
+    if name.startswith(PLUGIN):
+        spec_of(name).load()
+        return name
     plain = _plain(name)
     known = {_plain(each): each for each in (*COLLECTORS, *OWN, CLAIRVOYANT)}
     if plain in known:
         return known[plain]
     if _MASK.fullmatch(plain):
         return plain
-    tiers = [tier.strip() for tier in plain.split("+")]
+    tiers = [tier.strip() for tier in name.split("+")]
     if all(tier in NAMED for tier in tiers):
         return "+".join(tiers)
     raise UnknownName(
         f"no strategy named {name!r}; known are {', '.join(sorted(known.values()))}, mask last N, "
-        f"and tiers of {', '.join(sorted(NAMED))}, such as superseded+mask+truncate."
+        f"tiers of {', '.join(sorted(NAMED))}, such as superseded+mask+truncate, and GC plugins "
+        "such as gc_hybrid."
     )
 
 
@@ -69,6 +80,8 @@ def maker(name: str) -> Make:
     if masked:
         last = int(masked[1])
         return lambda count: Mask(count, last)
+    if name.startswith(PLUGIN):
+        return lambda _: Apart(name)
     return lambda count: Installed(count, tuple(name.split("+")))
 
 

@@ -84,13 +84,13 @@ def _recommended(result: Result, chosen: Recommendation | None) -> str:
  {chosen.limit_tokens:,} tokens</span></p>
 <dl class="tiles">
 <div><dt>Recall</dt><dd>{chosen.recall:.1f}<small> %</small></dd>
-<dd class="beside">truncate {floor.recall:.1f}, best possible {ceiling.recall:.1f}</dd></div>
+<dd class="beside">truncate {floor.recall:.1f}, clairvoyant {ceiling.recall:.1f}</dd></div>
 <div><dt>Cost</dt><dd>{chosen.cost:.2f}<small> ×</small></dd>
 <dd class="beside">of no collection; truncate {floor.cost:.2f}</dd></div>
 <div><dt>Gap closed</dt><dd>{_gap_tile(chosen.gap)}</dd>
 <dd class="beside">of the way from truncation to the clairvoyant</dd></div>
 </dl>
-<p>Why: {escape(chosen.reason)}.</p>
+<p>Why: {escape(chosen.reason).replace(" %", "&nbsp;%")}.</p>
 <div class="code"><button type="button" class="copy">Copy</button>
 <pre tabindex="0" aria-label="Code to use the recommended setting"
 ><code>{escape(chosen.code)}</code></pre></div>

@@ -66,7 +66,7 @@ def marks(result: Result) -> dict[str, Mark]:
 
 def _fixed(name: str) -> tuple[int, str]:
     """Known strategies keep their colour whatever else is replayed."""
-    order = (catalog.ECONOMY, catalog.QUALITY, catalog.TRUNCATE)
+    order = (catalog.ECONOMY, catalog.QUALITY, catalog.TRUNCATE, "mask last 10", "coverage")
     return (order.index(name) if name in order else len(order), name)
 
 

@@ -123,7 +123,7 @@ svg.steps{display:block;width:100%;background:var(--faint);border-radius:6px;cur
 .figures th[scope=row]{position:sticky;left:0;background:var(--card);white-space:normal;
 max-width:38vw;min-width:8.5rem}
 .figures .bar{min-width:4.2rem}
-.group th span{display:block;margin:0}
+.group th span{display:block;margin:0;max-width:76vw;white-space:normal}
 .stack thead{position:absolute;clip-path:inset(50%)}
 .stack tr{display:block;padding:.5rem 0;border-bottom:1px solid var(--line)}
 .stack td{display:block;border:0;padding:.1rem 0;white-space:normal!important}

@@ -80,6 +80,12 @@ def recommend(
 
 def code_for(strategy: str, limit: int) -> str:
     """Give the code that uses a strategy."""
+    if strategy.startswith(catalog.PLUGIN):
+        return (
+            "from marksweep import load_gc_plugin\n\n"
+            f"plugin = load_gc_plugin({strategy.partition(':')[0]!r})"
+            f"  # options: {strategy.partition(':')[2] or 'none'}"
+        )
     named = _as_choice(strategy)
     if named is not None:
         return (
@@ -100,9 +106,6 @@ def code_for(strategy: str, limit: int) -> str:
 
 def _as_choice(strategy: str) -> str | None:
     """The `strategy` argument of a Conversation, as source; None if it has no such strategy."""
-    if strategy.startswith("coverage ") and "coverage" in NAMED:
-        setting = strategy.removeprefix("coverage ")
-        return repr("coverage" if setting == "economy" else f"coverage_{setting}")
     if strategy.startswith("mask last"):
         return repr(("mask", "truncate"))
     tiers = tuple(strategy.split("+"))
