@@ -195,7 +195,7 @@ class Conversation:
         return due(self.tokens, self.budget, self._changes, self._backoff) is not Due.NOTHING
 
     def tend(self) -> Report | None:
-        """Collect if it is due and pays, by `core.trigger`. After a futile pass it waits a while."""
+        """Collect if it is due and pays, see `core.trigger`. After a futile pass it waits a bit."""
         with self._guard:
             wanted = due(self.tokens, self.budget, self._changes, self._backoff)
             if wanted is Due.NOTHING:
