@@ -286,9 +286,12 @@ class ConversationHeap(SegmentHeap):
         """Put texts in the place of results, by their index; None if that is not shorter."""
         message = self.message(segment.segment_id)
         parts = list(message.parts)
+        is_new = False
         for at, text in texts.items():
-            parts[at] = self.dialect.with_result(parts[at], text)
-        if all(new is old for new, old in zip(parts, message.parts, strict=True)):
+            part = self.dialect.with_result(parts[at], text)
+            is_new = is_new or part is not parts[at]
+            parts[at] = part
+        if not is_new:
             return None
         rebuilt = self.dialect.rebuild(message.raw, parts)
         shorter = replace(message, parts=tuple(parts), raw=rebuilt)
