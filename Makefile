@@ -20,6 +20,7 @@ demo: .venv/.user  ## what marksweep does to a working set, a conversation and a
 	@$(PY) -m marksweep demo
 
 test: .venv/.dev  ## all tests
+	@tools/browser.sh
 	$(PY) -m pytest -n $(WORKERS)
 
 check: .venv/.dev  ## lint, types, import direction, public names, docs in step

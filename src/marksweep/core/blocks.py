@@ -8,6 +8,7 @@ held by the blocks on both sides together: it is there only if both are.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -50,8 +51,9 @@ class Cut(msgspec.Struct, frozen=True, gc=False):
     joints: tuple[Joint, ...]
 
 
+@lru_cache(maxsize=4096)
 def cut(text: str) -> Cut:
-    """Cut a text into pieces."""
+    """Cut a text into pieces. The same text is cut once."""
     pieces: list[Piece] = []
     joints: list[Joint] = []
     lines: list[str] = []
@@ -79,6 +81,7 @@ def cut(text: str) -> Cut:
     return Cut(tuple(pieces), tuple(joints))
 
 
+@lru_cache(maxsize=4096)
 def whole(text: str) -> Piece:
     """A text as one piece."""
     found: dict[str, Kind] = {}
@@ -89,7 +92,7 @@ def whole(text: str) -> Piece:
 
 
 def join(pieces: Sequence[tuple[str, bool] | None]) -> str:
-    """Write kept pieces back, as (text, glued); None stands for a dropped one. One marker per run."""
+    """Write pieces back, as (text, glued); None is a dropped one. One marker per dropped run."""
     out: list[str] = []
     in_gap = False
     for piece in pieces:

@@ -34,6 +34,8 @@ class Scene:
         self.pressure = pressure
         self.sizes = [segment.tokens for segment in self.segments]
         self.tokens = sum(self.sizes)
+        self.target_tokens = 0
+        """Where the planner wants to land. A strategy may reckon with it, and need not."""
         self._held = self._find_held()
 
     @classmethod

@@ -1,8 +1,8 @@
 """The clairvoyant bound: the best that dropping whole messages can do, knowing every later need.
 
 A message is dropped right after the last need it serves, since keeping it longer only costs. So the
-only question per message is how many of its needs it stays for. `keep[m, j]` is 1 if message m stays
-until the j-th step that could use it; the budget holds at every step; the weight of the needs
+only question per message is how many of its needs it stays for. `keep[m, j]` is 1 if message m
+stays until the j-th step that could use it; the budget holds at every step; the weight of the needs
 covered is maximal. A tool result may go alone and leaves a stub; a call goes only with its results.
 """
 
@@ -24,7 +24,7 @@ class Solved(StrEnum):
 
     EXACT = "exact"
     GREEDY = "greedy"
-    """The solver is not installed or did not finish in time: the best of what it and greed found."""
+    """No solver, or it did not finish in time: the best of what it and greed found."""
 
 
 class Foresight(msgspec.Struct, frozen=True):
@@ -112,7 +112,7 @@ def foresee(
     problem = Problem(found, prices, limit, stub, src_weight)
     greedy = _greedy(problem)
     try:
-        from marksweep.replay.program import solve  # noqa: PLC0415 - scipy is an extra
+        from marksweep.replay.program import solve
     except ImportError:
         return greedy
     solved = solve(problem, seconds)
@@ -144,42 +144,54 @@ def covered(problem: Problem, until: list[int]) -> float:
 
 def _greedy(problem: Problem) -> Foresight:
     """Give room to needs in order of weight per token and step, each by its cheapest source."""
-    count = len(problem.weight)
-    until = [-1] * count
-    room = list(problem.room)
-
-    def extra(m: int, k: int) -> list[tuple[int, int, int]]:
-        """Stretches (message, from, to) that keeping m until k adds."""
-        stretches = []
-        for each in (m, *([problem.call_of[m]] if m in problem.call_of else [])):
-            start = max(problem.first[each], until[each] + 1)
-            if start <= k:
-                stretches.append((each, start, k))
-        return stretches
-
-    def price(m: int, k: int) -> int:
-        return sum(problem.weight[e] * (b - a + 1) for e, a, b in extra(m, k))
-
+    schedule = _Schedule(problem)
     order = []
     for n, (k, sources, weight) in enumerate(problem.needs):
-        cost = min((price(m, k) for m in sources), default=0)
+        cost = min((schedule.price(m, k) for m in sources), default=0)
         order.append((-weight / (1 + cost), n))
     for _, n in sorted(order):
         k, sources, _ = problem.needs[n]
-        if any(problem.first[m] <= k <= until[m] for m in sources):
+        if any(problem.first[m] <= k <= schedule.until[m] for m in sources):
             continue
-        for m in sorted(sources, key=lambda m: (price(m, k), m)):
-            take: dict[int, int] = {}
-            for e, a, b in extra(m, k):
-                for step in range(a, b + 1):
-                    take[step] = take.get(step, 0) + problem.weight[e]
-            if all(room[step] >= tokens for step, tokens in take.items()):
-                for step, tokens in take.items():
-                    room[step] -= tokens
-                for e, _, b in extra(m, k):
-                    until[e] = b
+        for m in sorted(sources, key=lambda m: (schedule.price(m, k), m)):
+            if schedule.keep(m, k):
                 break
-    return Foresight(tuple(until), Solved.GREEDY, covered(problem, until))
+    return Foresight(tuple(schedule.until), Solved.GREEDY, covered(problem, schedule.until))
+
+
+class _Schedule:
+    """Until when each message stays, and the room that is left at each step."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._room = list(problem.room)
+        self.until = [-1] * len(problem.weight)
+
+    def price(self, m: int, k: int) -> int:
+        """Tokens times steps that keeping m until k adds."""
+        return sum(self._problem.weight[e] * (k - start + 1) for e, start in self._extra(m, k))
+
+    def keep(self, m: int, k: int) -> bool:
+        """Keep m until k if there is room at every step."""
+        take: dict[int, int] = {}
+        extra = self._extra(m, k)
+        for e, start in extra:
+            for step in range(start, k + 1):
+                take[step] = take.get(step, 0) + self._problem.weight[e]
+        if any(self._room[step] < tokens for step, tokens in take.items()):
+            return False
+        for step, tokens in take.items():
+            self._room[step] -= tokens
+        for e, _ in extra:
+            self.until[e] = k
+        return True
+
+    def _extra(self, m: int, k: int) -> list[tuple[int, int]]:
+        """Messages that keeping m until k adds, each with the step it starts from."""
+        call = self._problem.call_of.get(m)
+        needed = [m] if call is None else [m, call]
+        starts = [(e, max(self._problem.first[e], self.until[e] + 1)) for e in needed]
+        return [(e, start) for e, start in starts if start <= k]
 
 
 class Clairvoyant:

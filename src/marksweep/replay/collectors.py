@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 
 from marksweep.core.atoms import atoms_of
 from marksweep.core.blocks import join
+from marksweep.recall import Recall
 from marksweep.replay.counting import exact
 from marksweep.replay.held import Field, Held, hold, write
 from marksweep.replay.records import Count, Wire, calls_of, content_of, leaves, price, text_of
@@ -46,6 +47,8 @@ class Coverage:
         for message in pinned:
             self._index.know(atoms_of(text_of(message)))
         self._held: list[Held] = []
+        self._told: list[Held] = []
+        self._recall = Recall()
         self._tail = 0
         self._tokens = self._fixed
         self._level = 0.0
@@ -65,6 +68,7 @@ class Coverage:
             else:
                 caller = held if held.frame else None
             self._held.append(held)
+            self._told.append(held)
             self._tokens += held.tokens
             if message["role"] == "assistant":
                 self._index.act(atoms_of(action_of(message)))
@@ -83,6 +87,14 @@ class Coverage:
             if self._tokens > self._limit:
                 self._collect()
         return [*self._pinned, *(held.shown for held in self._held if held.shown is not None)]
+
+    def recall(self, query: str, limit: int) -> list[str]:
+        """Messages that answer a query and are not whole in context, within a limit in tokens."""
+        for held in self._told[len(self._recall) :]:
+            self._recall.add(content_of(held.wire))
+        whole = {n for n, held in enumerate(self._told) if held.shown is held.wire}
+        found = self._recall.find(query, limit, self._count, whole)
+        return [self._recall.text(number) for number in found]
 
     def _tail_tokens(self) -> int:
         return sum(held.tokens for held in self._held[self._tail :])
@@ -105,7 +117,7 @@ class Coverage:
         self._tokens += note.tokens
 
     def _take(self, blocks: Iterable[Block], room: int, note: Held) -> list[Block]:
-        """Bring back the blocks of most worth that fit, while they are worth more than what goes."""
+        """Bring back the best blocks that fit, while they are worth more than what goes."""
         index, taken = self._index, []
         heap = [(-index.worth_back(block, note), block.seq, block) for block in blocks]
         heapq.heapify(heap)
@@ -145,8 +157,10 @@ class Coverage:
             self._emptied = True
 
     def _sweep(self, candidates: Sequence[tuple[float, Block]], goal: int) -> float:
-        """Drop the least worth first, and give the worth of the last. A block may have become a last holder, so look again."""
-        index = self._index
+        """Drop the least worth first until the goal is met; give the worth of the last to go.
+
+        A block may have become a last holder since it was offered, so its worth is looked up again.
+        """
         heap = [(worth, block.seq, block) for worth, block in candidates]
         heapq.heapify(heap)
         level = 0.0
@@ -155,26 +169,27 @@ class Coverage:
             about = self._tokens
             while about > goal and heap:
                 _, seq, block = heapq.heappop(heap)
-                worth = index.worth(block)
+                worth = self._index.worth(block)
                 if heap and worth > heap[0][0]:
                     heapq.heappush(heap, (worth, seq, block))
                     continue
-                held = block.home
-                assert isinstance(held, Held)
-                index.drop(block)
-                self._dropped.append(block)
-                about -= block.tokens - 1
                 level = worth
-                head = held.head
-                for each in head.unit if block is head.frame else [held]:
-                    changed[id(each)] = each
-                if block is not head.frame and head.may_lose_frame():
-                    frame = head.frame
-                    assert frame is not None
-                    heapq.heappush(heap, (index.worth(frame), frame.seq, frame))
+                about -= block.tokens - 1
+                for held in self._drop(block):
+                    changed[id(held)] = held
+                    frame = held.head.frame
+                    if frame is not None and frame.alive and held.head.may_lose_frame():
+                        heapq.heappush(heap, (self._index.worth(frame), frame.seq, frame))
             for held in changed.values():
                 self._show(held)
         return level
+
+    def _drop(self, block: Block) -> list[Held]:
+        """Give a block up; the messages that look different now."""
+        self._index.drop(block)
+        self._dropped.append(block)
+        held: Held = block.home  # type: ignore[assignment]  # this collector gave it its home
+        return held.unit if block is held.frame else [held]
 
     def _show(self, held: Held) -> None:
         """Write a message anew and count it."""

@@ -9,7 +9,7 @@ from marksweep.replay.records import Count
 def exact() -> Count:
     """Count o200k_base tokens; figures made with an estimate could not be compared."""
     try:
-        from rs_bpe import openai  # noqa: PLC0415 - an extra
+        from rs_bpe import openai
     except ImportError as error:
         raise NotFound(
             "rs-bpe is not installed; figures need exact token counts. Install marksweep[exact]."

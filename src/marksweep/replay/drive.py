@@ -75,6 +75,7 @@ def drive(
     needed: tuple[StepProofs, ...],
     collector: Collector,
     limit: int,
+    *,
     tokens: Pricer,
     reader: Reader,
 ) -> list[StepResult]:

@@ -50,7 +50,7 @@ def is_message(item: object) -> bool:
 
 
 def is_paired(context: list[Wire]) -> bool:
-    """Whether each call is answered directly behind its message, in order, and no result is stray."""
+    """Whether each call is answered right behind its message, in order; no result is stray."""
     at = 0
     while at < len(context):
         if context[at]["role"] == "tool":

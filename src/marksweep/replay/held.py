@@ -1,8 +1,8 @@
 """A wire message held in blocks, and written back with what is left of them.
 
-Long content is cut into blocks, and so are long strings in the arguments of a call, which stay valid
-JSON. What else a call says is its frame: it goes only when nothing else of the call and its results
-is left, so that pairs stay whole.
+Long content is cut into blocks, and so are long strings in the arguments of a call, which stay
+valid JSON. What else a call says is its frame: it goes only when nothing else of the call and its
+results is left, so that pairs stay whole.
 """
 
 from __future__ import annotations

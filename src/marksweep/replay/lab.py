@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from marksweep.replay import collectors as coverage
 from marksweep.replay.clairvoyant import Clairvoyant, Foresight, Solved, foresee
 from marksweep.replay.counting import exact
 from marksweep.replay.datasets import Case
@@ -29,6 +30,8 @@ COLLECTORS: dict[str, Callable[[Count], Collector]] = {
     "original score": OriginalScore,
     "GDSF": Gdsf,
     "random": Random,
+    "economy": coverage.economy,
+    "quality": coverage.quality,
 }
 CLAIRVOYANT = "clairvoyant"
 
@@ -106,7 +109,7 @@ def work(job: Job) -> Done:
             collector = Clairvoyant(found, sight)
         else:
             collector = COLLECTORS[name](count)
-        steps = drive(found, needed, collector, limit, tokens, reader)
+        steps = drive(found, needed, collector, limit, tokens=tokens, reader=reader)
         outcomes[name] = Outcome(found.trajectory.id, tuple(steps))
     return Done(outcomes, solved)
 

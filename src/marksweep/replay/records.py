@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import lzma
 from collections.abc import Callable, Iterator
+from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -123,11 +124,18 @@ def _walk(tree: object) -> Iterator[str]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    opener = {".xz": lzma.open, ".gz": gzip.open}.get(path.suffix, open)
-    with opener(path, "rb") as file:
+    with _open(path) as file:
         for number, line in enumerate(file, 1):
             if line.strip():
                 yield number, line
+
+
+def _open(path: Path) -> BufferedIOBase:
+    if path.suffix == ".xz":
+        return lzma.open(path, "rb")
+    if path.suffix == ".gz":
+        return gzip.open(path, "rb")
+    return path.open("rb")
 
 
 def _decode(line: bytes, kind: type[T], path: Path, number: int) -> T:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from typing import ClassVar
 
 from marksweep.replay.atoms import atoms_of, names
 from marksweep.replay.records import PER_MESSAGE, Count, Wire, price, text_of
@@ -97,7 +98,7 @@ class Random(Dropping):
 
 
 class Referring(Dropping):
-    """Counts references: a new unit refers to the newest earlier one that holds a rare atom of it."""
+    """Counts references: a new unit refers to the newest earlier one with a rare atom of it."""
 
     def start(self, pinned: list[Wire], limit: int) -> None:
         """Begin a run without references."""
@@ -152,7 +153,7 @@ class Gdsf(Referring):
 class OriginalScore(Referring):
     """The score of the original design: recency, type, references and generation, size ignored."""
 
-    TYPES = {"user": 0.7, "assistant": 0.5, "system": 0.7}
+    TYPES: ClassVar = {"user": 0.7, "assistant": 0.5, "system": 0.7}
     OUTPUT = 0.2
 
     def worth(self, index: int) -> float:

@@ -154,6 +154,10 @@ class Index:
                 joint.alive = True
                 self._regain(joint.atom, block)
 
+    def forget(self) -> None:
+        """Let go of what was remembered of dropped blocks; nothing can be missed any more."""
+        self._gone.clear()
+
     def worth(self, block: Block) -> float:
         """Worth per token of a kept block: high stays longest."""
         block.value = self._sum(block, 1, self._joined(block)) / block.tokens

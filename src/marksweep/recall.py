@@ -1,0 +1,202 @@
+"""Recall: which of many texts in order answer a query. Pure; the same ranking everywhere.
+
+A conversation answers a question over several turns, so a turn's own score (BM25 over word stems)
+is joined by its neighbours', by the best of the stretch around it, and by how well the whole region
+around it answers. If the query names a speaker, what others say counts less. Texts are taken by
+score per size, until the limit is reached.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Container, Sequence
+
+K1, B = 1.2, 0.75
+"""BM25: how soon repetition stops to count, and how much length is held against a text."""
+NEIGHBOURS = (0.6, 0.4, 0.25, 0.15)
+"""Share of its score that a text gives to those at distance 1, 2, … on both sides."""
+STRETCH = 12
+"""Texts on both sides that count as the same stretch of talk."""
+STRETCH_SHARE, STRETCH_BEST = 0.5, 3
+"""Share of the mean of the stretch's best texts that each of its texts gets."""
+REGION, REGION_SHARE = 25, 1.0
+"""Texts on both sides that are scored as if they were one text, and the share each gets of that.
+
+A wide region finds where a matter was discussed at length; its small turns are evidence too.
+"""
+OTHERS = 0.6
+"""Weight of what others say, if the query names a speaker."""
+SIZE_POWER = 0.3
+"""A text is taken by score / tokens ** SIZE_POWER. Higher favours short texts."""
+FRAMING = 4
+"""Tokens that each text costs beyond its own."""
+
+_WORD = re.compile(r"\w+")
+_SUFFIXES = ("ingly", "edly", "ings", "ing", "ies", "ied", "ely", "ed", "es", "ly", "s", "e")
+_SPEAKER = re.compile(r"^(?:\([^)\n]{1,60}\)\s*)?([^\W\d_][\w .'-]{0,30}):\s")
+
+
+def stem(word: str) -> str:
+    """A word without its ending, so that `planned`, `plans` and `planning` meet."""
+    word = word.lower()
+    for suffix in _SUFFIXES:
+        if word.endswith(suffix) and len(word) - len(suffix) >= 3:
+            word = word[: -len(suffix)]
+            break
+    if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiou":
+        word = word[:-1]
+    return word[:-1] + "y" if len(word) > 3 and word[-1] == "i" else word
+
+
+def stems(text: str) -> list[str]:
+    """The stems of a text's words, in order."""
+    return [stem(word) for word in _WORD.findall(text)]
+
+
+def speaker_of(text: str) -> str | None:
+    """Who speaks, if the text begins with a name and a colon, perhaps after a date in brackets."""
+    match = _SPEAKER.match(text)
+    return match[1] if match else None
+
+
+class Recall:
+    """Texts in order, told one by one, and found again."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._speakers: list[str | None] = []
+        self._lengths: list[int] = []
+        self._postings: dict[str, list[tuple[int, int]]] = {}
+        self._words = 0
+
+    def __len__(self) -> int:
+        """How many texts there are."""
+        return len(self._texts)
+
+    def add(self, text: str) -> None:
+        """Take in the next text."""
+        number = len(self._texts)
+        found = Counter(stems(text))
+        for word, times in found.items():
+            self._postings.setdefault(word, []).append((number, times))
+        self._texts.append(text)
+        self._speakers.append(speaker_of(text))
+        self._lengths.append(sum(found.values()))
+        self._words += self._lengths[-1]
+
+    def scores(self, query: str) -> list[float]:
+        """How well each text answers a query, with what stands around it; high is better."""
+        scores = _spread(self._bm25(query))
+        for number, region in enumerate(self._regions(query)):
+            scores[number] += REGION_SHARE * region
+        return self._by_speaker(query, scores)
+
+    def find(
+        self,
+        query: str,
+        limit: int,
+        count: Callable[[str], int],
+        skip: Container[int] = frozenset(),
+    ) -> list[int]:
+        """Numbers of the texts to take within a limit in tokens, in order.
+
+        What is to be skipped still lends its score to its neighbours.
+        """
+        scores = self.scores(query)
+        sizes = [0] * len(scores)
+        order: list[tuple[float, int]] = []
+        for number, score in enumerate(scores):
+            if score > 0 and number not in skip:
+                sizes[number] = count(self._texts[number]) + FRAMING
+                order.append((-score / sizes[number] ** SIZE_POWER, number))
+        order.sort()
+        taken = []
+        for _, number in order:
+            if sizes[number] <= limit:
+                limit -= sizes[number]
+                taken.append(number)
+        return sorted(taken)
+
+    def text(self, number: int) -> str:
+        """The text with a number."""
+        return self._texts[number]
+
+    def _bm25(self, query: str) -> list[float]:
+        scores = [0.0] * len(self._texts)
+        mean = self._words / len(self._texts) if self._texts else 1.0
+        for word in dict.fromkeys(stems(query)):
+            postings = self._postings.get(word, ())
+            rare = _rarity(len(postings), len(self._texts))
+            for number, times in postings:
+                scores[number] += rare * _frequency(times, self._lengths[number] / mean)
+        return scores
+
+    def _regions(self, query: str) -> list[float]:
+        """BM25 of the region around each text."""
+        count = len(self._texts)
+        scores = [0.0] * count
+        lengths = _sums_around(self._lengths)
+        mean = sum(lengths) / count if count else 1.0
+        for word in dict.fromkeys(stems(query)):
+            if word not in self._postings:
+                continue
+            own = [0] * count
+            for number, times in self._postings[word]:
+                own[number] = times
+            around = _sums_around(own)
+            rare = _rarity(sum(1 for times in around if times), count)
+            for number, times in enumerate(around):
+                if times:
+                    scores[number] += rare * _frequency(times, lengths[number] / mean)
+        return scores
+
+    def _by_speaker(self, query: str, scores: list[float]) -> list[float]:
+        words = set(_WORD.findall(query))
+        named = {who for who in set(self._speakers) if who and words.issuperset(who.split())}
+        if not named:
+            return scores
+        return [
+            score if who in named else OTHERS * score
+            for who, score in zip(self._speakers, scores, strict=True)
+        ]
+
+
+def _rarity(holders: int, count: int) -> float:
+    return math.log(1 + (count - holders + 0.5) / (holders + 0.5))
+
+
+def _frequency(times: int, length: float) -> float:
+    """How much `times` occurrences count in a text of a length relative to the mean."""
+    return times * (K1 + 1) / (times + K1 * (1 - B + B * length))
+
+
+def _sums_around(values: Sequence[int]) -> list[int]:
+    """Per place, the sum of the values at most REGION places away."""
+    running = [0]
+    for value in values:
+        running.append(running[-1] + value)
+    count = len(values)
+    return [
+        running[min(count, at + REGION + 1)] - running[max(0, at - REGION)] for at in range(count)
+    ]
+
+
+def _spread(own: Sequence[float]) -> list[float]:
+    """Give each text a share of its neighbours' scores and of the best of its stretch."""
+    count = len(own)
+    scores = list(own)
+    for number, score in enumerate(own):
+        if score > 0:
+            for distance, share in enumerate(NEIGHBOURS, 1):
+                if number >= distance:
+                    scores[number - distance] += share * score
+                if number + distance < count:
+                    scores[number + distance] += share * score
+    for number in range(count):
+        stretch = own[max(0, number - STRETCH) : number + STRETCH + 1]
+        best = heapq.nlargest(STRETCH_BEST, stretch)
+        scores[number] += STRETCH_SHARE * sum(best) / STRETCH_BEST
+    return scores
