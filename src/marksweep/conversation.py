@@ -9,20 +9,16 @@
     talk.undo()                            # and back, in place, to the last field
     talk.recall("the port of the proxy")   # or just look something up
 
-For a single list of messages there is `tidy`.
+For a single list of messages there is `tidy`, in reading.py.
 """
 
 from __future__ import annotations
 
-import contextlib
-import copy
 import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
-
-import msgspec
 
 from marksweep.collector import Collector
 from marksweep.core.budget import Budget, Line
@@ -34,13 +30,13 @@ from marksweep.core.why import why
 from marksweep.dialects import Skipped, dialect_named, read
 from marksweep.dialects.base import Json
 from marksweep.dialects.detecting import marks_in
-from marksweep.dialects.history import LISTS, History, rewritten
+from marksweep.dialects.history import LISTS, History
 from marksweep.errors import BadInput, NotFound
 from marksweep.heaps.conversation import MESSAGE, ConversationHeap
 from marksweep.heaps.conversation_roots import conversation_roots
 from marksweep.heaps.conversation_stash import Recalled, drop_later_versions, recalled, with_units
-from marksweep.heaps.conversation_weight import count_message
-from marksweep.messages import Counter, Message
+from marksweep.heaps.conversation_weight import as_passed, count_message
+from marksweep.messages import Message
 from marksweep.model import Entry, Event, Hold, Plan, Pressure, Report
 from marksweep.stores.base import Store
 from marksweep.stores.memory import MemoryStore
@@ -94,7 +90,7 @@ class Conversation:
         """
         if preserve_recent_turns < 0:
             raise BadInput(f"preserve_recent_turns is {preserve_recent_turns}; expected 0 or more.")
-        self.budget = budget or _lines(limit, strategy)
+        self.budget = budget or lines_of(limit, strategy)
         self.store = _opened(store)
         self.workspace = workspace
         self.skipped: list[Skipped] = []
@@ -344,74 +340,7 @@ class Conversation:
         return Scene(snapshot, roots, now, pressure)
 
 
-def as_passed(counter: Callable[..., int]) -> Counter:
-    """Let a counter see messages in the form they were passed in, or neutral if it wants that."""
-
-    def weigh(message: Message) -> int:
-        if message.raw is not None:
-            with contextlib.suppress(AttributeError, TypeError, KeyError):
-                return counter(message.raw)
-        return counter(message)
-
-    return weigh
-
-
-def tidy(
-    messages: Json,
-    *,
-    limit: int,
-    strategy: Choice = COVERAGE,
-    counter: Callable[..., int] = count_message,
-    dialect: str | None = None,
-) -> Json:
-    """Give messages that fit the limit, in the form they were given; the input is left alone.
-
-    Takes what `Conversation.extend` takes. What fits already comes back as it is. What cannot fit,
-    because too much of it must stay, comes back as small as it can be.
-    """
-    history = read(messages, dialect)
-    talk = Reading(history, limit=limit, strategy=strategy, counter=counter)
-    report = talk.conversation.tend()
-    return copy.copy(messages) if report is None or not report.swept else talk.written()
-
-
-class Reading:
-    """A history that was read, as a conversation that lands at its limit, and the way back."""
-
-    def __init__(
-        self,
-        history: History,
-        *,
-        limit: int,
-        strategy: Choice = COVERAGE,
-        counter: Callable[..., int] = count_message,
-    ) -> None:
-        self.history = history
-        body = history.given if isinstance(history.given, dict) else {}
-        self.conversation = Conversation(
-            limit=limit,
-            budget=_lines(limit, COVERAGE),
-            strategy=strategy,
-            counter=counter,
-            dialect=history.dialect,
-            system=history.system.raw if history.system else None,
-            tools=body.get("tools"),
-        )
-        names = self.conversation.extend(list(history.messages))
-        self._names = dict(zip(names, history.messages, strict=True))
-
-    def written(self) -> Json:
-        """Write what is left in the form the history was given."""
-        left = [
-            msgspec.structs.replace(m, message_id=self._names[m.message_id].message_id)
-            if m.message_id in self._names
-            else m
-            for m in self.conversation.history
-        ]
-        return rewritten(self.history, left)
-
-
-def _lines(limit: int, strategy: Choice) -> Budget:
+def lines_of(limit: int, strategy: Choice) -> Budget:
     """Draw the lines of a budget. Coverage goes to the limit, and chooses itself how deep."""
     if strategy not in COVERAGES:
         return Budget.of(limit)

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from marksweep.conversation import Conversation, tidy
+from marksweep.conversation import Conversation
 from marksweep.core.budget import Budget
 from marksweep.dialects import validate
 from marksweep.errors import BadInput, NotFound, PlanOutdated, UnknownName
 from marksweep.messages import Message, Role
 from marksweep.model import Action
+from marksweep.reading import tidy
 from marksweep.stores.memory import MemoryStore
 from marksweep.stores.sqlite import SqliteStore
 from marksweep.strategies.chosen import Chosen
@@ -412,7 +413,7 @@ def test_tidy_takes_a_request_and_a_transcript() -> None:
         {"type": m["role"], "uuid": str(n), "message": m} for n, m in enumerate(body["messages"])
     ]
     marked = [{"type": "summary", "uuid": "x", "sessionId": "s"}, *lines]
-    left = tidy(marked, limit=1_000)
+    left = tidy(marked, limit=1_000, strategy="truncate")
     assert left[0] == marked[0]
     assert all(line in marked for line in left)
     assert validate(left) == []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Callable
 
 from marksweep.heaps.conversation_text import result_text
-from marksweep.messages import Message, Part
+from marksweep.messages import Counter, Message, Part
 from marksweep.tokens import count, data_tokens
 
 MEDIA = {
@@ -29,6 +31,18 @@ FRAME = 4
 def count_message(message: Message) -> int:
     """Count a message; what we do not understand is counted as the JSON it is."""
     return FRAME + sum(map(_weigh, message.parts))
+
+
+def as_passed(counter: Callable[..., int]) -> Counter:
+    """Let a counter see messages in the form they were passed in, or neutral if it wants that."""
+
+    def weigh(message: Message) -> int:
+        if message.raw is not None:
+            with contextlib.suppress(AttributeError, TypeError, KeyError):
+                return counter(message.raw)
+        return counter(message)
+
+    return weigh
 
 
 def _weigh(part: Part) -> int:
