@@ -25,7 +25,7 @@ from marksweep.core.budget import Budget, Line
 from marksweep.core.cost import Prices
 from marksweep.core.plan import Strategy, make_plan
 from marksweep.core.scene import Scene
-from marksweep.core.trigger import Backoff, Due, after_pass, due
+from marksweep.core.trigger import PAYS_WITHIN_TURNS, Backoff, Due, after_pass, due, is_time
 from marksweep.core.why import why
 from marksweep.dialects import Skipped, dialect_named, read
 from marksweep.dialects.base import Json
@@ -80,6 +80,7 @@ class Conversation:
         store: Store | str | Path | None = None,
         workspace: str = "conversation",
         prices: Prices | None = None,
+        pays_within_turns: float = PAYS_WITHIN_TURNS,
         clock: Callable[[], datetime] = utc_now,
         actor: str = "",
     ) -> None:
@@ -97,6 +98,7 @@ class Conversation:
         self._guard = RLock()
         self._preserve_recent_turns = preserve_recent_turns
         self._prices = prices
+        self._pays_within_turns = pays_within_turns
         self._clock = clock
         self._actor = actor
         self._is_sure = dialect is not None
@@ -213,14 +215,18 @@ class Conversation:
         return due(self.tokens, self.budget, self._changes, backoff) is not Due.NOTHING
 
     def tend(self) -> Report | None:
-        """Collect if it is due. After a pass that freed nothing it waits a while."""
+        """Collect if it is due and pays, see `core.trigger`. After a futile pass it waits a bit."""
         with self._guard:
-            if not self.is_due:
+            wanted = due(self.tokens, self.budget, self._changes, self._backoff)
+            if wanted is Due.NOTHING:
                 return None
-            report = self.collect()
-            self._backoff = after_pass(
-                report.tokens_freed, self.tokens, self._changes, self._backoff
-            )
+            now, report = self._clock(), None
+            with self._collector.holding(now), self._heap.still():
+                plan = self.plan()
+                if is_time(wanted, plan.cost, self._pays_within_turns):
+                    report = self._collector.collect(plan, now=now)
+            freed = report.tokens_freed if report else 0
+            self._backoff = after_pass(freed, self.tokens, self._changes, self._backoff)
             return report
 
     def plan(self, target_tokens: int | None = None, strategy: Strategy | None = None) -> Plan:

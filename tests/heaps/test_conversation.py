@@ -178,7 +178,7 @@ def test_what_something_later_has_made_worthless_is_masked(dialect: str) -> None
     talk = conversation(SUPERSEDED, dialect, strategy="superseded")
     plan = talk.plan(0)
     errors_are_told = dialect == "anthropic"
-    assert [step.reason for step in plan.steps] == [
+    assert [step.reason for step in reversed(plan.steps)] == [
         "superseded: a.py was written later",
         "superseded: the same call was made again",
         "superseded: the call succeeded later"

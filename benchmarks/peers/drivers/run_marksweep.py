@@ -40,8 +40,12 @@ def truncate(messages: Messages, budget: int) -> Work:
 
 
 def mask(messages: Messages, budget: int) -> Work:  # noqa: ARG001
-    """Every bulky result but the last three, as those do that know no budget."""
-    return _collection(_arrived(messages, "mask"), 0)
+    """Every bulky result but the last three, as those do that know no budget.
+
+    The target is what that leaves, so that the plan has nothing to say about a target missed.
+    """
+    least = _arrived(messages, "mask").plan(0).tokens_after
+    return _collection(_arrived(messages, "mask"), least)
 
 
 def whole(messages: Messages, budget: int) -> Work:

@@ -298,12 +298,13 @@ class ConversationHeap(SegmentHeap):
         """Put texts in the place of results or words, by index; None if that is not shorter."""
         message = self.message(segment.segment_id)
         parts = list(message.parts)
+        is_new = False
         for at, text in texts.items():
-            if parts[at].function_response is not None:
-                parts[at] = self.dialect.with_result(parts[at], text)
-            else:
-                parts[at] = with_words(parts[at], text)
-        if all(new is old for new, old in zip(parts, message.parts, strict=True)):
+            old = parts[at]
+            answers = old.function_response is not None
+            parts[at] = self.dialect.with_result(old, text) if answers else with_words(old, text)
+            is_new = is_new or parts[at] is not old
+        if not is_new:
             return None
         rebuilt = self.dialect.rebuild(message.raw, parts)
         shorter = replace(message, parts=tuple(parts), raw=rebuilt)

@@ -29,6 +29,8 @@ class View:
         self.tokens = 0
         self.reached: set[str] = set()
         self._fingerprint = 0
+        self._digests: dict[str, int] = {}
+        """Of the live segments, so that one that goes is not digested again."""
         self._references: Counter[str] = Counter()
         self._mates: dict[str, set[str]] = {}
         self._stand_ins: dict[str, set[str]] = {}
@@ -55,7 +57,7 @@ class View:
         segment = _counted(segment, self._references[name])
         self.live[name] = segment
         self.tokens += segment.tokens
-        self._fingerprint = combine(self._fingerprint, added=digest(segment))
+        self._fingerprint = combine(self._fingerprint, added=self._digest(segment))
         if segment.type == "message" and self._recent_is_known:
             messages = {*self._recent, (segment.position, name)}
             self._recent = sorted(messages, reverse=True)[: self._recent_size]
@@ -66,8 +68,13 @@ class View:
         new = _counted(new, old.refcount)
         self.live[new.segment_id] = new
         self.tokens += new.tokens - old.tokens
-        self._fingerprint = combine(self._fingerprint, added=digest(new), removed=digest(old))
+        gone = self._digests[new.segment_id]
+        self._fingerprint = combine(self._fingerprint, added=self._digest(new), removed=gone)
         return new
+
+    def _digest(self, segment: Segment) -> int:
+        found = self._digests[segment.segment_id] = digest(segment)
+        return found
 
     def drop(self, segment_id: str) -> None:
         """Let go of a segment; nothing happens if it is not there."""
@@ -80,7 +87,8 @@ class View:
     def _remove(self, segment: Segment) -> None:
         del self.live[segment.segment_id]
         self.tokens -= segment.tokens
-        self._fingerprint = combine(self._fingerprint, removed=digest(segment))
+        gone = self._digests.pop(segment.segment_id)
+        self._fingerprint = combine(self._fingerprint, removed=gone)
         for reference in segment.all_references:
             self._count(reference.target, -1)
             if reference.hold == Hold.PAIRED:
