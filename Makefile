@@ -4,7 +4,7 @@ PY := .venv/bin/python
 INPUTS := pyproject.toml constraints.txt tools/setup.sh
 WORKERS ?= 2
 
-.PHONY: help demo test check bench bench-graph bench-peers bench-validity nightly mutants docs clean
+.PHONY: help demo test check bench bench-graph bench-peers bench-quality bench-validity nightly mutants docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -40,6 +40,9 @@ bench-validity: .venv/.dev  ## every strategy and budget on MARKSWEEP_DATA: no i
 
 bench-graph: .venv/.dev  ## the knowledge graph: indexing, planning, purging, searching
 	$(PY) -m benchmarks indexing graph
+
+bench-quality: .venv/.dev  ## strategies against recorded runs in MARKSWEEP_DATA, beside the clairvoyant
+	$(PY) -m benchmarks.quality
 
 nightly: .venv/.dev  ## the laws on fifty times as many examples, new ones every time
 	HYPOTHESIS_PROFILE=nightly $(PY) -m pytest -n $(WORKERS) tests/laws tests/heaps tests/dialects tests/plugins --timeout 7200

@@ -44,11 +44,11 @@ def stem(word: str) -> str:
     word = word.lower()
     for suffix in _SUFFIXES:
         if word.endswith(suffix) and len(word) - len(suffix) >= 3:
-            word = word[: -len(suffix)]
+            word = word[: -len(suffix)] + ("y" if suffix in ("ies", "ied") else "")
             break
     if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiou":
         word = word[:-1]
-    return word[:-1] + "y" if len(word) > 3 and word[-1] == "i" else word
+    return word
 
 
 def stems(text: str) -> list[str]:

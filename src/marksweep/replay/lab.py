@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -19,10 +21,11 @@ from marksweep.replay.clairvoyant import Clairvoyant, Foresight, Solved, foresee
 from marksweep.replay.counting import exact
 from marksweep.replay.datasets import Case
 from marksweep.replay.drive import Collector, Pricer, drive, limit_of
+from marksweep.replay.evidence import Evidence
 from marksweep.replay.hits import Reader, proofs
 from marksweep.replay.measures import Outcome
-from marksweep.replay.records import PER_MESSAGE, Count
-from marksweep.replay.references import STUB, Dropping, Gdsf, Mask, OriginalScore, Random, Truncate
+from marksweep.replay.records import PER_MESSAGE, Conversation, Count
+from marksweep.replay.references import STUB, Gdsf, Mask, OriginalScore, Random, Truncate
 
 COLLECTORS: dict[str, Callable[[Count], Collector]] = {
     "truncate": Truncate,
@@ -73,6 +76,33 @@ def run(
         return list(pool.map(work, jobs))
 
 
+Measure = Callable[[Conversation, Any, float, Count], Evidence]
+"""One of `evidence.blind` and `evidence.recalled`."""
+
+
+def run_talks(
+    talks: Sequence[Conversation],
+    measure: Measure,
+    collector: str,
+    percent: float,
+    *,
+    workers: int = 2,
+) -> list[Evidence]:
+    """Measure a collector on conversations with questions, in parallel."""
+    jobs = [(talk, measure, collector, percent) for talk in talks]
+    if workers <= 1:
+        return [listen(job) for job in jobs]
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        return list(pool.map(listen, jobs, chunksize=4))
+
+
+def listen(job: tuple[Conversation, Measure, str, float]) -> Evidence:
+    """Measure a collector on one conversation."""
+    talk, measure, name, percent = job
+    count = _counter()
+    return measure(talk, COLLECTORS[name](count), percent, count)
+
+
 def src_weight(cases: Sequence[Case], percent: float) -> float:
     """Weight of a src step against an any step in the mean of both halves of a set."""
     any_ = src = 0
@@ -87,14 +117,15 @@ def src_weight(cases: Sequence[Case], percent: float) -> float:
     return any_ / src if src else 1.0
 
 
-_count: list[Count] = []
+@lru_cache(maxsize=1)
+def _counter() -> Count:
+    """The counter of this process, with all it has counted."""
+    return exact()
 
 
 def work(job: Job) -> Done:
     """Drive all collectors of a job over its trajectory."""
-    if not _count:
-        _count.append(exact())
-    count = _count[0]
+    count = _counter()
     found = job.case.study
     needed = proofs(found)
     tokens, reader = Pricer(count), Reader()
@@ -138,6 +169,3 @@ def _foresee(job: Job, limit: int, count: Count) -> Foresight:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(msgspec.json.encode(sight))
     return sight
-
-
-__all__ = ["CLAIRVOYANT", "COLLECTORS", "Done", "Dropping", "Job", "run", "src_weight", "work"]

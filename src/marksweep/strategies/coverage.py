@@ -244,7 +244,7 @@ class Coverage:
         segment = scene.segments[i]
         members = scene.units.members(i)
         if scene.may_go(members) and not any(self._is_kept(scene, mate) for mate in members):
-            return Proposal((i,), Action.STASH, "nothing in it is left that is likely to be needed")
+            return Proposal((i,), Action.STASH, self._reason(self._blocks_of(scene, members)))
         held = self._held[segment.segment_id]
         texts = {
             part: join([(b.text, b.glued) if b.alive else None for b in blocks])
@@ -255,18 +255,26 @@ class Coverage:
         if shorter is None:
             return None
         held.kept[shorter.raw] = frozenset(b.seq for b in held.blocks() if b.alive)
-        gone = sum(not b.alive for blocks in held.fields.values() for b in blocks)
-        return Proposal((i,), Action.TRIM, _reason(gone, len(held.left())), shorter)
+        return Proposal((i,), Action.TRIM, self._reason(list(held.blocks())), shorter)
+
+    def _blocks_of(self, scene: Scene, members: tuple[int, ...]) -> list[Block]:
+        names = (scene.segments[i].segment_id for i in members)
+        return [block for name in names for block in self._held[name].blocks()]
+
+    def _reason(self, blocks: list[Block]) -> str:
+        """Say what goes with the dropped ones among these blocks."""
+        gone = [block for block in blocks if not block.alive]
+        parts = f"{len(gone)} of {len(blocks)} parts go"
+        lost = {name for block in gone for name in self._index.lost(block)}
+        if not lost:
+            return f"{parts}: what they say stands in other messages"
+        used = sum(map(self._index.acted_on, lost))
+        unused = "none of them used so far" if not used else f"{used} of them used before"
+        return f"{parts}: of the least worth, last copies of {len(lost)} names and lines, {unused}"
 
     def _is_kept(self, scene: Scene, i: int) -> bool:
         held = self._held[scene.segments[i].segment_id]
         return bool(held.left()) or (held.frame is not None and held.frame.alive)
-
-
-def _reason(gone: int, left: int) -> str:
-    if not left:
-        return "what it says stands elsewhere or is not likely to be needed"
-    return f"{gone} parts go, {left} stay: the last copies of what may be needed again"
 
 
 def action_in(texts: Sequence[Text]) -> str:

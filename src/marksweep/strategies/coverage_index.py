@@ -197,6 +197,11 @@ class Index:
         mine.sort(key=lambda a: -self._uses[a])
         return [self._names[a] for a in mine]
 
+    def lost(self, block: Block) -> list[str]:
+        """The atoms of a dropped block that no kept block holds."""
+        mine = (*block.atoms, *(joint.atom for joint in block.joints))
+        return [self._names[a] for a in mine if self._holders[a] == 0]
+
     def acted_on(self, atom: str) -> bool:
         """Whether an atom occurred in an action."""
         return atom in self._ids and self._uses[self._ids[atom]] > 0

@@ -1,0 +1,68 @@
+"""Atoms, as the measure defines them."""
+
+from __future__ import annotations
+
+import pytest
+
+from marksweep.replay.atoms import atoms_of, names, squeeze, tokens
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("call snake_case now", {"snake_case"}),
+        ("open src/app.py", {"src/app.py"}),
+        ("id 12345 here", {"12345"}),
+        ("a camelCase name", {"camelCase"}),
+        ("os.path is inner", {"os.path"}),
+        ("plain words only", set()),
+        ("a_b", set()),  # fewer than 5 characters
+        ("...src/app.py:", {"src/app.py"}),  # stripped at both ends
+        ("_abcd abcd_", set()),  # the mark must be an inner one
+        ("/abcde abcde/", set()),
+        ("v1.2 x", set()),
+        ("word.", set()),
+        ("1234", set()),
+    ],
+)
+def test_identifiers_are_told_by_their_look(line: str, expected: set[str]) -> None:
+    assert names(line) == expected
+
+
+def test_an_identifier_has_at_most_120_characters() -> None:
+    assert names("a_" + "b" * 118) >= {"a_" + "b" * 118}
+    assert "a_" + "b" * 119 not in names("x a_" + "b" * 119)
+
+
+def test_a_line_counts_from_24_characters_on() -> None:
+    assert "x" * 24 in names("x" * 24)
+    assert names("x" * 23) == set()
+
+
+@pytest.mark.parametrize("margin", ["12: ", "  7 | ", "3\t", "44→", "+ ", "- "])
+def test_line_numbers_and_diff_marks_are_no_part_of_a_line(margin: str) -> None:
+    text = "return the value of it all"
+    assert text in names(margin + text)
+
+
+def test_the_length_of_a_line_is_that_without_its_number() -> None:
+    assert not any(" " in atom for atom in names("1234567: only twenty characters"[:24]))
+
+
+def test_white_space_is_squeezed() -> None:
+    assert squeeze("  a \t b\u00a0 c ") == "a b c"
+    assert "if the gap is very wide here" in names("  if  the  gap  is very   wide  here")
+
+
+def test_the_second_extractor_takes_tokens_and_raw_lines() -> None:
+    assert tokens('x "HAT001", foo ab1 abc1') == {
+        '"HAT001",', "abc1", 'x "HAT001", foo ab1 abc1',
+    }  # fmt: skip
+    assert tokens("plain words") == set()
+    assert tokens("twelve chars") == {"twelve chars"}
+    assert "a" * 161 + "1" not in tokens("x " + "a" * 161 + "1")
+
+
+def test_each_atom_knows_the_lines_that_hold_it() -> None:
+    held = atoms_of("a foo_bar b\nno\n  c   foo_bar", names)
+    assert held["foo_bar"] == ["a foo_bar b", "c foo_bar"]

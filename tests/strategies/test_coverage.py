@@ -1,0 +1,108 @@
+"""Coverage on the shared core, through a conversation."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from marksweep import Conversation, tidy, validate
+from marksweep.core.blocks import MARKER
+from marksweep.model import Action
+
+Message = dict[str, object]
+
+
+def call(number: int, **arguments: object) -> Message:
+    function = {"name": "run", "arguments": json.dumps(arguments)}
+    made = {"id": f"c{number}", "type": "function", "function": function}
+    return {"role": "assistant", "content": None, "tool_calls": [made]}
+
+
+def result(number: int, text: str) -> Message:
+    return {"role": "tool", "tool_call_id": f"c{number}", "content": text}
+
+
+def lines(prefix: str, count: int = 80) -> str:
+    return "\n".join(f"{prefix}_{i} = make_it({i}) with some more words" for i in range(count))
+
+
+def history() -> list[Message]:
+    return [
+        {"role": "user", "content": "Mend the parser."},
+        call(0, path="same.py"),
+        result(0, lines("same")),
+        call(1, path="other.py"),
+        result(1, lines("other")),
+        call(2, path="same.py"),
+        result(2, lines("same")),
+        {"role": "assistant", "content": "I have read both."},
+        {"role": "user", "content": "Go on."},
+    ]
+
+
+def test_of_two_equal_reads_economy_keeps_the_one_that_is_cached() -> None:
+    talk = Conversation(limit=10**6, strategy="coverage")
+    ids = talk.extend(history())
+    plan = talk.plan(talk.tokens - 600)
+    assert [step.segments for step in plan.steps] == [(ids[6],)]
+    assert "stands in other messages" in plan.steps[0].reason
+
+
+def test_an_older_read_goes_first_and_says_why() -> None:
+    talk = Conversation(limit=10**6, strategy="coverage_quality")
+    ids = talk.extend(history())
+    plan = talk.plan(talk.tokens - 600)
+    assert [step.segments for step in plan.steps] == [(ids[2],)]
+    assert plan.steps[0].action is Action.TRIM
+    assert "stands in other messages" in plan.steps[0].reason
+    talk.collect(plan)
+    kept = [m["content"] for m in talk.messages if m["role"] == "tool"]
+    assert kept[0].count("same_") < 80
+    assert MARKER in kept[0]
+    assert kept[1] == lines("other")
+    assert kept[2] == lines("same")
+
+
+@pytest.mark.parametrize("share", [0.9, 0.6, 0.3, 0.1])
+def test_what_is_left_is_valid_and_fits(share: float) -> None:
+    talk = Conversation(limit=10**6, strategy="coverage")
+    talk.extend(history())
+    target = int(share * talk.tokens)
+    report = talk.collect(talk.plan(target))
+    assert report.tokens_after <= target
+    assert validate(talk.messages) == []
+
+
+def test_a_sweep_can_be_undone() -> None:
+    talk = Conversation(limit=10**6, strategy="coverage")
+    talk.extend(history())
+    talk.collect(talk.plan(talk.tokens // 4))
+    assert talk.messages != history()
+    talk.undo()
+    assert talk.messages == history()
+
+
+def test_the_request_is_never_touched() -> None:
+    tidied = tidy(history(), limit=60, strategy="coverage")
+    assert tidied[0] == history()[0]
+
+
+def test_the_same_history_gives_the_same_plan() -> None:
+    def steps() -> list[tuple[tuple[str, ...], str]]:
+        talk = Conversation(limit=10**6, strategy="coverage")
+        talk.extend(history())
+        return [(step.segments, step.reason) for step in talk.plan(700).steps]
+
+    assert steps() == steps()
+
+
+def test_plain_talk_goes_whole() -> None:
+    talk = Conversation(limit=10**6, strategy="coverage")
+    talk.extend([{"role": "user", "content": "Hello."}])
+    for n in range(20):
+        talk.extend([{"role": "assistant", "content": f"Fact {n}: the value_{n} is set."}])
+        talk.extend([{"role": "user", "content": f"Next, what about value_{n}?"}])
+    plan = talk.plan(talk.tokens // 2)
+    assert plan.short_by == 0
+    assert {step.action for step in plan.steps} == {Action.STASH}

@@ -1,0 +1,154 @@
+"""The index behind coverage, by its three ideas."""
+
+from __future__ import annotations
+
+from marksweep.core.atoms import atoms_of
+from marksweep.core.blocks import Cut, cut, whole
+from marksweep.strategies.coverage_index import Block, Index
+from marksweep.strategies.coverage_price import ECONOMY, QUALITY, Choice, Offer, choose
+
+
+def add(index: Index, text: str, *, observed: bool = True) -> Block:
+    """Take in a text as a step of its own."""
+    index.step()
+    return index.add_whole(whole(text), 10, observed=observed)
+
+
+def test_a_block_is_worth_what_no_other_holds() -> None:
+    index = Index()
+    old = add(index, "read file_one.py")
+    only = index.worth(old)
+    new = add(index, "read file_one.py")
+    assert index.worth(old) < only / 3
+    index.drop(new)
+    assert index.worth(old) > only / 3
+
+
+def test_an_echo_covers_a_fact_only_in_part() -> None:
+    def worth_beside(observed: bool) -> float:
+        index = Index()
+        seen = add(index, "read file_one.py")
+        add(index, "read file_one.py", observed=observed)
+        return index.worth(seen)
+
+    assert worth_beside(observed=False) > 3 * worth_beside(observed=True)
+
+
+def test_what_was_acted_on_is_worth_more_and_more() -> None:
+    index = Index()
+    block = add(index, "read file_one.py")
+    worths = [index.worth(block)]
+    for _ in range(3):
+        index.act(atoms_of("file_one.py"))
+        worths.append(index.worth(block))
+    assert worths == sorted(worths)
+    assert worths[1] > 3 * worths[0]
+
+
+def test_worth_fades_with_age() -> None:
+    index = Index()
+    block = add(index, "read file_one.py")
+    fresh = index.worth(block)
+    for _ in range(20):
+        index.step()
+    assert 0 < index.worth(block) < fresh / 3
+
+
+def test_what_is_always_in_context_is_worth_nothing() -> None:
+    index = Index()
+    index.know(atoms_of("file_one.py read"))
+    assert add(index, "file_one.py read").atoms == []
+
+
+def test_a_stale_worth_is_worked_out_again_when_another_holder_comes() -> None:
+    index = Index()
+    old = add(index, "read file_one.py")
+    before = index.worth_about(old)
+    add(index, "read file_one.py")
+    assert index.worth_about(old) < before / 3
+
+
+def test_a_dropped_block_is_missed_when_it_is_spoken_of_again() -> None:
+    index = Index()
+    block = add(index, "read file_one.py")
+    index.drop(block)
+    add(index, "no matter", observed=False)
+    assert index.missing() == []
+    add(index, "look at file_one.py", observed=False)
+    assert index.missing() == [block]
+    assert index.worth_back(block, "note") > 0
+    index.bring_back(block, "note")
+    assert index.missing() == []
+
+
+def test_a_value_at_a_cut_is_there_only_with_both_sides() -> None:
+    line = " ".join(f"value_{n} and_some_more" for n in range(60))
+    index = Index()
+    index.step()
+    blocks = index.add(cut(line), len, observed=True)
+    for block in blocks:
+        block.home = "here"
+    before = index.worth(blocks[1])
+    index.drop(blocks[0])
+    assert index.worth(blocks[1]) < before
+    index.bring_back(blocks[0], "elsewhere")
+    assert index.worth(blocks[1]) < before
+    index.drop(blocks[0])
+    index.bring_back(blocks[0], "here")
+    assert index.worth(blocks[1]) == before
+
+
+def test_a_rebuilt_index_equals_the_one_that_grew() -> None:
+    texts = [f"file_{n % 5}.py line {n}\nuse name_{n % 7}" for n in range(40)]
+
+    def built(told: list[str]) -> list[float]:
+        index = Index()
+        blocks = []
+        for text in told:
+            blocks.append(add(index, text))
+            index.act(atoms_of(text[-6:]))
+        return [index.worth(block) for block in blocks]
+
+    assert built(texts) == built(list(texts))
+
+
+def test_the_reason_names_what_only_this_block_holds() -> None:
+    index = Index()
+    one = add(index, "file_one.py file_two.py")
+    add(index, "file_two.py")
+    index.act(atoms_of("file_one.py"))
+    assert index.sole(one)[0].endswith("file_one.py")
+    assert "file_two.py" not in index.sole(one)
+    assert index.acted_on("file_one.py")
+    assert not index.acted_on("file_two.py")
+
+
+def test_quality_sweeps_anywhere_and_no_deeper_than_it_must() -> None:
+    offers = [Offer(1.0, 10, at) for at in range(10)]
+    assert choose(offers, [10] * 10, 15, 100, QUALITY) == Choice(0, 15)
+
+
+def test_economy_stays_near_the_end_if_nothing_better_is_at_the_front() -> None:
+    offers = [Offer(1.0, 10, at) for at in range(100)]
+    choice = choose(offers, [10] * 100, 20, 1000, ECONOMY)
+    assert choice.first >= 50
+
+
+def test_economy_goes_to_the_front_for_what_is_worth_nothing() -> None:
+    offers = [Offer(0.0 if at < 40 else 50.0, 10, at) for at in range(100)]
+    assert choose(offers, [10] * 100, 20, 1000, ECONOMY).first == 0
+
+
+def test_economy_goes_deeper_than_it_must_when_that_is_cheap() -> None:
+    offers = [Offer(0.001 if at < 40 else 50.0, 10, at) for at in range(100)]
+    assert choose(offers, [10] * 100, 20, 1000, ECONOMY).free > 100
+
+
+def test_nothing_to_offer_means_nothing_to_choose() -> None:
+    assert choose([], [], 20, 1000, ECONOMY) == Choice(0, 20)
+
+
+def test_an_empty_text_has_no_pieces_that_matter() -> None:
+    index = Index()
+    index.step()
+    assert [b.atoms for b in index.add(Cut((), ()), len, observed=True)] == []

@@ -1,0 +1,78 @@
+"""Recall: what answers a query, with what stands around it."""
+
+from __future__ import annotations
+
+import pytest
+
+from marksweep.recall import FRAMING, Recall, speaker_of, stem
+
+
+def by_words(text: str) -> int:
+    return len(text.split())
+
+
+def told(*texts: str) -> Recall:
+    index = Recall()
+    for text in texts:
+        index.add(text)
+    return index
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("plan", "plans", "planned", "planning"), ("study", "studies", "studied", "studying"),
+     ("move", "moves", "moved", "moving")],
+)  # fmt: skip
+def test_forms_of_a_word_meet(words: tuple[str, ...]) -> None:
+    assert len({stem(word) for word in words}) == 1
+
+
+def test_a_short_word_keeps_its_ending() -> None:
+    assert stem("is") == "is"
+    assert stem("bed") == "bed"
+
+
+def test_the_best_text_comes_first_to_the_limit() -> None:
+    index = told(
+        *(f"filler number {n}" for n in range(60)), "the secret port is 8080", *("x",) * 60
+    )
+    size = by_words("the secret port is 8080") + FRAMING
+    assert index.find("which secret port", size, by_words) == [60]
+
+
+def test_neighbours_of_an_answer_come_with_it() -> None:
+    filler = [f"filler {n}" for n in range(40)]
+    index = told(*filler, "what is your dog called", "Rex", *filler)
+    found = index.find("the name of the dog", 40, by_words)
+    assert {40, 41} <= set(found)
+
+
+def test_texts_come_in_their_order_and_within_the_limit() -> None:
+    texts = [f"the cat number {n} sleeps" for n in range(30)]
+    found = told(*texts).find("cat", 50, by_words)
+    assert found == sorted(found)
+    assert sum(by_words(texts[n]) + FRAMING for n in found) <= 50
+    assert found
+
+
+def test_what_is_to_be_skipped_is_not_found() -> None:
+    index = told("the cat", "a dog")
+    assert index.find("cat", 100, by_words, skip={0}) == [1]
+
+
+def test_a_named_speaker_counts_more() -> None:
+    index = told("Ann: I bought a bike", "Bob: I bought a bike")
+    scores = index.scores("What did Bob buy, a bike?")
+    assert scores[1] > scores[0]
+    even = index.scores("Who bought a bike?")
+    assert even[0] == pytest.approx(even[1])
+
+
+def test_a_speaker_is_a_name_and_a_colon() -> None:
+    assert speaker_of("(1:56 pm on 8 May) Caroline: Hey") == "Caroline"
+    assert speaker_of("PhD D: It didn't") == "PhD D"
+    assert speaker_of("no speaker here") is None
+
+
+def test_nothing_is_found_among_nothing() -> None:
+    assert Recall().find("anything", 100, by_words) == []
