@@ -87,8 +87,8 @@ def main() -> int:
         for call in CALLS:
             if _gave_up(call, times):
                 continue
-            print(f"{size} calls: {call.name} …", file=sys.stderr, flush=True)
-            times[call.name, size] = timed(call, given)
+            times[call.name, size] = found = timed(call, given)
+            print(f"{size} calls: {call.name}: {found.said}", file=sys.stderr, flush=True)
     print_times(times, sizes)
     print()
     rows = [row for bar in BARS if bar[0] in sizes for row in [_row(times, *bar)]]
