@@ -4,7 +4,7 @@ PY := .venv/bin/python
 INPUTS := pyproject.toml constraints.txt tools/setup.sh
 WORKERS ?= 2
 
-.PHONY: help demo test check bench bench-graph bench-peers bench-quality bench-validity nightly mutants docs clean
+.PHONY: help demo test check bench bench-graph bench-mcp bench-peers bench-quality bench-validity nightly mutants docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -38,6 +38,9 @@ bench-peers: .venv/.dev  ## the same transcripts through other libraries, in env
 bench-validity: .venv/.dev  ## every strategy and budget on MARKSWEEP_DATA: no invalid history
 	$(PY) -m benchmarks validity
 
+bench-mcp: .venv/.dev  ## the MCP server: start, calls over stdio, fifty clients over HTTP
+	$(PY) -m benchmarks mcp
+
 bench-graph: .venv/.dev  ## the knowledge graph: indexing, planning, purging, searching
 	$(PY) -m benchmarks indexing graph
 
@@ -52,6 +55,7 @@ mutants: .venv/.dev  ## break core/ on purpose; every break must be caught
 
 docs: .venv/.dev  ## write the generated parts of docs/
 	$(PY) tools/docs.py
+	$(PY) -m marksweep.mcp.reference docs/mcp.md
 
 clean:
 	rm -rf .venv .venv-peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

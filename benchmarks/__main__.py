@@ -11,7 +11,7 @@ from importlib import import_module
 
 from benchmarks.rows import Row, print_rows
 
-MODULES = ("segments", "conversation", "stores", "tokens", "plugins", "mcp")
+MODULES = ("segments", "conversation", "stores", "tokens", "plugins")
 
 
 def main() -> int:

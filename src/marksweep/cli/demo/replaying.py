@@ -38,4 +38,4 @@ def show_replay(out: Console, report: Path) -> None:
     if found.chosen:
         out.print(f" recommended: [bold]{found.chosen.strategy}[/] at {found.chosen.budget}")
     save(report, page(timeless(found.result), found.chosen, found.timelines).encode())
-    out.print(f" the report, with the timeline of what was missed: {report}", soft_wrap=True)
+    out.print(f" the report, with the timeline of what was missed: {report}")
