@@ -4,11 +4,11 @@ PY := .venv/bin/python
 INPUTS := pyproject.toml constraints.txt tools/setup.sh
 WORKERS ?= 2
 
-.PHONY: help demo test check bench bench-graph bench-quality nightly mutants docs clean
+.PHONY: help demo test check bench bench-graph bench-mcp bench-peers bench-quality bench-validity nightly mutants docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 .venv/.user: $(INPUTS)
 	@tools/setup.sh exact,cli,index && touch $@
@@ -20,6 +20,7 @@ demo: .venv/.user  ## what marksweep does to a working set, a conversation and a
 	@$(PY) -m marksweep demo
 
 test: .venv/.dev  ## all tests
+	@tools/browser.sh
 	$(PY) -m pytest -n $(WORKERS)
 
 check: .venv/.dev  ## lint, types, import direction, public names, docs in step
@@ -30,6 +31,15 @@ check: .venv/.dev  ## lint, types, import direction, public names, docs in step
 
 bench: .venv/.dev  ## speed and memory as ratios in one run; prints the table of the README
 	$(PY) -m benchmarks
+
+bench-peers: .venv/.dev  ## the same transcripts through other libraries, in environments of their own
+	$(PY) -m benchmarks.peers
+
+bench-validity: .venv/.dev  ## every strategy and budget on MARKSWEEP_DATA: no invalid history
+	$(PY) -m benchmarks validity
+
+bench-mcp: .venv/.dev  ## the MCP server: start, calls over stdio, fifty clients over HTTP
+	$(PY) -m benchmarks mcp
 
 bench-graph: .venv/.dev  ## the knowledge graph: indexing, planning, purging, searching
 	$(PY) -m benchmarks indexing graph
@@ -45,6 +55,7 @@ mutants: .venv/.dev  ## break core/ on purpose; every break must be caught
 
 docs: .venv/.dev  ## write the generated parts of docs/
 	$(PY) tools/docs.py
+	$(PY) -m marksweep.mcp.reference docs/mcp.md
 
 clean:
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -14,12 +14,12 @@ ROOT = Path(marksweep.__file__).parent
 
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"errors", "model", "messages", "tokens", "wire"}),
-    frozenset({"core", "recall"}),
-    frozenset({"strategies", "heaps", "dialects", "stores", "summarizers", "indexing"}),
+    frozenset({"core"}),
+    frozenset({"strategies", "heaps", "dialects", "stores", "summarizers", "indexing", "recall"}),
     frozenset({"collector"}),
     frozenset({"increment"}),
     frozenset({"settings"}),
-    frozenset({"segments", "conversation", "engine", "ledger", "graph"}),
+    frozenset({"segments", "conversation", "reading", "engine", "ledger", "graph"}),
     frozenset({"plugins"}),
     frozenset({"session", "telemetry", "replay"}),
     frozenset({"testing"}),

@@ -448,3 +448,17 @@ def test_the_history_tells_every_deed_newest_first(heap: Segments) -> None:
 
 def stashed(heap: Segments) -> list[Stashed]:
     return [hit.found for hit in heap.search_stash(limit=10_000)]
+
+
+def test_a_position_is_not_given_twice_even_if_the_last_segment_is_in_the_stash(
+    clock: Clock,
+) -> None:
+    store = MemoryStore()
+    first = Segments(store, limit=10**6, clock=clock)
+    first.add(segment("z"), segment("last"))
+    first.collect(first.plan_for(["last"]))
+    clock.advance(seconds=1)
+    again = Segments(store, limit=10**6, clock=clock)
+    again.add(segment("a"))
+    again.restore("last")
+    assert ids(again) == ["z", "last", "a"]

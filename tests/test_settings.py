@@ -199,7 +199,7 @@ class TestUnknownKeys:
         assert str(path) in message
         assert "'window.treshold_percent'" in message
         assert "Did you mean 'threshold_percent'?" in message
-        assert "limit_tokens, pressure_percent, target_percent, threshold_percent" in message
+        assert "limit_tokens, pays_within_turns, pressure_percent, target_percent" in message
 
     def test_groups_are_checked_too(self, tmp_path: Path) -> None:
         with pytest.raises(UnknownName, match="Did you mean 'window'"):

@@ -29,7 +29,9 @@ def cli_reference() -> str:
         "4 a store problem.",
     ]
     for path, command in _commands(app, ("marksweep",)):
-        context = click.Context(command, info_name=" ".join(path), max_content_width=WIDTH)
+        context = click.Context(
+            command, info_name=" ".join(path), max_content_width=WIDTH, **app.context_settings
+        )
         context.terminal_width = WIDTH
         parts += ["", f"## {' '.join(path)}", "", "```", command.get_help(context), "```"]
     return "\n".join(parts) + "\n"

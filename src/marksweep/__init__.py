@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from marksweep.conversation import Conversation, tidy
+    from marksweep.conversation import Conversation
     from marksweep.core.budget import Budget
     from marksweep.core.roots import Focus
     from marksweep.core.score import seed_age, seed_retention
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from marksweep.model import ContextSegment, GCPolicy, Plan, Reference, Report, Segment
     from marksweep.plugins import discover_gc_plugins, load_gc_from_file, load_gc_plugin
     from marksweep.plugins.base import GCConfig, GCPlugin, GCRemovalItem, GCResult, GCTriggerReason
+    from marksweep.reading import tidy
     from marksweep.segments import Segments
     from marksweep.session import Session
     from marksweep.settings import Settings
@@ -69,7 +70,7 @@ _HOMES = {
     "repair": "dialects",
     "seed_age": "core.score",
     "seed_retention": "core.score",
-    "tidy": "conversation",
+    "tidy": "reading",
     "validate": "dialects",
 }
 

@@ -9,40 +9,38 @@
     talk.undo()                            # and back, in place, to the last field
     talk.recall("the port of the proxy")   # or just look something up
 
-For a single list of messages there is `tidy`.
+For a single list of messages there is `tidy`, in reading.py.
 """
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
-
-import msgspec
 
 from marksweep.collector import Collector
 from marksweep.core.budget import Budget, Line
 from marksweep.core.cost import Prices
 from marksweep.core.plan import Strategy, make_plan
 from marksweep.core.scene import Scene
-from marksweep.core.trigger import Backoff, Due, after_pass, due
+from marksweep.core.trigger import PAYS_WITHIN_TURNS, Backoff, Due, after_pass, due, is_time
 from marksweep.core.why import why
 from marksweep.dialects import Skipped, dialect_named, read
 from marksweep.dialects.base import Json
 from marksweep.dialects.detecting import marks_in
-from marksweep.dialects.history import LISTS, History, rewritten
+from marksweep.dialects.history import LISTS, History
 from marksweep.errors import BadInput, NotFound
 from marksweep.heaps.conversation import MESSAGE, ConversationHeap
 from marksweep.heaps.conversation_roots import conversation_roots
-from marksweep.heaps.conversation_stash import Recalled, recalled, unit_among
-from marksweep.heaps.conversation_weight import count_message
-from marksweep.messages import Counter, Message
+from marksweep.heaps.conversation_stash import Recalled, drop_later_versions, recalled, with_units
+from marksweep.heaps.conversation_weight import as_passed, count_message
+from marksweep.messages import Message
 from marksweep.model import Entry, Event, Hold, Plan, Pressure, Report
 from marksweep.stores.base import Store
 from marksweep.stores.memory import MemoryStore
+from marksweep.strategies.coverage import Coverage
 from marksweep.strategies.named import Choice, strategy_of
 from marksweep.tokens import count
 
@@ -51,6 +49,10 @@ PLAIN = "openai_chat"
 
 ONE_SHOT = 100.0
 """Where `tidy` starts and lands, in percent of the limit: no sooner and no deeper than needed."""
+
+COVERAGE = "coverage"
+COVERAGES = (COVERAGE, "coverage_quality")
+"""Strategies that decide from the price of a sweep how deep it goes."""
 
 RECALL_TOKENS = 2_000
 """Tokens that `recall` may give back, unless said otherwise."""
@@ -68,8 +70,8 @@ class Conversation:
         self,
         *,
         limit: int,
-        strategy: Choice = "truncate",
-        counter: Counter = count_message,
+        strategy: Choice = COVERAGE,
+        counter: Callable[..., int] = count_message,
         dialect: str | None = None,
         budget: Budget | None = None,
         preserve_recent_turns: int = 0,
@@ -78,12 +80,17 @@ class Conversation:
         store: Store | str | Path | None = None,
         workspace: str = "conversation",
         prices: Prices | None = None,
+        pays_within_turns: float = PAYS_WITHIN_TURNS,
         clock: Callable[[], datetime] = utc_now,
         actor: str = "",
     ) -> None:
+        """Begin or reopen a conversation.
+
+        `counter` gives the tokens of a message, which it is given in the form it was passed.
+        """
         if preserve_recent_turns < 0:
             raise BadInput(f"preserve_recent_turns is {preserve_recent_turns}; expected 0 or more.")
-        self.budget = budget or Budget.of(limit)
+        self.budget = budget or lines_of(limit, strategy)
         self.store = _opened(store)
         self.workspace = workspace
         self.skipped: list[Skipped] = []
@@ -91,15 +98,24 @@ class Conversation:
         self._guard = RLock()
         self._preserve_recent_turns = preserve_recent_turns
         self._prices = prices
+        self._pays_within_turns = pays_within_turns
         self._clock = clock
         self._actor = actor
         self._is_sure = dialect is not None
         self._heap = ConversationHeap(
-            self.store, workspace, dialect=dialect_named(dialect or PLAIN), counter=counter
+            self.store,
+            workspace,
+            dialect=dialect_named(dialect or PLAIN),
+            counter=counter if counter is count_message else as_passed(counter),
         )
         self._collector = Collector(self._heap, self.store, actor=actor)
-        self._collector.recover(now=clock())
-        self._strategy = strategy_of(strategy, self._heap.outcomes, self._heap.masked)
+        with self._collector.holding(clock()):
+            # A crash may have fallen between bringing messages back and bringing their mates.
+            self._heap.refresh()
+            self._bring_mates(list(self._heap.view.live))
+        self._strategy = strategy_of(
+            strategy, self._heap.outcomes, self._heap.masked, self._heap.texts
+        )
         self._changes = 0
         self._backoff: Backoff | None = None
         self._learn_dialect(self._heap.stored())
@@ -189,25 +205,39 @@ class Conversation:
 
     @property
     def is_due(self) -> bool:
-        """Whether a collection is due. Takes the same time however long the conversation is."""
-        return due(self.tokens, self.budget, self._changes, self._backoff) is not Due.NOTHING
+        """Whether a collection is due. Takes the same time however long the conversation is.
+
+        A request over the limit fails, so then every new message is reason enough to try again.
+        """
+        backoff = self._backoff
+        if backoff is not None and self.tokens > self.budget.limit:
+            backoff = backoff if self._changes == backoff.change else None
+        return due(self.tokens, self.budget, self._changes, backoff) is not Due.NOTHING
 
     def tend(self) -> Report | None:
-        """Collect if it is due. After a pass that freed nothing it waits a while."""
+        """Collect if it is due and pays, see `core.trigger`. After a futile pass it waits a bit."""
         with self._guard:
-            if not self.is_due:
+            wanted = due(self.tokens, self.budget, self._changes, self._backoff)
+            if wanted is Due.NOTHING:
                 return None
-            report = self.collect()
-            self._backoff = after_pass(
-                report.tokens_freed, self.tokens, self._changes, self._backoff
-            )
+            now, report = self._clock(), None
+            with self._collector.holding(now), self._heap.still():
+                plan = self.plan()
+                if is_time(wanted, plan.cost, self._pays_within_turns):
+                    report = self._collector.collect(plan, now=now)
+            freed = report.tokens_freed if report else 0
+            self._backoff = after_pass(freed, self.tokens, self._changes, self._backoff)
             return report
 
     def plan(self, target_tokens: int | None = None, strategy: Strategy | None = None) -> Plan:
         """Decide what would go, and why. Nothing is touched."""
         with self._guard:
+            chosen = strategy or self._strategy
+            scene = self._scene()
             target = self.budget.target if target_tokens is None else target_tokens
-            return make_plan(self._scene(), strategy or self._strategy, target, self._prices)
+            if target_tokens is None and isinstance(chosen, Coverage):
+                target = chosen.landing(scene, target)
+            return make_plan(scene, chosen, target, self._prices)
 
     def collect(self, plan: Plan | None = None) -> Report:
         """Do exactly what a plan says; without one, what `plan()` would."""
@@ -221,46 +251,39 @@ class Conversation:
             latest = plan_id or self.store.stash.latest_plan(self.workspace)
             if latest is None:
                 raise NotFound("nothing was collected from this conversation, so there is no undo.")
-            back = self._collector.undo(latest, now=self._clock())
-            return back + self._bring_mates(back)
+            now = self._clock()
+            with self._collector.holding(now):
+                drop_later_versions(self.store.stash, self.workspace, latest)
+                back = self._collector.undo(latest, now=now)
+                return back + self._bring_mates(back)
 
     def restore(self, *message_ids: str) -> tuple[str, ...]:
         """Bring messages back to where they were, each with those it is valid only with."""
         with self._guard:
-            back = self._collector.restore(self._with_mates(message_ids), now=self._clock())
+            units = with_units(self.store.stash, self.workspace, message_ids)
+            wanted = list(dict.fromkeys((*message_ids, *units)))
+            back = self._collector.restore(wanted, now=self._clock())
             return back + self._bring_mates(back)
 
-    def _with_mates(self, message_ids: Sequence[str]) -> tuple[str, ...]:
-        """Add the swept messages that were one unit with these."""
-        wanted = dict.fromkeys(message_ids)
-        for entry in self.store.stash.get(self.workspace, list(wanted)):
-            swept = self.store.stash.of_plan(self.workspace, entry.plan_id)
-            unit = unit_among(entry.segment.segment_id, [each.segment for each in swept])
-            wanted.update(dict.fromkeys(sorted(unit)))
-        return tuple(wanted)
-
-    def _bring_mates(self, message_ids: Sequence[str]) -> tuple[str, ...]:
-        """Bring back what these are valid only with, if a later sweep took it.
+    def _bring_mates(self, message_ids: Iterable[str]) -> tuple[str, ...]:
+        """Bring back what these are valid only with, if another sweep took it.
 
         A result that was masked by one plan and swept with its call by another needs that call.
         """
-        live = (self._heap.get(message_id) for message_id in message_ids)
+        live = self._heap.view.live
         mates = {
             reference.target
-            for segment in live
-            if segment is not None
+            for segment in (live[name] for name in message_ids if name in live)
             for reference in segment.references
-            if reference.hold is Hold.PAIRED and self._heap.get(reference.target) is None
+            if reference.hold is Hold.PAIRED and reference.target not in live
         }
-        stashed = {
-            e.segment.segment_id for e in self.store.stash.get(self.workspace, sorted(mates))
-        }
-        wanted = [i for i in self._with_mates(sorted(stashed)) if self._heap.get(i) is None]
+        wanted = [n for n in with_units(self.store.stash, self.workspace, mates) if n not in live]
         return self._collector.restore(wanted, now=self._clock()) if wanted else ()
 
     def recall(self, query: str, limit: int = RECALL_TOKENS) -> list[Recalled]:
-        """Find what was swept and fits a question, best first, in at most so many tokens."""
-        return recalled(self.store.stash, self.workspace, query, limit)
+        """Find what was swept and answers a question, in order, in at most so many tokens."""
+        live = self._heap.snapshot().segments
+        return recalled(self.store.stash, self.workspace, live, query, limit)
 
     def why(self, message_id: str) -> str:
         """Say what keeps a message, or why it is gone."""
@@ -317,64 +340,13 @@ class Conversation:
         return Scene(snapshot, roots, now, pressure)
 
 
-def tidy(
-    messages: Json,
-    *,
-    limit: int,
-    strategy: Choice = "truncate",
-    counter: Counter = count_message,
-    dialect: str | None = None,
-) -> Json:
-    """Give messages that fit the limit, in the form they were given; the input is left alone.
-
-    Takes what `Conversation.extend` takes. What fits already comes back as it is. What cannot fit,
-    because too much of it must stay, comes back as small as it can be.
-    """
-    history = read(messages, dialect)
-    talk = Reading(history, limit=limit, strategy=strategy, counter=counter)
-    report = talk.conversation.tend()
-    return copy.copy(messages) if report is None or not report.swept else talk.written()
-
-
-class Reading:
-    """A history that was read, as a conversation that lands at its limit, and the way back."""
-
-    def __init__(
-        self,
-        history: History,
-        *,
-        limit: int,
-        strategy: Choice = "truncate",
-        counter: Counter = count_message,
-    ) -> None:
-        self.history = history
-        body = history.given if isinstance(history.given, dict) else {}
-        self.conversation = Conversation(
-            limit=limit,
-            budget=Budget.of(
-                limit,
-                threshold_percent=ONE_SHOT,
-                target_percent=ONE_SHOT,
-                pressure_percent=ONE_SHOT,
-            ),
-            strategy=strategy,
-            counter=counter,
-            dialect=history.dialect,
-            system=history.system.raw if history.system else None,
-            tools=body.get("tools"),
-        )
-        names = self.conversation.extend(list(history.messages))
-        self._names = dict(zip(names, history.messages, strict=True))
-
-    def written(self) -> Json:
-        """Write what is left in the form the history was given."""
-        left = [
-            msgspec.structs.replace(m, message_id=self._names[m.message_id].message_id)
-            if m.message_id in self._names
-            else m
-            for m in self.conversation.history
-        ]
-        return rewritten(self.history, left)
+def lines_of(limit: int, strategy: Choice) -> Budget:
+    """Draw the lines of a budget. Coverage goes to the limit, and chooses itself how deep."""
+    if strategy not in COVERAGES:
+        return Budget.of(limit)
+    return Budget.of(
+        limit, threshold_percent=ONE_SHOT, target_percent=ONE_SHOT, pressure_percent=ONE_SHOT
+    )
 
 
 def _opened(store: Store | str | Path | None) -> Store:

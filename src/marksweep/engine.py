@@ -131,7 +131,7 @@ class GCEngine:
         scored = Scored(self._scorer)
         candidates: list[PruningCandidate] = []
         for mark in (Mark.GARBAGE, Mark.RELATED):
-            ranked, scores = scored.ranked(scene, mark)
+            ranked, scores, _ = scored.ranked(scene, mark)
             candidates.extend(
                 self._candidate(scene, i, mark, scores[first])
                 for first in ranked

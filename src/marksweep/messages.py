@@ -121,5 +121,18 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     """The call as one value: equal for equal calls, whatever the order of their arguments."""
 
 
+class Text(msgspec.Struct, frozen=True, gc=False):
+    """A text of a message: words, a result, or a call."""
+
+    part: int
+    """Its index among the message's parts."""
+    words: str
+    tokens: int
+    is_call: bool = False
+    """What the agent asks for. It is never cut, and goes only with its results."""
+    is_observed: bool = True
+    """Whether it comes from outside, not from the agent itself."""
+
+
 Counter = Callable[[Message], int]
 """Tokens of a message."""

@@ -189,8 +189,12 @@ class Segments:
         )[0]
 
     def add(self, *segments: Segment) -> tuple[Segment, ...]:
-        """Add new segments, all or none."""
-        added = self._heap.add(segments)
+        """Add new segments, all or none.
+
+        Their positions follow the clock, so that none is given twice: what was last before may be
+        in the stash, out of sight.
+        """
+        added = self._heap.add(segments, after=int(self._clock().timestamp() * 1_000_000))
         self._step()
         return added
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ def run(*arguments: str, columns: int = 100) -> subprocess.CompletedProcess[str]
     return subprocess.run(
         [sys.executable, "-m", "marksweep", *arguments],
         env=env,
+        cwd=tempfile.mkdtemp(),
         capture_output=True,
         text=True,
         check=False,
@@ -27,7 +29,14 @@ def run(*arguments: str, columns: int = 100) -> subprocess.CompletedProcess[str]
 def test_the_demo_plans_collects_restores_and_undoes(columns: int) -> None:
     done = run("demo", columns=columns)
     assert done.returncode == 0, done.stderr
-    for shown in ("A coding session", "unreachable: log", "must stay", "restored", "are back"):
+    for shown in (
+        "A coding session",
+        "unreachable: log",
+        "must stay",
+        "restored",
+        "are back",
+        "report",
+    ):
         assert shown in done.stdout
     assert "\x1b[" not in done.stdout
     assert max(len(line) for line in done.stdout.splitlines()) <= columns

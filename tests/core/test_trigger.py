@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from marksweep.core.budget import Budget
-from marksweep.core.trigger import FIRST_WAIT, LONGEST_WAIT, Backoff, Due, after_pass, due
+from marksweep.core.trigger import (
+    FIRST_WAIT,
+    LONGEST_WAIT,
+    PAYS_WITHIN_TURNS,
+    Backoff,
+    Due,
+    after_pass,
+    due,
+    is_time,
+)
+from marksweep.model import Cost
 
 BUDGET = Budget.of(1000)
 
@@ -42,3 +52,22 @@ def test_the_wait_doubles_with_every_futile_pass_and_has_a_ceiling() -> None:
         waits.append(backoff.wait)
     assert waits[:3] == [FIRST_WAIT, 2 * FIRST_WAIT, 4 * FIRST_WAIT]
     assert waits[-1] == waits[-2] == LONGEST_WAIT
+
+
+def test_more_pressure_ends_the_wait_early() -> None:
+    backoff = Backoff(used=890, change=10, wait=100)
+    assert due(900, BUDGET, 11, backoff) is Due.NOTHING
+    assert due(901, BUDGET, 11, backoff) is Due.FULL
+
+
+def test_between_the_lines_a_plan_is_carried_out_only_if_it_pays_soon() -> None:
+    assert is_time(Due.STEP, Cost(3, 100, PAYS_WITHIN_TURNS))
+    assert not is_time(Due.STEP, Cost(3, 100, PAYS_WITHIN_TURNS + 1))
+    assert not is_time(Due.STEP, Cost(3, 100, None))
+    assert is_time(Due.STEP, Cost(3, 100, 5.0), pays_within_turns=5)
+    assert not is_time(Due.STEP, Cost(3, 100, 5.1), pays_within_turns=5)
+
+
+def test_over_the_hard_line_a_plan_is_carried_out_whatever_it_costs() -> None:
+    assert is_time(Due.FULL, Cost(0, 10**6, 10.0**6))
+    assert not is_time(Due.NOTHING, Cost(0, 0, 0.0))

@@ -18,7 +18,7 @@ import traceback
 from pathlib import Path
 
 from marksweep.graph.memory import GraphMemory, MemorySettings
-from marksweep.graph.prune import Limits
+from marksweep.graph.outcomes import Limits
 from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.falkor import FalkorGraphStore
 from marksweep.stores.graph.falkor.server import EmbeddedServer
@@ -168,7 +168,7 @@ def main() -> None:
     wait_for(in_child(set_up, place))
     for _ in range(kills):
         victim = in_child(prune_for_ever, place)
-        time.sleep(rng.uniform(0.02, 0.6))
+        time.sleep(rng.uniform(0.01, 0.25))
         os.kill(victim, signal.SIGKILL)
         os.waitpid(victim, 0)
         wait_for(in_child(check, place))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from marksweep.graph.memory import GraphMemory, MemorySettings
-from marksweep.graph.prune import Limits
+from marksweep.graph.outcomes import Limits
 from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.sqlite import SqliteGraphStore
 from marksweep.stores.memory import MemoryStore

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from marksweep.errors import NotFound, StoreBusy, UnknownName
+from marksweep.errors import BadInput, NotFound, StoreBusy, UnknownName
 from marksweep.graph.client import GraphClient
 from marksweep.graph.memory import MemorySettings
-from marksweep.model import Event
+from marksweep.model import Event, Reference, Segment, Stashed
 from marksweep.stores.graph.base import Nodes, Run, Seen
 from marksweep.stores.graph.leases import CHANGE, hold
 from marksweep.stores.graph.nouns import Memory, Record
@@ -268,6 +268,26 @@ class SafetyContract:
         assert set(done.deleted.memories) == ids_of(gone)
 
     @on_world
+    async def test_a_memory_that_a_segment_in_use_cites_stays_if_the_setting_says_so(
+        self, world: World
+    ) -> None:
+        cited, other = await with_stale(world)
+        segment = Segment(
+            segment_id="s",
+            type="note",
+            created_at=world.clock(),
+            pinned=True,
+            references=(Reference(cited.memory.memory_id),),
+        )
+        world.store.segments.write("w", put=[segment])
+        memory = world.with_settings(MemorySettings(keep_cited=True))
+        answer = await memory.prune_memory("w")
+        assert answer.planned.memories == (other.memory.memory_id,)
+        assert len((await world.memory.prune_memory("w")).planned.memories) == 2
+        world.store.segments.write("w", remove=["s"])
+        assert len((await memory.prune_memory("w")).planned.memories) == 2
+
+    @on_world
     async def test_a_workspace_that_is_being_changed_refuses(self, world: World) -> None:
         await with_stale(world)
         async with hold(world.graph, "w", CHANGE):
@@ -445,11 +465,20 @@ class ForgetContract:
         secret = await world.memory.add_memory("Secret Agent Smith", workspace_id="w")
         await world.memory.add_memory("Agent Jones stays", workspace_id="w")
         backup = await world.memory.export_backup(workspace_id="w")
+        copy = Segment(
+            segment_id="s",
+            type="note",
+            created_at=world.clock(),
+            text="Agent Smith again",
+            references=(Reference(secret.memory_id),),
+        )
+        world.store.stash.put("w", [Stashed(copy, "plan-1", world.clock())])
         broken = world.backups / "broken.jsonl.gz"
         broken.write_bytes(b"not a backup")
         gone = await world.memory.forget([secret.memory_id], workspace_id="w", everywhere=True)
         assert gone.gone.memories == (secret.memory_id,)
         assert gone.backups > 0
+        assert (gone.stash, world.store.stash.count("w")) == (1, 0)
         assert any(str(broken) in line for line in gone.unreached)
         texts = [i.text for i in await everything(world.graph, "w") if isinstance(i, Memory)]
         assert texts == ["Agent Jones stays"]
@@ -468,5 +497,7 @@ class ForgetContract:
         assert len(await world.graph.entities("w")) == 4
         report = await world.memory.merge_entities(plan.plan_id, workspace_id="w")
         assert len(report.swept) == 1
+        with pytest.raises(BadInput, match="deletes nothing"):
+            await world.memory.prune_memory("w", dry_run=False, confirm=True, plan_id=plan.plan_id)
         names = [entity.name for entity in await world.graph.entities("w")]
         assert len([name for name in names if name.casefold() == "ada lovelace"]) == 1

@@ -12,7 +12,7 @@ from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.nouns import Memory
 from marksweep.testing.graph_contract import OpenStore, everything, found
 from marksweep.testing.graphs import HOSTILE, START, file, note
-from tests.graph.memories import sqlite_graphs
+from tests.graph.memories import World, sqlite_graphs
 from tests.graph.servers import fresh_graphs
 
 
@@ -43,10 +43,10 @@ class RoundTrip:
                 assert backup.items == len(before)
                 assert sorted(read_backup(backup.path), key=repr) == before
                 await store.remove("w", [i.memory_id for i in before if isinstance(i, Memory)])
-                _, items = await load_backup(store, backup.path)
-                assert items == len(before)
+                assert check_backup(backup.path) == backup
+                await load_backup(store, backup, "w")
                 assert await everything(store, "w") == before
-                await load_backup(store, backup.path, "copy")
+                await load_backup(store, backup, "copy")
                 assert await found(store, "copy", "one") == ["one"]
                 assert await everything(store, "w") == before
 
@@ -68,7 +68,7 @@ class TestBackupOnFalkor(RoundTrip):
 def test_a_backup_moves_between_stores(backup: Path, falkor_url: str, tmp_path: Path) -> None:
     async def body() -> None:
         async with fresh_graphs(falkor_url)() as falkor:
-            await load_backup(falkor, backup)
+            await load_backup(falkor, check_backup(backup), "w")
             async with sqlite_graphs(tmp_path / "graph.db")() as sqlite:
                 assert await everything(falkor, "w") == await everything(sqlite, "w")
 
@@ -78,14 +78,13 @@ def test_a_backup_moves_between_stores(backup: Path, falkor_url: str, tmp_path: 
 def test_a_flipped_byte_is_found_before_anything_is_loaded(backup: Path, tmp_path: Path) -> None:
     lines = gzip.decompress(backup.read_bytes()).replace(b"one", b"two")
     backup.write_bytes(gzip.compress(lines))
-    with pytest.raises(StoreCorrupt, match="checksum does not fit"):
-        check_backup(backup)
 
     async def body() -> None:
-        async with sqlite_graphs(tmp_path / "other.db")() as store:
-            with pytest.raises(StoreCorrupt):
-                await load_backup(store, backup)
-            assert await everything(store, "w") == []
+        async with sqlite_graphs(tmp_path / "other.db")() as graph:
+            world = World(graph, tmp_path / "backups")
+            with pytest.raises(StoreCorrupt, match="checksum does not fit"):
+                await world.memory.import_backup(backup)
+            assert await everything(graph, "w") == []
 
     asyncio.run(body())
 

@@ -1,18 +1,20 @@
 from __future__ import annotations
 
 import copy
+import json
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from marksweep.conversation import Conversation, tidy
+from marksweep.conversation import Conversation
 from marksweep.core.budget import Budget
 from marksweep.dialects import validate
 from marksweep.errors import BadInput, NotFound, PlanOutdated, UnknownName
 from marksweep.messages import Message, Role
 from marksweep.model import Action
+from marksweep.reading import tidy
 from marksweep.stores.memory import MemoryStore
 from marksweep.stores.sqlite import SqliteStore
 from marksweep.strategies.chosen import Chosen
@@ -176,7 +178,7 @@ def test_what_something_later_has_made_worthless_is_masked(dialect: str) -> None
     talk = conversation(SUPERSEDED, dialect, strategy="superseded")
     plan = talk.plan(0)
     errors_are_told = dialect == "anthropic"
-    assert [step.reason for step in plan.steps] == [
+    assert [step.reason for step in reversed(plan.steps)] == [
         "superseded: a.py was written later",
         "superseded: the same call was made again",
         "superseded: the call succeeded later"
@@ -221,14 +223,14 @@ def test_swept_messages_are_recalled_by_words_within_a_budget() -> None:
     talk.extend([{"role": "user", "content": f"chatter {n} about nothing"} for n in range(9)])
     talk.collect(talk.plan(0))
     found = talk.recall("which port has the proxy?", limit=40)
-    assert found[0].text == "the proxy listens on port 3128"
+    assert "the proxy listens on port 3128" in found
+    assert all(isinstance(each.text, str) and each.message_id for each in found)
     assert sum(each.tokens for each in found) <= 40
-    assert {each.message_id for each in found[1:]} <= {"m3", "m5"}
     assert talk.recall("port", limit=3) == []
 
 
 def test_why_tells_of_live_and_of_swept_messages() -> None:
-    talk = conversation(limit=1_500)
+    talk = conversation(limit=1_500, strategy="truncate")
     plan = talk.plan()
     talk.collect(plan)
     assert talk.why("m1") == "m1 must stay: locked by its policy"
@@ -329,6 +331,8 @@ def test_a_result_masked_by_one_plan_and_swept_by_another_comes_back_with_its_ca
 def test_restoring_one_message_brings_back_its_unit() -> None:
     talk = conversation()
     talk.collect(talk.plan(0))
+    with pytest.raises(NotFound, match="m999"):
+        talk.restore("m3", "m999")
     assert set(talk.restore("m3")) == {"m2", "m3"}
     assert validate(talk.messages, "openai_chat") == []
 
@@ -374,7 +378,7 @@ def test_many_threads_may_extend_and_read() -> None:
 
 
 def test_an_unknown_strategy_is_an_error_that_lists_the_known() -> None:
-    with pytest.raises(UnknownName, match=r"known are budget, garbage, .*truncate"):
+    with pytest.raises(UnknownName, match=r"known are budget, coverage, .*truncate"):
         Conversation(limit=1, strategy="magic")
 
 
@@ -384,7 +388,7 @@ def test_tidy_fits_messages_into_a_limit_and_leaves_its_input_alone(dialect: str
     before = copy.deepcopy(messages)
     fitted = tidy(messages, limit=1_000)
     assert messages == before
-    assert len(fitted) < len(messages)
+    assert len(json.dumps(fitted)) < len(json.dumps(messages))
     assert fitted[0] == messages[0]
     assert validate(fitted, dialect) == []
     talk = Conversation(limit=1_000)
@@ -404,12 +408,50 @@ def test_tidy_takes_a_request_and_a_transcript() -> None:
     body: dict[str, Any] = {"system": "be brief", "messages": told(LONG, "anthropic")}
     fitted = tidy(body, limit=1_000)
     assert fitted["system"] == "be brief"
-    assert len(fitted["messages"]) < len(body["messages"])
+    assert len(json.dumps(fitted)) < len(json.dumps(body))
     lines = [
         {"type": m["role"], "uuid": str(n), "message": m} for n, m in enumerate(body["messages"])
     ]
     marked = [{"type": "summary", "uuid": "x", "sessionId": "s"}, *lines]
-    left = tidy(marked, limit=1_000)
+    left = tidy(marked, limit=1_000, strategy="truncate")
     assert left[0] == marked[0]
     assert all(line in marked for line in left)
     assert validate(left) == []
+
+
+def test_a_call_that_still_waits_is_kept_for_its_result() -> None:
+    call = {"type": "function_call", "call_id": "c", "name": "deploy", "arguments": "{}"}
+    talk = Conversation(limit=100_000)
+    talk.extend([{"role": "user", "content": "deploy it"}, call])
+    talk.extend(
+        [
+            {"role": "user", "content": "and meanwhile?"},
+            {"type": "message", "role": "assistant", "content": "I wait for your approval."},
+            {"role": "user", "content": "approved"},
+        ]
+    )
+    talk.collect(talk.plan(0))
+    assert call in raws(talk)
+    assert talk.why("m2") == "m2 must stay: what is going on needs it"
+    talk.extend([{"type": "function_call_output", "call_id": "c", "output": "deployed"}])
+    assert validate(talk.messages, "openai_responses") == []
+    talk.extend([{"type": "message", "role": "assistant", "content": "It is deployed."}])
+    talk.collect(talk.plan(0))
+    assert call not in raws(talk)
+
+
+def test_the_request_that_began_a_signed_turn_is_kept() -> None:
+    def call(**signed: str) -> dict[str, Any]:
+        return {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}, **signed}]}
+
+    def said(text: str) -> dict[str, Any]:
+        return {"role": "user", "parts": [{"text": text}]}
+
+    response = {"functionResponse": {"name": "f", "response": {"result": "1"}}}
+    answer = {"role": "user", "parts": [response]}
+    talk = Conversation(limit=100_000)
+    talk.extend([said("go"), call(), answer, said("again"), call(thoughtSignature="s"), answer])
+    plan = talk.plan(0, strategy=Chosen(["m4"]))
+    assert plan.steps == ()
+    talk.collect(talk.plan(0))
+    assert raws(talk) == [said("go"), said("again"), call(thoughtSignature="s"), answer]

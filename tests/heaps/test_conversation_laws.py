@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 from collections import Counter
@@ -13,8 +14,11 @@ from hypothesis import strategies as st
 
 from marksweep.conversation import Conversation
 from marksweep.dialects import read, validate
+from marksweep.errors import NotFound
 from marksweep.messages import Message, Role
 from marksweep.stores.memory import MemoryStore
+from marksweep.strategies.mask import Mask
+from marksweep.strategies.truncate import Truncate
 from marksweep.testing.histories import broken, valid
 
 PROVIDERS = ["openai_chat", "openai_responses", "anthropic", "gemini"]
@@ -131,10 +135,14 @@ def test_messages_one_by_one_make_the_same_conversation_as_all_at_once(
     messages = data.draw(valid(dialect))
     whole = conversation(messages, dialect, "truncate")
     store = MemoryStore()
-    talk = Conversation(limit=10**9, dialect=dialect, counter=weigh, store=store)
+    talk = Conversation(
+        limit=10**9, dialect=dialect, strategy="truncate", counter=weigh, store=store
+    )
     for at, message in enumerate(messages):
         if at in cuts:
-            talk = Conversation(limit=10**9, dialect=dialect, counter=weigh, store=store)
+            talk = Conversation(
+                limit=10**9, dialect=dialect, strategy="truncate", counter=weigh, store=store
+            )
         talk.extend([message])
     assert raws(talk) == messages
     assert _decisions(talk) == _decisions(whole)
@@ -165,3 +173,29 @@ def test_a_conversation_that_goes_on_between_collections_stays_valid(
     for plan_id in reversed(plans):
         talk.undo(plan_id)
     assert raws(talk) == messages
+
+
+@each_dialect
+@given(data=st.data(), shares=st.lists(shares, min_size=2, max_size=4))
+def test_plans_may_be_undone_in_any_order(
+    dialect: str, data: st.DataObject, shares: list[int]
+) -> None:
+    messages = data.draw(valid(dialect))
+    talk = conversation(messages, dialect, "truncate")
+    plans: list[str] = []
+    for share in shares:
+        chosen = data.draw(st.sampled_from(["mask all", "truncate"]))
+        plan = talk.plan(talk.tokens * share // 100, strategy=_strategy(talk, chosen))
+        talk.collect(plan)
+        plans += [plan.plan_id] if plan.steps else []
+    for plan_id in data.draw(st.permutations(plans)):
+        with contextlib.suppress(NotFound):
+            talk.undo(plan_id)
+        assert validate(raws(talk), dialect) == []
+    assert raws(talk) == messages
+
+
+def _strategy(talk: Conversation, name: str) -> Any:
+    if name == "truncate":
+        return Truncate()
+    return Mask(talk._heap.outcomes, talk._heap.masked, bulky=80, spare=0)

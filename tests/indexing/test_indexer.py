@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from marksweep.errors import BadInput, Refused, StoreBusy
-from marksweep.indexing import delta, gather
+from marksweep.indexing import delta, gather, walk
 from marksweep.indexing.files import Unreadable, read_source
 from marksweep.indexing.indexer import PURPOSE, index_codebase
 from marksweep.indexing.readers import Inline
@@ -107,17 +107,17 @@ def test_the_response_names_files_functions_classes_languages_lines_time_and_sta
 def test_a_second_run_reads_nothing_not_even_the_bytes(
     root: Path, store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("a.py", "b/c.go"):
-        write(root, name)
+    for n in range(30):
+        write(root, f"f{n}.py")
     settle(monkeypatch)
-    assert index(store, root).files == 2
+    assert index(store, root).files == 30
 
     def refuse(*_: object) -> None:
         raise AssertionError("an unchanged file was opened")
 
     monkeypatch.setattr(gather, "read_source", refuse)
     report = index(store, root)
-    assert (report.files, report.unchanged, report.newly_stale) == (0, 2, 0)
+    assert (report.files, report.unchanged, report.newly_stale) == (0, 30, 0)
 
 
 def test_a_file_with_a_new_time_and_the_same_content_is_not_parsed_again(
@@ -137,6 +137,18 @@ def test_a_change_that_keeps_size_and_time_within_a_tick_is_seen(
     index(store, root)
     file.write_text("y = 2\n")
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert read_by(store, root) == ["a.py"]
+
+
+def test_a_disk_whose_clock_stands_still_hides_no_change(
+    root: Path, store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = time.time_ns()
+    for module in (gather, walk):
+        monkeypatch.setattr(module, "changed_ns", lambda _: at)
+    file = write(root, "a.py", "x = 1\n")
+    index(store, root)
+    file.write_text("y = 2\n")
     assert read_by(store, root) == ["a.py"]
 
 
@@ -244,6 +256,20 @@ def test_an_interrupted_run_marks_nothing_and_the_next_one_finishes(
     assert len(live_paths(store)) == 6
     assert read_by(store, root) == ["f4.py", "f5.py"]
     assert stale_paths(store) == ["f0.py"]
+
+
+def test_indexing_in_one_workspace_leaves_another_alone(root: Path, store: OpenStore) -> None:
+    write(root, "a.py", "def f(): g()\n")
+    write(root, "b.py", "def g(): f()\n")
+    index(store, root, workspace_id="other")
+    before = live(items_of(store, "other"))
+    index(store, root)
+    write(root, "a.py", "pass\n")
+    (root / "b.py").unlink()
+    index(store, root)
+    assert live(items_of(store, "other")) == before
+    assert stale_paths(store, "other") == []
+    assert live_paths(store) == ["a.py"]
 
 
 def test_two_repositories_of_one_workspace_leave_each_other_alone(
@@ -472,6 +498,17 @@ def test_hostile_names_and_contents_are_stored_and_found_as_they_are(
         return len(hits)
 
     assert asyncio.run(found()) == len(names)
+
+
+def test_minified_code_of_many_chunks_on_one_line_is_stored_whole(
+    root: Path, store: OpenStore
+) -> None:
+    source = "".join(f"function f{n}(){{g{n}()}}" for n in range(2000))
+    write(root, "min.js", source)
+    index(store, root)
+    chunks = sorted(live(items_of(store)).chunks, key=lambda chunk: chunk.position)
+    assert "".join(chunk.text for chunk in chunks) == source
+    assert len(chunks) > 5
 
 
 def test_the_report_names_what_was_skipped_on_one_line_each(root: Path, store: OpenStore) -> None:

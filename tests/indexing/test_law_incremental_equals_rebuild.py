@@ -162,10 +162,15 @@ class Tree(RuleBasedStateMachine):
             path = sorted(self.before)[number % len(self.before)]
             self.put(path, self.before[path])
 
-    @rule(number=st.integers(0, 50))
-    def touch(self, number: int) -> None:
+    @rule(number=st.integers(0, 50), at=st.sampled_from([1, 2]))
+    def set_the_time(self, number: int, at: int) -> None:
         if path := self.pick(number):
-            os.utime(self.root / path)
+            os.utime(self.root / path, (at, at))
+
+    @rule(at=st.sampled_from([1, 2]))
+    def set_every_time(self, at: int) -> None:
+        for path in self.files():
+            os.utime(self.root / path, (at, at))
 
     @rule(path=IGNORE_FILES, rules=RULES)
     def change_what_is_ignored(self, path: str, rules: str) -> None:
@@ -304,7 +309,7 @@ def short_ticks_and_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_incremental_equals_rebuild_on_sqlite() -> None:
-    checked(Tree, examples=40, steps=14)
+    checked(Tree, examples=30, steps=14)
 
 
 @pytest.fixture

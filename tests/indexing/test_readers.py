@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,6 +56,18 @@ def test_a_worker_that_crashes_costs_one_file_its_symbols_and_no_more(worker: Wo
     assert crashed.trouble == f"its grammar failed (exit code {-signal.SIGSEGV}); read as text"
     assert [chunk.text for chunk in crashed.chunks] == ["def f(): pass"]
     assert worker.read(source("b.py", b"def f(): pass\n")).functions == 1
+
+
+def test_a_worker_that_fails_in_python_is_not_said_to_be_slow(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = subprocess.Popen
+    failing = "import sys; sys.stdout.buffer.write(bytes([0, 0, 0, 5]) + b'ready'); sys.exit(3)"
+    monkeypatch.setattr(
+        subprocess, "Popen", lambda _, **options: real([sys.executable, "-c", failing], **options)
+    )
+    reading = worker.read(source("a.py", b"def f(): pass\n"))
+    assert reading.trouble == "its grammar failed (exit code 3); read as text"
 
 
 def test_a_worker_ends_with_the_process_that_started_it(worker: Worker) -> None:

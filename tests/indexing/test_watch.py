@@ -58,8 +58,10 @@ async def watching(root: Path, database: Path, **options: Any) -> AsyncIterator[
         yield lambda: asyncio.wait_for(outcomes.get(), SOON)
     finally:
         stop.set()
-        await asyncio.wait_for(task, SOON)
-        await store.close()
+        try:
+            await asyncio.wait_for(task, SOON)
+        finally:
+            await store.close()
 
 
 async def files(following: Next) -> int:
@@ -163,3 +165,20 @@ def test_changes_during_a_run_are_not_missed(tmp_path: Path, root: Path) -> None
 
     write(root, "a.py")
     asyncio.run(body())
+
+
+def test_a_system_that_cannot_watch_says_so_and_nothing_spins(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def failing(*_: object, **__: object) -> AsyncIterator[None]:
+        raise OSError("OS file watch limit reached")
+        yield
+
+    monkeypatch.setattr("marksweep.indexing.watch.awatch", failing)
+
+    async def body() -> None:
+        async with watching(root, tmp_path / "graph.db") as following:
+            await following()
+
+    with pytest.raises(OSError, match="watch limit"):
+        asyncio.run(body())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -73,3 +74,15 @@ async def agent(folder: Path, mode: str = "2026-07-28", **offers: Any) -> AsyncI
             yield Agent(client)
     finally:
         await desk.close()
+
+
+def with_agent(
+    folder: Path, work: Callable[[Agent], Awaitable[None]], mode: str = "2026-07-28", **offers: Any
+) -> None:
+    """Let an agent do some work on a server of its own."""
+
+    async def run() -> None:
+        async with agent(folder, mode, **offers) as one:
+            await work(one)
+
+    asyncio.run(run())

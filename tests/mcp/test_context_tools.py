@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.mcp.support import MODES, Agent, agent
-
-
-@pytest.fixture(params=MODES)
-def mode(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-def with_agent(
-    folder: Path, work: Callable[[Agent], Awaitable[None]], mode: str = "2026-07-28", **offers: Any
-) -> None:
-    async def run() -> None:
-        async with agent(folder, mode, **offers) as one:
-            await work(one)
-
-    asyncio.run(run())
+from tests.mcp.support import Agent, with_agent
 
 
 def test_segments_are_added_with_their_links(tmp_path: Path, mode: str) -> None:

@@ -95,7 +95,7 @@ def test_a_unit_is_worth_as_much_as_its_best_member() -> None:
         segment("middle", hours_old=5, type="code"),
     )
     scene = Scene.of(snapshot(*segments), Focus(now=NOW, recent_decisions=NOW - NOW))
-    ranked = [p.members for p in Scored().rank(scene)]
+    ranked = [scene.units.members(p.members[0]) for p in Scored().rank(scene)]
     assert ranked == [(2,), (0, 1)]
 
 

@@ -12,10 +12,10 @@ from rich.text import Text
 from marksweep.cli import render, sizes, transcripts
 from marksweep.cli.common import command as make_command
 from marksweep.cli.common import emit, json_option, open_segments, store_option, workspace_option
-from marksweep.conversation import Reading
 from marksweep.core.budget import Budget, Line
 from marksweep.dialects import Finding, Skipped, validate
 from marksweep.model import Plan
+from marksweep.reading import Reading
 from marksweep.segments import Segments
 from marksweep.strategies.named import NAMED, Choice
 

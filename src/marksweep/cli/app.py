@@ -12,6 +12,8 @@ COMMANDS = {
     "demo": ("demo.tour:command", "Show what marksweep does, on a made-up coding session."),
     "analyze": ("analyze:command", "Show who uses the window and what is dead weight."),
     "collect": ("collect:command", "Make a transcript or the working set fit."),
+    "replay": ("replay:command", "Show how strategies would have done on your transcripts."),
+    "tune": ("replay:tune", "Find the best setting for your transcripts, and write it down."),
     "validate": ("validate:command", "Find where a history breaks its provider's rules."),
     "index": ("memory:index", "Index a codebase into memory, reading only what changed."),
     "watch": ("memory:watch", "Index a codebase after every change, until stopped."),

@@ -19,8 +19,8 @@ from marksweep.cli.common import (
     workspace_option,
 )
 from marksweep.cli.common import command as make_command
-from marksweep.conversation import Reading
 from marksweep.errors import BadInput
+from marksweep.reading import Reading
 from marksweep.segments import Segments
 
 TIERS = "superseded,mask,truncate"

@@ -55,6 +55,7 @@ def make_plan(
     scene: Scene, strategy: Strategy, target_tokens: int, prices: Prices | None = None
 ) -> Plan:
     """Take from the strategy's ranking until no more than `target_tokens` are left."""
+    scene.target_tokens = target_tokens
     taking = _Taking(scene)
     left = scene.tokens
     if left > target_tokens:

@@ -1,12 +1,14 @@
 """The scene: all that a strategy may look at when it ranks.
 
-A snapshot with its roots, marks and units worked out once, and the time and pressure passed in.
+A snapshot with its roots, and the time and pressure passed in. References, units and marks are
+worked out once, when something first asks: a strategy that goes by age alone needs no marks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cached_property
 
 from marksweep.core.graph import Graph
 from marksweep.core.mark import mark
@@ -30,11 +32,10 @@ class Scene:
         self.roots = roots
         self.now = now
         self.pressure = pressure
-        self.graph = Graph(self.segments)
-        self.units = Units(self.graph)
-        self.marks = mark(self.segments, self.graph, roots)
         self.sizes = [segment.tokens for segment in self.segments]
         self.tokens = sum(self.sizes)
+        self.target_tokens = 0
+        """Where the planner wants to land. A strategy may reckon with it, and need not."""
         self._held = self._find_held()
 
     @classmethod
@@ -47,6 +48,21 @@ class Scene:
     ) -> Scene:
         """Set the scene by the root rules."""
         return cls(snapshot, find_roots(snapshot.segments, focus, rules), focus.now, pressure)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """Who refers to whom."""
+        return Graph(self.segments)
+
+    @cached_property
+    def units(self) -> Units:
+        """What must go together."""
+        return Units(self.graph)
+
+    @cached_property
+    def marks(self) -> bytearray:
+        """How firmly the roots hold each segment."""
+        return mark(self.segments, self.graph, self.roots)
 
     def may_go(self, members: tuple[int, ...]) -> bool:
         """Say whether segments may be swept or changed, all of them."""

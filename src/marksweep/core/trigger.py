@@ -1,8 +1,12 @@
 """Trigger: is it time to collect? With hysteresis, and a back-off that ends by itself.
 
+Between the soft and the hard line there is room to wait. A sweep that cuts early makes the provider
+read all behind the cut again, at the price of writing its cache; the longer it waits, the more it
+frees for that price. So a plan that would not pay soon is put off, to the hard line at the latest.
+
 A pass that could not free anything is futile. Repeating it on every change would be a loop; giving
 up for good would let the window overflow. So a futile pass waits: until the heap has grown
-noticeably, or a number of changes have gone by, doubling up to a ceiling.
+noticeably, the pressure has risen, or a number of changes have gone by, doubling up to a ceiling.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from enum import IntEnum
 import msgspec
 
 from marksweep.core.budget import Budget
-from marksweep.model import Pressure
+from marksweep.model import Cost, Pressure
 
 FIRST_WAIT = 4
 """Changes to wait after a first futile pass. Higher wastes fewer passes, notices chances later."""
@@ -22,6 +26,13 @@ LONGEST_WAIT = 256
 
 GROWTH_SHARE = 0.05
 """Share of the limit by which the heap must grow to end a back-off early."""
+
+
+PAYS_WITHIN_TURNS = 20.0
+"""Turns within which a sweep between the lines must have paid for what it does to the prompt cache.
+
+Higher collects sooner and keeps the window emptier; lower waits longer and keeps the cache.
+"""
 
 
 class Due(IntEnum):
@@ -43,6 +54,8 @@ class Backoff(msgspec.Struct, frozen=True):
 
     def over(self, used: int, change: int, budget: Budget) -> bool:
         """Say whether the wait has ended."""
+        if budget.pressure_at(used) > budget.pressure_at(self.used):
+            return True
         grown = used - self.used > budget.limit * GROWTH_SHARE
         return grown or change - self.change >= self.wait
 
@@ -57,10 +70,17 @@ def due(used: int, budget: Budget, change: int, backoff: Backoff | None = None) 
     return Due.FULL if pressure is Pressure.HARD else Due.STEP
 
 
+def is_time(wanted: Due, cost: Cost, pays_within_turns: float = PAYS_WITHIN_TURNS) -> bool:
+    """Say whether to carry out a plan of this cost now. Over the hard line it always is."""
+    if wanted is not Due.STEP:
+        return wanted is Due.FULL
+    return cost.pays_after_turns is not None and cost.pays_after_turns <= pays_within_turns
+
+
 def after_pass(
     freed: int, used: int, change: int, backoff: Backoff | None = None
 ) -> Backoff | None:
-    """Wait after a pass that freed nothing, twice as long each time in a row."""
+    """Wait after a pass that freed nothing or was put off, twice as long each time in a row."""
     if freed > 0:
         return None
     wait = FIRST_WAIT if backoff is None else min(backoff.wait * 2, LONGEST_WAIT)

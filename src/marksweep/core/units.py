@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from marksweep.core.graph import Graph
 
@@ -30,8 +32,24 @@ class Units:
         return (i for i in self._graph.index.values() if i not in joined or joined[i][0] == i)
 
 
-def _join(pairs: list[tuple[int, int]]) -> dict[int, tuple[int, ...]]:
-    """Union the pairs; map each member of a larger unit to the whole unit."""
+def _join(pairs: Sequence[tuple[int, int]]) -> dict[int, tuple[int, ...]]:
+    """Union the pairs; map each member of a larger unit to the whole unit.
+
+    Most pairs are one call and its one result, and are units as they stand.
+    """
+    times = Counter(chain.from_iterable(pairs))
+    joined: dict[int, tuple[int, ...]] = {}
+    tangled = []
+    for a, b in pairs:
+        if times[a] == 1 == times[b]:
+            joined[a] = joined[b] = (a, b) if a < b else (b, a)
+        else:
+            tangled.append((a, b))
+    return joined | _union(tangled) if tangled else joined
+
+
+def _union(pairs: Sequence[tuple[int, int]]) -> dict[int, tuple[int, ...]]:
+    """Union pairs that have members in common."""
     parent: dict[int, int] = {}
 
     def leader(i: int) -> int:

@@ -15,7 +15,7 @@ import msgspec
 
 from marksweep.errors import MarksweepError, Refused, StoreBusy
 from marksweep.graph.memory import GraphMemory
-from marksweep.graph.prune import Purged, Swept
+from marksweep.graph.outcomes import Purged, Swept
 from marksweep.heaps.graph import PruneStrategy
 from marksweep.stores.graph.leases import hold
 

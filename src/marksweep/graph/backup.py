@@ -151,26 +151,22 @@ def read_backup(path: Path) -> Iterator[Item]:
             yield _decoded(path, _line.decode, raw).item
 
 
-async def load_backup(
-    store: GraphStore, path: Path, workspace_id: str | None = None
-) -> tuple[Backup, int]:
-    """Bring a backup's nodes back to life, then join them; return it and how many items it had.
-
-    Into another workspace if one is named.
-    """
-    backup = check_backup(path)
-    target = workspace_id or backup.workspace_id
+async def load_backup(store: GraphStore, backup: Backup, workspace_id: str) -> tuple[str, ...]:
+    """Bring a checked backup's nodes to life in a workspace, then join them; name the memories."""
+    memories: list[str] = []
     for wanted in ((Memory, Chunk, Entity), (Mention, Relation)):
         batch: list[Item] = []
-        for item in read_backup(path):
+        for item in read_backup(backup.path):
             if isinstance(item, wanted):
-                batch.append(_alive(item, target))
+                batch.append(_alive(item, workspace_id))
+            if isinstance(item, Memory) and Memory in wanted:
+                memories.append(item.memory_id)
             if len(batch) >= BATCH:
-                await store.load(target, batch)
+                await store.load(workspace_id, batch)
                 batch = []
         if batch:
-            await store.load(target, batch)
-    return backup, backup.items
+            await store.load(workspace_id, batch)
+    return tuple(memories)
 
 
 def erase_from_backup(path: Path, memory_ids: Sequence[str], chunk_ids: Sequence[str]) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from marksweep.graph.memory import GraphMemory
-from marksweep.graph.prune import nodes_of
+from marksweep.graph.refs import nodes_of
 from marksweep.heaps.graph import PruneStrategy
 from marksweep.stores.graph.base import MemoryRow, Nodes, Seen
 from marksweep.stores.graph.nouns import CODE_INDEXER, Chunk, Entity

@@ -11,7 +11,8 @@ import msgspec
 from marksweep.core.plan import with_id
 from marksweep.errors import MarksweepError
 from marksweep.graph.backup import backups_in, erase_from_backup
-from marksweep.graph.prune import Pruner, ref
+from marksweep.graph.prune import Pruner
+from marksweep.graph.refs import ref
 from marksweep.model import Action, Event, Plan, Step
 from marksweep.stores.base import Query, Stash, Store
 from marksweep.stores.graph.base import Nodes

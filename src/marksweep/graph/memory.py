@@ -10,6 +10,7 @@ await memory.prune_memory(workspace_id="default", dry_run=False, confirm=True,
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,14 +19,15 @@ import msgspec
 
 from marksweep.errors import Refused
 from marksweep.graph import texts
-from marksweep.graph.backup import Backup, load_backup, write_backup
+from marksweep.graph.backup import Backup, check_backup, load_backup, write_backup
 from marksweep.graph.crossing import cross
 from marksweep.graph.erasure import Forgotten, erase_everywhere, hide
 from marksweep.graph.merging import apply_merge, plan_merge
 from marksweep.graph.notes import note_record
-from marksweep.graph.prune import Limits, Preview, Pruner, Purged
+from marksweep.graph.outcomes import Limits, Preview, Purged
+from marksweep.graph.prune import Pruner
 from marksweep.heaps.graph import RECENTLY_READ, GraphRules, PruneStrategy
-from marksweep.model import Entry, Plan, Report
+from marksweep.model import Entry, Event, Plan, Report
 from marksweep.stores.base import Store
 from marksweep.stores.graph.base import Counts, GraphHit, GraphQuery, GraphStore, Nodes
 from marksweep.stores.graph.nouns import DEFAULT_WORKSPACE, Entity, Memory, Record, Scalar
@@ -257,8 +259,13 @@ class GraphMemory:
 
     async def import_backup(self, path: str | Path, *, workspace_id: str | None = None) -> int:
         """Bring back what a backup holds; count its nodes and edges."""
-        _, items = await load_backup(self.graph, Path(path), workspace_id)
-        return items
+        backup = await asyncio.to_thread(check_backup, Path(path))
+        target = workspace_id or backup.workspace_id
+        async with self.pruner.alone(target):
+            memories = await load_backup(self.graph, backup, target)
+            nodes = Nodes(memories=memories)
+            await self.pruner.record(target, Event.RESTORED, self.now(), nodes=nodes)
+        return backup.items
 
     async def history(
         self, *, workspace_id: str = DEFAULT_WORKSPACE, limit: int = 50

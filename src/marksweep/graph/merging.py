@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from marksweep.core.plan import with_id
-from marksweep.graph.prune import Pruner, ref
+from marksweep.graph.prune import Pruner
+from marksweep.graph.refs import ref
 from marksweep.model import Action, Event, Plan, Report, Step
 from marksweep.stores.graph.base import Nodes
 from marksweep.stores.graph.nouns import Entity, Kind

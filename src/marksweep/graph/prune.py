@@ -12,16 +12,16 @@ compares versions in the same step in which it hides. One process at a time work
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
-
-import msgspec
 
 from marksweep.core.plan import with_id
 from marksweep.errors import BadInput, NotFound, Refused
-from marksweep.graph.backup import Backup, write_backup
+from marksweep.graph.backup import write_backup
+from marksweep.graph.outcomes import Limits, Preview, PreviewRow, Purged, Swept
+from marksweep.graph.refs import journal_name, nodes_of, ref, refs_of, without
 from marksweep.heaps.graph import Chosen, GraphRules, MarkedGraph, PruneStrategy
 from marksweep.model import Action, Entry, Event, Plan, Report, Step
 from marksweep.stores.base import Journal
@@ -29,70 +29,7 @@ from marksweep.stores.graph.base import GraphStore, MemoryRow, Nodes, Survey
 from marksweep.stores.graph.leases import CHANGE, Lease, hold
 from marksweep.stores.graph.nouns import Kind
 
-GRACE = timedelta(days=7)
-"""How long what was deleted can be restored. Longer keeps more in the store."""
-
-CAP_PERCENT = 20.0
-"""Share of a workspace's nodes that one plan may take. Higher lets a mistake take more at once."""
-
-CAP_FLOOR = 100
-"""Nodes that a plan may always take: in a small workspace one file may be more than the cap."""
-
-WAIT_SECONDS = 10.0
-"""How long to wait for another process that works on the workspace."""
-
-
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What keeps a collection from going too far."""
-
-    grace: timedelta = GRACE
-    cap_percent: float = CAP_PERCENT
-    cap_floor: int = CAP_FLOOR
-    wait_seconds: float = WAIT_SECONDS
-
-    def allows(self, plan: Plan) -> bool:
-        """Tell whether a plan stays within the cap."""
-        return plan.tokens_freed <= self.cap_of(plan)
-
-    def cap_of(self, plan: Plan) -> int:
-        """Count the nodes that a plan may take."""
-        return max(self.cap_floor, int(plan.tokens_before * self.cap_percent / 100))
-
-
-class PreviewRow(msgspec.Struct, frozen=True, gc=False):
-    """A memory that a plan takes, for people to look at."""
-
-    memory_id: str
-    file_path: str
-    relative_path: str
-    created_at: datetime
-    lines: int
-    chunk_count: int
-    reason: str
-
-
-class Preview(msgspec.Struct, frozen=True):
-    """A plan, and its first memories."""
-
-    plan: Plan
-    rows: tuple[PreviewRow, ...] = ()
-
-
-class Swept(msgspec.Struct, frozen=True):
-    """What applying a plan did."""
-
-    plan: Plan
-    done: Nodes
-    left_alone: Nodes
-    """Rows that changed since the plan was made, or that something holds again."""
-    restorable_until: datetime
-
-
-class Purged(msgspec.Struct, frozen=True):
-    """What a purge erased, and the backup that was written before."""
-
-    gone: Nodes = Nodes()
-    backup: Backup | None = None
+__all__ = ["Pruner", "nodes_of"]
 
 
 class Pruner:
@@ -170,6 +107,11 @@ class Pruner:
                 f"plan {plan.plan_id} is for {plan.heap} workspace {plan.workspace!r}, not for the "
                 f"graph of {workspace_id!r}. Apply it where it was made."
             )
+        if plan.steps and not plan.deletes:
+            raise BadInput(
+                f"plan {plan.plan_id} of {plan.strategy} deletes nothing; apply it by the call "
+                "that made it."
+            )
         allowed = most if most is not None else self.limits.cap_of(plan)
         if plan.tokens_freed > allowed:
             raise Refused(
@@ -195,10 +137,13 @@ class Pruner:
             await self.record(
                 workspace_id, Event.SWEPT, now, plan_id=plan.plan_id, nodes=done, report=report
             )
-        return Swept(plan, done, _without(wanted, done), now + self.limits.grace)
+        return Swept(plan, done, without(wanted, done), now + self.limits.grace)
 
     async def recover(self, workspace_id: str, now: datetime) -> tuple[str, ...]:
-        """Finish plans that were cut off while they were applied; name them."""
+        """Finish deletions that were cut off, and name their plans.
+
+        A merge that was cut off is whole as far as it came, and the next plan finds the rest.
+        """
         entries = await asyncio.to_thread(
             self._journal.read,
             journal_name(workspace_id),
@@ -207,11 +152,13 @@ class Pruner:
         )
         settled = {entry.plan_id for entry in entries if entry.event is Event.SWEPT}
         begun = {entry.plan_id for entry in entries if entry.event is Event.SWEEPING}
-        unfinished = sorted(begun - settled)
-        for plan_id in unfinished:
+        finished = []
+        for plan_id in sorted(begun - settled):
             plan = await self.find_plan(workspace_id, plan_id)
-            await self.apply(workspace_id, plan, now, most=plan.tokens_freed)
-        return tuple(unfinished)
+            if plan.deletes:
+                await self.apply(workspace_id, plan, now, most=plan.tokens_freed)
+                finished.append(plan_id)
+        return tuple(finished)
 
     async def restore(self, workspace_id: str, nodes: Nodes, now: datetime) -> Nodes:
         """Take soft-deleted nodes back with what they hold."""
@@ -327,31 +274,3 @@ def _preview(row: MemoryRow, chosen: Chosen) -> PreviewRow:
         len(chosen.chunks),
         chosen.reason,
     )
-
-
-def journal_name(workspace_id: str) -> str:
-    """Name the journal of a workspace's graph, apart from that of its segments."""
-    return f"graph:{workspace_id}"
-
-
-def ref(kind: Kind, node_id: str) -> str:
-    """Name a node in a plan: its kind and its id."""
-    return f"{kind}:{node_id}"
-
-
-def nodes_of(refs: Iterable[str]) -> Nodes:
-    """Read the nodes that a plan names."""
-    found: dict[Kind, list[str]] = {kind: [] for kind in Kind}
-    for each in refs:
-        kind, _, node_id = each.partition(":")
-        found[Kind(kind)].append(node_id)
-    return Nodes(*(tuple(found[kind]) for kind in Kind))
-
-
-def refs_of(nodes: Nodes) -> tuple[str, ...]:
-    """Name nodes as plans do."""
-    return tuple(ref(kind, node_id) for kind in Kind for node_id in nodes.of(kind))
-
-
-def _without(nodes: Nodes, done: Nodes) -> Nodes:
-    return Nodes(*(tuple(sorted(set(nodes.of(kind)) - set(done.of(kind)))) for kind in Kind))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from marksweep.graph.prune import Limits, Preview, Purged, Swept, nodes_of
+from marksweep.graph.outcomes import Limits, Preview, Purged, Swept
+from marksweep.graph.refs import nodes_of
 from marksweep.heaps.graph import PruneStrategy
 from marksweep.model import Plan
 from marksweep.stores.graph.base import Nodes

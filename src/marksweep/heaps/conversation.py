@@ -17,9 +17,15 @@ import msgspec
 from marksweep.dialects.base import Dialect, Json, message_of
 from marksweep.dialects.editing import closed, saying
 from marksweep.heaps.conversation_roots import Unanswered
-from marksweep.heaps.conversation_text import as_json, outcomes_of, said_in
+from marksweep.heaps.conversation_text import (
+    as_json,
+    outcomes_of,
+    said_in,
+    texts_of,
+    with_words,
+)
 from marksweep.heaps.segments import SegmentHeap
-from marksweep.messages import Counter, Message, Outcome, Role
+from marksweep.messages import Counter, Message, Outcome, Role, Text
 from marksweep.model import GCPolicy, Hold, Link, Reference, Segment, Snapshot
 from marksweep.stores.base import Store
 
@@ -282,13 +288,23 @@ class ConversationHeap(SegmentHeap):
         asked = [self.message(i) for i in asking if i in self._known or i in self.view.live]
         return tuple(outcomes_of(message, [call for m in asked for call in m.function_calls]))
 
+    def texts(self, segment: Segment) -> tuple[Text, ...]:
+        """Give the texts of a message; what is no message has none."""
+        if segment.type not in SPOKEN:
+            return ()
+        return tuple(texts_of(self.message(segment.segment_id)))
+
     def masked(self, segment: Segment, texts: Mapping[int, str]) -> Segment | None:
-        """Put texts in the place of results, by their index; None if that is not shorter."""
+        """Put texts in the place of results or words, by index; None if that is not shorter."""
         message = self.message(segment.segment_id)
         parts = list(message.parts)
+        is_new = False
         for at, text in texts.items():
-            parts[at] = self.dialect.with_result(parts[at], text)
-        if all(new is old for new, old in zip(parts, message.parts, strict=True)):
+            old = parts[at]
+            answers = old.function_response is not None
+            parts[at] = self.dialect.with_result(old, text) if answers else with_words(old, text)
+            is_new = is_new or parts[at] is not old
+        if not is_new:
             return None
         rebuilt = self.dialect.rebuild(message.raw, parts)
         shorter = replace(message, parts=tuple(parts), raw=rebuilt)

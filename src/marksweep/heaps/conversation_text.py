@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from marksweep.dialects.base import Json, text_of
-from marksweep.messages import FunctionCall, Message, Outcome, Part
+from marksweep.messages import FunctionCall, Message, Outcome, Part, Role, Text
+from marksweep.tokens import count
 
 _encode = msgspec.json.Encoder().encode
 _sorted = msgspec.json.Encoder(order="sorted").encode
@@ -33,7 +34,7 @@ def said_in(message: Message) -> str:
     It is for searching and reading: half characters, which no store takes, become question marks.
     """
     said = "\n".join(filter(None, map(_said, message.parts)))
-    return said.encode(errors="replace").decode()
+    return said if said.isascii() else said.encode(errors="replace").decode()
 
 
 def _said(part: Part) -> str:
@@ -45,6 +46,34 @@ def _said(part: Part) -> str:
     if part.function_response is not None:
         return result_text(part.function_response.result)
     return ""
+
+
+def texts_of(message: Message) -> Iterator[Text]:
+    """Give the texts of a message, each with its weight. Thoughts and pictures have none."""
+    is_observed = message.role is not Role.MODEL
+    for at, part in enumerate(message.parts):
+        call = part.function_call
+        words = "\n".join((call.name, *_leaves(call.args))) if call else _said(part)
+        if words:
+            is_call = call is not None
+            yield Text(at, words, count(words), is_call=is_call, is_observed=is_observed)
+
+
+def _leaves(value: object) -> Iterator[str]:
+    """Give the strings and numbers in a call's arguments, as the tool sees them."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from _leaves(each)
+    elif isinstance(value, str | int | float) and not isinstance(value, bool):
+        yield str(value)
+
+
+def with_words(part: Part, text: str) -> Part:
+    """Give a text part with other words, in the form its provider has it."""
+    raw = {**part.raw, "text": text} if isinstance(part.raw, dict) else text
+    return msgspec.structs.replace(part, text=text, raw=raw)
 
 
 def result_text(result: object) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Callable
 
 from marksweep.heaps.conversation_text import result_text
-from marksweep.messages import Message, Part
+from marksweep.messages import Counter, Message, Part
 from marksweep.tokens import count, data_tokens
 
 MEDIA = {
@@ -31,13 +33,23 @@ def count_message(message: Message) -> int:
     return FRAME + sum(map(_weigh, message.parts))
 
 
+def as_passed(counter: Callable[..., int]) -> Counter:
+    """Let a counter see messages in the form they were passed in, or neutral if it wants that."""
+
+    def weigh(message: Message) -> int:
+        if message.raw is not None:
+            with contextlib.suppress(AttributeError, TypeError, KeyError):
+                return counter(message.raw)
+        return counter(message)
+
+    return weigh
+
+
 def _weigh(part: Part) -> int:
     if part.text is not None:
         return count(part.text)
     if part.function_call is not None:
-        args = part.function_call.args
-        written = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)
-        return count(part.function_call.name) + (count(written) if args is not None else 0)
+        return count(part.function_call.name) + count(_arguments(part))
     if part.function_response is not None:
         return _weigh_result(part.function_response.result)
     if part.thought is not None:
@@ -45,6 +57,19 @@ def _weigh(part: Part) -> int:
     if part.inline_data is not None:
         return data_tokens(part.inline_data.mime_type, part.inline_data.data)
     return count(json.dumps(part.raw, ensure_ascii=False, default=str)) if part.raw else 0
+
+
+def _arguments(part: Part) -> str:
+    """Give the arguments of a call as they are sent: the provider's own string, if it has one."""
+    raw = part.raw if isinstance(part.raw, dict) else {}
+    function = raw.get("function")
+    sent = (function if isinstance(function, dict) else raw).get("arguments")
+    args = part.function_call.args if part.function_call is not None else None
+    if isinstance(sent, str):
+        return sent
+    if args is None:
+        return ""
+    return args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)
 
 
 def _weigh_result(value: object) -> int:

@@ -88,11 +88,15 @@ class SegmentHeap:
         self.refresh()
         return self.view.live.get(segment_id)
 
-    def add(self, segments: Sequence[Segment]) -> tuple[Segment, ...]:
-        """Take new segments in, all or none; tokens are counted where they are not given."""
+    def add(self, segments: Sequence[Segment], after: int = 0) -> tuple[Segment, ...]:
+        """Take new segments in, all or none; tokens are counted where they are not given.
+
+        Their positions come after the last live one, and after `after`.
+        """
         with self._editing():
             ids = [segment.segment_id for segment in segments]
             self._refuse_known(ids)
+            self._last_position = max(self._last_position, after)
             added = [self._placed(segment) for segment in segments]
             self._write(put=added)
             return tuple(self.view.live[segment_id] for segment_id in ids)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
+from operator import attrgetter
 
 import msgspec
 
@@ -28,6 +29,8 @@ class View:
         self.tokens = 0
         self.reached: set[str] = set()
         self._fingerprint = 0
+        self._digests: dict[str, int] = {}
+        """Of the live segments, so that one that goes is not digested again."""
         self._references: Counter[str] = Counter()
         self._mates: dict[str, set[str]] = {}
         self._stand_ins: dict[str, set[str]] = {}
@@ -40,6 +43,8 @@ class View:
         name = segment.segment_id
         old = self.live.get(name)
         if old is not None:
+            if _stands_alike(old, segment):
+                return self._swap(old, segment)
             self._remove(old)
             if (old.type, old.position) != (segment.type, segment.position):
                 self._forget_message(old)
@@ -52,11 +57,24 @@ class View:
         segment = _counted(segment, self._references[name])
         self.live[name] = segment
         self.tokens += segment.tokens
-        self._fingerprint = combine(self._fingerprint, added=digest(segment))
+        self._fingerprint = combine(self._fingerprint, added=self._digest(segment))
         if segment.type == "message" and self._recent_is_known:
             messages = {*self._recent, (segment.position, name)}
             self._recent = sorted(messages, reverse=True)[: self._recent_size]
         return segment
+
+    def _swap(self, old: Segment, new: Segment) -> Segment:
+        """Put a segment in the place of one that refers to the same: only content changes."""
+        new = _counted(new, old.refcount)
+        self.live[new.segment_id] = new
+        self.tokens += new.tokens - old.tokens
+        gone = self._digests[new.segment_id]
+        self._fingerprint = combine(self._fingerprint, added=self._digest(new), removed=gone)
+        return new
+
+    def _digest(self, segment: Segment) -> int:
+        found = self._digests[segment.segment_id] = digest(segment)
+        return found
 
     def drop(self, segment_id: str) -> None:
         """Let go of a segment; nothing happens if it is not there."""
@@ -69,7 +87,8 @@ class View:
     def _remove(self, segment: Segment) -> None:
         del self.live[segment.segment_id]
         self.tokens -= segment.tokens
-        self._fingerprint = combine(self._fingerprint, removed=digest(segment))
+        gone = self._digests.pop(segment.segment_id)
+        self._fingerprint = combine(self._fingerprint, removed=gone)
         for reference in segment.all_references:
             self._count(reference.target, -1)
             if reference.hold == Hold.PAIRED:
@@ -83,7 +102,7 @@ class View:
 
     def in_order(self) -> tuple[Segment, ...]:
         """Give the live segments by position, ties broken by id."""
-        return tuple(sorted(self.live.values(), key=lambda s: (s.position, s.segment_id)))
+        return tuple(sorted(self.live.values(), key=_place))
 
     def fingerprint(self) -> str:
         """Fingerprint the content."""
@@ -164,6 +183,19 @@ class View:
         segment = self.live.get(target)
         if segment is not None:
             self.live[target] = _counted(segment, count)
+
+
+_place = attrgetter("position", "segment_id")
+
+
+def _stands_alike(old: Segment, new: Segment) -> bool:
+    """Whether two segments of one id stand in the same place and refer to the same."""
+    return (
+        old.position == new.position
+        and old.type == new.type
+        and old.references == new.references
+        and old.tags == new.tags
+    )
 
 
 def _counted(segment: Segment, refcount: int) -> Segment:

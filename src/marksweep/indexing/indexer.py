@@ -222,13 +222,13 @@ async def _ahead(
         for some in _batches(files):
             following = asyncio.to_thread(gatherer.gather, some)
             if reading is not None:
-                batch = await reading
+                batch = await asyncio.shield(reading)
                 reading = asyncio.create_task(following)
                 yield batch
             else:
                 reading = asyncio.create_task(following)
         if reading is not None:
-            yield await reading
+            yield await asyncio.shield(reading)
     finally:
         if reading is not None and not reading.done():
             gatherer.stop()

@@ -106,7 +106,7 @@ class _Names:
             module = self._mention(found.row, "module", found.module)
             self.ties[Tie(self._file, module, "imports")] = None
         definitions = findings.definitions
-        own = self._define(definitions)
+        own, owners = self._define(definitions), _owners(definitions)
         kinds = {d.qualified: d.kind for d in reversed(definitions) if d.kind != "scope"}
         around: list[int] = []
         following = 0
@@ -116,10 +116,10 @@ class _Names:
                 following += 1
             while around and definitions[around[-1]].end <= call.start:
                 around.pop()
-            caller = around[-1] if around else -1
-            name = _target(call, _class_around(definitions, caller), kinds, language)
+            caller, owner = (own[around[-1]], owners[around[-1]]) if around else (self._file, "")
+            name = _target(call, owner, kinds, language)
             target = self._mention(call.row, name.kind, name.name)
-            self.ties[Tie(own[caller] if around else self._file, target, "calls")] = None
+            self.ties[Tie(caller, target, "calls")] = None
 
     def _define(self, definitions: list[Definition]) -> list[int]:
         """Mention what is defined; give the name that calls inside each definition start from."""
@@ -140,15 +140,17 @@ class _Names:
         return index
 
 
-def _class_around(definitions: list[Definition], index: int) -> str:
-    """Name the innermost class or scope that holds a definition."""
-    while index >= 0:
-        if definitions[index].kind != "function":
-            return definitions[index].qualified
-        if (method := definitions[index]).parent < 0 and "." in method.name:
-            return method.name.rpartition(".")[0]
-        index = definitions[index].parent
-    return ""
+def _owners(definitions: list[Definition]) -> list[str]:
+    """Name, for each definition, the innermost class or scope that code inside it belongs to."""
+    owners: list[str] = []
+    for definition in definitions:
+        if definition.kind != "function":
+            owners.append(definition.qualified)
+        elif definition.parent >= 0:
+            owners.append(owners[definition.parent])
+        else:
+            owners.append(definition.name.rpartition(".")[0])
+    return owners
 
 
 def _target(call: Call, owner: str, kinds: dict[str, str], language: Language) -> Name:

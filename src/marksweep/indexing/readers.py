@@ -28,6 +28,10 @@ PARSE_SECONDS = 5.0
 take less than 1 s."""
 
 
+ENDING_SECONDS = 5.0
+"""How long a worker that closed its output may take to end by itself, and so say why."""
+
+
 class Reader(Protocol):
     """Reads one file at a time."""
 
@@ -69,9 +73,10 @@ class Worker:
             send(process.stdin, self._encoder.encode(source))
             return self._decoder.decode(receive(process.stdout))
         except (OSError, EOFError):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(ENDING_SECONDS)
             self.close()
-            code = process.returncode
-            return read_as_text(source, _trouble(code, self._parse_seconds))
+            return read_as_text(source, _trouble(process.returncode, self._parse_seconds))
 
     def close(self) -> None:
         """Stop the process, whatever it is doing."""
@@ -105,7 +110,6 @@ class Worker:
 
 def _trouble(code: int, seconds: float) -> str:
     """Say why a worker ended."""
-    alarms = {-int(getattr(signal, name, 0)) for name in ("SIGVTALRM", "SIGKILL")}
-    if code in alarms:
+    if code == -getattr(signal, "SIGVTALRM", 0):
         return f"parsing took more than {seconds:.0f} s of processor time; read as text"
     return f"its grammar failed (exit code {code}); read as text"

@@ -56,8 +56,9 @@ async def watch_codebase(
         await asyncio.sleep(0)
         while not stop.is_set():
             before = await asyncio.to_thread(_state, root, selection)
+            outcome: IndexReport | MarksweepError
             try:
-                report = await index_codebase(
+                outcome = await index_codebase(
                     root,
                     store=store,
                     workspace_id=workspace_id,
@@ -70,19 +71,21 @@ async def watch_codebase(
                     progress=progress,
                     reader=reader,
                 )
-                unfit = {skipped.path for skipped in report.skipped}
-                yield report
+                unfit = {skipped.path for skipped in outcome.skipped}
             except MarksweepError as error:
-                yield error
+                outcome = error
+            yield outcome
             while not stop.is_set() and not await asyncio.to_thread(
                 _differs, root, selection, before, unfit
             ):
                 await _either(changed, stopping, noticing)
                 changed.clear()
+                if noticing.done():
+                    noticing.result()
     finally:
         reader.close()
         stop.set()
-        await asyncio.gather(noticing, stopping)
+        await asyncio.wait([noticing, stopping])
 
 
 async def _notice(root: Path, changed: asyncio.Event, stop: asyncio.Event, seconds: float) -> None:

@@ -70,4 +70,5 @@ def _alarm(seconds: float) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the process that started us
     serve(float(sys.argv[1]), sys.stdin.buffer, sys.stdout.buffer)

@@ -9,7 +9,7 @@ from mcp.server import MCPServer
 from mcp.server.context import ServerMiddleware
 
 import marksweep
-from marksweep.mcp import compress_tool, context_tools, gc_tools, memory_tools
+from marksweep.mcp import analyze_tool, compress_tool, context_tools, gc_tools, memory_tools
 from marksweep.mcp.desk import Desk
 from marksweep.mcp.prompts import add_prompts
 from marksweep.mcp.resources import add_resources
@@ -21,7 +21,13 @@ context_focus. When context_add tells that a limit is near: context_gc_analyze s
 and why, context_gc_prune does exactly that. Nothing is lost: context_recall finds swept segments \
 by their words, context_gc_undo reverses a sweep. Pin what must stay."""
 
-TOOLS = (*context_tools.TOOLS, *gc_tools.TOOLS, *compress_tool.TOOLS, *memory_tools.TOOLS)
+TOOLS = (
+    *context_tools.TOOLS,
+    *analyze_tool.TOOLS,
+    *gc_tools.TOOLS,
+    *compress_tool.TOOLS,
+    *memory_tools.TOOLS,
+)
 """All tools, in the order in which they are listed."""
 
 

@@ -57,7 +57,8 @@ async def here(ctx: Ctx, told: Annotated[ListRootsResult | None, Resolve(client_
     desk = desk_of(ctx)
     if not desk.is_settled:
         await anyio.to_thread.run_sync(desk.settle, folders_of(told))
-    return await anyio.to_thread.run_sync(desk.place)
+    opened = desk.opened()
+    return await anyio.to_thread.run_sync(desk.place) if opened is None else opened
 
 
 def folders_of(told: ListRootsResult | None) -> list[Path]:

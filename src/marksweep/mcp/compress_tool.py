@@ -11,7 +11,7 @@ from pydantic import Field
 from marksweep.errors import NotFound
 from marksweep.mcp.asking import Here, can_sample
 from marksweep.mcp.context_tools import LONGEST_TEXT, Name
-from marksweep.mcp.results import Compressed
+from marksweep.mcp.gc_results import Compressed
 from marksweep.mcp.tool import Ctx, StrictTool
 from marksweep.model import Segment
 from marksweep.summarizers import Extractive, Summary

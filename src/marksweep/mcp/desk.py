@@ -8,17 +8,19 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from threading import RLock
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from marksweep.errors import BadInput, Refused
-from marksweep.graph.memory import GraphMemory
 from marksweep.segments import Segments
 from marksweep.settings import Settings, load_settings
 from marksweep.settings.layers import FOLDER
 from marksweep.stores.base import Store
-from marksweep.stores.graph.sqlite import SqliteGraphStore
 from marksweep.stores.open import open_store
+
+if TYPE_CHECKING:
+    from marksweep.graph.memory import GraphMemory
 
 ACTOR = "mcp"
 """Who the journal says it was."""
@@ -154,6 +156,10 @@ class Desk:
                 self._places[name] = Place(self.store, name, self.folders[0], self._changes)
             return self._places[name]
 
+    def opened(self) -> Place | None:
+        """Give the workspace of the request at hand if it is open already: this never waits."""
+        return self._places.get(self.workspace())
+
     def workspace(self, wanted: str = "") -> str:
         """Name the workspace of the request at hand; Refused if it is not the caller's."""
         access = ACCESS.get()
@@ -194,6 +200,9 @@ class Desk:
 
     def memory(self) -> GraphMemory:
         """Give the long-term memory of all workspaces; its graph lies beside the store."""
+        from marksweep.graph.memory import GraphMemory
+        from marksweep.stores.graph.sqlite import SqliteGraphStore
+
         with self._guard:
             if self._memory is None:
                 self._memory = GraphMemory(

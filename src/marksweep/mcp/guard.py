@@ -95,7 +95,7 @@ class Rates:
     def take(self, caller: str) -> bool:
         """Count a request; tell whether it may pass."""
         now = self._clock()
-        burst = 2 * self._per_second
+        burst = max(1.0, 2 * self._per_second)
         left, at = self._left.pop(caller, (burst, now))
         left = min(burst, left + (now - at) * self._per_second)
         passes = left >= 1

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 
 import anyio
+import anyio.to_thread
 import msgspec
 import uvicorn
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -28,6 +29,9 @@ MAX_BODY = 4 * 1024 * 1024
 
 GRACEFUL_SECONDS = 5
 """How long running calls may take to finish when the server ends."""
+
+THREADS = 8
+"""Tools that run at once. More only wait for each other's workspace, and no longer in turn."""
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +74,7 @@ def serve_http(
 
 
 async def _serve(options: HttpOptions, desk: Desk, tokens: Tokens) -> None:
+    anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
     config = uvicorn.Config(
         http_app(options, desk, tokens),
         host=options.host,

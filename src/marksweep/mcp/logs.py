@@ -14,7 +14,7 @@ MASK = "***"
 SECRETS = (
     re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{4,}"),
     re.compile(
-        r"(?i)\b((?:api[_-]?key|token|secret|password|passwd|authorization)[\"']?\s*[=:]\s*[\"']?)"
+        r"(?i)((?:api[_-]?key|token|secret|password|passwd|authorization)[\"']?\s*[=:]\s*[\"']?)"
         r"[^\s\"',;&]{4,}"
     ),
     re.compile(r"\b(sk|pk|ghp|gho|ghs|github_pat|xox[abp]|AKIA)[-_A-Za-z0-9]{12,}"),

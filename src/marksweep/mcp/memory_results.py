@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import msgspec
 from pydantic import Field, PrivateAttr
 
-from marksweep.graph.texts import PruneResponse
-from marksweep.indexing.report import IndexReport, render
 from marksweep.mcp.results import Part
 from marksweep.mcp.tool import Result
-from marksweep.stores.graph.base import Counts, GraphHit, Nodes
+
+if TYPE_CHECKING:
+    from marksweep.graph.texts import PruneResponse
+    from marksweep.indexing.report import IndexReport
+    from marksweep.stores.graph.base import Counts, GraphHit, Nodes
 
 HOW_TO_DELETE = re.compile(
     r"^(To delete exactly this: prune_memory\(.*), plan_id='[^']*'(.*)$", re.M
@@ -55,7 +58,7 @@ class Indexed(Result):
             stale=report.stale,
             skipped=[f"{each.path}: {each.reason}" for each in report.skipped],
         )
-        made._text = render(report)
+        made._text = str(report)
         return made
 
     def words(self) -> str:

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Annotated, Literal, NamedTuple
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
 
+import anyio
 import anyio.to_thread
 from mcp.server.mcpserver import AcceptedElicitation, Elicit, ElicitationResult, Resolve
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from marksweep.errors import Refused
-from marksweep.graph import texts
-from marksweep.graph.memory import GraphMemory
-from marksweep.graph.prune import nodes_of
-from marksweep.heaps.graph import PruneStrategy
 from marksweep.mcp.asking import Consent, Here, can_confirm, desk_of
 from marksweep.mcp.memory_results import Indexed, MemoryHit, MemoryPruned, MemoryStats, SearchResult
 from marksweep.mcp.tool import Ctx, StrictTool, Told
 from marksweep.model import Plan
 from marksweep.stores.base import DEFAULT_WORKSPACE
-from marksweep.stores.graph.base import GraphQuery
+
+if TYPE_CHECKING:
+    from marksweep.graph.memory import GraphMemory
+
+T = TypeVar("T")
 
 TELL_SECONDS = 0.1
 """How often progress is told at most. More often costs more than it says."""
@@ -57,6 +59,22 @@ class _Teller:
     async def finish(self) -> None:
         """Wait until all was told."""
         await asyncio.gather(*self._under_way, return_exceptions=True)
+
+
+async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """Do work that lets go of what it holds also when the call is cancelled.
+
+    A cancelled call is cancelled at every await, also at those that clean up. So the work runs
+    apart, is told once, and is waited for.
+    """
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.cancel()
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait([task])
+        raise
 
 
 class Memory(NamedTuple):
@@ -98,13 +116,15 @@ async def index_codebase(
     except ModuleNotFoundError as error:
         raise Refused(str(error)) from error
     tell = _Teller(ctx)
-    report = await index(
-        folder,
-        store=memory.graph.graph,
-        workspace_id=memory.workspace,
-        languages=languages,
-        include_tests=include_tests,
-        progress=lambda at: tell(at.done, at.total, at.path),
+    report = await _to_its_end(
+        index(
+            folder,
+            store=memory.graph.graph,
+            workspace_id=memory.workspace,
+            languages=languages,
+            include_tests=include_tests,
+            progress=lambda at: tell(at.done, at.total, at.path),
+        )
     )
     await tell.finish()
     return Indexed.of(report)
@@ -123,6 +143,8 @@ async def search_memory(
     workspace_id: Workspace = "",  # noqa: ARG001 - `memory_here` reads it
 ) -> SearchResult:
     """Search the long-term memory: indexed code and notes, best first, with what they mention."""
+    from marksweep.stores.graph.base import GraphQuery
+
     wanted = GraphQuery(
         languages=tuple(languages), path=path or None, tags=tuple(tags), limit=limit
     )
@@ -144,6 +166,8 @@ async def plan_to_delete(ctx: Ctx, memory: Mind, dry_run: bool, strategy: str) -
     shown = desk_of(ctx).shown_plans.get((workspace, strategy))
     if shown is not None:
         return await graph.pruner.find_plan(workspace, shown)
+    from marksweep.heaps.graph import PruneStrategy
+
     return (await graph.plan(workspace, PruneStrategy.named(strategy))).plan
 
 
@@ -153,6 +177,9 @@ async def consent(
     """Ask before anything is deleted, if that was not confirmed and the client can ask."""
     if plan is None or not plan.steps or confirm or not can_confirm(ctx):
         return Consent(delete=confirm)
+    from marksweep.graph import texts
+    from marksweep.graph.prune import nodes_of
+
     nodes = nodes_of(ref for step in plan.steps for ref in step.segments)
     return Elicit(f"Delete {texts.counted(nodes)} from workspace {plan.workspace!r}?", Consent)
 
@@ -164,36 +191,25 @@ async def prune_memory(
     plan: Annotated[Plan | None, Resolve(plan_to_delete)],
     answer: Annotated[ElicitationResult[Consent], Resolve(consent)],
     workspace_id: Annotated[
-        str, Field(description="Workspace to prune (default: current workspace)")
+        str, Field(description="Whose memory; empty: the current workspace.")
     ] = "",
     dry_run: Annotated[  # noqa: ARG001 - `plan_to_delete` reads it: a dry run has no plan yet
-        bool,
-        Field(
-            description="Preview mode - show what would be deleted without deleting. "
-            "DEFAULT: true. Set to false to perform actual deletion."
-        ),
+        bool, Field(description="Only show what would go. false: delete it, if confirmed.")
     ] = True,
     confirm: Annotated[
-        bool,
-        Field(
-            description="REQUIRED for deletion: Must be true to confirm deletion. "
-            "Ignored when dry_run=true. Safety feature to prevent accidents."
-        ),
+        bool, Field(description="Must be true for a deletion; a dry run takes no notice of it.")
     ] = False,
     strategy: Annotated[
         PruneChoice,
         Field(
-            description="What to prune:\n"
-            "- 'stale_code': Delete stale code indexer memories\n"
-            "- 'orphaned_chunks': Delete chunks without parent memories\n"
-            "- 'orphaned_entities': Delete entities without mentions\n"
-            "- 'all': Run all strategies"
+            description="stale_code: files that are gone; orphaned_chunks: chunks that no memory "
+            "has; orphaned_entities: entities that nothing mentions; all: whatever may go."
         ),
     ] = "stale_code",
 ) -> MemoryPruned:
-    """Prune stale or orphaned memory nodes from the knowledge graph. SAFETY: Defaults to
-    dry_run=true (preview only). Set dry_run=false and confirm=true to delete. Use strategy
-    parameter to select what to clean up."""
+    """Clean up the long-term memory: what is stale, orphaned or no longer mentioned. Shows what
+    would go; to delete exactly that, call again with dry_run false and confirm true. What was
+    deleted can be restored for a week."""
     desk = desk_of(ctx)
     graph, workspace = memory
     if plan is None:
@@ -203,7 +219,7 @@ async def prune_memory(
     if not isinstance(answer, AcceptedElicitation):
         raise Told("Error: The user did not agree to the deletion. Nothing was deleted.")
     asked = answer.data.delete and not confirm
-    response = await graph.prune_memory(
+    deletion = graph.prune_memory(
         workspace if asked or workspace != DEFAULT_WORKSPACE else workspace_id,
         dry_run=False,
         confirm=answer.data.delete,
@@ -211,6 +227,7 @@ async def prune_memory(
         plan_id=plan.plan_id,
         limit=plan.tokens_freed if asked else None,
     )
+    response = await _to_its_end(deletion)
     if response.is_error:
         over = f" {NO_LIMIT}" if not graph.settings.limits.allows(plan) else ""
         raise Told(response.text + over * answer.data.delete)

@@ -1,14 +1,14 @@
-"""What the tools give back: data with a schema, and a few words for people."""
+"""What the tools on the working set give back: data with a schema, and words for people."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from marksweep.core.budget import Budget
 from marksweep.mcp.tool import Result
-from marksweep.model import Entry, Plan, Report, Stashed
+from marksweep.model import Stashed
 
 LISTED = 8
 """Lines of a list that the text shows; the data has them all."""
@@ -52,135 +52,6 @@ class Usage(Part):
         return (
             f"{self.current:,} of {self.limit:,} tokens, {state} "
             f"(soft {self.soft_limit:,}, hard {self.hard_limit:,})"
-        )
-
-
-class Candidate(Part):
-    """A segment that could go, and why."""
-
-    segment_id: str
-    type: str
-    tokens: int
-    action: str = Field(description="stash, delete, compress, mask or trim")
-    reason: str
-    score: float | None = Field(
-        default=None, description="Prune score from 0 to 1; high goes first."
-    )
-
-
-class Obstacle(Part):
-    """What keeps a plan from its target."""
-
-    reason: str
-    segments: int
-    tokens: int
-
-
-class DeadWeight(Part):
-    """One reason why messages of a session are no longer needed."""
-
-    reason: str
-    messages: int
-    tokens: int
-
-
-class Transcript(Part):
-    """A recorded session, and what in it is dead weight."""
-
-    path: str
-    dialect: str
-    messages: int
-    skipped_lines: int
-    dead_tokens: int
-    dead_weight: list[DeadWeight] = Field(description="Heaviest first.")
-
-    def words(self, tokens: int) -> str:
-        """Tell the share, and the heaviest reasons."""
-        share = self.dead_tokens / tokens if tokens else 0.0
-        head = (
-            f"{self.path} ({self.dialect}, {self.messages:,} messages, {tokens:,} tokens): "
-            f"{self.dead_tokens:,} tokens ({share:.0%}) are dead weight."
-        )
-        rows = (f"{d.reason}: {d.messages}, {d.tokens:,} tokens" for d in self.dead_weight)
-        return "\n".join([head, *listed(rows, len(self.dead_weight))])
-
-
-class Analysis(Result):
-    """What would go, and why."""
-
-    usage: Usage
-    plan_id: str = Field(description="Pass it to context_gc_prune to do exactly this.")
-    candidates: list[Candidate]
-    candidates_total: int
-    tokens_before: int
-    tokens_after: int
-    obstacles: list[Obstacle] = Field(description="What is in the way, if the target is missed.")
-    applied: bool = Field(description="Whether the plan was carried out (dry_run false).")
-    transcript: Transcript | None = Field(default=None, description="If a session was looked at.")
-
-    def words(self) -> str:
-        """Tell usage, plan and the first candidates."""
-        if self.transcript:
-            return self.transcript.words(self.tokens_before)
-        if not self.candidates_total:
-            return f"Working set: {self.usage.words()}. Nothing to prune."
-        did = "Done" if self.applied else "Plan"
-        head = (
-            f"{did} {self.plan_id}: {self.candidates_total} segments, "
-            f"{self.tokens_before:,} → {self.tokens_after:,} tokens."
-        )
-        rows = (
-            f"{c.action} {c.segment_id} ({c.type}, {c.tokens:,} tokens): {c.reason}"
-            for c in self.candidates
-        )
-        ways = [
-            f"In the way: {o.reason} ({o.segments} segments, {o.tokens:,} tokens)"
-            for o in self.obstacles[:3]
-        ]
-        lines = listed(rows, self.candidates_total)
-        return "\n".join([f"Working set: {self.usage.words()}.", head, *lines, *ways])
-
-
-class Pruned(Result):
-    """What went, and what that freed."""
-
-    plan_id: str
-    deleted: list[str]
-    stashed: list[str]
-    compressed: list[str] = Field(description="Replaced by a shorter text.")
-    kept: list[str] = Field(description="Asked for, but must stay.")
-    tokens_before: int
-    tokens_after: int
-    tokens_freed: int
-
-    @classmethod
-    def of(cls, plan: Plan, report: Report, wanted: Sequence[str] = ()) -> Pruned:
-        """Tell what a report says of its plan."""
-        went: dict[str, list[str]] = {}
-        for step in plan.steps:
-            went.setdefault(step.action.value, []).extend(step.segments)
-        gone = {name for names in went.values() for name in names}
-        deleted, stashed = went.pop("delete", []), went.pop("stash", [])
-        return cls(
-            plan_id=report.plan_id,
-            deleted=deleted,
-            stashed=stashed,
-            compressed=[name for names in went.values() for name in names],
-            kept=[name for name in wanted if name not in gone],
-            tokens_before=report.tokens_before,
-            tokens_after=report.tokens_after,
-            tokens_freed=report.tokens_freed,
-        )
-
-    def words(self) -> str:
-        """Tell counts, tokens, and how to take it back."""
-        went = f"{len(self.stashed)} stashed, {len(self.deleted)} deleted"
-        if self.compressed:
-            went += f", {len(self.compressed)} shortened"
-        kept = f" Must stay: {', '.join(self.kept[:LISTED])}." if self.kept else ""
-        return (
-            f"{went}; {self.tokens_before:,} → {self.tokens_after:,} tokens, "
-            f"{self.tokens_freed:,} freed.{kept} Take it back: context_gc_undo {self.plan_id}"
         )
 
 
@@ -276,79 +147,6 @@ class Recalled(Result):
         state = f"{len(self.restored)} back in the working set." if self.restored else "Only shown."
         texts = (f"[{each.segment_id}, {each.type}] {each.text}" for each in self.found)
         return "\n\n".join([state, *texts])
-
-
-class Undone(Result):
-    """A sweep that was reversed."""
-
-    plan_id: str
-    restored: list[str]
-    usage: Usage
-
-    def words(self) -> str:
-        """Tell it in a line."""
-        return f"Undid {self.plan_id}: {len(self.restored)} segments are back."
-
-
-class Event(Part):
-    """One line of the journal."""
-
-    seq: int
-    at: str
-    event: str
-    plan_id: str
-    actor: str
-    segments: int
-    tokens_freed: int | None
-
-    @classmethod
-    def of(cls, entry: Entry) -> Event:
-        """Tell what an entry says."""
-        report, plan = entry.report, entry.plan
-        count = len(report.swept) if report else len(plan.steps) if plan else len(entry.segments)
-        return cls(
-            seq=entry.seq,
-            at=entry.at.isoformat(timespec="seconds"),
-            event=entry.event.value,
-            plan_id=entry.plan_id,
-            actor=entry.actor,
-            segments=count,
-            tokens_freed=report.tokens_freed if report else None,
-        )
-
-
-class History(Result):
-    """What was planned and done, newest first."""
-
-    events: list[Event]
-
-    def words(self) -> str:
-        """Tell the newest."""
-        if not self.events:
-            return "The journal is empty."
-        rows = (f"{e.at} {e.event} {e.plan_id} ({e.segments} segments)" for e in self.events)
-        return "\n".join(listed(rows, len(self.events)))
-
-
-class Compressed(Result):
-    """A segment that was replaced by a shorter text."""
-
-    segment_id: str
-    replacement_id: str
-    plan_id: str
-    text: str
-    made_by: str = Field(description="agent, extractive, or the model that was asked")
-    note: str
-    tokens_before: int
-    tokens_after: int
-
-    def words(self) -> str:
-        """Tell what it saved, and how to take it back."""
-        note = f" {self.note}" if self.note else ""
-        return (
-            f"{self.segment_id}: {self.tokens_before:,} → {self.tokens_after:,} tokens, by "
-            f"{self.made_by}.{note} Take it back: context_gc_undo {self.plan_id}"
-        )
 
 
 def listed(rows: Iterable[str], total: int) -> list[str]:

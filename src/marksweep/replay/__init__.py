@@ -12,4 +12,15 @@
 10. lab.py         All of it, over sets, in parallel.
 
 evidence.py does the same for conversations with questions.
+
+And in front of it, for anybody's transcripts:
+
+inputs.py     Find transcripts in any dialect; pass over what cannot be replayed, with a reason.
+catalog.py    Collectors by name; apart.py drives GC plugins in processes of their own.
+front.py      All of them at several budgets.
+table.py      The figures as data.
+recommend.py  Which setting to use, and the file that says so.
+timeline.py   What was in context at each step, what went, what was missed.
+report.py     A whole replay in one call.
+html.py       The report for a browser; html_front, html_timeline and html_style are its parts.
 """

@@ -26,6 +26,7 @@ from marksweep.core.score import (
     Weights,
     scorer_named,
 )
+from marksweep.core.trigger import PAYS_WITHIN_TURNS
 from marksweep.errors import BadInput
 from marksweep.increment import BATCH, SAMPLE
 from marksweep.settings.ranges import Count, Group, Hours, Percent, Positive, Share, check_number
@@ -48,6 +49,11 @@ class Window(Group, frozen=True):
     """The hard line: above it everything is looked at and PRESERVABLE segments may go.
 
     At least the threshold. Higher protects them longer, at the risk that a request does not fit.
+    """
+    pays_within_turns: Positive = PAYS_WITHIN_TURNS
+    """Turns within which a conversation's sweep between the lines must pay; else it waits.
+
+    Higher collects sooner; lower waits for the hard line and keeps the prompt cache longer.
     """
 
     def __post_init__(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from heapq import nlargest
+from itertools import islice
 from typing import TypeVar
 
 from marksweep.model import Entry, Event, Segment, Stashed
@@ -80,8 +81,9 @@ class LiveTable:
                     self._index.discard(segment_id)
         for segment in put:
             self._put(segment)
-        while len(self._removed_at) > TOMBSTONES_KEPT:
-            oldest = next(iter(self._removed_at))
+        # One walk over the oldest: asking a dict for its first key again and again is quadratic.
+        too_many = max(0, len(self._removed_at) - TOMBSTONES_KEPT)
+        for oldest in list(islice(self._removed_at, too_many)):
             self._floor = self._removed_at.pop(oldest)
         return self.version
 

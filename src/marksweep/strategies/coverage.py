@@ -1,215 +1,289 @@
-"""Coverage: what other kept text stands in for goes first, then what is least likely needed again.
+"""Coverage: keep at least one copy of everything that is likely to be needed again.
 
-A result is cut into blocks, and shortened to those worth keeping; a message goes whole when none
-is. The worth of a block is what would be lost with it, per token: see `coverage_index`. What must
-stay anyway counts as always in context, so that nothing else is kept for its sake.
+Texts are cut into blocks, and a block is worth only what no other kept block holds (the index says
+how much). The least worth per token goes first: parts of messages before whole ones, and a call
+only when nothing else of it and its results is left.
 
-The ranking knows no target. To spare the prompt cache, the `economy` setting offers what is of
-little worth in the newer half first, so that a small collection leaves the front alone.
+The strategy keeps its index between rankings. It is told of each message once, in order; the same
+stream gives the same state, and ranking leaves the state as it was.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 
 from marksweep.core.atoms import atoms_of
 from marksweep.core.blocks import cut, join, whole
 from marksweep.core.plan import Proposal
 from marksweep.core.scene import Scene
-from marksweep.model import Action
+from marksweep.messages import Text
+from marksweep.model import Action, Segment
 from marksweep.strategies.coverage_index import Block, Index
-from marksweep.strategies.coverage_price import ECONOMY, Setting
-from marksweep.strategies.mask import Masked, Outcomes
+from marksweep.strategies.coverage_price import ECONOMY, Choice, Offer, Setting, choose
+from marksweep.strategies.mask import Masked
+from marksweep.tokens import count
 
-BULKY = 400
-"""Characters from which a result is cut into blocks. Smaller ones go with their message."""
-TOGETHER = 1.5
-"""Blocks of one message go in one step if they are worth at most this much more than the least."""
-NEWER = 0.5
-"""Share of the movable context that `economy` looks at first, from its end."""
+BULKY = 100
+"""Tokens from which a text is cut into blocks. Smaller texts go whole."""
+
+MORE = 0.05
+"""Share of what must be freed that each further round offers, if markers ate up the last one."""
+
+_FENCED = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
 
 
-class Part:
-    """A segment as the ranking sees it: what of it is left."""
+Texts = Callable[[Segment], Sequence[Text]]
+"""Give the texts of a message."""
 
-    def __init__(self, at: int, tokens: int) -> None:
-        self.at = at
-        self.tokens = tokens
-        self.results: dict[int, list[Block]] = {}
-        """Blocks by the index of the result they are cut from."""
+
+class _Held:
+    """A message in blocks."""
+
+    def __init__(self, segment_id: str) -> None:
+        self.segment_id = segment_id
+        self.fields: dict[int, list[Block]] = {}
         self.frame: Block | None = None
-        """All the rest; it goes with the whole unit."""
+        self.raw: str | None = None
+        """The version that the blocks show."""
+        self.kept: dict[str, frozenset[int]] = {}
+        """Which blocks stand in each version of the message, by its raw form."""
 
-    def blocks(self) -> list[Block]:
-        """The blocks of results that are left."""
-        return [b for blocks in self.results.values() for b in blocks if b.alive]
+    def blocks(self) -> Iterator[Block]:
+        for field in self.fields.values():
+            yield from field
+        if self.frame is not None:
+            yield self.frame
+
+    def left(self) -> list[Block]:
+        """The blocks that are kept, without the frame."""
+        return [block for field in self.fields.values() for block in field if block.alive]
 
 
 class Coverage:
-    """Rank blocks and messages by what would be lost with them."""
+    """Rank the blocks of messages by what would be lost with them."""
 
-    def __init__(self, outcomes: Outcomes, masked: Masked, setting: Setting = ECONOMY) -> None:
-        self._outcomes = outcomes
+    def __init__(self, texts: Texts, masked: Masked, setting: Setting = ECONOMY) -> None:
+        self._texts = texts
         self._masked = masked
         self._setting = setting
+        self._index = Index()
+        self._held: dict[str, _Held] = {}
+        self._present: dict[str, _Held] = {}
+        """Those of the messages that stood in the last scene."""
 
     @property
     def name(self) -> str:
         """The name that plans and reports carry."""
-        return "coverage"
+        return f"coverage ({self._setting.name})"
+
+    def landing(self, scene: Scene, target_tokens: int) -> int:
+        """Choose how deep to sweep, at most at the target: rare and deep, or often and shallow.
+
+        What the prompt cache would have to read again is weighed against what would be lost.
+        """
+        if scene.tokens <= target_tokens:
+            return target_tokens
+        self._take_in(scene)
+        return scene.tokens - self._choice(scene, target_tokens).free
 
     def rank(self, scene: Scene) -> Iterator[Proposal]:
-        """Propose what loses least, first the newer half if the cache is to be spared."""
-        ranking = _Ranking(scene, self._outcomes, self._masked)
-        if self._setting.reread:
-            yield from ranking.below(ranking.middle(), ranking.mean())
-        yield from ranking.below(0, float("inf"))
+        """Propose to trim messages, or to stash units of which nothing is left."""
+        self._take_in(scene)
+        dropped: list[tuple[Block, int]] = []
+        try:
+            yield from self._rounds(scene, dropped)
+        finally:
+            for block, born in reversed(dropped):
+                self._index.bring_back(block, block.home)
+                block.born = born
+            self._index.forget()
 
+    def _take_in(self, scene: Scene) -> None:
+        """Learn of new messages, and of what happened to the known ones."""
+        present = {}
+        for segment in scene.segments:
+            name = segment.segment_id
+            held = self._present.pop(name, None) or self._held.get(name)
+            if held is None:
+                held = self._held[name] = self._learn(segment)
+            elif held.raw is not segment.raw:
+                self._set_kept(held, held.kept.get(segment.raw, frozenset()))
+                held.raw = segment.raw
+            present[name] = held
+        for held in self._present.values():
+            self._set_kept(held, frozenset())
+            held.raw = None
+        self._present = present
 
-class _Ranking:
-    """One scene, told to an index in order, and given up bit by bit."""
+    def _set_kept(self, held: _Held, kept: frozenset[int]) -> None:
+        for block in held.blocks():
+            if block.alive and block.seq not in kept:
+                self._index.drop(block)
+            elif not block.alive and block.seq in kept:
+                born = block.born
+                self._index.bring_back(block, held)
+                block.born = born
 
-    def __init__(self, scene: Scene, outcomes: Outcomes, masked: Masked) -> None:
-        self._scene = scene
-        self._outcomes = outcomes
-        self._masked = masked
-        self._index = Index()
-        self._parts = [Part(i, size) for i, size in enumerate(scene.sizes)]
-        self._gone: set[int] = set()
-        for members in scene.units:
-            if not scene.may_go(members):
-                for i in members:
-                    self._index.know(atoms_of(scene.segments[i].text))
-        for i, part in enumerate(self._parts):
-            self._tell(i, part)
-
-    def _tell(self, at: int, part: Part) -> None:
-        """Take a segment into the index, as a step of its own unless it answers one."""
-        segment = self._scene.segments[at]
-        outcomes = self._outcomes(segment)
-        if not outcomes:
+    def _learn(self, segment: Segment) -> _Held:
+        """Cut a new message into blocks."""
+        held = _Held(segment.segment_id)
+        texts = self._texts(segment)
+        speaks = any(not text.is_observed for text in texts)
+        if speaks:
             self._index.step()
-        per_character = segment.tokens / max(1, len(segment.text))
-        rest = segment.text
-        for outcome in outcomes:
-            self._index.act(atoms_of(str(outcome.args)))
-            if len(outcome.text) >= BULKY:
-                rest = rest.replace(outcome.text, "", 1)
-                part.results[outcome.part] = self._index.add(
-                    cut(outcome.text), lambda text: round(len(text) * per_character), observed=True
+        small: list[str] = []
+        for text in texts:
+            if text.is_call or text.tokens < BULKY:
+                small.append(text.words)
+                if not text.is_call and not any(t.is_call for t in texts):
+                    held.fields[text.part] = [self._whole(text.words, text.tokens, text)]
+            else:
+                held.fields[text.part] = self._index.add(
+                    cut(text.words), count, observed=text.is_observed
                 )
-        speaks = not outcomes and len(self._scene.units.members(at)) > 1
-        tokens = round(len(rest) * per_character)
-        part.frame = self._index.add_whole(whole(rest), tokens, observed=not speaks)
-        for block in (part.frame, *part.blocks()):
-            block.home = part
+        if any(text.is_call for text in texts):
+            tokens = sum(t.tokens for t in texts if t.is_call or t.tokens < BULKY)
+            held.frame = self._whole("\n".join(small), tokens, texts[0])
+        for block in held.blocks():
+            block.home = held
+        if speaks:
+            self._index.act(atoms_of(action_in(texts)))
+        held.raw = segment.raw
+        held.kept[segment.raw] = frozenset(block.seq for block in held.blocks())
+        return held
 
-    def middle(self) -> int:
-        """Where the newer half of what may go begins."""
-        movable = [p.at for p in self._parts if self._scene.may_go((p.at,))]
-        left = NEWER * sum(self._parts[at].tokens for at in movable)
-        for at in reversed(movable):
-            left -= self._parts[at].tokens
-            if left <= 0:
-                return at
-        return 0
+    def _whole(self, words: str, tokens: int, text: Text) -> Block:
+        return self._index.add_whole(whole(words), max(1, tokens), observed=text.is_observed)
 
-    def mean(self) -> float:
-        """Worth of an average token that may go."""
-        worth = tokens = 0.0
-        for part in self._parts:
-            if self._scene.may_go((part.at,)):
-                for block in part.blocks():
-                    worth += self._index.worth(block) * block.tokens
-                    tokens += block.tokens
-        return worth / tokens if tokens else 0.0
+    def _rounds(self, scene: Scene, dropped: list[tuple[Block, int]]) -> Iterator[Proposal]:
+        """Drop in rounds; after each, propose what became of the messages it touched."""
+        places = {segment.segment_id: i for i, segment in enumerate(scene.segments)}
+        must = max(1, scene.tokens - scene.target_tokens)
+        for first in (self._choice(scene, scene.target_tokens).first, 0):
+            heap = self._candidates(scene, first)
+            amount = must
+            while heap:
+                touched = self._drop(scene, heap, amount, dropped, places)
+                for i in sorted(touched):
+                    proposal = self._proposal(scene, i)
+                    if proposal is not None:
+                        yield proposal
+                amount = max(32, int(must * MORE))
 
-    def below(self, first: int, most: float) -> Iterator[Proposal]:
-        """Propose what is worth at most so much, from a place on, least first."""
-        heap: list[tuple[float, int, Part]] = []
-        for part in self._parts[first:]:
-            self._offer(part, heap)
-        while heap:
-            worth, at, part = heapq.heappop(heap)
-            if worth > most:
-                return
-            again = self._worth(part)
-            if again is None:
+    def _choice(self, scene: Scene, target_tokens: int) -> Choice:
+        """Choose from where on to cut, and how deep: near the end is cheap for the prompt cache."""
+        offers = [
+            Offer(self._index.worth(block), block.tokens, i)
+            for i, segment in enumerate(scene.segments)
+            if scene.may_go((i,))
+            for block in self._held[segment.segment_id].left()
+        ]
+        fixed = sum(size for i, size in enumerate(scene.sizes) if not scene.may_go((i,)))
+        must = max(1, scene.tokens - target_tokens)
+        return choose(offers, scene.sizes, must, max(1, target_tokens - fixed), self._setting)
+
+    def _candidates(self, scene: Scene, first: int) -> list[tuple[float, int, Block]]:
+        heap = [
+            (self._index.worth(block), block.seq, block)
+            for i in range(first, len(scene.segments))
+            if scene.may_go((i,))
+            for block in self._may_drop(scene, i)
+        ]
+        heapq.heapify(heap)
+        return heap
+
+    def _may_drop(self, scene: Scene, i: int) -> list[Block]:
+        held = self._held[scene.segments[i].segment_id]
+        if held.frame is not None and held.frame.alive and self._is_bare(scene, i):
+            return [held.frame]
+        return held.left()
+
+    def _is_bare(self, scene: Scene, i: int) -> bool:
+        """Whether nothing but frames is left of a unit, and all of it may go."""
+        members = scene.units.members(i)
+        return scene.may_go(members) and not any(
+            self._held[scene.segments[mate].segment_id].left() for mate in members
+        )
+
+    def _drop(
+        self,
+        scene: Scene,
+        heap: list[tuple[float, int, Block]],
+        amount: int,
+        dropped: list[tuple[Block, int]],
+        places: dict[str, int],
+    ) -> set[int]:
+        """Drop the least worth first; a block may have become a last holder, so look again."""
+        index, touched = self._index, set()
+        while amount > 0 and heap:
+            _, seq, block = heapq.heappop(heap)
+            if not block.alive:
                 continue
-            if heap and again > heap[0][0]:
-                heapq.heappush(heap, (again, at, part))
+            worth = index.worth(block)
+            if heap and worth > heap[0][0]:
+                heapq.heappush(heap, (worth, seq, block))
                 continue
-            yield from self._give_up(part, again)
-            for i in self._scene.units.members(at):
-                if i >= first:
-                    self._offer(self._parts[i], heap)
+            held = block.home
+            assert isinstance(held, _Held)  # noqa: S101
+            i = places[held.segment_id]
+            dropped.append((block, block.born))
+            index.drop(block)
+            amount -= max(1, block.tokens - 1)
+            touched.add(i)
+            if block is not held.frame:
+                for mate in scene.units.members(i):
+                    frame = self._held[scene.segments[mate].segment_id].frame
+                    if frame is not None and frame.alive and self._is_bare(scene, mate):
+                        heapq.heappush(heap, (index.worth(frame), frame.seq, frame))
+        return touched
 
-    def _offer(self, part: Part, heap: list[tuple[float, int, Part]]) -> None:
-        worth = self._worth(part)
-        if worth is not None:
-            heapq.heappush(heap, (worth, part.at, part))
-
-    def _worth(self, part: Part) -> float | None:
-        """Worth of what would go next of a segment; None if nothing can.
-
-        Blocks of results go one by one; the rest, only when no blocks of the unit are left.
-        """
-        if part.at in self._gone:
-            return None
-        blocks = part.blocks()
-        if blocks:
-            free = self._scene.may_go((part.at,))
-            return min(map(self._index.worth, blocks)) if free else None
-        members = self._scene.units.members(part.at)
-        if part.at != members[0] or not self._scene.may_go(members):
-            return None
-        if any(self._parts[i].blocks() for i in members):
-            return None
-        frames = [f for i in members if (f := self._parts[i].frame) is not None]
-        tokens = sum(frame.tokens for frame in frames)
-        return sum(self._index.worth(f) * f.tokens for f in frames) / max(1, tokens)
-
-    def _give_up(self, part: Part, worth: float) -> Iterator[Proposal]:
-        blocks = part.blocks()
-        if not blocks:
-            members = self._scene.units.members(part.at)
-            frames = [f for i in members if (f := self._parts[i].frame) is not None]
-            reason = self._reason(frames)
-            self._gone.update(members)
-            for frame in frames:
-                self._index.drop(frame)
-            yield Proposal(members, Action.STASH, reason)
-            return
-        going = [b for b in blocks if self._index.worth(b) <= TOGETHER * worth]
-        reason = f"{_parts(len(going))}: {self._reason(going)}"
-        for block in going:
-            self._index.drop(block)
-        segment = self._scene.segments[part.at]
+    def _proposal(self, scene: Scene, i: int) -> Proposal | None:
+        """Say what became of a message."""
+        segment = scene.segments[i]
+        members = scene.units.members(i)
+        if scene.may_go(members) and not any(self._is_kept(scene, mate) for mate in members):
+            return Proposal((i,), Action.STASH, self._reason(self._blocks_of(scene, members)))
+        held = self._held[segment.segment_id]
         texts = {
-            result: join([(b.text, b.glued) if b.alive else None for b in kept])
-            for result, kept in part.results.items()
-            if not all(b.alive for b in kept)
+            part: join([(b.text, b.glued) if b.alive else None for b in blocks])
+            for part, blocks in held.fields.items()
+            if not all(block.alive for block in blocks)
         }
         shorter = self._masked(segment, texts)
-        if shorter is not None:
-            yield Proposal((part.at,), Action.TRIM, reason, shorter)
+        if shorter is None:
+            return None
+        held.kept[shorter.raw] = frozenset(b.seq for b in held.blocks() if b.alive)
+        return Proposal((i,), Action.TRIM, self._reason(list(held.blocks())), shorter)
+
+    def _blocks_of(self, scene: Scene, members: tuple[int, ...]) -> list[Block]:
+        names = (scene.segments[i].segment_id for i in members)
+        return [block for name in names for block in self._held[name].blocks()]
 
     def _reason(self, blocks: list[Block]) -> str:
-        """Say what is lost with these blocks, before they go."""
-        lost = [atom for block in blocks for atom in self._index.sole(block)]
+        """Say what goes with the dropped ones among these blocks."""
+        gone = [block for block in blocks if not block.alive]
+        parts = f"{len(gone)} of {len(blocks)} parts go"
+        lost = {name for block in gone for name in self._index.lost(block)}
         if not lost:
-            lines = sum(block.text.count("\n") + 1 for block in blocks)
-            return f"what its {lines} lines say stands in other messages"
-        used = sum(1 for atom in lost if self._index.acted_on(atom))
-        if used:
-            return f"least likely needed: last copy of {_names(used)} the agent used before"
-        return f"last copy of {_names(len(lost))}, none of which the agent used"
+            return f"{parts}: what they say stands in other messages"
+        used = sum(map(self._index.acted_on, lost))
+        unused = "none of them used so far" if not used else f"{used} of them used before"
+        return f"{parts}: of the least worth, last copies of {len(lost)} names and lines, {unused}"
+
+    def _is_kept(self, scene: Scene, i: int) -> bool:
+        held = self._held[scene.segments[i].segment_id]
+        return bool(held.left()) or (held.frame is not None and held.frame.alive)
 
 
-def _parts(count: int) -> str:
-    return "1 part of it" if count == 1 else f"{count} parts of it"
-
-
-def _names(count: int) -> str:
-    return "1 name" if count == 1 else f"{count} names"
+def action_in(texts: Sequence[Text]) -> str:
+    """What the agent does: its calls, else its code blocks, else its words with a digit."""
+    calls = [text.words for text in texts if text.is_call]
+    if calls:
+        return "\n".join(calls)
+    said = "\n".join(text.words for text in texts if not text.is_observed)
+    blocks = _FENCED.findall(said)
+    if blocks:
+        return "\n".join(blocks)
+    return "\n".join(word for word in said.split() if any(map(str.isdigit, word)))

@@ -154,6 +154,10 @@ class Index:
                 joint.alive = True
                 self._regain(joint.atom, block)
 
+    def forget(self) -> None:
+        """Let go of what was remembered of dropped blocks; nothing can be missed any more."""
+        self._gone.clear()
+
     def worth(self, block: Block) -> float:
         """Worth per token of a kept block: high stays longest."""
         block.value = self._sum(block, 1, self._joined(block)) / block.tokens
@@ -192,6 +196,11 @@ class Index:
         mine = [a for a in (*block.atoms, *self._joined(block)) if self._holders[a] <= 1]
         mine.sort(key=lambda a: -self._uses[a])
         return [self._names[a] for a in mine]
+
+    def lost(self, block: Block) -> list[str]:
+        """The atoms of a dropped block that no kept block holds."""
+        mine = (*block.atoms, *(joint.atom for joint in block.joints))
+        return [self._names[a] for a in mine if self._holders[a] == 0]
 
     def acted_on(self, atom: str) -> bool:
         """Whether an atom occurred in an action."""

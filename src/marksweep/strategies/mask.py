@@ -49,7 +49,7 @@ class Mask:
             notes = {o.part: note(segment, o, "stashed") for o in bulky}
             shorter = self._masked(segment, notes) if notes else None
             if shorter is not None:
-                names = ", ".join(dict.fromkeys(o.name or "a tool" for o in bulky))
+                names = ", ".join(dict.fromkeys([o.name or "a tool" for o in bulky]))
                 reason = f"masked: old output of {names}, {segment.tokens} tokens"
                 yield Proposal((i,), Action.MASK, reason, shorter)
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from marksweep.core.plan import Strategy
 from marksweep.errors import UnknownName
 from marksweep.strategies.budget import ByPolicy
-from marksweep.strategies.coverage import Coverage
-from marksweep.strategies.coverage_price import QUALITY
+from marksweep.strategies.coverage import Coverage, Texts
+from marksweep.strategies.coverage_price import ECONOMY, QUALITY
 from marksweep.strategies.garbage import Garbage
 from marksweep.strategies.hybrid import Hybrid
 from marksweep.strategies.mask import Mask, Masked, Outcomes
@@ -23,19 +23,19 @@ from marksweep.strategies.tiers import Tiers
 from marksweep.strategies.truncate import Truncate
 from marksweep.summarizers.digesting import digesting
 
-Make = Callable[[Outcomes, Masked], Strategy]
-"""Make a strategy, given how to look at results and how to shorten them."""
+Make = Callable[[Outcomes, Masked, Texts], Strategy]
+"""Make a strategy, given how to look at results and texts, and how to shorten them."""
 
 NAMED: dict[str, Make] = {
     "budget": lambda *_: ByPolicy(),
-    "coverage": Coverage,
-    "coverage_quality": lambda *ways: Coverage(*ways, QUALITY),
+    "coverage": lambda _, masked, texts: Coverage(texts, masked, ECONOMY),
+    "coverage_quality": lambda _, masked, texts: Coverage(texts, masked, QUALITY),
     "garbage": lambda *_: Garbage(),
     "hybrid": lambda *_: Hybrid(digesting()),
-    "mask": Mask,
+    "mask": lambda outcomes, masked, _: Mask(outcomes, masked),
     "scored": lambda *_: Scored(),
     "summarize": lambda *_: Summarize(digesting()),
-    "superseded": Superseded,
+    "superseded": lambda outcomes, masked, _: Superseded(outcomes, masked),
     "truncate": lambda *_: Truncate(),
 }
 
@@ -43,7 +43,7 @@ Choice = str | Strategy | Make | Sequence["str | Strategy | Make"]
 """What callers may pass for a strategy; several make tiers."""
 
 
-def strategy_of(choice: Choice, outcomes: Outcomes, masked: Masked) -> Strategy:
+def strategy_of(choice: Choice, outcomes: Outcomes, masked: Masked, texts: Texts) -> Strategy:
     """Make the strategy somebody chose; UnknownName lists the names there are."""
     if isinstance(choice, str):
         make = NAMED.get(choice)
@@ -52,9 +52,9 @@ def strategy_of(choice: Choice, outcomes: Outcomes, masked: Masked) -> Strategy:
                 f"no strategy named {choice!r}; known are {', '.join(sorted(NAMED))}. "
                 "Pass a name, several names in order, or a strategy object."
             )
-        return make(outcomes, masked)
+        return make(outcomes, masked, texts)
     if isinstance(choice, Sequence):
-        return Tiers(*(strategy_of(each, outcomes, masked) for each in choice))
+        return Tiers(*(strategy_of(each, outcomes, masked, texts) for each in choice))
     if callable(choice):
-        return choice(outcomes, masked)
+        return choice(outcomes, masked, texts)
     return choice

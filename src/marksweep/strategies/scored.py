@@ -71,34 +71,35 @@ class Scored:
     def rank(self, scene: Scene) -> Iterator[Proposal]:
         """Propose garbage, then related, then reached segments."""
         for mark in (Mark.GARBAGE, Mark.RELATED, Mark.REACHED):
-            ranked, scores = self.ranked(scene, mark)
+            ranked, scores, ages = self.ranked(scene, mark)
             if mark is Mark.REACHED and self._shorten is not None:
                 yield from self._compressions(scene, ranked, self._shorten)
             for i in ranked:
-                members = scene.units.members(i)
-                segment = scene.segments[i]
-                reason = reason_to_go(segment, age_hours(segment, scene.now), mark, scores[i])
-                yield Proposal(members, self._action(scene, members), reason)
+                reason = reason_to_go(scene.segments[i], ages[i], mark, scores[i])
+                yield Proposal((i,), self._action(scene, i), reason)
 
-    def ranked(self, scene: Scene, wanted: Mark) -> tuple[list[int], array[float]]:
+    def ranked(self, scene: Scene, wanted: Mark) -> tuple[list[int], array[float], array[float]]:
         """Give the units of one mark that may go, by their first member, highest score first.
 
-        With them comes an array that holds the score of each at its index. A unit is worth as much
-        as its best member, so the lowest score counts.
+        With them come arrays that hold the score and the age in hours of each at its index: looked
+        up in heap order, which the processor likes better than the order of scores. A unit is
+        worth as much as its best member, so the lowest score counts.
         """
         segments, marks, scorer, now = scene.segments, scene.marks, self._scorer, scene.now
         scores = array("d", bytes(8 * len(segments)))
+        ages = array("f", bytes(4 * len(segments)))
         found = []
         for i in scene.units.firsts():
             if marks[i] == wanted:
                 members = scene.units.members(i)
                 if scene.may_go(members):
                     found.append(i)
+                    ages[i] = age_hours(segments[i], now)
                     scores[i] = scorer(segments[i], now)
                     if len(members) > 1:
                         scores[i] = min(scorer(segments[mate], now) for mate in members)
         found.sort(key=scores.__getitem__, reverse=True)
-        return found, scores
+        return found, scores, ages
 
     def _compressions(
         self, scene: Scene, ranked: list[int], shorten: Shorten
@@ -127,20 +128,22 @@ class Scored:
             and not any(reference.link == Link.DERIVED for reference in segment.references)
         )
 
-    def _action(self, scene: Scene, members: tuple[int, ...]) -> Action:
+    def _action(self, scene: Scene, i: int) -> Action:
         if self._disposal == Disposal.DELETE:
             return Action.DELETE
-        if self._disposal == Disposal.AUTO and all(
+        if self._disposal == Disposal.STASH:
+            return Action.STASH
+        unit = [scene.segments[mate] for mate in scene.units.members(i)]
+        disposable = all(
             may_be_deleted(
-                scene.segments[i].type,
-                scene.segments[i].refcount,
-                age_hours(scene.segments[i], scene.now),
+                segment.type,
+                segment.refcount,
+                age_hours(segment, scene.now),
                 self._delete_after_hours,
             )
-            for i in members
-        ):
-            return Action.DELETE
-        return Action.STASH
+            for segment in unit
+        )
+        return Action.DELETE if disposable else Action.STASH
 
 
 def may_be_deleted(

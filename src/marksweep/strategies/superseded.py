@@ -4,6 +4,7 @@
     the file was read whole, or written   earlier reads of it are out of date
     the same text came again              identical output of whatever call
 
+All of it is equally worthless, so the newest goes first: a cut near the end keeps the prompt cache.
 Nothing else is touched: what is not superseded stays, whatever the budget asks.
 """
 
@@ -36,7 +37,7 @@ SAME_TEXT = 200
 
 
 class Superseded:
-    """Rank superseded results, the oldest first."""
+    """Rank superseded results, the newest first."""
 
     def __init__(self, outcomes: Outcomes, masked: Masked) -> None:
         self._outcomes = outcomes
@@ -50,7 +51,7 @@ class Superseded:
     def rank(self, scene: Scene) -> Iterator[Proposal]:
         """Propose to mask what is superseded."""
         found = self._superseded(scene)
-        for i in sorted(found):
+        for i in sorted(found, reverse=True):
             segment = scene.segments[i]
             if not scene.may_go((i,)):
                 continue

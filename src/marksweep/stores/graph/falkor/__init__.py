@@ -214,6 +214,13 @@ class FalkorGraphStore:
         """Run a statement of one's own that changes nothing."""
         return await self._db.read(workspace_id, statement, params)
 
+    async def processor_seconds(self) -> float:
+        """Tell how much processor time the server has used since it started."""
+        used = await self._db.command("INFO", "cpu")
+        if not isinstance(used, dict):
+            return 0.0
+        return float(used["used_cpu_user"]) + float(used["used_cpu_sys"])
+
     async def close(self) -> None:
         """Let go of the connections, and of an embedded server."""
         await self._db.close()

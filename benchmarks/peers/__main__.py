@@ -1,0 +1,155 @@
+"""Run marksweep and its peers on the same transcripts and print the table.
+
+python -m benchmarks.peers              all sizes
+python -m benchmarks.peers 250 2000     only these
+
+Each call runs in a process and an environment of its own; times are processor seconds, the best of
+several runs. The budget is half of the transcript, by the same approximate counter for all. Those
+that know no budget do what they do: clear all results but the last. A peer that cannot be installed
+or run is told as such, and misses no bar of ours.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.peers.environments import CannotInstall, interpreter, last_line
+from benchmarks.peers.transcripts import approximate_tokens, transcript
+from benchmarks.rows import Row, print_rows
+
+SIZES = (250, 500, 1_000, 2_000, 4_000)
+LONGEST_SECONDS = 60.0
+"""Longest a call may take, in seconds of the clock. What takes longer is not run on more."""
+
+DRIVERS = Path(__file__).parent / "drivers"
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One thing to time."""
+
+    name: str
+    driver: str
+    argument: str
+
+
+class Timed(msgspec.Struct, frozen=True):
+    """What a driver said; `seconds` is None if there is none to tell."""
+
+    seconds: float | None
+    said: str
+    version: str = ""
+
+
+TRUNCATE = Call("marksweep truncate", "marksweep", "truncate")
+TIERS = Call("marksweep superseded → mask → truncate", "marksweep", "collect")
+MASK = Call("marksweep mask, all results", "marksweep", "mask")
+WHOLE = Call("marksweep superseded → mask → truncate, from a bare list", "marksweep", "whole")
+TRIM = Call("LangChain trim_messages", "langchain", "trim")
+CLEAR = Call("LangChain ClearToolUsesEdit", "langchain", "clear")
+MS_TRUNCATE = Call("Agent Framework TruncationStrategy", "agent_framework", "truncate")
+MS_COMPACT = Call("Agent Framework ToolResultCompactionStrategy", "agent_framework", "compact")
+CONTEXTGC = Call("contextgc compile_messages", "contextgc", "compile")
+HARNESS = Call("pydantic-ai-harness ClearToolResults", "pydantic_harness", "clear")
+TRIMMER = Call("OpenAI Agents ToolOutputTrimmer", "openai_agents", "trim")
+
+CALLS = (
+    TRUNCATE, TIERS, MASK, WHOLE,
+    TRIM, CLEAR, MS_TRUNCATE, MS_COMPACT, CONTEXTGC, HARNESS, TRIMMER,
+)  # fmt: skip
+
+BARS = (
+    (2_000, TRUNCATE, TRIM, 1.0),
+    (2_000, TIERS, TRIM, 1.0),
+    (2_000, TIERS, CLEAR, 1.0),
+    (2_000, TRUNCATE, MS_TRUNCATE, 1.0),
+    (2_000, MASK, MS_COMPACT, 1.0),
+    (2_000, TIERS, CONTEXTGC, 1.0),
+    (4_000, MASK, HARNESS, 2.0),
+    (4_000, MASK, TRIMMER, 2.0),
+)
+"""At how many calls, what of ours, against which peer, and how many times its time is allowed."""
+
+Times = dict[tuple[str, int], Timed]
+
+
+def main() -> int:
+    """Time everything, print times and bars; fail if a bar is missed."""
+    sizes = [int(argument) for argument in sys.argv[1:]] or list(SIZES)
+    times: Times = {}
+    for size in sizes:
+        messages = transcript(size)
+        given = json.dumps({"messages": messages, "budget": approximate_tokens(messages) // 2})
+        for call in CALLS:
+            if _gave_up(call, times):
+                continue
+            times[call.name, size] = found = timed(call, given)
+            print(f"{size} calls: {call.name}: {found.said}", file=sys.stderr, flush=True)
+    print_times(times, sizes)
+    print()
+    rows = [row for bar in BARS if bar[0] in sizes for row in [_row(times, *bar)]]
+    print_rows(rows)
+    return 0 if all(row.ok for row in rows) else 1
+
+
+def timed(call: Call, given: str) -> Timed:
+    """Run a driver on a transcript."""
+    try:
+        python = interpreter(call.driver)
+        ran = subprocess.run(
+            [str(python), str(DRIVERS / f"run_{call.driver}.py"), call.argument],
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_SECONDS,
+            check=False,
+        )
+    except CannotInstall as cannot:
+        return Timed(None, f"not installed: {cannot}")
+    except subprocess.TimeoutExpired:
+        return Timed(LONGEST_SECONDS, f"> {LONGEST_SECONDS:.0f} s")
+    if ran.returncode:
+        return Timed(None, f"did not run: {last_line(ran.stderr)}")
+    said = json.loads(ran.stdout)
+    return Timed(said["seconds"], f"{said['seconds'] * 1000:.1f} ms", said["version"])
+
+
+def _gave_up(call: Call, times: Times) -> bool:
+    return any(
+        name == call.name and (timed.seconds is None or timed.seconds >= LONGEST_SECONDS)
+        for (name, _), timed in times.items()
+    )
+
+
+def _row(times: Times, size: int, ours: Call, theirs: Call, allowed: float) -> Row:
+    what = f"{size:,} calls: {ours.name} beside {theirs.name}"
+    bar = "faster" if allowed == 1 else f"≤ {allowed:g}×"
+    mine, other = times.get((ours.name, size)), times.get((theirs.name, size))
+    if mine is None or mine.seconds is None:
+        return Row(what, bar, mine.said if mine else "not measured", ok=False)
+    if other is None:
+        return Row(what, bar, f"{mine.said}; peer given up at a smaller size", ok=True)
+    if other.seconds is None:
+        return Row(what, bar, f"{mine.said}; peer {other.said}", ok=True)
+    ratio = mine.seconds / other.seconds
+    measured = f"{mine.said} beside {other.said}: {ratio:.2g}×"
+    return Row(what, bar, measured, ratio < allowed or (allowed > 1 and ratio <= allowed))
+
+
+def print_times(times: Times, sizes: list[int]) -> None:
+    """Print the time of each call at each size as a Markdown table."""
+    print(f"| processor time, tool calls: | {' | '.join(f'{size:,}' for size in sizes)} |")
+    print("|---|" + "---|" * len(sizes))
+    for call in CALLS:
+        found = [times.get((call.name, size)) for size in sizes]
+        version = next((each.version for each in found if each and each.version), "")
+        cells = " | ".join(each.said if each else "" for each in found)
+        print(f"| {call.name} {version} | {cells} |")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""One script per peer, each run in the interpreter of that peer."""

@@ -1,0 +1,139 @@
+"""Histories that a provider would refuse after a collection, over recorded trajectories.
+
+Every strategy that has a name, and the usual tiers, at budgets from 5 to 95 percent of each
+trajectory in `$MARKSWEEP_DATA/dev/*.jsonl.xz`. A history is judged twice: by our `validate`, and by
+a check of calls and answers that shares no code with us. LangChain's `trim_messages` gets the same
+trajectories and budgets, in its own environment.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from benchmarks.peers.drivers.pairing import has_task, is_paired
+from benchmarks.peers.environments import CannotInstall, interpreter, last_line
+from benchmarks.peers.transcripts import approximate_tokens
+from benchmarks.rows import Row
+from marksweep.conversation import Conversation
+from marksweep.dialects import validate
+from marksweep.errors import BadInput
+from marksweep.messages import Message
+from marksweep.strategies.named import NAMED, Choice
+
+PERCENTS = range(5, 100, 10)
+MOST_RECORDS = 400
+"""Trajectories taken of one file, evenly spread. All of the usual corpus takes a few minutes."""
+
+TIERS = ("superseded", "mask", "truncate")
+MINUTES = 10
+"""How long the peer may take."""
+
+DRIVER = Path(__file__).parent / "peers" / "drivers" / "run_langchain_validity.py"
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A trajectory and the budgets it is collected to."""
+
+    messages: list[dict[str, Any]]
+    budgets: list[int]
+
+
+class Corpus(msgspec.Struct, frozen=True):
+    """The trajectories taken, and how many there are."""
+
+    records: list[Record]
+    available: int
+
+
+def corpus() -> Corpus:
+    """Read the trajectories; files that hold talk without messages are passed over."""
+    folder = os.environ.get("MARKSWEEP_DATA")
+    files = sorted(Path(folder, "dev").glob("*.jsonl.xz")) if folder else []
+    if not files:
+        raise BadInput(
+            f"MARKSWEEP_DATA is {folder!r}; expected a folder with dev/*.jsonl.xz, "
+            "one trajectory per line. Set it, or leave this benchmark out."
+        )
+    taken: list[Record] = []
+    available = 0
+    for file in files:
+        with lzma.open(file, "rt", encoding="utf-8") as lines:
+            found = [each["messages"] for each in map(json.loads, lines) if "messages" in each]
+        available += len(found)
+        for messages in found[:: -(-len(found) // MOST_RECORDS) or 1]:
+            total = approximate_tokens(messages)
+            taken.append(Record(messages, [total * percent // 100 for percent in PERCENTS]))
+    return Corpus(taken, available)
+
+
+def counter(message: Message) -> int:
+    """Count as everybody is made to here."""
+    return approximate_tokens([message.raw])
+
+
+def judge(record: Record, strategy: Choice, counts: Counter[str]) -> None:
+    """Collect one trajectory to each of its budgets."""
+    for budget in record.budgets:
+        talk = Conversation(limit=10**9, strategy=strategy, counter=counter, dialect="openai_chat")
+        talk.extend(record.messages)
+        talk.collect(talk.plan(budget))
+        left = talk.messages
+        counts["histories"] += 1
+        counts["findings"] += bool(validate(left, "openai_chat"))
+        counts["unpaired"] += not is_paired(left)
+        counts["taskless"] += not has_task(left, record.messages)
+
+
+def rows() -> Iterator[Row]:
+    """Judge."""
+    found = corpus()
+    sound = [r for r in found.records if not validate(r.messages, "openai_chat")]
+    which = f"{len(sound)} of {found.available} trajectories, budgets 5–95 % in steps of 10"
+    choices: list[Choice] = [*sorted(NAMED), TIERS]
+    for strategy in choices:
+        counts: Counter[str] = Counter()
+        for record in sound:
+            judge(record, strategy, counts)
+        name = strategy if isinstance(strategy, str) else " → ".join(TIERS)
+        wrong = counts["findings"], counts["unpaired"], counts["taskless"]
+        yield Row(
+            f"invalid histories, {name}; {which}",
+            "0",
+            f"{max(wrong[:2])} of {counts['histories']:,}; {wrong[2]} without the task",
+            not any(wrong),
+        )
+    yield Row(f"for comparison: LangChain trim_messages; {which}", "none", beside(sound), ok=True)
+
+
+def beside(records: list[Record]) -> str:
+    """Give LangChain the same, and say what came out."""
+    lines = "\n".join(msgspec.json.encode(record).decode() for record in records)
+    try:
+        ran = subprocess.run(
+            [str(interpreter("langchain")), str(DRIVER)],
+            input=lines,
+            capture_output=True,
+            text=True,
+            timeout=MINUTES * 60,
+            check=False,
+        )
+    except CannotInstall as cannot:
+        return f"not installed: {cannot}"
+    except subprocess.TimeoutExpired:
+        return f"not done in {MINUTES} minutes"
+    if ran.returncode:
+        return f"did not run: {last_line(ran.stderr)}"
+    said = json.loads(ran.stdout)
+    return (
+        f"{said['unpaired']:,} of {said['histories']:,} invalid; {said['taskless']:,} without the "
+        f"task (langchain-core {said['version']})"
+    )

@@ -1,0 +1,98 @@
+"""A replay as people see it on a terminal."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from marksweep.replay import catalog
+from marksweep.replay.html_front import front
+from marksweep.replay.recommend import gap_text
+from marksweep.replay.report import Report
+from marksweep.replay.table import Result, Row
+
+COLUMNS = {"recall": 6, "any/src": 7, "gap closed": 10, "cost": 4, "churn": 6, "ms": 4}
+"""The figures of a row, and the least width of each."""
+SHOWN = 5
+"""Transcripts passed over that are named."""
+
+
+def shown(name: str, report: Report) -> RenderableType:
+    """The figures, the recommended setting, and what was passed over."""
+    result = report.result
+    needs = sum(line.need_steps for line in result.transcripts)
+    head = (
+        f" {len(result.transcripts):,} transcripts, {result.tokens:,} tokens, "
+        f"{needs:,} steps with needs"
+    )
+    parts: list[RenderableType] = [Text(f"{name}{head}".strip(), style="bold")]
+    if result.rows:
+        parts.append(figures(result))
+    if result.evidence:
+        parts.append(_evidence(result))
+    if report.chosen:
+        chosen = report.chosen
+        parts.append(
+            f"\n[bold]{escape(chosen.strategy)}[/] at {chosen.budget} "
+            f"(about {chosen.limit_tokens:,} tokens): {escape(chosen.reason)}."
+        )
+        parts.append(Text("\n" + chosen.code + "\n", style="cyan"))
+    if result.passed:
+        parts.append(Text(f"{len(result.passed):,} passed over; the first:", style="yellow"))
+        parts += [Text(f" {each.name}: {each.reason}") for each in result.passed[:SHOWN]]
+    parts.append(
+        Text(
+            "Recall says whether what the agent used next was still in context, not whether it did "
+            "its task. Cost above 1 is dearer than no collection.",
+            style="dim",
+        )
+    )
+    return Group(*parts)
+
+
+def figures(result: Result) -> Table:
+    """The figures as a table that fits 80 columns."""
+    best = {(row.strategy, row.budget) for row in front(result.rows)}
+    broken = any(row.violations for row in result.rows)
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("budget", no_wrap=True, min_width=6)
+    table.add_column("strategy", no_wrap=True, max_width=24)
+    for head, width in COLUMNS.items():
+        table.add_column(head, justify="right", no_wrap=True, min_width=width)
+    if broken:
+        table.add_column("broken", justify="right", no_wrap=True, min_width=6)
+    last = ""
+    for row in result.rows:
+        cells = _cells(row)
+        if broken:
+            count = sum(row.violations.values())
+            cells.append(Text(str(count), style="red" if count else "dim"))
+        star = " ★" if (row.strategy, row.budget) in best else ""
+        name = Text(row.strategy + star, style="" if catalog.is_usable(row.strategy) else "dim")
+        table.add_row(row.budget if row.budget != last else "", name, *cells)
+        last = row.budget
+    return table
+
+
+def _cells(row: Row) -> list[Text]:
+    spread = f" [{row.gap_low:.0f}, {row.gap_high:.0f}]" if row.gap_low < row.gap_high else ""
+    return [
+        Text(f"{row.recall:.1f}"),
+        Text(f"{row.recall_any:.0f}/{row.recall_src:.0f}"),
+        Text(gap_text(row) + spread),
+        Text(f"{row.cost:.2f}", style="red" if row.cost > 1 else ""),
+        Text(f"{row.churn:,.0f}"),
+        Text(f"{row.times.mean:.1f}" if row.times else ""),
+    ]
+
+
+def _evidence(result: Result) -> Table:
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    for head in ("budget", "strategy", "in context", "with recall", "questions"):
+        table.add_column(head, justify="left" if head == "strategy" else "right")
+    for row in result.evidence:
+        brought = "–" if row.recalled is None else f"{row.recalled:.1f}"
+        table.add_row(row.budget, row.strategy, f"{row.blind:.1f}", brought, f"{row.questions:,}")
+    return table

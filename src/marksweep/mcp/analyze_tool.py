@@ -1,0 +1,160 @@
+"""The tool that looks: how full it is, what could go and why; or at a recorded session."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Annotated
+
+import anyio.from_thread
+from mcp_types import ToolAnnotations
+from pydantic import Field
+
+from marksweep.core.score import Scorer
+from marksweep.errors import BadInput, NotFound
+from marksweep.mcp.asking import Here, desk_of
+from marksweep.mcp.context_tools import usage
+from marksweep.mcp.desk import Place
+from marksweep.mcp.gc_results import Analysis, Candidate, DeadWeight, Obstacle, Transcript
+from marksweep.mcp.results import Usage
+from marksweep.mcp.tool import Ctx, StrictTool
+from marksweep.model import Plan, Step
+from marksweep.segments import Segments
+from marksweep.strategies.scored import Disposal
+
+Strategy = Annotated[
+    Disposal,
+    Field(description="stash; auto: delete old logs and notes that nothing refers to; delete"),
+]
+
+
+def context_gc_analyze(
+    ctx: Ctx,
+    here: Here,
+    *,
+    max_candidates: Annotated[
+        int, Field(ge=0, le=10_000, description="Candidates listed; the plan may have more.")
+    ] = 20,
+    include_scores: Annotated[
+        bool, Field(description="List prune scores; high goes first.")
+    ] = True,
+    dry_run: Annotated[
+        bool, Field(description="Only analyze. false: carry the plan out at once.")
+    ] = True,
+    target_tokens: Annotated[
+        int | None, Field(ge=0, description="Tokens to land at; the configured target if left out.")
+    ] = None,
+    strategy: Strategy = Disposal.STASH,
+    transcript: Annotated[
+        str,
+        Field(
+            max_length=4_096,
+            description="A session file of Claude Code or Codex: what in it is dead weight. "
+            "The file is not changed.",
+        ),
+    ] = "",
+) -> Analysis:
+    """See how full the working set is, what could go and why. Returns a plan id: pass it to
+    context_gc_prune to do exactly that. Nothing is touched unless dry_run is false. With
+    transcript, looks at a recorded session instead."""
+    if transcript:
+        if not dry_run:
+            raise BadInput("a transcript is only analyzed. Leave dry_run true.")
+        return _of_transcript(ctx, here, transcript, max_candidates)
+    with here.segments() as context:
+        plan = context.plan(target_tokens=target_tokens, disposal=strategy)
+        scorer = context.settings.scoring.build() if include_scores else None
+        rows = [
+            _candidate(context, plan, step, name, scorer)
+            for step, name in _named(plan, max_candidates)
+        ]
+        context.save(plan)
+        if not dry_run:
+            context.collect(plan)
+        return _analysis(plan, rows, usage(context)).model_copy(update={"applied": not dry_run})
+
+
+def _named(plan: Plan, most: int) -> Iterator[tuple[Step, str]]:
+    """Give the first segments of a plan, each with its step."""
+    named = ((step, name) for step in plan.steps for name in step.segments)
+    return (each for each, _ in zip(named, range(most), strict=False))
+
+
+def _candidate(
+    context: Segments, plan: Plan, step: Step, name: str, scorer: Scorer | None
+) -> Candidate:
+    segment = context.get(name)
+    if segment is None:
+        raise NotFound(f"{name!r} went while it was looked at. Analyze again.")
+    return Candidate(
+        segment_id=name,
+        type=segment.type,
+        tokens=segment.tokens,
+        action=step.action.value,
+        reason=step.reason,
+        score=round(scorer(segment, plan.made_at), 4) if scorer else None,
+    )
+
+
+def _analysis(plan: Plan, rows: list[Candidate], used: Usage) -> Analysis:
+    return Analysis(
+        usage=used,
+        plan_id=plan.plan_id,
+        candidates=rows,
+        candidates_total=sum(len(step.segments) for step in plan.steps),
+        tokens_before=plan.tokens_before,
+        tokens_after=plan.tokens_after,
+        obstacles=[
+            Obstacle(reason=kept.reason, segments=kept.segments, tokens=kept.tokens)
+            for kept in plan.kept
+        ],
+        applied=False,
+    )
+
+
+def _of_transcript(ctx: Ctx, here: Place, path: str, most: int) -> Analysis:
+    from marksweep.mcp.transcripts import weigh
+
+    def tell(done: int, total: int, what: str) -> None:
+        anyio.from_thread.check_cancelled()
+        anyio.from_thread.run(ctx.report_progress, done, total, what)
+
+    weighed = weigh(desk_of(ctx).allowed(path), tell)
+    plan = weighed.plan
+    tokens: Counter[str] = Counter()
+    messages: Counter[str] = Counter()
+    for step in plan.steps:
+        kind = step.reason.split(";")[0]
+        tokens[kind] += step.tokens
+        messages[kind] += 1
+    with here.segments() as context:
+        used = Usage.of(plan.tokens_before, context.budget)
+    rows = [
+        Candidate(
+            segment_id=name,
+            type="message",
+            tokens=step.tokens,
+            action=step.action.value,
+            reason=step.reason,
+            score=None,
+        )
+        for step, name in _named(plan, most)
+    ]
+    found = Transcript(
+        path=str(weighed.path),
+        dialect=weighed.dialect,
+        messages=weighed.messages,
+        skipped_lines=weighed.skipped,
+        dead_tokens=plan.tokens_freed,
+        dead_weight=[
+            DeadWeight(reason=kind, messages=messages[kind], tokens=weight)
+            for kind, weight in tokens.most_common()
+        ],
+    )
+    update = {"transcript": found, "plan_id": "", "obstacles": []}
+    return _analysis(plan, rows, used).model_copy(update=update)
+
+
+_ANALYZES = ToolAnnotations(destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+
+TOOLS = (StrictTool.of(context_gc_analyze, "Analyze context", _ANALYZES),)

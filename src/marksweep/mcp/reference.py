@@ -1,0 +1,118 @@
+"""The reference of tools, resources and prompts, written from the server itself.
+
+    python -m marksweep.mcp.reference docs/mcp.md
+
+rewrites what stands after the marker in that file, and leaves what stands before it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+from mcp.server import MCPServer
+from mcp_types import Prompt, Tool, ToolAnnotations
+
+from marksweep.mcp.app import build_server
+from marksweep.mcp.desk import Desk
+
+MARKER = "<!-- Written by marksweep.mcp.reference from the server. Do not edit below. -->"
+
+
+async def reference() -> str:
+    """Write the reference."""
+    server = build_server(Desk())
+    parts = ["## Tools", *[_tool(tool) for tool in await server.list_tools()]]
+    parts += ["## Resources", await _resources(server)]
+    parts += ["## Prompts", *[_prompt(prompt) for prompt in await server.list_prompts()]]
+    return "\n\n".join(parts) + "\n"
+
+
+def _tool(tool: Tool) -> str:
+    schema = tool.input_schema
+    rows = [
+        _row(name, given, name in schema.get("required", []), schema.get("$defs", {}))
+        for name, given in schema.get("properties", {}).items()
+    ]
+    table = ["| parameter | type | default | |", "|---|---|---|---|", *rows] if rows else []
+    output = tool.output_schema or {}
+    fields = ", ".join(f"`{name}`" for name in output.get("properties", {}))
+    hints = _hints(tool.annotations)
+    lines = [f"### {tool.name}", f"*{tool.title}; {hints}.* {tool.description}"]
+    return "\n\n".join([*lines, *(["\n".join(table)] if table else []), f"Gives: {fields}."])
+
+
+def _row(name: str, given: dict[str, Any], is_required: bool, shapes: dict[str, Any]) -> str:
+    default = "required" if is_required else f"`{json.dumps(given.get('default'))}`"
+    words = " ".join(given.get("description", "").split()).replace("|", "\\|")
+    return f"| `{name}` | {_type(given, shapes)} | {default} | {words} |"
+
+
+def _type(given: dict[str, Any], shapes: dict[str, Any]) -> str:
+    if "$ref" in given:
+        return _type(shapes[given["$ref"].rpartition("/")[2]], shapes)
+    if "enum" in given:
+        return " ".join(f"`{value}`" for value in given["enum"])
+    if "anyOf" in given:
+        return " or ".join(_type(each, shapes) for each in given["anyOf"])
+    if given.get("type") == "array" and "items" in given:
+        return f"list of {_type(given['items'], shapes)}"
+    if given.get("type") == "object" and "properties" in given:
+        return f"object ({', '.join(given['properties'])})"
+    bounds = [f"{sign} {given[key]:,}" for key, sign in _BOUNDS.items() if key in given]
+    return " ".join([_TYPES.get(given.get("type", ""), "list"), *bounds])
+
+
+_TYPES = {
+    "string": "text",
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "true or false",
+    "null": "nothing",
+    "object": "object",
+}
+
+_BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤"}
+
+
+def _hints(hints: ToolAnnotations | None) -> str:
+    if hints is None or hints.read_only_hint:
+        return "reads only"
+    words = ["may delete once confirmed" if hints.destructive_hint else "loses nothing"]
+    words += ["twice is the same as once"] if hints.idempotent_hint else []
+    return ", ".join(words)
+
+
+async def _resources(server: MCPServer[Desk]) -> str:
+    rows = [
+        (each.uri_template, each.description) for each in await server.list_resource_templates()
+    ]
+    rows += [(str(each.uri), each.description) for each in await server.list_resources()]
+    return "\n".join(f"- `{address}`: {words}" for address, words in rows)
+
+
+def _prompt(prompt: Prompt) -> str:
+    given = "; ".join(f"`{each.name}`: {each.description}" for each in prompt.arguments or ())
+    return f"### {prompt.name}\n\n{prompt.description} {given}"
+
+
+def updated(document: str) -> str:
+    """Give a document with its generated part written anew."""
+    prose, marker, _ = document.partition(MARKER)
+    if not marker:
+        raise ValueError(f"no line {MARKER!r}: say where the reference goes.")
+    return f"{prose}{MARKER}\n\n{anyio.run(reference)}"
+
+
+def main() -> None:
+    """Rewrite the files that are named."""
+    for name in sys.argv[1:]:
+        path = Path(name)
+        path.write_text(updated(path.read_text("utf-8")), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""A history that was read, made to fit, and written back in the form it came.
+
+messages = tidy(messages, limit=100_000)
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import msgspec
+
+from marksweep.conversation import COVERAGE, Conversation, lines_of
+from marksweep.dialects import History, read
+from marksweep.dialects.base import Json
+from marksweep.dialects.history import rewritten
+from marksweep.heaps.conversation_weight import count_message
+from marksweep.strategies.named import Choice
+
+
+def tidy(
+    messages: Json,
+    *,
+    limit: int,
+    strategy: Choice = COVERAGE,
+    counter: Callable[..., int] = count_message,
+    dialect: str | None = None,
+) -> Json:
+    """Give messages that fit the limit, in the form they were given; the input is left alone.
+
+    Takes what `Conversation.extend` takes. What fits already comes back as it is. What cannot fit,
+    because too much of it must stay, comes back as small as it can be.
+    """
+    history = read(messages, dialect)
+    talk = Reading(history, limit=limit, strategy=strategy, counter=counter)
+    report = talk.conversation.tend()
+    return copy.copy(messages) if report is None or not report.swept else talk.written()
+
+
+class Reading:
+    """A history that was read, as a conversation that lands at its limit, and the way back."""
+
+    def __init__(
+        self,
+        history: History,
+        *,
+        limit: int,
+        strategy: Choice = COVERAGE,
+        counter: Callable[..., int] = count_message,
+    ) -> None:
+        self.history = history
+        body = history.given if isinstance(history.given, dict) else {}
+        self.conversation = Conversation(
+            limit=limit,
+            budget=lines_of(limit, COVERAGE),
+            strategy=strategy,
+            counter=counter,
+            dialect=history.dialect,
+            system=history.system.raw if history.system else None,
+            tools=body.get("tools"),
+        )
+        names = self.conversation.extend(list(history.messages))
+        self._names = dict(zip(names, history.messages, strict=True))
+
+    def written(self) -> Json:
+        """Write what is left in the form the history was given."""
+        left = [
+            msgspec.structs.replace(m, message_id=self._names[m.message_id].message_id)
+            if m.message_id in self._names
+            else m
+            for m in self.conversation.history
+        ]
+        return rewritten(self.history, left)

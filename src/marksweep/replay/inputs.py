@@ -1,0 +1,228 @@
+"""What to replay: transcripts of any dialect, found by name, folder or pattern.
+
+A transcript becomes a trajectory in chat-completions form. Its pinned prefix is everything before
+the first assistant message, unless its record says otherwise. What cannot be read, or cannot be
+replayed, is passed over with a reason; nothing here opens a connection.
+"""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from glob import glob, has_magic
+from pathlib import Path
+
+import msgspec
+
+from marksweep.dialects import read, read_lines, repair, written
+from marksweep.dialects.base import Json
+from marksweep.dialects.history import History
+from marksweep.errors import BadInput, MarksweepError
+from marksweep.replay.guards import is_message, is_paired
+from marksweep.replay.records import Conversation, Trajectory, Wire
+
+STDIN = "-"
+CHAT = "openai_chat"
+"""The form in which collectors are told of messages."""
+ENDINGS = (".json", ".jsonl", ".ndjson")
+"""What transcripts in a folder are called; each may be compressed, too."""
+PACKED = {".xz": lzma.decompress, ".gz": gzip.decompress}
+LEAST_STEPS = 2
+"""Assistant messages that a transcript must have to be worth replaying."""
+
+
+class Passed(msgspec.Struct, frozen=True):
+    """A file or record that is not replayed, and why."""
+
+    name: str
+    reason: str
+
+
+class Inputs(msgspec.Struct, frozen=True):
+    """All that was found."""
+
+    trajectories: tuple[Trajectory, ...]
+    conversations: tuple[Conversation, ...]
+    passed: tuple[Passed, ...]
+
+
+Reading = Callable[[], History]
+Item = Trajectory | Conversation | Passed
+
+
+def gather(names: Sequence[str], dialect: str | None = None) -> Inputs:
+    """Read transcripts from files, folders, patterns and `-` for standard input."""
+    items: list[Item] = []
+    for name, path in _paths(names):
+        try:
+            data = sys.stdin.buffer.read() if path is None else unpacked(path)
+            items += read_data(data, name, dialect)
+        except MarksweepError as error:
+            items.append(Passed(name, str(error)))
+    return _sorted_out(items)
+
+
+def _sorted_out(items: list[Item]) -> Inputs:
+    """Put each kind by itself; a name that came before gets a number."""
+    seen: dict[str, int] = {}
+    runs: list[Trajectory] = []
+    talks: list[Conversation] = []
+    for item in items:
+        if isinstance(item, Passed):
+            continue
+        seen[item.id] = seen.get(item.id, 0) + 1
+        name = item.id if seen[item.id] == 1 else f"{item.id} ({seen[item.id]})"
+        if isinstance(item, Trajectory):
+            runs.append(msgspec.structs.replace(item, id=name))
+        else:
+            talks.append(msgspec.structs.replace(item, id=name))
+    return Inputs(tuple(runs), tuple(talks), tuple(i for i in items if isinstance(i, Passed)))
+
+
+def _paths(names: Sequence[str]) -> Iterator[tuple[str, Path | None]]:
+    """Each file once, with the name it goes by: below its folder, so that reports can travel."""
+    met: set[Path] = set()
+    for name in names:
+        if name == STDIN:
+            yield "standard input", None
+            continue
+        path = Path(name).expanduser()
+        found = [path] if path.exists() else sorted(map(Path, _matches(name)))
+        if not found:
+            raise BadInput(f"{name} does not exist. Name a file, a folder, a pattern, or -.")
+        for each in found:
+            for file in _files(each):
+                real = file.resolve()
+                if real not in met:
+                    met.add(real)
+                    yield (file.relative_to(each).as_posix() if each.is_dir() else file.name), file
+
+
+def _matches(name: str) -> list[str]:
+    if not has_magic(name):
+        return []
+    return glob(str(Path(name).expanduser()), recursive=True)  # noqa: PTH207 - it may be absolute
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    return sorted(file for file in path.rglob("*") if file.is_file() and _is_transcript(file))
+
+
+def _is_transcript(path: Path) -> bool:
+    name = path.name.removesuffix(".xz").removesuffix(".gz")
+    return name.endswith(ENDINGS)
+
+
+def unpacked(path: Path) -> bytes:
+    """Read a file, .xz and .gz too."""
+    try:
+        data = path.read_bytes()
+        unpack = PACKED.get(path.suffix)
+        return unpack(data) if unpack else data
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise BadInput(f"cannot be read: {error}") from error
+
+
+def read_data(data: bytes, name: str, dialect: str | None = None) -> Iterator[Item]:
+    """Read one file: a transcript, a list of messages, a request, or records, one per line."""
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        lines = data.splitlines()
+        first = _decoded(next((line for line in lines if line.strip()), b""))
+        if _is_record(first):
+            yield from _records(lines, name, dialect)
+        else:
+            yield _transcript(lambda: read_lines(lines, dialect), name)
+        return
+    if _is_record(value):
+        yield _record(value, name, dialect)
+    elif isinstance(value, list | dict):
+        yield _transcript(lambda: read(value, dialect), name)
+    else:
+        yield Passed(name, f"holds a {type(value).__name__}; expected messages")
+
+
+def _records(lines: Sequence[bytes], name: str, dialect: str | None) -> Iterator[Item]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        value = _decoded(line)
+        if _is_record(value):
+            yield _record(value, f"{name}:{number}", dialect)
+        else:
+            yield Passed(f"{name}:{number}", "no JSON object with messages or turns")
+
+
+def _decoded(line: bytes) -> Json:
+    try:
+        return msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _is_record(value: Json) -> bool:
+    """Whether a value holds a whole run or conversation, rather than one message of it."""
+    return isinstance(value, dict) and (
+        isinstance(value.get("messages"), list) or {"turns", "questions"} <= value.keys()
+    )
+
+
+def _record(value: dict[str, Json], name: str, dialect: str | None) -> Item:
+    given = value.get("id")
+    name = given if isinstance(given, str) and given else name
+    if "questions" in value:
+        try:
+            return msgspec.convert({**value, "id": name}, type=Conversation)
+        except msgspec.ValidationError as error:
+            return Passed(name, f"no conversation: {error}")
+    pinned = value.get("pinned")
+    if isinstance(pinned, int) and all(map(is_message, value["messages"])):
+        return Trajectory(name, tuple(value["messages"]), pinned)
+    return _transcript(lambda: read(value, dialect), name)
+
+
+def _transcript(reading: Reading, name: str) -> Trajectory | Passed:
+    try:
+        return trajectory(reading(), name)
+    except MarksweepError as error:
+        return Passed(name, str(error))
+
+
+def trajectory(history: History, name: str) -> Trajectory:
+    """Make a history a trajectory; BadInput says why it cannot be replayed."""
+    system = (history.system,) if history.system else ()
+    chat, _ = repair(written([*system, *history.messages], CHAT), CHAT)
+    messages = _ordered(chat)
+    steps = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
+    if len(steps) < LEAST_STEPS:
+        why = f"; {history.skipped[0].reason}" if history.skipped else ""
+        raise BadInput(
+            f"{len(messages)} messages, {len(steps)} of them the agent's; "
+            f"expected at least {LEAST_STEPS}{why}"
+        )
+    if not is_paired(messages[: steps[-1]]):
+        raise BadInput("a call is not answered behind its message; see `marksweep validate`")
+    return Trajectory(name, tuple(messages), steps[0])
+
+
+def _ordered(messages: Sequence[Wire]) -> list[Wire]:
+    """Put the results of parallel calls in the order of the calls, directly behind them."""
+    out: list[Wire] = []
+    at = 0
+    while at < len(messages):
+        calls = [call["id"] for call in messages[at].get("tool_calls") or ()]
+        results: list[Wire] = []
+        end = at + 1
+        while calls and end < len(messages) and messages[end]["role"] == "tool":
+            results.append(messages[end])
+            end += 1
+        places = {call: place for place, call in enumerate(calls)}
+        results.sort(key=lambda r: places.get(r.get("tool_call_id", ""), len(places)))
+        out += [messages[at], *results]
+        at = end
+    return out

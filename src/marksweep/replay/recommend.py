@@ -1,0 +1,189 @@
+"""Which setting to use, why, and the code and file that do so.
+
+The rule: of the settings that a program can have, that break no rule and that cost no more than no
+collection, the cheapest that had enough of what was needed; if none had, the cheapest of those
+that come near the best. If all cost more than no collection, the same among all.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from marksweep.errors import BadInput
+from marksweep.replay import catalog
+from marksweep.replay.table import Result, Row
+from marksweep.strategies.named import NAMED
+
+ENOUGH = 90.0
+"""Need recall, in percent, that is often enough. Higher keeps more and costs more."""
+NEAR = 2.0
+"""Points of recall below the best that are near it. Higher looks more at the price."""
+ROUND_TO = 500
+"""A limit in tokens is rounded to this; transcripts differ by more."""
+
+
+class Recommendation(msgspec.Struct, frozen=True):
+    """A setting, and what speaks for it."""
+
+    strategy: str
+    budget: str
+    limit_tokens: int
+    recall: float
+    cost: float
+    gap: float | None
+    reason: str
+    code: str
+    command: str
+
+
+def recommend(
+    result: Result, enough: float = ENOUGH, source: str = "PATH"
+) -> Recommendation | None:
+    """Choose among the rows; None if no strategy that can be used was replayed.
+
+    `source` is where the transcripts are, for the command.
+    """
+    usable = [r for r in result.rows if catalog.is_usable(r.strategy) and not r.violations]
+    if not usable:
+        return None
+    saving = [row for row in usable if row.cost <= 1] or usable
+    good = [row for row in saving if row.recall >= enough]
+    if good:
+        reason = f"the cheapest setting that had at least {enough:g} % of what the agent needed"
+    else:
+        most = max(row.recall for row in saving)
+        good = [row for row in saving if row.recall >= most - NEAR]
+        cheaper = "that costs no more than no collection " if saving is not usable else ""
+        reason = (
+            f"no setting {cheaper}had {enough:g} % of what the agent needed; this is the cheapest "
+            f"within {NEAR:g} points of the best"
+        )
+    best = min(good, key=lambda row: (row.cost, -row.recall, row.strategy))
+    reason += f": recall {best.recall:.1f} %, {best.cost:.2f} times the price of no collection"
+    bound = next(b for b in result.bounds if b.budget == best.budget)
+    limit = max(ROUND_TO, round(bound.limit / ROUND_TO) * ROUND_TO)
+    return Recommendation(
+        best.strategy,
+        best.budget,
+        limit,
+        best.recall,
+        best.cost,
+        best.gap,
+        reason,
+        code_for(best.strategy, limit),
+        f"marksweep tune {source}",
+    )
+
+
+def code_for(strategy: str, limit: int) -> str:
+    """Give the code that uses a strategy."""
+    if strategy.startswith(catalog.PLUGIN):
+        return (
+            "from marksweep import load_gc_plugin\n\n"
+            f"plugin = load_gc_plugin({strategy.partition(':')[0]!r})"
+            f"  # options: {strategy.partition(':')[2] or 'none'}"
+        )
+    named = _as_choice(strategy)
+    if named is not None:
+        return (
+            "from marksweep import Conversation\n\n"
+            f"talk = Conversation(limit={limit:_}, strategy={named})\n"
+            "talk.extend(messages)         # as the provider's SDK gives them\n"
+            "request(messages=talk.messages)  # collected when due"
+        )
+    make = strategy.removeprefix("coverage ")
+    return (
+        f"from marksweep.replay.collectors import {make}\n\n"
+        f"context = {make}()\n"
+        f"context.start(pinned=messages[:2], limit={limit:_})\n"
+        "context.add(new_messages)     # chat-completions form\n"
+        "request(messages=context.context())"
+    )
+
+
+def _as_choice(strategy: str) -> str | None:
+    """The `strategy` argument of a Conversation, as source; None if it has no such strategy."""
+    if strategy.startswith("mask last"):
+        return repr(("mask", "truncate"))
+    tiers = tuple(strategy.split("+"))
+    if all(tier in NAMED for tier in tiers):
+        return repr(tiers if len(tiers) > 1 else tiers[0])
+    return None
+
+
+def settings_file(chosen: Recommendation, result: Result, before: str = "") -> str:
+    """Write a settings file with the recommended window, and the evidence in comments.
+
+    What another settings file says besides is kept.
+    """
+    try:
+        kept = tomllib.loads(before)
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"the settings file is no TOML: {error}. Mend it or move it away.") from None
+    kept["window"] = {**kept.get("window", {}), "limit_tokens": chosen.limit_tokens}
+    lines = [
+        "# Written by `marksweep tune`.",
+        f"# {chosen.strategy} at {chosen.budget}: {chosen.reason}.",
+        "#",
+        *(f"# {line}" for line in _evidence(result)),
+        "#",
+        "# The figures say whether what the agent used next was still in its context, not whether",
+        "# it did its task. Recall and gap in percent; cost against no collection.",
+        "#",
+        "# To use the strategy:",
+        *(f"#   {line}".rstrip() for line in chosen.code.split("\n")),
+        "",
+    ]
+    return "\n".join([*lines, *_toml(kept)]) + "\n"
+
+
+def _evidence(result: Result) -> list[str]:
+    total = sum(line.need_steps for line in result.transcripts)
+    head = f"{len(result.transcripts)} transcripts, {result.tokens:,} tokens, {total} steps that"
+    rows = [
+        ("strategy", "budget", "recall", "gap", "cost"),
+        *(
+            (r.strategy, r.budget, f"{r.recall:.1f}", gap_text(r), f"{r.cost:.2f}")
+            for r in result.rows
+        ),
+    ]
+    widths = [max(len(row[i]) for row in rows) for i in range(5)]
+    return [
+        f"{head} take something from before:",
+        "",
+        *(
+            "  ".join(
+                cell.ljust(width) if i < 1 else cell.rjust(width)
+                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in rows
+        ),
+    ]
+
+
+def gap_text(row: Row) -> str:
+    """The gap closed, in words if there is no room."""
+    return "no room" if row.gap is None else f"{row.gap:+.0f}"
+
+
+def _toml(table: Mapping[str, object], path: Sequence[str] = ()) -> list[str]:
+    """Write nested tables of numbers, texts and lists of them."""
+    plain = {key: value for key, value in table.items() if not isinstance(value, dict)}
+    lines = [f"{_key(key)} = {_value(value)}" for key, value in plain.items()]
+    if path and (lines or not table):
+        lines = ["", f"[{'.'.join(map(_key, path))}]", *lines]
+    for key, value in table.items():
+        if isinstance(value, dict):
+            lines += _toml(value, (*path, key))
+    return lines
+
+
+def _key(key: str) -> str:
+    return key if key.replace("_", "").replace("-", "").isalnum() else _value(key)
+
+
+def _value(value: object) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,162 @@
+"""A whole replay: find the needs, run the front, choose a setting, trace what it missed.
+
+found = replay(gather(["logs/"]), Request(budgets=("32k",)))
+print(found.chosen)
+Path("report.html").write_text(page(found.result, found.chosen, found.timelines))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from marksweep.errors import BadInput
+from marksweep.replay import catalog
+from marksweep.replay.counting import exact
+from marksweep.replay.datasets import Case
+from marksweep.replay.drive import Pricer
+from marksweep.replay.front import Budget, Told, ask, prepared, run
+from marksweep.replay.inputs import Inputs, Passed
+from marksweep.replay.lab import CLAIRVOYANT, Done
+from marksweep.replay.measures import Outcome
+from marksweep.replay.recommend import ENOUGH, Recommendation, recommend
+from marksweep.replay.records import Conversation, Count
+from marksweep.replay.table import EvidenceRow, Result, evidence_row, tabulate
+from marksweep.replay.timeline import Timeline, trace
+
+BUDGETS = ("10%", "25%", "50%")
+TRACED = 3
+"""Transcripts with a timeline, those that missed most; each adds some 50 kB to a report."""
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What to replay, and how."""
+
+    strategies: tuple[str, ...] = catalog.DEFAULT
+    budgets: tuple[str, ...] = BUDGETS
+    enough: float = ENOUGH
+    """Need recall in percent that the recommended setting should have."""
+    extractor: str = "names"
+    answers: bool = False
+    """Whether a plain answer is an action too, for agents whose answer is the deed."""
+    workers: int = 1
+    seconds: float = 20.0
+    """Time limit of the solver per transcript and budget; 0 takes the greedy bound."""
+    keep: Path | None = None
+    """Folder in which finished work is kept, to go on from there."""
+    trace: str | None = None
+    """Part of the name of the transcript whose timeline is wanted; else those that missed most."""
+    source: str = "PATH"
+    """Where the transcripts are, for the command that is recommended."""
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What a replay found."""
+
+    result: Result
+    chosen: Recommendation | None
+    timelines: tuple[Timeline, ...]
+
+
+def replay(inputs: Inputs, request: Request, told: Told | None = None) -> Report:
+    """Replay transcripts and conversations."""
+    count = exact()
+    cases, unfit = prepared(inputs.trajectories, request.extractor, count, answers=request.answers)
+    return replay_cases(cases, inputs.conversations, [*inputs.passed, *unfit], request, told)
+
+
+def replay_cases(
+    cases: Sequence[Case],
+    talks: Sequence[Conversation],
+    passed: Sequence[Passed],
+    request: Request,
+    told: Told | None = None,
+) -> Report:
+    """Replay what was made ready."""
+    if not cases and not talks:
+        first = f"; the first: {passed[0].name}: {passed[0].reason}" if passed else ""
+        raise BadInput(f"no transcript can be replayed; {len(passed)} were passed over{first}.")
+    count = exact()
+    budgets = _by_size([Budget.of(text) for text in dict.fromkeys(request.budgets)], cases)
+    names = [catalog.canonical(name) for name in request.strategies]
+    names = [name for name in names if name != CLAIRVOYANT]
+    done: dict[str, list[Done]] = {budget.label: [] for budget in budgets}
+    if cases:
+        done = run(
+            cases,
+            names,
+            budgets,
+            workers=request.workers,
+            seconds=request.seconds,
+            keep=request.keep,
+            told=told,
+        )
+    result = tabulate(
+        cases,
+        budgets,
+        done,
+        passed,
+        _asked(talks, names, budgets, count),
+        extractor=request.extractor,
+    )
+    chosen = recommend(result, request.enough, request.source)
+    timelines = _traced(cases, done, chosen, request, count) if chosen else ()
+    return Report(result, chosen, timelines)
+
+
+def _by_size(budgets: list[Budget], cases: Sequence[Case]) -> list[Budget]:
+    """The smallest first, so that a line in the picture goes from little to much."""
+    if not cases:
+        return sorted(budgets, key=lambda budget: budget.percent or 0.0)
+    return sorted(budgets, key=lambda budget: sum(map(budget.limit, cases)))
+
+
+def _asked(
+    talks: Sequence[Conversation], names: Sequence[str], budgets: Sequence[Budget], count: Count
+) -> list[EvidenceRow]:
+    return [
+        evidence_row(name, b.label, [ask(talk, name, b.percent, count) for talk in talks])
+        for b in budgets
+        if talks and b.percent is not None
+        for name in names
+    ]
+
+
+def _traced(
+    cases: Sequence[Case],
+    done: dict[str, list[Done]],
+    chosen: Recommendation,
+    request: Request,
+    count: Count,
+) -> tuple[Timeline, ...]:
+    """Timelines of the chosen setting, and of truncation beside the first of them."""
+    outcomes = [each.outcomes[chosen.strategy] for each in done[chosen.budget]]
+    order = sorted(range(len(cases)), key=lambda at: (-_lost(outcomes[at]), at))
+    if request.trace is not None:
+        order = [at for at in order if request.trace in cases[at].study.trajectory.id]
+        if not order:
+            raise BadInput(
+                f"no transcript named {request.trace!r} was replayed; the names are in --json."
+            )
+    wanted = [(at, chosen.strategy) for at in order[:TRACED]]
+    if chosen.strategy != catalog.TRUNCATE:
+        wanted.insert(1, (order[0], catalog.TRUNCATE))
+    budget = Budget.of(chosen.budget)
+    tokens = Pricer(count)
+    return tuple(
+        trace(
+            cases[at],
+            catalog.maker(name)(count),
+            tokens,
+            strategy=name,
+            budget=chosen.budget,
+            limit=budget.limit(cases[at]),
+        )
+        for at, name in wanted
+    )
+
+
+def _lost(outcome: Outcome) -> float:
+    return sum(1 - step.any for step in outcome.steps if step.any is not None)

@@ -1,0 +1,203 @@
+"""The results of a replay as data: one row per strategy and budget, and what they stand on.
+
+Everything that goes out (terminal, JSON, HTML) is made from `Result`. Times differ from run to run,
+so `timeless` takes them out of what is written: the same input gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from marksweep.replay import catalog
+from marksweep.replay.clairvoyant import Solved
+from marksweep.replay.datasets import Case
+from marksweep.replay.front import Answers, Budget
+from marksweep.replay.inputs import Passed
+from marksweep.replay.lab import CLAIRVOYANT, Done
+from marksweep.replay.measures import Figures, Outcome, figures, gap
+
+DIGITS = 4
+"""Decimals kept of a figure."""
+
+
+class Times(msgspec.Struct, frozen=True):
+    """Milliseconds per step."""
+
+    mean: float
+    p95: float
+    max: float
+
+
+class Row(msgspec.Struct, frozen=True):
+    """How one strategy did at one budget. Recall and gap in percent, churn in tokens per step."""
+
+    strategy: str
+    budget: str
+    recall: float
+    """Need recall: the mean of any and src."""
+    recall_any: float
+    recall_src: float
+    gap: float | None
+    """Percent of the way from truncation to the clairvoyant; None: no room between them."""
+    gap_low: float
+    gap_high: float
+    churn: float
+    cost: float
+    """Priced cost against no collection; above 1 collecting costs money."""
+    cost_to_truncate: float
+    violations: dict[str, int]
+    need_steps: int
+    times: Times | None = None
+
+
+class EvidenceRow(msgspec.Struct, frozen=True):
+    """How much of the evidence for questions was at hand, in percent."""
+
+    strategy: str
+    budget: str
+    blind: float
+    """In the context, the question unknown."""
+    recalled: float | None
+    """In half a context, or brought back by the other half; None: no recall."""
+    questions: int
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """How the clairvoyant bound of a budget was found, in numbers of transcripts."""
+
+    budget: str
+    limit: int
+    """Tokens of the budget in the transcript of middle size."""
+    exact: int
+    greedy: int
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A transcript that was replayed."""
+
+    name: str
+    messages: int
+    tokens: int
+    steps: int
+    need_steps: int
+
+
+class Result(msgspec.Struct, frozen=True):
+    """All that a replay found."""
+
+    transcripts: tuple[Line, ...]
+    passed: tuple[Passed, ...]
+    bounds: tuple[Bound, ...]
+    rows: tuple[Row, ...]
+    evidence: tuple[EvidenceRow, ...] = ()
+    extractor: str = "names"
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all transcripts."""
+        return sum(line.tokens for line in self.transcripts)
+
+    def row(self, strategy: str, budget: str) -> Row:
+        """The row of a strategy at a budget."""
+        return next(r for r in self.rows if (r.strategy, r.budget) == (strategy, budget))
+
+
+def timeless(result: Result) -> Result:
+    """The result without times: the same bytes for the same input."""
+    rows = tuple(msgspec.structs.replace(row, times=None) for row in result.rows)
+    return msgspec.structs.replace(result, rows=rows)
+
+
+def tabulate(
+    cases: Sequence[Case],
+    budgets: Sequence[Budget],
+    done: dict[str, list[Done]],
+    passed: Sequence[Passed] = (),
+    evidence: Sequence[EvidenceRow] = (),
+    *,
+    extractor: str = "names",
+) -> Result:
+    """Pool what was done into rows, in order of budget, then of strategy as it was named."""
+    return Result(
+        transcripts=tuple(map(_line, cases)),
+        passed=tuple(passed),
+        bounds=tuple(_bound(cases, budget, done[budget.label]) for budget in budgets),
+        rows=tuple(row for budget in budgets for row in _rows(budget.label, done[budget.label])),
+        evidence=tuple(evidence),
+        extractor=extractor,
+    )
+
+
+def evidence_row(strategy: str, budget: str, found: Sequence[Answers]) -> EvidenceRow:
+    """Pool the questions of all conversations."""
+    shares = [share for each in found for share in each.blind.shares]
+    brought = [share for each in found if each.recalled for share in each.recalled.shares]
+    return EvidenceRow(
+        strategy,
+        budget,
+        round(100 * _mean(shares), DIGITS),
+        round(100 * _mean(brought), DIGITS) if brought else None,
+        len(shares),
+    )
+
+
+def _rows(budget: str, done: Sequence[Done]) -> list[Row]:
+    if not done:
+        return []
+    outcomes: dict[str, list[Outcome]] = {
+        name: [each.outcomes[name] for each in done] for name in done[0].outcomes
+    }
+    found = {name: figures(each) for name, each in outcomes.items()}
+    floor, ceiling = outcomes[catalog.TRUNCATE], outcomes[CLAIRVOYANT]
+    rows = []
+    for name, each in outcomes.items():
+        closed = gap(each, floor, ceiling)
+        rows.append(
+            Row(
+                strategy=name,
+                budget=budget,
+                recall=round(found[name].nr, DIGITS),
+                recall_any=round(found[name].nr_any, DIGITS),
+                recall_src=round(found[name].nr_src, DIGITS),
+                gap=None if closed.percent is None else round(closed.percent, DIGITS),
+                gap_low=round(closed.low, DIGITS),
+                gap_high=round(closed.high, DIGITS),
+                churn=round(found[name].churn, DIGITS),
+                cost=round(found[name].cost, DIGITS),
+                cost_to_truncate=round(
+                    found[name].cost / (found[catalog.TRUNCATE].cost or 1.0), DIGITS
+                ),
+                violations=found[name].violations,
+                need_steps=found[name].need_steps,
+                times=_times(found[name]),
+            )
+        )
+    return rows
+
+
+def _times(found: Figures) -> Times:
+    return Times(round(found.ms_mean, 2), round(found.ms_p95, 2), round(found.ms_max, 2))
+
+
+def _bound(cases: Sequence[Case], budget: Budget, done: Sequence[Done]) -> Bound:
+    exact = sum(each.solved is Solved.EXACT for each in done)
+    limits = sorted(budget.limit(case) for case in cases)
+    middle = limits[len(limits) // 2] if limits else 0
+    return Bound(budget.label, middle, exact, len(done) - exact)
+
+
+def _line(case: Case) -> Line:
+    found = case.study
+    return Line(
+        found.trajectory.id,
+        len(found.trajectory.messages),
+        sum(case.prices),
+        len(found.steps),
+        found.need_steps,
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0

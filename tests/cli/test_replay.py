@@ -1,0 +1,228 @@
+"""`replay` and `tune`: tables, JSON, the report, the settings file, and how they fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from marksweep.cli.app import app
+from marksweep.cli.demo.sample import sample_messages
+from marksweep.settings import load_settings
+
+QUICK = ("-s", "coverage-economy", "-b", "30%", "--solver-seconds", "2", "--workers", "1")
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in an empty folder, with one transcript and no recorded data."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MARKSWEEP_DATA", raising=False)
+    monkeypatch.setenv("COLUMNS", "160")
+    Path("chat.json").write_text(json.dumps(sample_messages()))
+
+
+def run(*arguments: str, stdin: bytes | None = None) -> Result:
+    return CliRunner().invoke(app, list(arguments), input=stdin)
+
+
+def replayed(*arguments: str) -> dict[str, Any]:
+    done = run("replay", *arguments, "--json")
+    assert done.exit_code == 0, done.output
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+class TestReplay:
+    def test_it_shows_figures_a_recommendation_and_its_code(self) -> None:
+        done = run("replay", "chat.json", *QUICK)
+        assert done.exit_code == 0, done.output
+        for expected in ("coverage economy", "truncate", "clairvoyant", "limit=5_500", "30%"):
+            assert expected in done.stdout
+
+    def test_json_has_a_row_per_strategy_and_budget_beside_the_bounds(self) -> None:
+        rows = replayed("chat.json", *QUICK, "-b", "3k")["result"]["rows"]
+        named = {(row["budget"], row["strategy"]) for row in rows}
+        strategies = ("coverage economy", "truncate", "clairvoyant")
+        assert named == {(b, s) for b in ("3k", "30%") for s in strategies}
+        assert all(row["violations"] == {} for row in rows)
+        assert all(row["times"] is None for row in rows)
+
+    def test_the_same_input_gives_the_same_bytes_whatever_the_hash_seed(self) -> None:
+        outputs = set()
+        for seed in ("0", "1"):
+            done = subprocess.run(
+                [
+                    sys.executable,
+                    "-m",
+                    "marksweep",
+                    "replay",
+                    "chat.json",
+                    *QUICK,
+                    "--json",
+                    "--html",
+                    f"{seed}.html",
+                ],
+                env={**os.environ, "PYTHONHASHSEED": seed},
+                capture_output=True,
+                check=True,
+                timeout=120,
+            )
+            outputs.add((done.stdout, Path(f"{seed}.html").read_bytes()))
+        assert len(outputs) == 1
+
+    def test_several_processes_find_what_one_does(self) -> None:
+        for n in range(4):
+            Path(f"more-{n}.json").write_text(json.dumps(sample_messages()[: 60 - 2 * n]))
+        budgets = ("-b", "30%", "-b", "20%", "-s", "GDSF", "--solver-seconds", "2")
+        one = replayed(".", *budgets, "--workers", "1")
+        assert replayed(".", *budgets, "--workers", "2") == one
+        assert len(one["result"]["transcripts"]) == 5
+
+    def test_installed_strategies_are_replayed_as_tiers(self) -> None:
+        rows = replayed("chat.json", "-s", "superseded+mask+truncate", "-b", "30%")
+        row = next(r for r in rows["result"]["rows"] if "+" in r["strategy"])
+        assert row["violations"] == {}
+        assert row["cost"] > 0
+
+    def test_kept_work_is_taken_up_again(self) -> None:
+        first = replayed("chat.json", *QUICK, "--keep", "done")
+        kept = {path.name: path.stat().st_mtime_ns for path in Path("done").iterdir()}
+        assert any(name.startswith("job-") for name in kept)
+        assert replayed("chat.json", *QUICK, "--keep", "done") == first
+        assert {p.name: p.stat().st_mtime_ns for p in Path("done").iterdir()} == kept
+
+    def test_kept_work_that_was_damaged_is_done_again(self) -> None:
+        first = replayed("chat.json", *QUICK, "--keep", "done")
+        for path in Path("done").glob("job-*"):
+            path.write_bytes(b"{")
+        assert replayed("chat.json", *QUICK, "--keep", "done") == first
+
+    def test_standard_input_is_replayed(self) -> None:
+        lines = b"".join(json.dumps(message).encode() + b"\n" for message in sample_messages())
+        done = run("replay", "-", *QUICK, stdin=lines)
+        assert done.exit_code == 0, done.output
+
+    def test_what_is_passed_over_is_told_with_its_reason(self) -> None:
+        Path("logs").mkdir()
+        Path("logs/good.json").write_bytes(Path("chat.json").read_bytes())
+        Path("logs/bad.json").write_text("42")
+        done = run("replay", "logs", *QUICK)
+        assert done.exit_code == 0
+        assert "bad.json: holds a int" in done.stdout
+
+    def test_the_timeline_of_a_named_transcript_is_traced(self) -> None:
+        Path("other.json").write_text(json.dumps(sample_messages()[:50]))
+        found = replayed(".", *QUICK, "--trace", "other")
+        assert {timeline["transcript"] for timeline in found["timelines"]} == {"other.json"}
+        assert run("replay", ".", *QUICK, "--trace", "nobody").exit_code == 2
+
+    def test_questions_about_a_conversation_are_answered_from_context(self) -> None:
+        turns = [
+            {"speaker": "A", "text": f"The number of berth {n} is {n * 37}."} for n in range(40)
+        ]
+        asked = [{"q": "Which number has berth 39?", "evidence": [39]}]
+        talk = {"id": "t", "turns": turns, "questions": [*asked, {"q": "And 0?", "evidence": [0]}]}
+        Path("talk.json").write_text(json.dumps(talk))
+        rows = replayed("talk.json", "-s", "truncate", "-b", "25%")["result"]["evidence"]
+        assert [(row["strategy"], row["blind"], row["questions"]) for row in rows] == [
+            ("truncate", 50.0, 2)
+        ]
+
+    @pytest.mark.parametrize(
+        ("arguments", "expected"),
+        [
+            ((), "MARKSWEEP_DATA"),
+            (("nowhere",), "does not exist"),
+            (("chat.json", "-s", "magic"), "no strategy named 'magic'"),
+            (("chat.json", "-b", "much"), "no budget"),
+            (("chat.json", "-b", "0%"), "no budget"),
+            (("short.json",), "no transcript can be replayed"),
+        ],
+    )
+    def test_bad_usage_says_what_to_do(self, arguments: tuple[str, ...], expected: str) -> None:
+        Path("short.json").write_text(json.dumps(sample_messages()[:4]))
+        done = run("replay", *arguments)
+        assert done.exit_code == 2
+        assert expected in done.stderr
+
+    def test_stopping_it_leaves_no_process_and_no_traceback(self) -> None:
+        for n in range(12):
+            Path(f"more-{n}.json").write_text(json.dumps(sample_messages()))
+        started = subprocess.Popen(
+            [sys.executable, "-m", "marksweep", "replay", ".", "--workers", "2", "--keep", "done"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            text=True,
+        )
+        deadline = time.monotonic() + 60
+        while not list(Path("done").glob("job-*.json")) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        started.send_signal(signal.SIGINT)
+        _, said = started.communicate(timeout=60)
+        assert started.returncode == 130, said
+        assert "stopped" in said
+        assert "done" in said
+        assert "Traceback" not in said
+        with pytest.raises(ProcessLookupError):
+            _wait_for_group(started.pid)
+
+
+def _wait_for_group(pid: int) -> None:
+    """Wait until no process of the group is left, which raises."""
+    for _ in range(100):
+        os.killpg(pid, 0)
+        time.sleep(0.1)
+
+
+class TestTune:
+    def test_the_settings_it_writes_are_read_back_and_hold_the_evidence(self) -> None:
+        done = run("tune", "chat.json", *QUICK, "--recall", "80")
+        assert done.exit_code == 0, done.output
+        text = Path(".marksweep/settings.toml").read_text()
+        assert load_settings().window.limit_tokens == 5500
+        comments = [line for line in text.splitlines() if line.startswith("#")]
+        for expected in ("truncate", "clairvoyant", "coverage economy at 30%", "recall"):
+            assert any(expected in line for line in comments)
+
+    def test_other_settings_are_kept_and_the_old_file_stays_beside(self) -> None:
+        path = Path(".marksweep/settings.toml")
+        path.parent.mkdir()
+        before = '[window]\ntarget_percent = 40.0\n\n[store]\nlocation = "a \\"b\\".db"\n'
+        path.write_text(before)
+        assert run("tune", "chat.json", *QUICK).exit_code == 3
+        assert path.read_text() == before
+        assert run("tune", "chat.json", *QUICK, "--yes").exit_code == 0
+        after = tomllib.loads(path.read_text())
+        assert after["store"] == {"location": 'a "b".db'}
+        assert after["window"]["target_percent"] == 40.0
+        assert after["window"]["limit_tokens"] == 5500
+        assert path.with_name("settings.toml.orig").read_text() == before
+        assert load_settings().store.location == 'a "b".db'
+
+    def test_tuning_twice_changes_nothing(self) -> None:
+        run("tune", "chat.json", *QUICK)
+        first = Path(".marksweep/settings.toml").read_bytes()
+        assert run("tune", "chat.json", *QUICK).exit_code == 0
+        assert Path(".marksweep/settings.toml").read_bytes() == first
+
+    def test_a_json_settings_file_is_not_overruled(self) -> None:
+        Path(".marksweep").mkdir()
+        Path(".marksweep/settings.json").write_text("{}")
+        done = run("tune", "chat.json", *QUICK)
+        assert done.exit_code == 2
+        assert "-o" in done.stderr
+
+    def test_references_alone_cannot_be_recommended_over_truncation(self) -> None:
+        done = run("tune", "chat.json", "-s", "random", "-b", "30%", "--json")
+        assert json.loads(done.stdout)["recommended"]["strategy"] == "truncate"

@@ -1,0 +1,191 @@
+"""What `gather` finds: any dialect, any packing, folders and patterns, and reasons for the rest."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import lzma
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from marksweep.cli.demo.sample import sample_messages
+from marksweep.errors import BadInput
+from marksweep.replay.guards import is_paired
+from marksweep.replay.inputs import gather
+
+Wire = dict[str, Any]
+
+
+def chat() -> list[Wire]:
+    """Two rounds, in chat-completions form."""
+    return [
+        {"role": "system", "content": "You fix bugs."},
+        {"role": "user", "content": "Fix the login."},
+        _call("a", "ls"),
+        {"role": "tool", "tool_call_id": "a", "content": "login.py"},
+        _call("b", "cat login.py"),
+        {"role": "tool", "tool_call_id": "b", "content": "def login(): ..."},
+        {"role": "assistant", "content": "Done."},
+    ]
+
+
+def _call(name: str, command: str) -> Wire:
+    function = {"name": "shell", "arguments": json.dumps({"command": command})}
+    return {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": name, "type": "function", "function": function}],
+    }
+
+
+def claude_code() -> list[Wire]:
+    """Lines as Claude Code writes them: a block per line, results in another order, a summary."""
+    return [
+        {"type": "summary", "summary": "a bug hunt"},
+        _line("user", "Fix the login."),
+        _line("assistant", [{"type": "text", "text": "I look."}]),
+        _line("assistant", [_use("t1", "a.py")]),
+        _line("assistant", [_use("t2", "b.py")]),
+        _line("user", [_result("t2", "b = 2")]),
+        _line("user", [_result("t1", "a = 1")]),
+        _line("assistant", [_use("t3", "c.py")]),
+        _line("user", [_result("t3", "c = 3")]),
+        _line("assistant", [{"type": "text", "text": "Done."}]),
+    ]
+
+
+def _line(role: str, content: object) -> Wire:
+    return {"type": role, "uuid": "u", "message": {"role": role, "content": content}}
+
+
+def _use(name: str, path: str) -> Wire:
+    return {"type": "tool_use", "id": name, "name": "Read", "input": {"path": path}}
+
+
+def _result(name: str, text: str) -> Wire:
+    return {"type": "tool_result", "tool_use_id": name, "content": text}
+
+
+def lines(values: list[Wire]) -> bytes:
+    return b"".join(json.dumps(value).encode() + b"\n" for value in values)
+
+
+def test_the_prefix_is_everything_before_the_first_answer(tmp_path: Path) -> None:
+    (tmp_path / "chat.json").write_text(json.dumps(chat()))
+    (run,) = gather([str(tmp_path / "chat.json")]).trajectories
+    assert run.id == "chat.json"
+    assert run.pinned == 2
+    assert list(run.messages) == chat()
+
+
+def test_a_claude_code_log_becomes_paired_chat_messages(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_bytes(lines(claude_code()))
+    (run,) = gather([str(tmp_path / "log.jsonl")]).trajectories
+    assert run.pinned == 1
+    assert is_paired(list(run.messages))
+    first = run.messages[1]
+    assert [call["id"] for call in first["tool_calls"]] == ["t1", "t2"]
+    assert [m["content"] for m in run.messages[2:4]] == ["a = 1", "b = 2"]
+
+
+def test_an_anthropic_request_keeps_its_system_prompt_pinned(tmp_path: Path) -> None:
+    messages = [line["message"] for line in claude_code() if "message" in line]
+    request = {"system": "You fix bugs.", "messages": messages}
+    (tmp_path / "request.json").write_text(json.dumps(request))
+    (run,) = gather([str(tmp_path / "request.json")]).trajectories
+    assert run.pinned == 2
+    assert run.messages[0] == {"role": "system", "content": "You fix bugs."}
+
+
+def test_a_folder_is_searched_and_compressed_files_are_read(tmp_path: Path) -> None:
+    inner = tmp_path / "project"
+    inner.mkdir()
+    (inner / "a.json.gz").write_bytes(gzip.compress(json.dumps(chat()).encode()))
+    (tmp_path / "b.jsonl.xz").write_bytes(lzma.compress(lines(claude_code())))
+    (tmp_path / "notes.txt").write_text("not looked at")
+    found = gather([str(tmp_path)])
+    assert [run.id for run in found.trajectories] == ["b.jsonl.xz", "project/a.json.gz"]
+    assert found.passed == ()
+
+
+def test_a_pattern_names_files_and_no_file_is_read_twice(tmp_path: Path) -> None:
+    (tmp_path / "one.json").write_text(json.dumps(chat()))
+    found = gather([str(tmp_path / "*.json"), str(tmp_path / "one.json")])
+    assert len(found.trajectories) == 1
+
+
+def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    stdin = io.TextIOWrapper(io.BytesIO(json.dumps(chat()).encode()))
+    monkeypatch.setattr("sys.stdin", stdin)
+    (run,) = gather(["-"]).trajectories
+    assert run.id == "standard input"
+
+
+def test_records_keep_their_own_names_and_prefix(tmp_path: Path) -> None:
+    records: list[Wire] = [
+        {"id": "r1", "messages": chat(), "pinned": 1},
+        {"id": "r1", "messages": chat(), "pinned": 2},
+        {"id": "r2", "messages": chat()},
+    ]
+    (tmp_path / "set.jsonl").write_bytes(lines(records))
+    found = gather([str(tmp_path / "set.jsonl")])
+    assert [(run.id, run.pinned) for run in found.trajectories] == [
+        ("r1", 1),
+        ("r1 (2)", 2),
+        ("r2", 2),
+    ]
+
+
+def test_conversations_with_questions_are_told_apart(tmp_path: Path) -> None:
+    talk = {
+        "id": "t",
+        "turns": [{"speaker": "A", "text": "It is blue."}],
+        "questions": [{"q": "Which colour?", "evidence": [0]}],
+    }
+    (tmp_path / "talk.jsonl").write_bytes(lines([talk, talk]))
+    found = gather([str(tmp_path / "talk.jsonl")])
+    assert found.trajectories == ()
+    assert [each.id for each in found.conversations] == ["t", "t (2)"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("text.json", b"this is no transcript", "messages"),
+        ("number.json", b"42", "holds a int"),
+        ("short.json", json.dumps(chat()[:3]).encode(), "at least 2"),
+        ("broken.json.xz", b"not xz at all", "cannot be read"),
+        ("broken.json.gz", b"not gzip at all", "cannot be read"),
+        ("empty.jsonl", b"", ""),
+    ],
+)
+def test_what_cannot_be_replayed_is_passed_over_with_a_reason(
+    tmp_path: Path, name: str, content: bytes, reason: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / "good.json").write_text(json.dumps(chat()))
+    found = gather([str(tmp_path)])
+    assert [run.id for run in found.trajectories] == ["good.json"]
+    (passed,) = found.passed
+    assert passed.name == name
+    assert passed.reason
+    assert reason in passed.reason
+
+
+def test_a_line_cut_by_a_crash_does_not_cost_the_transcript(tmp_path: Path) -> None:
+    (tmp_path / "cut.jsonl").write_bytes(lines(claude_code()) + b'{"type": "assist')
+    assert len(gather([str(tmp_path)]).trajectories) == 1
+
+
+def test_a_name_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(BadInput, match="does not exist"):
+        gather(["nowhere/*.jsonl"])
+
+
+def test_the_sample_transcript_is_always_the_same_and_valid() -> None:
+    first, second = sample_messages(), sample_messages()
+    assert first == second
+    assert is_paired(first)
