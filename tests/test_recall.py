@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from marksweep.recall import FRAMING, Recall, speaker_of, stem
+from marksweep.recall import FRAMING, SEAM, Recall, speaker_of, stem
 
 
 def by_words(text: str) -> int:
@@ -36,7 +36,7 @@ def test_the_best_text_comes_first_to_the_limit() -> None:
     index = told(
         *(f"filler number {n}" for n in range(60)), "the secret port is 8080", *("x",) * 60
     )
-    size = by_words("the secret port is 8080") + FRAMING
+    size = by_words("the secret port is 8080") + FRAMING + SEAM
     assert index.find("which secret port", size, by_words) == [60]
 
 
@@ -51,8 +51,15 @@ def test_texts_come_in_their_order_and_within_the_limit() -> None:
     texts = [f"the cat number {n} sleeps" for n in range(30)]
     found = told(*texts).find("cat", 50, by_words)
     assert found == sorted(found)
-    assert sum(by_words(texts[n]) + FRAMING for n in found) <= 50
+    passages = told(*texts).passages(found)
     assert found
+    assert sum(by_words(passage) + FRAMING for passage in passages) <= 50
+
+
+def test_neighbours_are_one_passage() -> None:
+    index = told("a", "b", "c", "d")
+    assert index.passages([0, 1, 3]) == ["a\nb", "d"]
+    assert index.passages([]) == []
 
 
 def test_what_is_to_be_skipped_is_not_found() -> None:

@@ -16,7 +16,11 @@ from collections.abc import Callable, Container, Sequence
 
 K1, B = 1.2, 0.75
 """BM25: how soon repetition stops to count, and how much length is held against a text."""
-NEIGHBOURS = (0.6, 0.4, 0.25, 0.15)
+RARITY = 1.25
+"""Power of a word's rarity. Higher listens more to the rarest words of a query."""
+STEM = 6
+"""Letters of a word that count: `adopt` and `adoption` meet."""
+NEIGHBOURS = (0.4, 0.2, 0.1)
 """Share of its score that a text gives to those at distance 1, 2, … on both sides."""
 STRETCH = 12
 """Texts on both sides that count as the same stretch of talk."""
@@ -32,7 +36,9 @@ OTHERS = 0.6
 SIZE_POWER = 0.3
 """A text is taken by score / tokens ** SIZE_POWER. Higher favours short texts."""
 FRAMING = 4
-"""Tokens that each text costs beyond its own."""
+"""Tokens that each passage costs beyond its own."""
+SEAM = 1
+"""Tokens that a line break between texts may cost."""
 
 _WORD = re.compile(r"\w+")
 _SUFFIXES = ("ingly", "edly", "ings", "ing", "ies", "ied", "ely", "ed", "es", "ly", "s", "e")
@@ -48,7 +54,7 @@ def stem(word: str) -> str:
             break
     if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiou":
         word = word[:-1]
-    return word
+    return word[:STEM]
 
 
 def stems(text: str) -> list[str]:
@@ -103,22 +109,36 @@ class Recall:
     ) -> list[int]:
         """Numbers of the texts to take within a limit in tokens, in order.
 
+        Neighbours are meant to be given as one passage, so only the first of them pays FRAMING.
         What is to be skipped still lends its score to its neighbours.
         """
-        scores = self.scores(query)
-        sizes = [0] * len(scores)
         order: list[tuple[float, int]] = []
-        for number, score in enumerate(scores):
+        sizes = {}
+        for number, score in enumerate(self.scores(query)):
             if score > 0 and number not in skip:
-                sizes[number] = count(self._texts[number]) + FRAMING
-                order.append((-score / sizes[number] ** SIZE_POWER, number))
+                sizes[number] = count(self._texts[number]) + SEAM
+                order.append((-score / (sizes[number] + FRAMING) ** SIZE_POWER, number))
         order.sort()
-        taken = []
+        taken: set[int] = set()
         for _, number in order:
-            if sizes[number] <= limit:
-                limit -= sizes[number]
-                taken.append(number)
+            beside = (number - 1 in taken) + (number + 1 in taken)
+            cost = sizes[number] + FRAMING * (1 - beside)
+            if cost <= limit:
+                limit -= cost
+                taken.add(number)
         return sorted(taken)
+
+    def passages(self, numbers: Sequence[int]) -> list[str]:
+        """The texts with these numbers, in order; neighbours joined by a line break."""
+        found: list[str] = []
+        before = -2
+        for number in numbers:
+            if number == before + 1:
+                found[-1] += f"\n{self._texts[number]}"
+            else:
+                found.append(self._texts[number])
+            before = number
+        return found
 
     def text(self, number: int) -> str:
         """The text with a number."""
@@ -165,7 +185,7 @@ class Recall:
 
 
 def _rarity(holders: int, count: int) -> float:
-    return math.log(1 + (count - holders + 0.5) / (holders + 0.5))
+    return math.pow(math.log(1 + (count - holders + 0.5) / (holders + 0.5)), RARITY)
 
 
 def _frequency(times: int, length: float) -> float:

@@ -20,7 +20,7 @@ def test_a_line_is_looked_at_in_four_ways() -> None:
     assert "load_all" in found(text, Kind.NAME)
     assert "a/b.txt" in found(text, Kind.NAME)
     assert 'load_all("a/b.txt"),' in found(text, Kind.TOKEN)
-    assert {"value", "load", "naïve", "Größe"} <= found(text, Kind.WORD)
+    assert {"value", "load_all", "naïve", "Größe"} <= found(text, Kind.PART)
     bare = 'value = load_all("a/b.txt"), naïve Größe'
     assert found(text, Kind.LINE) == {bare, f"12: {bare}"}
 
@@ -32,8 +32,15 @@ def test_a_quoted_id_and_a_bare_one_share_the_name_and_not_the_token() -> None:
     assert not any(k is Kind.TOKEN and a in bare for a, k in quoted.items())
 
 
+def test_a_path_with_a_line_number_holds_the_path_as_a_part_only() -> None:
+    hit = atoms_of("lib/text_box.py:55: def draw")
+    assert "lib/text_box.py" not in hit
+    assert "lib/text_box.py" in {shown(a) for a, k in hit.items() if k is Kind.PART}
+    assert atoms_of("lib/text_box.py").items() & hit.items()
+
+
 def test_text_in_any_script_has_atoms() -> None:
-    assert "設定ファイル" in found("設定ファイル を読む", Kind.WORD)
+    assert "設定ファイル" in found("設定ファイル を読む", Kind.PART)
     assert "путь_к_файлу" in found("открой путь_к_файлу", Kind.NAME)
 
 

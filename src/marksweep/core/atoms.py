@@ -2,8 +2,8 @@
 
 Nothing here knows a format, a tool or a language. A line gives four kinds of atoms, each a
 different guess at what the agent may come back for: the line itself, whatever stands between
-blanks and is more than a plain word, names by their look, and what names are made of. A fact that only one guess
-finds is still found.
+blanks and is more than a plain word, names by their look, and what names are made of. A fact that
+only one guess finds is still found.
 """
 
 from __future__ import annotations

@@ -89,12 +89,12 @@ class Coverage:
         return [*self._pinned, *(held.shown for held in self._held if held.shown is not None)]
 
     def recall(self, query: str, limit: int) -> list[str]:
-        """Messages that answer a query and are not whole in context, within a limit in tokens."""
+        """Passages that answer a query and are not whole in context, within a limit in tokens."""
         for held in self._told[len(self._recall) :]:
             self._recall.add(content_of(held.wire))
         whole = {n for n, held in enumerate(self._told) if held.shown is held.wire}
         found = self._recall.find(query, limit, self._count, whole)
-        return [self._recall.text(number) for number in found]
+        return self._recall.passages(found)
 
     def _tail_tokens(self) -> int:
         return sum(held.tokens for held in self._held[self._tail :])
