@@ -17,7 +17,7 @@ MOST = 1_000_000
 
 
 class Recalled(str):
-    """The text of a swept message that was found again, and where it stood."""
+    """A passage of swept messages that was found again, and the id of its first message."""
 
     __slots__ = ("message_id", "tokens")
 
@@ -40,7 +40,7 @@ class Recalled(str):
 def recalled(
     stash: Stash, workspace: str, live: Sequence[Segment], query: str, limit: int
 ) -> list[Recalled]:
-    """Find swept messages that answer a query, in the order they were said, in so many tokens.
+    """Find passages that answer a query, in the order they were said, in so many tokens.
 
     What was said around a match often holds the answer, so live messages count as surroundings.
     """
@@ -52,8 +52,13 @@ def recalled(
     for segment in said:
         ranking.add(segment.text)
     kept = {i for i, s in enumerate(said) if s.segment_id not in swept or not s.text}
-    found = (said[i] for i in ranking.find(query, limit, count, skip=kept))
-    return [Recalled(s.text, s.segment_id, _price(s.text)) for s in found]
+    numbers = ranking.find(query, limit, count, skip=kept)
+    firsts = [i for i in numbers if i - 1 not in numbers]
+    passages = ranking.passages(numbers)
+    return [
+        Recalled(text, said[i].segment_id, _price(text))
+        for i, text in zip(firsts, passages, strict=True)
+    ]
 
 
 def _price(text: str) -> int:
