@@ -152,3 +152,15 @@ def test_an_empty_text_has_no_pieces_that_matter() -> None:
     index = Index()
     index.step()
     assert [b.atoms for b in index.add(Cut((), ()), len, observed=True)] == []
+
+
+def test_what_is_said_alone_is_worth_more_than_one_entry_of_a_long_list() -> None:
+    def worth_among(others: int) -> float:
+        index = Index()
+        for n in range(others):
+            index.step()
+            index.add_whole(whole(f"name_{n}"), 10, observed=True)
+        texts = "\n".join(f"name_{n}" for n in range(others + 1))
+        return index.worth(index.add_whole(whole(texts), 10, observed=True))
+
+    assert worth_among(0) > 1.1 * worth_among(200)

@@ -24,6 +24,11 @@ MOST = 0.9
 """Nothing is surer than this."""
 KINDS = {Kind.NAME: 1.0, Kind.LINE: 0.4, Kind.TOKEN: 0.5, Kind.PART: 0.3}
 """Weight of each kind: lines come back together, tokens and words mostly say what a name says."""
+CROWD, CROWDING = 30, 0.12
+"""One of n atoms of a text counts (n / CROWD) ** -CROWDING times as much.
+
+What is said alone is needed sooner than one entry of a long list. Higher keeps short texts longer.
+"""
 ACTED, AGAIN = 20.0, 0.8
 """An atom in n actions counts ACTED * n ** AGAIN times as much as one that was only seen."""
 FADING = 0.7
@@ -91,6 +96,7 @@ class Index:
         self._blocks = 0
         self._fading: list[float] = [1.0]
         self._boost: list[float] = [1.0]
+        self._crowded = 1.0
 
     def step(self) -> None:
         """Begin a step: everything grows older by one."""
@@ -104,10 +110,14 @@ class Index:
 
     def add(self, text: Cut, tokens: Callable[[str], int], *, observed: bool) -> list[Block]:
         """Take in the pieces of a new text."""
+        self._crowd(sum(len(piece.atoms) for piece in text.pieces) + len(text.joints))
         blocks = [self._block(p, tokens(p.text), observed) for p in text.pieces]
         for joint in text.joints:
             if joint.atom not in self._known:
-                held = _Joint(self._id(joint.atom, joint.kind), [blocks[i] for i in joint.pieces])
+                held = _Joint(
+                    self._id(joint.atom, joint.kind, self._crowded),
+                    [blocks[i] for i in joint.pieces],
+                )
                 self._hold(held.atom, held.blocks[-1])
                 for block in held.blocks:
                     block.joints.append(held)
@@ -115,13 +125,14 @@ class Index:
 
     def add_whole(self, piece: Piece, tokens: int, *, observed: bool) -> Block:
         """Take in a new text as one block."""
+        self._crowd(len(piece.atoms))
         return self._block(piece, tokens, observed)
 
     def act(self, atoms: dict[str, Kind]) -> None:
         """Take note of what the agent acted on."""
         for atom, kind in atoms.items():
             if atom not in self._known:
-                number = self._id(atom, kind)
+                number = self._id(atom, kind, 0.0)
                 self._uses[number] += 1
                 newest = self._newest[number]
                 if newest is not None:
@@ -230,12 +241,14 @@ class Index:
         self._blocks += 1
         for atom, kind in piece.atoms:
             if atom not in self._known:
-                number = self._id(atom, kind)
+                number = self._id(atom, kind, self._crowded)
                 block.atoms.append(number)
                 self._hold(number, block)
         return block
 
-    def _id(self, atom: str, kind: Kind) -> int:
+    def _id(self, atom: str, kind: Kind, share: float) -> int:
+        """Number of an atom. Its chance is that of the least crowded text it was found in."""
+        chance = CHANCE * KINDS[kind] * share
         number = self._ids.get(atom)
         if number is None:
             number = self._ids[atom] = len(self._names)
@@ -244,9 +257,15 @@ class Index:
             self._witnesses.append(0)
             self._uses.append(0)
             self._seen.append(self.now)
-            self._chance.append(CHANCE * KINDS[kind])
+            self._chance.append(chance)
             self._newest.append(None)
+        elif chance > self._chance[number]:
+            self._chance[number] = chance
         return number
+
+    def _crowd(self, atoms: int) -> None:
+        """Take note of how many atoms share a text, before they are taken in."""
+        self._crowded = (max(atoms, CROWD / 3) / CROWD) ** -CROWDING
 
     def _hold(self, atom: int, block: Block) -> None:
         """Count a holder; the one before it may now be worth less."""
