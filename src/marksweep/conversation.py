@@ -23,7 +23,7 @@ from threading import RLock
 from marksweep.collector import Collector
 from marksweep.core.budget import Budget, Line
 from marksweep.core.cost import Prices
-from marksweep.core.plan import Strategy, make_plan
+from marksweep.core.plan import Strategy, make_plan, make_recall
 from marksweep.core.scene import Scene
 from marksweep.core.trigger import PAYS_WITHIN_TURNS, Backoff, Due, after_pass, due, is_time
 from marksweep.core.why import why
@@ -113,9 +113,7 @@ class Conversation:
             # A crash may have fallen between bringing messages back and bringing their mates.
             self._heap.refresh()
             self._bring_mates(list(self._heap.view.live))
-        self._strategy = strategy_of(
-            strategy, self._heap.outcomes, self._heap.masked, self._heap.texts
-        )
+        self._strategy = strategy_of(strategy, self._heap)
         self._changes = 0
         self._backoff: Backoff | None = None
         self._learn_dialect(self._heap.stored())
@@ -162,7 +160,12 @@ class Conversation:
 
     def _take(self, messages: Sequence[Message], pinned_by: str) -> list[str]:
         self._changes += 1
-        return self._heap.append(messages, pinned_by, self._clock()) if messages else []
+        if not messages:
+            return []
+        names = self._heap.append(messages, pinned_by, self._clock())
+        if isinstance(self._strategy, Coverage):
+            self._strategy.arrive([self._heap.view.live[name] for name in names])
+        return names
 
     def _learn_dialect(self, values: Sequence[Json]) -> None:
         """Settle on a dialect once a message has its marks; plain text is the same in several."""
@@ -205,19 +208,24 @@ class Conversation:
 
     @property
     def is_due(self) -> bool:
-        """Whether a collection is due. Takes the same time however long the conversation is.
+        """Whether a collection is due. Takes the same time however long the conversation is."""
+        return self._due() is not Due.NOTHING
+
+    def _due(self) -> Due:
+        """Say what is due.
 
         A request over the limit fails, so then every new message is reason enough to try again.
         """
         backoff = self._backoff
         if backoff is not None and self.tokens > self.budget.limit:
             backoff = backoff if self._changes == backoff.change else None
-        return due(self.tokens, self.budget, self._changes, backoff) is not Due.NOTHING
+        return due(self.tokens, self.budget, self._changes, backoff)
 
     def tend(self) -> Report | None:
         """Collect if it is due and pays, see `core.trigger`. After a futile pass it waits a bit."""
         with self._guard:
-            wanted = due(self.tokens, self.budget, self._changes, self._backoff)
+            self._page_in()
+            wanted = self._due()
             if wanted is Due.NOTHING:
                 return None
             now, report = self._clock(), None
@@ -228,6 +236,27 @@ class Conversation:
             freed = report.tokens_freed if report else 0
             self._backoff = after_pass(freed, self.tokens, self._changes, self._backoff)
             return report
+
+    def _page_in(self) -> None:
+        """Bring back what the newest messages speak of, if the strategy finds it worth its room."""
+        if not (isinstance(self._strategy, Coverage) and self._strategy.is_missing):
+            return
+        now = self._clock()
+        with self._collector.holding(now), self._heap.still():
+            plan = self.plan_recall()
+            if plan is not None:
+                self._collector.collect(plan, now=now)
+
+    def plan_recall(self) -> Plan | None:
+        """Decide what would come back by itself, and why; None if nothing. Nothing is touched."""
+        with self._guard:
+            scene = self._scene()
+            start = self._heap.unanswered().start
+            before = next((i for i, s in enumerate(scene.segments) if s.position >= start), None)
+            if before is None or not start or not isinstance(self._strategy, Coverage):
+                return None
+            proposal = self._strategy.recall(scene, before, self.budget.target)
+            return make_recall(scene, proposal, self._prices) if proposal else None
 
     def plan(self, target_tokens: int | None = None, strategy: Strategy | None = None) -> Plan:
         """Decide what would go, and why. Nothing is touched."""
@@ -248,7 +277,7 @@ class Conversation:
     def undo(self, plan_id: str | None = None) -> tuple[str, ...]:
         """Reverse a whole sweep; the latest, if none is named. Give the ids that came back."""
         with self._guard:
-            latest = plan_id or self.store.stash.latest_plan(self.workspace)
+            latest = plan_id or self._collector.latest()
             if latest is None:
                 raise NotFound("nothing was collected from this conversation, so there is no undo.")
             now = self._clock()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from marksweep.core.atoms import atoms_of
 from marksweep.core.blocks import Cut, cut, whole
 from marksweep.strategies.coverage_index import Block, Index
@@ -54,10 +56,12 @@ def test_worth_fades_with_age() -> None:
     assert 0 < index.worth(block) < fresh / 3
 
 
-def test_what_is_always_in_context_is_worth_nothing() -> None:
+def test_what_stands_in_another_observation_is_worth_nothing() -> None:
     index = Index()
-    index.know(atoms_of("file_one.py read"))
-    assert add(index, "file_one.py read").atoms == []
+    add(index, "file_one.py read")
+    again = add(index, "file_one.py read")
+    empty = add(index, "")
+    assert index.worth(again) == pytest.approx(index.worth(empty), rel=0.6)
 
 
 def test_a_stale_worth_is_worked_out_again_when_another_holder_comes() -> None:
@@ -72,13 +76,30 @@ def test_a_dropped_block_is_missed_when_it_is_spoken_of_again() -> None:
     index = Index()
     block = add(index, "read file_one.py")
     index.drop(block)
+    index.remember(block)
     add(index, "no matter", observed=False)
     assert index.missing() == []
     add(index, "look at file_one.py", observed=False)
     assert index.missing() == [block]
-    assert index.worth_back(block, "note") > 0
-    index.bring_back(block, "note")
+    assert index.worth_back(block, ()) > 0
+    (copy,) = index.copies([block])
+    assert copy.text == block.text
     assert index.missing() == []
+    index.drop(copy)
+    index.remember(copy)
+    assert index.missing() == [block]
+
+
+def test_a_trial_leaves_no_trace() -> None:
+    index = Index()
+    blocks = [add(index, "read file_one.py"), add(index, "read file_one.py again")]
+    for block in blocks:
+        index.drop(block)
+    alone = index.worth_back(blocks[0], ())
+    with index.trial() as take:
+        take(blocks[1], ())
+        assert index.worth_back(blocks[0], {blocks[1].seq}) < alone / 3
+    assert index.worth_back(blocks[0], ()) == alone
 
 
 def test_a_value_at_a_cut_is_there_only_with_both_sides() -> None:
@@ -86,16 +107,24 @@ def test_a_value_at_a_cut_is_there_only_with_both_sides() -> None:
     index = Index()
     index.step()
     blocks = index.add(cut(line), len, observed=True)
-    for block in blocks:
-        block.home = "here"
     before = index.worth(blocks[1])
     index.drop(blocks[0])
     assert index.worth(blocks[1]) < before
-    index.bring_back(blocks[0], "elsewhere")
+    index.copies([blocks[0]])
     assert index.worth(blocks[1]) < before
-    index.drop(blocks[0])
-    index.bring_back(blocks[0], "here")
+    index.keep(blocks[0])
     assert index.worth(blocks[1]) == before
+
+
+def test_a_value_at_a_cut_comes_back_only_with_both_sides() -> None:
+    line = " ".join(f"value_{n} and_some_more" for n in range(60))
+    index = Index()
+    index.step()
+    blocks = index.add(cut(line), len, observed=True)
+    for block in blocks:
+        index.drop(block)
+    alone = index.worth_back(blocks[1], ())
+    assert index.worth_back(blocks[1], {blocks[0].seq}) > alone
 
 
 def test_a_rebuilt_index_equals_the_one_that_grew() -> None:

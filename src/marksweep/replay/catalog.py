@@ -14,15 +14,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from marksweep.conversation import Conversation
-from marksweep.core.budget import Budget
 from marksweep.errors import UnknownName
-from marksweep.messages import Message
 from marksweep.replay.apart import Apart, spec_of
-from marksweep.replay.collectors import economy, quality
+from marksweep.replay.collectors import Installed, economy, quality
 from marksweep.replay.drive import Collector
 from marksweep.replay.lab import CLAIRVOYANT, COLLECTORS
-from marksweep.replay.records import Count, Wire, price
+from marksweep.replay.records import Count
 from marksweep.replay.references import Mask
 from marksweep.strategies.named import NAMED
 
@@ -82,49 +79,13 @@ def maker(name: str) -> Make:
         return lambda count: Mask(count, last)
     if name.startswith(PLUGIN):
         return lambda _: Apart(name)
-    return lambda count: Installed(count, tuple(name.split("+")))
+    tiers = tuple(name.split("+"))
+    return lambda count: Installed(count, tiers if len(tiers) > 1 else tiers[0])
 
 
 def is_usable(name: str) -> bool:
     """Whether a program can have this strategy, rather than only compare itself with it."""
     return name not in (CLAIRVOYANT, "GDSF", "original score", "random")
-
-
-class Installed:
-    """Installed strategies, tiers in turn, as the conversation of a program would have them."""
-
-    def __init__(self, count: Count, tiers: tuple[str, ...]) -> None:
-        self._count = count
-        self._tiers = tiers
-
-    def start(self, pinned: list[Wire], limit: int) -> None:
-        """Begin a conversation that lands at its limit."""
-        self._talk = Conversation(
-            limit=limit,
-            budget=Budget.of(
-                limit, threshold_percent=100.0, target_percent=100.0, pressure_percent=100.0
-            ),
-            strategy=self._tiers if len(self._tiers) > 1 else self._tiers[0],
-            counter=self._tokens,
-            dialect="openai_chat",
-        )
-        self._talk.extend(pinned, pin=True)
-        self._tail: list[str] = []
-
-    def add(self, messages: list[Wire]) -> None:
-        """Take new messages; they stay until the next come."""
-        for message_id in self._tail:
-            self._talk.unpin(message_id)
-        self._tail = self._talk.extend(messages, pin=True)
-
-    def context(self) -> list[Wire]:
-        """The messages for the next request."""
-        if self._talk.tokens > self._talk.budget.limit:
-            self._talk.collect()
-        return self._talk.messages
-
-    def _tokens(self, message: Message) -> int:
-        return price(message.raw, self._count)
 
 
 def _plain(name: str) -> str:
