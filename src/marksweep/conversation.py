@@ -41,7 +41,9 @@ from marksweep.model import Entry, Event, Hold, Plan, Pressure, Report
 from marksweep.stores.base import Store
 from marksweep.stores.memory import MemoryStore
 from marksweep.strategies.coverage import Coverage
-from marksweep.strategies.named import Choice, strategy_of
+from marksweep.strategies.named import Choice, Means, strategy_of
+from marksweep.summarizers.digesting import digesting
+from marksweep.summarizers.transcript import transcript
 from marksweep.tokens import count
 
 PLAIN = "openai_chat"
@@ -113,9 +115,10 @@ class Conversation:
             # A crash may have fallen between bringing messages back and bringing their mates.
             self._heap.refresh()
             self._bring_mates(list(self._heap.view.live))
-        self._strategy = strategy_of(strategy, self._heap)
+        self._strategy = strategy_of(strategy, self._means())
         self._changes = 0
         self._backoff: Backoff | None = None
+        self._passed = ""
         self._learn_dialect(self._heap.stored())
         for kind, value in (("system", system), ("tools", tools)):
             if value is not None:
@@ -209,23 +212,24 @@ class Conversation:
     @property
     def is_due(self) -> bool:
         """Whether a collection is due. Takes the same time however long the conversation is."""
-        return self._due() is not Due.NOTHING
+        return self._wanted() is not Due.NOTHING
 
-    def _due(self) -> Due:
+    def _wanted(self) -> Due:
         """Say what is due.
 
-        A request over the limit fails, so then every new message is reason enough to try again.
+        A pass right after another would find nothing new. A request over the limit fails, so then
+        every new message is reason enough to try again.
         """
-        backoff = self._backoff
-        if backoff is not None and self.tokens > self.budget.limit:
-            backoff = backoff if self._changes == backoff.change else None
-        return due(self.tokens, self.budget, self._changes, backoff)
+        if self._heap.view.fingerprint() == self._passed:
+            return Due.NOTHING
+        waits = self._backoff if self.tokens <= self.budget.limit else None
+        return due(self.tokens, self.budget, self._changes, waits)
 
     def tend(self) -> Report | None:
         """Collect if it is due and pays, see `core.trigger`. After a futile pass it waits a bit."""
         with self._guard:
             self._page_in()
-            wanted = self._due()
+            wanted = self._wanted()
             if wanted is Due.NOTHING:
                 return None
             now, report = self._clock(), None
@@ -235,6 +239,7 @@ class Conversation:
                     report = self._collector.collect(plan, now=now)
             freed = report.tokens_freed if report else 0
             self._backoff = after_pass(freed, self.tokens, self._changes, self._backoff)
+            self._passed = self._heap.view.fingerprint()
             return report
 
     def _page_in(self) -> None:
@@ -358,6 +363,14 @@ class Conversation:
     def close(self) -> None:
         """Close the store."""
         self.store.close()
+
+    def _means(self) -> Means:
+        heap = self._heap
+        digest = digesting(
+            weigh=heap.weigh,
+            tell=lambda segments: transcript([heap.message(s.segment_id) for s in segments]),
+        )
+        return Means(heap.outcomes, heap.masked, digest, heap.texts, heap.trimmed, heap.note)
 
     def _scene(self) -> Scene:
         snapshot = self._heap.snapshot()

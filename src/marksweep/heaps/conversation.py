@@ -248,6 +248,10 @@ class ConversationHeap(SegmentHeap):
             return saying(self.dialect, segment.text, segment.segment_id)
         return message_of(self.dialect, json.loads(segment.raw), segment.segment_id)
 
+    def weigh(self, text: str) -> int:
+        """Count the tokens that a text would take as a message of its own."""
+        return self.counter(saying(self.dialect, text, SUMMARY))
+
     def messages(self) -> list[Message]:
         """Give all live messages in order, written as the provider wants them."""
         with self._guard:

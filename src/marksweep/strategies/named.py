@@ -6,57 +6,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+
+import msgspec
 
 from marksweep.core.plan import Strategy
 from marksweep.errors import UnknownName
-from marksweep.messages import Outcome, Place, Text
-from marksweep.model import Segment
 from marksweep.strategies.budget import ByPolicy
-from marksweep.strategies.coverage import Coverage
+from marksweep.strategies.coverage import Coverage, Note, Trimmed
+from marksweep.strategies.coverage_held import Texts
 from marksweep.strategies.coverage_price import ECONOMY, QUALITY, Setting
 from marksweep.strategies.garbage import Garbage
 from marksweep.strategies.hybrid import Hybrid
-from marksweep.strategies.mask import Mask
+from marksweep.strategies.mask import Mask, Masked, Outcomes
 from marksweep.strategies.scored import Scored
-from marksweep.strategies.summarize import Summarize
+from marksweep.strategies.summarize import Digest, Summarize
 from marksweep.strategies.superseded import Superseded
 from marksweep.strategies.tiers import Tiers
 from marksweep.strategies.truncate import Truncate
-from marksweep.summarizers.digesting import digesting
 
 
-class Messages(Protocol):
-    """How a strategy looks at messages, shortens them, and makes new ones. A heap is one."""
+class Means(msgspec.Struct, frozen=True):
+    """What a heap of messages lends a strategy: how to look at messages, shorten and make them."""
 
-    def outcomes(self, segment: Segment) -> Sequence[Outcome]:
-        """Give the results that a message carries."""
-        ...
-
-    def masked(self, segment: Segment, texts: Mapping[int, str]) -> Segment | None:
-        """Put texts in the place of results, by their index; None if that is not shorter."""
-        ...
-
-    def texts(self, segment: Segment) -> Sequence[Text]:
-        """Give the texts of a message."""
-        ...
-
-    def trimmed(self, segment: Segment, texts: Mapping[Place, str]) -> Segment | None:
-        """Put shorter texts in their places; None if that is not shorter."""
-        ...
-
-    def note(self, text: str, before: Segment) -> Segment:
-        """Make a note that stands right in front of a message."""
-        ...
+    outcomes: Outcomes
+    masked: Masked
+    digest: Digest
+    texts: Texts
+    trimmed: Trimmed
+    note: Note
 
 
-Make = Callable[[Messages], Strategy]
-"""Make a strategy for messages."""
+Make = Callable[[Means], Strategy]
 
 
 def _coverage(setting: Setting) -> Make:
-    return lambda m: Coverage(m.texts, m.trimmed, setting, note=m.note)
+    return lambda means: Coverage(means.texts, means.trimmed, setting, note=means.note)
 
 
 NAMED: dict[str, Make] = {
@@ -64,11 +49,11 @@ NAMED: dict[str, Make] = {
     "coverage": _coverage(ECONOMY),
     "coverage_quality": _coverage(QUALITY),
     "garbage": lambda _: Garbage(),
-    "hybrid": lambda _: Hybrid(digesting()),
-    "mask": lambda m: Mask(m.outcomes, m.masked),
+    "hybrid": lambda means: Hybrid(means.digest),
+    "mask": lambda means: Mask(means.outcomes, means.masked),
     "scored": lambda _: Scored(),
-    "summarize": lambda _: Summarize(digesting()),
-    "superseded": lambda m: Superseded(m.outcomes, m.masked),
+    "summarize": lambda means: Summarize(means.digest),
+    "superseded": lambda means: Superseded(means.outcomes, means.masked),
     "truncate": lambda _: Truncate(),
 }
 
@@ -76,7 +61,7 @@ Choice = str | Strategy | Make | Sequence["str | Strategy | Make"]
 """What callers may pass for a strategy; several make tiers."""
 
 
-def strategy_of(choice: Choice, messages: Messages) -> Strategy:
+def strategy_of(choice: Choice, means: Means) -> Strategy:
     """Make the strategy somebody chose; UnknownName lists the names there are."""
     if isinstance(choice, str):
         make = NAMED.get(choice)
@@ -85,9 +70,9 @@ def strategy_of(choice: Choice, messages: Messages) -> Strategy:
                 f"no strategy named {choice!r}; known are {', '.join(sorted(NAMED))}. "
                 "Pass a name, several names in order, or a strategy object."
             )
-        return make(messages)
+        return make(means)
     if isinstance(choice, Sequence):
-        return Tiers(*(strategy_of(each, messages) for each in choice))
+        return Tiers(*(strategy_of(each, means) for each in choice))
     if callable(choice):
-        return choice(messages)
+        return choice(means)
     return choice
