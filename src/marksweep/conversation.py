@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
+from typing import Any
 
 from marksweep.collector import Collector
 from marksweep.core.budget import Budget, Line
@@ -38,6 +39,7 @@ from marksweep.heaps.conversation_stash import Recalled, drop_later_versions, re
 from marksweep.heaps.conversation_weight import as_passed, count_message
 from marksweep.messages import Message
 from marksweep.model import Entry, Event, Hold, Plan, Pressure, Report
+from marksweep.settings import Settings
 from marksweep.stores.base import Store
 from marksweep.stores.memory import MemoryStore
 from marksweep.strategies.coverage import Coverage
@@ -123,6 +125,29 @@ class Conversation:
         for kind, value in (("system", system), ("tools", tools)):
             if value is not None:
                 self._heap.fix(kind, value, count(_as_text(value)), clock())
+
+    @classmethod
+    def from_settings(
+        cls,
+        settings: Settings,
+        *,
+        limit: int | None = None,
+        strategy: Choice | None = None,
+        **more: Any,  # noqa: ANN401 - what the constructor takes besides
+    ) -> Conversation:
+        """Begin a conversation as the settings say, such as `tune` writes them."""
+        named = settings.conversation
+        limit = settings.window.limit_tokens if limit is None else limit
+        is_coverage = strategy is None and named.strategy in COVERAGES
+        lines = lines_of(limit, named.strategy) if is_coverage else settings.window.budget(limit)
+        given = {
+            "budget": lines,
+            "preserve_recent_turns": named.preserve_recent_turns,
+            "prices": settings.prices,
+            "pays_within_turns": settings.window.pays_within_turns,
+            **more,
+        }
+        return cls(limit=limit, strategy=named.choice() if strategy is None else strategy, **given)
 
     @property
     def dialect(self) -> str:
