@@ -35,7 +35,13 @@ from marksweep.dialects.history import LISTS, History
 from marksweep.errors import BadInput, NotFound
 from marksweep.heaps.conversation import MESSAGE, ConversationHeap
 from marksweep.heaps.conversation_roots import conversation_roots
-from marksweep.heaps.conversation_stash import Recalled, drop_later_versions, recalled, with_units
+from marksweep.heaps.conversation_stash import (
+    Recalled,
+    all_said,
+    drop_later_versions,
+    recalled,
+    with_units,
+)
 from marksweep.heaps.conversation_weight import as_passed, count_message
 from marksweep.messages import Message
 from marksweep.model import Entry, Event, Hold, Plan, Pressure, Report
@@ -118,6 +124,8 @@ class Conversation:
             self._heap.refresh()
             self._bring_mates(list(self._heap.view.live))
         self._strategy = strategy_of(strategy, self._means())
+        self._is_taught = False
+        self._paged = 0
         self._changes = 0
         self._backoff: Backoff | None = None
         self._passed = ""
@@ -190,10 +198,20 @@ class Conversation:
         self._changes += 1
         if not messages:
             return []
+        self._teach()
         names = self._heap.append(messages, pinned_by, self._clock())
         if isinstance(self._strategy, Coverage):
             self._strategy.arrive([self._heap.view.live[name] for name in names])
         return names
+
+    def _teach(self) -> None:
+        """Tell a strategy that keeps an index what was said before the program started."""
+        if self._is_taught or not isinstance(self._strategy, Coverage):
+            return
+        self._is_taught = True
+        live = self._heap.snapshot().segments
+        if live:
+            self._strategy.arrive(all_said(self.store.stash, self.workspace, live))
 
     def _learn_dialect(self, values: Sequence[Json]) -> None:
         """Settle on a dialect once a message has its marks; plain text is the same in several."""
@@ -271,6 +289,9 @@ class Conversation:
         """Bring back what the newest messages speak of, if the strategy finds it worth its room."""
         if not (isinstance(self._strategy, Coverage) and self._strategy.is_missing):
             return
+        if self._paged == self._changes:
+            return
+        self._paged = self._changes
         now = self._clock()
         with self._collector.holding(now), self._heap.still():
             plan = self.plan_recall()
@@ -291,6 +312,7 @@ class Conversation:
     def plan(self, target_tokens: int | None = None, strategy: Strategy | None = None) -> Plan:
         """Decide what would go, and why. Nothing is touched."""
         with self._guard:
+            self._teach()
             chosen = strategy or self._strategy
             scene = self._scene()
             target = self.budget.target if target_tokens is None else target_tokens

@@ -17,6 +17,7 @@ import msgspec
 from marksweep.dialects.base import Dialect, Json, message_of
 from marksweep.dialects.editing import closed, saying
 from marksweep.heaps.conversation_roots import Unanswered
+from marksweep.heaps.conversation_stash import RECALLED
 from marksweep.heaps.conversation_text import (
     as_json,
     outcomes_of,
@@ -35,9 +36,6 @@ MESSAGE = "message"
 
 SUMMARY = "summary"
 """The type of segments that stand for messages: told by the user, composed from their text."""
-
-RECALLED = "recalled"
-"""The type of notes: parts of swept messages that came back, told by the user."""
 
 SPOKEN = frozenset({MESSAGE, SUMMARY, RECALLED})
 """Types that are written as messages. Others only take room: a system prompt, tool schemas."""
@@ -300,7 +298,9 @@ class ConversationHeap(SegmentHeap):
         """Give the texts of a message; what is no message is one text."""
         if segment.type not in SPOKEN:
             return (Text((0, ()), segment.text, segment.tokens),)
-        return tuple(texts_of(self.message(segment.segment_id)))
+        name = segment.segment_id
+        is_live = self.view.live.get(name) is segment
+        return tuple(texts_of(self.message(name) if is_live else self.read_back(segment)))
 
     def masked(self, segment: Segment, texts: Mapping[int, str]) -> Segment | None:
         """Put texts in the place of results or words, by index; None if that is not shorter."""
