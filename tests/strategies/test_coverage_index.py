@@ -141,40 +141,44 @@ def test_a_rebuilt_index_equals_the_one_that_grew() -> None:
     assert built(texts) == built(list(texts))
 
 
-def test_the_reason_names_what_only_this_block_holds() -> None:
+def test_what_is_lost_is_counted_with_what_was_used() -> None:
     index = Index()
     one = add(index, "file_one.py file_two.py")
-    add(index, "file_two.py")
+    add(index, "file_two.py").home = "another message"
     index.act(atoms_of("file_one.py"))
-    assert index.sole(one)[0].endswith("file_one.py")
-    assert "file_two.py" not in index.sole(one)
-    assert index.acted_on("file_one.py")
-    assert not index.acted_on("file_two.py")
+    index.drop(one)
+    lost, used = index.lost([one])
+    assert 0 < used < lost
+    assert index.is_newer_elsewhere(one)
+
+
+def offer(worth: float, at: int) -> Offer:
+    return Offer(worth, 10, at, Index().add_whole(whole(""), 10, observed=True))
 
 
 def test_quality_sweeps_anywhere_and_no_deeper_than_it_must() -> None:
-    offers = [Offer(1.0, 10, at) for at in range(10)]
-    assert choose(offers, [10] * 10, 15, 100, QUALITY) == Choice(0, 15)
+    offers = [offer(1.0, at) for at in range(10)]
+    assert choose(offers, [10] * 10, (0, 10), must=15, budget=100, setting=QUALITY) == Choice(0, 15)
 
 
 def test_economy_stays_near_the_end_if_nothing_better_is_at_the_front() -> None:
-    offers = [Offer(1.0, 10, at) for at in range(100)]
-    choice = choose(offers, [10] * 100, 20, 1000, ECONOMY)
+    offers = [offer(1.0, at) for at in range(100)]
+    choice = choose(offers, [10] * 100, (0, 100), must=20, budget=1000, setting=ECONOMY)
     assert choice.first >= 50
 
 
 def test_economy_goes_to_the_front_for_what_is_worth_nothing() -> None:
-    offers = [Offer(0.0 if at < 40 else 50.0, 10, at) for at in range(100)]
-    assert choose(offers, [10] * 100, 20, 1000, ECONOMY).first == 0
+    offers = [offer(0.0 if at < 40 else 50.0, at) for at in range(100)]
+    assert choose(offers, [10] * 100, (0, 100), must=20, budget=1000, setting=ECONOMY).first == 0
 
 
 def test_economy_goes_deeper_than_it_must_when_that_is_cheap() -> None:
-    offers = [Offer(0.001 if at < 40 else 50.0, 10, at) for at in range(100)]
-    assert choose(offers, [10] * 100, 20, 1000, ECONOMY).free > 100
+    offers = [offer(0.001 if at < 40 else 50.0, at) for at in range(100)]
+    assert choose(offers, [10] * 100, (0, 100), must=20, budget=1000, setting=ECONOMY).free > 100
 
 
 def test_nothing_to_offer_means_nothing_to_choose() -> None:
-    assert choose([], [], 20, 1000, ECONOMY) == Choice(0, 20)
+    assert choose([], [], (0, 0), must=20, budget=1000, setting=ECONOMY) == Choice(0, 20)
 
 
 def test_an_empty_text_has_no_pieces_that_matter() -> None:

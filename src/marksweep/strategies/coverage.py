@@ -16,28 +16,19 @@ stream gives the same state, and ranking leaves the state as it was.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from marksweep.core.atoms import shown
 from marksweep.core.blocks import join
 from marksweep.core.plan import Proposal
 from marksweep.core.scene import Scene
-from marksweep.messages import Place
 from marksweep.model import Action, Hold, Segment
-from marksweep.strategies.coverage_held import Held, Shelf, Texts
+from marksweep.strategies.coverage_held import Shelf, Texts
 from marksweep.strategies.coverage_index import Block
-from marksweep.strategies.coverage_price import (
-    ECONOMY,
-    QUALITY,
-    Choice,
-    Offer,
-    Setting,
-    choose,
-)
+from marksweep.strategies.coverage_price import ECONOMY, Setting
+from marksweep.strategies.coverage_sweep import Sweep, Trimmed
 
-MORE = 0.05
-"""Share of what must be freed that each further round offers, if markers ate up the last one."""
 REFILL = 0.5
 """Share of the budget that may come back after one big result had emptied the context."""
 FORGOTTEN = 4096
@@ -47,11 +38,17 @@ RECALLED = "[recalled]"
 NAMED = 3
 """How many names a reason tells."""
 
-Trimmed = Callable[[Segment, Mapping[Place, str]], Segment | None]
-"""Put shorter texts in their places; None if that does not make the message shorter."""
-
 Note = Callable[[str, Segment], Segment]
 """Make a note that stands right in front of a message."""
+
+
+class Landing(NamedTuple):
+    """Where a sweep of a scene lands, and from where on it cuts."""
+
+    scene: Scene
+    target: int
+    first: int
+    sweep: Sweep
 
 
 class Coverage:
@@ -71,7 +68,7 @@ class Coverage:
         self._trimmed = trimmed
         self._note = note
         self._setting = setting
-        self._landing: tuple[str, int, Choice] | None = None
+        self._landing: Landing | None = None
         self._emptied = False
 
     @property
@@ -117,20 +114,25 @@ class Coverage:
         if scene.tokens <= target_tokens:
             return target_tokens
         self._shelf.follow(scene.segments)
-        choice = self._choose(scene, target_tokens)
-        landing = scene.tokens - choice.free
-        self._landing = scene.snapshot.fingerprint, landing, choice
-        return landing
+        sweep = Sweep(scene, self._shelf)
+        self._emptied = sweep.fixed > target_tokens
+        choice = sweep.choose(target_tokens, self._setting)
+        self._landing = Landing(scene, scene.tokens - choice.free, choice.first, sweep)
+        return self._landing.target
 
     def rank(self, scene: Scene) -> Iterator[Proposal]:
         """Propose to trim messages, or to stash units of which nothing is left."""
-        self._shelf.follow(scene.segments)
-        dropped: list[Block] = []
+        known, self._landing = self._landing, None
+        if known is None or known.scene is not scene or known.target != scene.target_tokens:
+            self._shelf.follow(scene.segments)
+            sweep = Sweep(scene, self._shelf)
+            first = sweep.choose(scene.target_tokens, self._setting).first
+        else:
+            sweep, first = known.sweep, known.first
         try:
-            yield from self._rounds(scene, dropped)
+            yield from sweep.rank(first, self._trimmed)
         finally:
-            for block in reversed(dropped):
-                self._index.keep(block)
+            sweep.close()
 
     def _pick(self, blocks: Iterable[Block], room: int, bar: float) -> list[Block]:
         """Take back the best blocks that fit, while they are worth more than what goes."""
@@ -153,147 +155,6 @@ class Coverage:
                     take(block, taken)
                     taken[seq] = block
         return [taken[seq] for seq in sorted(taken)]
-
-    def _rounds(self, scene: Scene, dropped: list[Block]) -> Iterator[Proposal]:
-        """Drop in rounds; after each, propose what became of the messages it touched."""
-        places = {segment.segment_id: i for i, segment in enumerate(scene.segments)}
-        must = max(1, scene.tokens - scene.target_tokens)
-        first = self._first(scene)
-        for start in dict.fromkeys((first, 0)):
-            heap = self._candidates(scene, start)
-            amount = must
-            while heap:
-                touched = self._drop(scene, heap, amount, dropped, places)
-                for i in sorted(touched):
-                    proposal = self._proposal(scene, i)
-                    if proposal is not None:
-                        yield proposal
-                amount = max(32, int(must * MORE))
-
-    def _first(self, scene: Scene) -> int:
-        """Find where to cut in."""
-        known = self._landing
-        if known is not None and known[:2] == (scene.snapshot.fingerprint, scene.target_tokens):
-            return known[2].first
-        return self._choose(scene, scene.target_tokens).first
-
-    def _choose(self, scene: Scene, target_tokens: int) -> Choice:
-        """Choose from where on to cut, and how deep: near the end is cheap for the prompt cache."""
-        free = [i for i in range(len(scene.segments)) if scene.may_go((i,))]
-        must = max(1, scene.tokens - target_tokens)
-        if not free:
-            return Choice(0, must)
-        start, end = free[0], free[-1] + 1
-        fixed = scene.tokens - sum(scene.sizes[i] for i in free)
-        self._emptied = fixed > target_tokens
-        offers = [
-            Offer(self._index.worth_about(block), block.tokens, i - start)
-            for i in free
-            for block in self._may_drop(scene, i)
-        ]
-        front = sum(scene.sizes[:start])
-        choice = choose(
-            offers,
-            scene.sizes[start:end],
-            must,
-            max(1, target_tokens - front),
-            QUALITY if self._emptied else self._setting,
-        )
-        return Choice(choice.first + start, choice.free)
-
-    def _candidates(self, scene: Scene, first: int) -> list[tuple[float, int, Block]]:
-        heap = [
-            (self._index.worth_about(block), block.seq, block)
-            for i in range(first, len(scene.segments))
-            if scene.may_go((i,))
-            for block in self._may_drop(scene, i)
-        ]
-        heapq.heapify(heap)
-        return heap
-
-    def _may_drop(self, scene: Scene, i: int) -> list[Block]:
-        held = self._held(scene, i)
-        if held.frame is not None and held.frame.alive and self._is_bare(scene, i):
-            return [held.frame]
-        return held.left()
-
-    def _is_bare(self, scene: Scene, i: int) -> bool:
-        """Whether nothing but frames is left of a unit, and all of it may go."""
-        members = scene.units.members(i)
-        return scene.may_go(members) and not any(
-            self._held(scene, mate).has_left for mate in members
-        )
-
-    def _held(self, scene: Scene, i: int) -> Held:
-        return self._shelf.held[scene.segments[i].segment_id]
-
-    def _drop(
-        self,
-        scene: Scene,
-        heap: list[tuple[float, int, Block]],
-        amount: int,
-        dropped: list[Block],
-        places: dict[str, int],
-    ) -> set[int]:
-        """Drop the least worth first; a block may have become a last holder, so look again."""
-        index, touched = self._index, set()
-        while amount > 0 and heap:
-            _, seq, block = heapq.heappop(heap)
-            if not block.alive:
-                continue
-            worth = index.worth(block)
-            if heap and worth > heap[0][0]:
-                heapq.heappush(heap, (worth, seq, block))
-                continue
-            held = block.home
-            assert isinstance(held, Held)  # noqa: S101
-            i = places[held.name]
-            dropped.append(block)
-            index.drop(block)
-            amount -= max(1, block.tokens - 1)
-            touched.add(i)
-            if block is not held.frame:
-                for mate in scene.units.members(i):
-                    frame = self._held(scene, mate).frame
-                    if frame is not None and frame.alive and self._is_bare(scene, mate):
-                        heapq.heappush(heap, (index.worth(frame), frame.seq, frame))
-        return touched
-
-    def _proposal(self, scene: Scene, i: int) -> Proposal | None:
-        """Say what became of a message."""
-        segment = scene.segments[i]
-        members = scene.units.members(i)
-        if scene.may_go(members) and not any(self._is_kept(scene, mate) for mate in members):
-            return Proposal((i,), Action.STASH, self._reason(self._blocks_of(scene, members)))
-        held = self._held(scene, i)
-        texts = {
-            place: join([(b.text, b.glued) if b.alive else None for b in blocks])
-            for place, blocks in held.fields.items()
-            if not all(block.alive for block in blocks)
-        }
-        shorter = self._trimmed(segment, texts)
-        if shorter is None:
-            return None
-        held.kept[shorter.raw] = frozenset(b.seq for b in held.blocks() if b.alive)
-        return Proposal((i,), Action.TRIM, self._reason(list(held.blocks())), shorter)
-
-    def _blocks_of(self, scene: Scene, members: tuple[int, ...]) -> list[Block]:
-        return list(chain.from_iterable(self._held(scene, i).blocks() for i in members))
-
-    def _is_kept(self, scene: Scene, i: int) -> bool:
-        held = self._held(scene, i)
-        return held.is_framed or held.has_left
-
-    def _reason(self, blocks: list[Block]) -> str:
-        """Say what goes with the dropped ones among these blocks."""
-        gone = [block for block in blocks if not block.alive]
-        parts = f"{len(gone)} of {len(blocks)} parts go"
-        lost = {name for block in gone for name in self._index.lost(block)}
-        if not lost:
-            return f"{parts}: what they say stands in other messages"
-        used = sum(map(self._index.acted_on, lost))
-        unused = "none of them used so far" if not used else f"{used} of them used before"
-        return f"{parts}: of the least worth, last copies of {len(lost)} names and lines, {unused}"
 
     def _why_back(self, blocks: list[Block]) -> str:
         """Say what comes back."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import cast
 
 from marksweep.core.atoms import atoms_of
 from marksweep.core.blocks import cut, whole
@@ -32,12 +33,14 @@ Texts = Callable[[Segment], Sequence[Text]]
 class Held:
     """A message in blocks."""
 
-    __slots__ = ("fields", "frame", "kept", "name", "version")
+    __slots__ = ("fields", "frame", "kept", "left", "name", "version")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.fields: dict[Place, list[Block]] = {}
         self.frame: Block | None = None
+        self.left = 0
+        """How many blocks are kept, without the frame."""
         self.version: str | None = None
         """The form of the message that the blocks show now; None: it is not in the heap."""
         self.kept: dict[str, frozenset[int]] = {}
@@ -50,23 +53,14 @@ class Held:
         if self.frame is not None:
             yield self.frame
 
-    def left(self) -> list[Block]:
+    def blocks_left(self) -> list[Block]:
         """Give the blocks that are kept, without the frame."""
         return [block for field in self.fields.values() for block in field if block.alive]
 
     @property
-    def has_left(self) -> bool:
-        """Whether a block is kept, beside the frame."""
-        for field in self.fields.values():
-            for block in field:
-                if block.alive:
-                    return True
-        return False
-
-    @property
-    def is_framed(self) -> bool:
-        """Whether it calls, and the call is kept."""
-        return self.frame is not None and self.frame.alive
+    def stands(self) -> bool:
+        """Whether anything of it is kept."""
+        return self.left > 0 or (self.frame is not None and self.frame.alive)
 
 
 class Shelf:
@@ -126,11 +120,24 @@ class Shelf:
     def _show(self, held: Held, kept: frozenset[int], lost: list[Block]) -> None:
         for block in held.blocks():
             if block.alive and block.seq not in kept:
-                self.index.drop(block)
+                self.drop(block)
                 self.index.remember(block)
                 lost.append(block)
             elif not block.alive and block.seq in kept:
-                self.index.keep(block)
+                self.keep(block)
+
+    def drop(self, block: Block) -> Held:
+        """Give a block up; `keep` takes that back. Give the message it stands in."""
+        self.index.drop(block)
+        held = cast("Held", block.home)
+        held.left -= block is not held.frame
+        return held
+
+    def keep(self, block: Block) -> None:
+        """Have a dropped block where it was."""
+        self.index.keep(block)
+        held = cast("Held", block.home)
+        held.left += block is not held.frame
 
     def _learn(self, segment: Segment) -> Held:
         copied = self._copied.pop(segment.segment_id + _form(segment), None)
@@ -176,6 +183,7 @@ class Shelf:
     def _settle(self, held: Held, segment: Segment) -> Held:
         for block in held.blocks():
             block.home = held
+        held.left = sum(map(len, held.fields.values()))
         held.version = _form(segment)
         held.kept[held.version] = frozenset(block.seq for block in held.blocks())
         self.held[held.name] = held

@@ -187,7 +187,8 @@ class Index:
 
     def worth(self, block: Block) -> float:
         """Worth per token of a kept block: high stays longest."""
-        block.value = self._sum(block, 1, self._joined(block)) / block.tokens
+        joined = [joint.atom for joint in block.joints if joint.alive] if block.joints else ()
+        block.value = self._sum(block, 1, joined) / block.tokens
         block.age_at = self.now
         block.dirty = False
         return block.value
@@ -231,16 +232,12 @@ class Index:
                 found.update(still)
         return list(found.values())
 
-    def sole(self, block: Block) -> list[str]:
-        """The atoms that no other kept block holds, those the agent acted on first."""
-        mine = [a for a in (*block.atoms, *self._joined(block)) if self._holders[a] <= 1]
-        mine.sort(key=lambda a: -self._uses[a])
-        return [self._names[a] for a in mine]
-
-    def lost(self, block: Block) -> list[str]:
-        """The atoms of a dropped block that no kept block holds."""
-        mine = (*block.atoms, *(joint.atom for joint in block.joints))
-        return [self._names[a] for a in mine if self._holders[a] == 0]
+    def lost(self, blocks: Iterable[Block]) -> tuple[int, int]:
+        """How many atoms of dropped blocks no kept block holds, and how many of them were used."""
+        holders, uses = self._holders, self._uses
+        gone = {atom for block in blocks for atom in block.atoms if not holders[atom]}
+        gone |= {j.atom for b in blocks for j in b.joints if not holders[j.atom]}
+        return len(gone), sum([1 for atom in gone if uses[atom]])
 
     def missed(self, blocks: Iterable[Block]) -> list[str]:
         """The atoms of dropped blocks that this step speaks of."""
@@ -248,9 +245,13 @@ class Index:
         held = (a for b in blocks for a in (*b.atoms, *(joint.atom for joint in b.joints)))
         return [self._names[a] for a in dict.fromkeys(held) if a in fresh]
 
-    def acted_on(self, atom: str) -> bool:
-        """Whether an atom occurred in an action."""
-        return atom in self._ids and self._uses[self._ids[atom]] > 0
+    def is_newer_elsewhere(self, block: Block) -> bool:
+        """Whether a later message holds something that this block does."""
+        for atom in block.atoms:
+            newest = self._newest[atom]
+            if newest is not None and newest.seq > block.seq and newest.home is not block.home:
+                return True
+        return False
 
     def _sum(self, block: Block, last: int, joined: Iterable[int]) -> float:
         holders, witnesses, uses, seen = self._holders, self._witnesses, self._uses, self._seen
@@ -266,10 +267,6 @@ class Index:
                     needed = chance[atom] * boost[uses[atom]] * fading[now - seen[atom]]
                     total += share * (needed if needed < MOST else MOST)
         return total
-
-    @staticmethod
-    def _joined(block: Block) -> Iterator[int]:
-        return (joint.atom for joint in block.joints if joint.alive)
 
     def _block(self, piece: Piece, tokens: int, observed: bool) -> Block:
         block = Block(self._blocks, piece, tokens, observed, self.now)

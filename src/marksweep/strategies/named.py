@@ -13,9 +13,10 @@ import msgspec
 from marksweep.core.plan import Strategy
 from marksweep.errors import UnknownName
 from marksweep.strategies.budget import ByPolicy
-from marksweep.strategies.coverage import Coverage, Note, Trimmed
+from marksweep.strategies.coverage import Coverage, Note
 from marksweep.strategies.coverage_held import Texts
 from marksweep.strategies.coverage_price import ECONOMY, QUALITY, Setting
+from marksweep.strategies.coverage_sweep import Trimmed
 from marksweep.strategies.garbage import Garbage
 from marksweep.strategies.hybrid import Hybrid
 from marksweep.strategies.mask import Mask, Masked, Outcomes
