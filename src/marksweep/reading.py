@@ -47,6 +47,7 @@ class Reading:
         limit: int,
         strategy: Choice = COVERAGE,
         counter: Callable[..., int] = count_message,
+        preserve_recent_turns: int = 0,
     ) -> None:
         self.history = history
         body = history.given if isinstance(history.given, dict) else {}
@@ -56,6 +57,7 @@ class Reading:
             strategy=strategy,
             counter=counter,
             dialect=history.dialect,
+            preserve_recent_turns=preserve_recent_turns,
             system=history.system.raw if history.system else None,
             tools=body.get("tools"),
         )
