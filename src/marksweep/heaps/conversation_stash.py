@@ -12,8 +12,11 @@ from marksweep.tokens import count
 FRAME = 4
 """Tokens that a recalled text costs beside its own."""
 
-MOST = 1_000_000
-"""How many swept messages are looked at; all, for any conversation one can hold."""
+WHOLE = 20_000
+"""Swept messages up to which all are ranked; of more, those that the store finds by their words.
+
+Higher ranks longer conversations with all that stands around each message, and takes longer.
+"""
 
 
 class Recalled(str):
@@ -44,7 +47,8 @@ def recalled(
 
     What was said around a match often holds the answer, so live messages count as surroundings.
     """
-    hits = stash.search(workspace, Query(limit=MOST))
+    words = query if stash.count(workspace) > WHOLE else ""
+    hits = stash.search(workspace, Query(words=words, limit=WHOLE))
     swept = {hit.found.segment.segment_id: hit.found.segment for hit in hits}
     everything = {**{segment.segment_id: segment for segment in live}, **swept}
     said = sorted(everything.values(), key=lambda segment: segment.position)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from marksweep.errors import NotFound
 from marksweep.replay.records import Count
 
-
 REMEMBERED = 20_000
 """Texts whose counts are remembered. More counts less often, and takes memory."""
 
