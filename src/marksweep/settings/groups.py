@@ -15,6 +15,7 @@ from msgspec import Meta
 from marksweep.collector import GRACE
 from marksweep.core.budget import PRESSURE_PERCENT, TARGET_PERCENT, THRESHOLD_PERCENT, Budget
 from marksweep.core.cost import Prices
+from marksweep.core.covering import Covering
 from marksweep.core.roots import INVARIANT_TAGS, RECENT_DECISIONS, RECENT_MESSAGES
 from marksweep.core.score import (
     DISPENSABLE,
@@ -24,8 +25,8 @@ from marksweep.core.score import (
     SeedAge,
     SeedRetention,
     Weights,
-    scorer_named,
 )
+from marksweep.core.scorers import scorer_named
 from marksweep.core.trigger import PAYS_WITHIN_TURNS
 from marksweep.errors import BadInput
 from marksweep.increment import BATCH, SAMPLE
@@ -128,7 +129,7 @@ class Scoring(Group, frozen=True):
     """How little a segment is worth; high goes first."""
 
     scorer: str = "seed_age"
-    """Which formula: seed_age or seed_retention."""
+    """Which formula: seed_age, seed_retention, or covering, which reads the texts."""
     weights: Weights = Weights()
     """What recency, type, references and generation count; 0 or more, together at most 1."""
     half_life_hours: Positive = HALF_LIFE_HOURS
@@ -162,6 +163,8 @@ class Scoring(Group, frozen=True):
             )
         if self.scorer == "seed_age":
             return SeedAge(self.weights, self.half_life_hours, {**DISPENSABLE, **self.dispensable})
+        if self.scorer == "covering":
+            return Covering(self.half_life_hours)
         return scorer_named(self.scorer)
 
 
