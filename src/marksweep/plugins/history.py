@@ -25,8 +25,7 @@ from marksweep.plugins.masking import Masker
 from marksweep.plugins.options import Options, read_options
 from marksweep.plugins.outcome import Teller, result_of, write_out
 from marksweep.plugins.view import Outside, look
-from marksweep.strategies.mask import Masked, Outcomes
-from marksweep.strategies.summarize import Digest
+from marksweep.strategies.named import Means
 
 WHOLE = 10_000
 """Usage is measured in hundredths of a percent where no limit is known."""
@@ -36,9 +35,7 @@ class Task(msgspec.Struct, frozen=True):
     """What one collection has to do, and the means a strategy may need for it."""
 
     options: Options
-    digest: Digest
-    outcomes: Outcomes
-    masked: Masked
+    means: Means
     budget: InstructionBudget | None
     """The budget that was passed in, if one was."""
 
@@ -114,14 +111,9 @@ class HistoryPlugin:
         target = goal.target(view.total)
         teller = Teller(self._name, reason, self._options, counter).unless_over(view.total - target)
         room = view.scene.tokens if view.total <= target else max(0, target - teller.weight())
-        task = Task(
-            self._options,
-            digester,
-            masker.outcomes,
-            masker.masked,
-            budget,
-        )
-        plan = make_plan(view.scene, self._make(task), room)
+        means = Means(masker.outcomes, masker.masked, masker.texts, digester)
+        strategy = self._make(Task(self._options, means, budget))
+        plan = make_plan(view.scene, strategy, room)
         written = write_out(view, plan, {**digester.made, **masker.made}, teller)
         if reason is not GCTriggerReason.MANUAL:
             freed = view.total - written.tokens

@@ -28,6 +28,10 @@ NOTICE_TEMPLATE = (
 PLACEHOLDERS = frozenset({"items", "tokens", "percent", "plugin", "reason"})
 """What a notification template may contain, in braces."""
 
+ECONOMY, QUALITY = "economy", "quality"
+SETTINGS = (ECONOMY, QUALITY)
+"""What a coverage plugin may save."""
+
 COMMON = frozenset({"preserve_recent_turns", "notify_on_gc", "notification_template"})
 """Options of every plugin."""
 
@@ -42,6 +46,8 @@ class Options(msgspec.Struct, frozen=True):
     notification_template: str = NOTICE_TEMPLATE
     summarizer: Summarizer = msgspec.field(default_factory=Extractive)
     summarize_middle_turns: int = MIDDLE_TURNS
+    setting: str = ECONOMY
+    """What coverage saves: economy the prompt cache, quality what the agent may need again."""
     ask_owner: AskOwner | None = None
     """Whether a CONDITIONAL entry may go now. Without it, none may."""
 
@@ -85,6 +91,8 @@ def read_options(plugin: str, given: Mapping[str, object] | None, own: frozenset
         check_flag("notify_on_gc", said["notify_on_gc"])
     if "notification_template" in said:
         _check_template(said["notification_template"])
+    if said.get("setting", ECONOMY) not in SETTINGS:
+        raise BadInput(f"setting is {said['setting']!r}; expected {' or '.join(SETTINGS)}.")
     if not callable(said.get("ask_owner", read_options)):
         raise BadInput(
             f"ask_owner is {said['ask_owner']!r}; expected a function of a key and an entry."
