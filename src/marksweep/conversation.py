@@ -23,10 +23,9 @@ from threading import RLock
 
 from marksweep.collector import Collector
 from marksweep.core.budget import Budget, Line
-from marksweep.core.cost import Prices
 from marksweep.core.plan import Strategy, make_plan
 from marksweep.core.scene import Scene
-from marksweep.core.trigger import PAYS_WITHIN_TURNS, Backoff, Due, after_pass, due, is_time
+from marksweep.core.trigger import Backoff, Due, after_pass, due, is_time
 from marksweep.core.why import why
 from marksweep.dialects import Skipped, dialect_named, read
 from marksweep.dialects.base import Json
@@ -39,6 +38,7 @@ from marksweep.heaps.conversation_stash import Recalled, drop_later_versions, re
 from marksweep.heaps.conversation_weight import as_passed, count_message
 from marksweep.messages import Message
 from marksweep.model import Entry, Event, Hold, Plan, Pressure, Report
+from marksweep.settings import Settings, Window
 from marksweep.stores.base import Store
 from marksweep.stores.memory import MemoryStore
 from marksweep.strategies.coverage import Coverage
@@ -51,7 +51,7 @@ PLAIN = "openai_chat"
 """The dialect of a conversation that has been plain text so far."""
 
 ONE_SHOT = 100.0
-"""Where `tidy` starts and lands, in percent of the limit: no sooner and no deeper than needed."""
+"""Where `tidy` and coverage start and land, in percent of the limit."""
 
 COVERAGE = "coverage"
 COVERAGES = (COVERAGE, "coverage_quality")
@@ -82,26 +82,24 @@ class Conversation:
         tools: Json = None,
         store: Store | str | Path | None = None,
         workspace: str = "conversation",
-        prices: Prices | None = None,
-        pays_within_turns: float = PAYS_WITHIN_TURNS,
+        settings: Settings | None = None,
         clock: Callable[[], datetime] = utc_now,
         actor: str = "",
     ) -> None:
-        """Begin or reopen a conversation.
+        """Begin or reopen a conversation. What is not given is taken from the settings.
 
         `counter` gives the tokens of a message, which it is given in the form it was passed.
         """
         if preserve_recent_turns < 0:
             raise BadInput(f"preserve_recent_turns is {preserve_recent_turns}; expected 0 or more.")
-        self.budget = budget or lines_of(limit, strategy)
+        self.settings = settings = settings or Settings()
+        self.budget = budget or lines_of(limit, strategy, settings.window)
         self.store = _opened(store)
         self.workspace = workspace
         self.skipped: list[Skipped] = []
         """What `extend` could not read, by its position in the list that was passed."""
         self._guard = RLock()
         self._preserve_recent_turns = preserve_recent_turns
-        self._prices = prices
-        self._pays_within_turns = pays_within_turns
         self._clock = clock
         self._actor = actor
         self._is_sure = dialect is not None
@@ -231,7 +229,7 @@ class Conversation:
             now, report = self._clock(), None
             with self._collector.holding(now), self._heap.still():
                 plan = self.plan()
-                if is_time(wanted, plan.cost, self._pays_within_turns):
+                if is_time(wanted, plan.cost, self.settings.window.pays_within_turns):
                     report = self._collector.collect(plan, now=now)
             freed = report.tokens_freed if report else 0
             self._backoff = after_pass(freed, self.tokens, self._changes, self._backoff)
@@ -246,7 +244,7 @@ class Conversation:
             target = self.budget.target if target_tokens is None else target_tokens
             if target_tokens is None and isinstance(chosen, Coverage):
                 target = chosen.landing(scene, target)
-            return make_plan(scene, chosen, target, self._prices)
+            return make_plan(scene, chosen, target, self.settings.prices)
 
     def collect(self, plan: Plan | None = None) -> Report:
         """Do exactly what a plan says; without one, what `plan()` would."""
@@ -360,10 +358,15 @@ class Conversation:
         return Scene(snapshot, roots, now, pressure)
 
 
-def lines_of(limit: int, strategy: Choice) -> Budget:
+def lines_of(limit: int, strategy: Choice, window: Window) -> Budget:
     """Draw the lines of a budget. Coverage goes to the limit, and chooses itself how deep."""
     if strategy not in COVERAGES:
-        return Budget.of(limit)
+        return window.budget(limit)
+    return one_shot(limit)
+
+
+def one_shot(limit: int) -> Budget:
+    """Draw all lines at the limit: no sooner and no deeper than needed."""
     return Budget.of(
         limit, threshold_percent=ONE_SHOT, target_percent=ONE_SHOT, pressure_percent=ONE_SHOT
     )

@@ -15,6 +15,7 @@ from marksweep.cli.common import (
     errors,
     json_option,
     open_segments,
+    settings,
     store_option,
     workspace_option,
 )
@@ -81,7 +82,8 @@ def _transcript(
     loaded = transcripts.load(name, dialect)
     whole = Reading(loaded.history, limit=0).conversation.tokens
     names = tuple(part.strip() for part in strategy.split(",") if part.strip())
-    reading = Reading(loaded.history, limit=sizes.tokens(limit, whole), strategy=names)
+    tokens = sizes.tokens(limit, whole)
+    reading = Reading(loaded.history, limit=tokens, strategy=names, settings=settings())
     plan = reading.conversation.plan()
     is_stream = name == transcripts.STDIN and output is None
     if is_stream:

@@ -69,6 +69,13 @@ class Teller(msgspec.Struct, frozen=True):
         return self.counter(Message(Role.USER, (Part(text=f"[{name}] {longest}"),), name))
 
 
+def put_off(plan: Plan) -> Plan:
+    """Leave everything where it is; the cost says what a later moment should better."""
+    return msgspec.structs.replace(
+        plan, steps=(), tokens_after=plan.tokens_before, target_tokens=plan.tokens_before
+    )
+
+
 def write_out(view: View, plan: Plan, made: Mapping[str, Message], teller: Teller) -> Written:
     """Carry a plan out on a copy of the history.
 
@@ -160,6 +167,8 @@ def _details(
         details["summary_keys"] = [summary.segment_id for summary in summaries]
         details["summary_tokens"] = sum(summary.tokens for summary in summaries)
         details["summarized_by"] = digester.made_by
+    if not plan.steps and plan.cost.edits_from is not None:
+        details["put_off"] = "a later moment is better for the prompt cache"
     if digester.notes:
         details["summarizer_notes"] = digester.notes
     if plan.short_by:
