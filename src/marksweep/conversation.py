@@ -23,9 +23,10 @@ from threading import RLock
 
 from marksweep.collector import Collector
 from marksweep.core.budget import Budget, Line
+from marksweep.core.cost import Prices
 from marksweep.core.plan import Strategy, make_plan
 from marksweep.core.scene import Scene
-from marksweep.core.trigger import Backoff, Due, after_pass, due, is_time
+from marksweep.core.trigger import PAYS_WITHIN_TURNS, Backoff, Due, after_pass, due, is_time
 from marksweep.core.why import why
 from marksweep.dialects import Skipped, dialect_named, read
 from marksweep.dialects.base import Json
@@ -38,7 +39,6 @@ from marksweep.heaps.conversation_stash import Recalled, drop_later_versions, re
 from marksweep.heaps.conversation_weight import as_passed, count_message
 from marksweep.messages import Message
 from marksweep.model import Entry, Event, Hold, Plan, Pressure, Report
-from marksweep.settings import Settings, Window
 from marksweep.stores.base import Store
 from marksweep.stores.memory import MemoryStore
 from marksweep.strategies.coverage import Coverage
@@ -82,24 +82,26 @@ class Conversation:
         tools: Json = None,
         store: Store | str | Path | None = None,
         workspace: str = "conversation",
-        settings: Settings | None = None,
+        prices: Prices | None = None,
+        pays_within_turns: float = PAYS_WITHIN_TURNS,
         clock: Callable[[], datetime] = utc_now,
         actor: str = "",
     ) -> None:
-        """Begin or reopen a conversation. What is not given is taken from the settings.
+        """Begin or reopen a conversation.
 
         `counter` gives the tokens of a message, which it is given in the form it was passed.
         """
         if preserve_recent_turns < 0:
             raise BadInput(f"preserve_recent_turns is {preserve_recent_turns}; expected 0 or more.")
-        self.settings = settings = settings or Settings()
-        self.budget = budget or lines_of(limit, strategy, settings.window)
+        self.budget = budget or lines_of(limit, strategy)
         self.store = _opened(store)
         self.workspace = workspace
         self.skipped: list[Skipped] = []
         """What `extend` could not read, by its position in the list that was passed."""
         self._guard = RLock()
         self._preserve_recent_turns = preserve_recent_turns
+        self._prices = prices
+        self._pays_within_turns = pays_within_turns
         self._clock = clock
         self._actor = actor
         self._is_sure = dialect is not None
@@ -229,7 +231,7 @@ class Conversation:
             now, report = self._clock(), None
             with self._collector.holding(now), self._heap.still():
                 plan = self.plan()
-                if is_time(wanted, plan.cost, self.settings.window.pays_within_turns):
+                if is_time(wanted, plan.cost, self._pays_within_turns):
                     report = self._collector.collect(plan, now=now)
             freed = report.tokens_freed if report else 0
             self._backoff = after_pass(freed, self.tokens, self._changes, self._backoff)
@@ -244,7 +246,7 @@ class Conversation:
             target = self.budget.target if target_tokens is None else target_tokens
             if target_tokens is None and isinstance(chosen, Coverage):
                 target = chosen.landing(scene, target)
-            return make_plan(scene, chosen, target, self.settings.prices)
+            return make_plan(scene, chosen, target, self._prices)
 
     def collect(self, plan: Plan | None = None) -> Report:
         """Do exactly what a plan says; without one, what `plan()` would."""
@@ -358,10 +360,10 @@ class Conversation:
         return Scene(snapshot, roots, now, pressure)
 
 
-def lines_of(limit: int, strategy: Choice, window: Window) -> Budget:
+def lines_of(limit: int, strategy: Choice) -> Budget:
     """Draw the lines of a budget. Coverage goes to the limit, and chooses itself how deep."""
     if strategy not in COVERAGES:
-        return window.budget(limit)
+        return Budget.of(limit)
     return one_shot(limit)
 
 

@@ -55,7 +55,7 @@ class Reading:
         self.conversation = Conversation(
             limit=limit,
             budget=one_shot(limit),
-            settings=settings,
+            prices=settings.prices if settings else None,
             strategy=strategy,
             counter=counter,
             dialect=history.dialect,

@@ -12,7 +12,6 @@ from marksweep.core.budget import Budget
 from marksweep.core.cost import Prices
 from marksweep.core.trigger import PAYS_WITHIN_TURNS
 from marksweep.messages import Message
-from marksweep.settings import Settings, Window
 from marksweep.strategies.named import Choice
 
 LIMIT = 20_000
@@ -67,7 +66,8 @@ class Run:
             strategy=strategy,
             counter=count,
             budget=budget,
-            settings=Settings(window=Window(pays_within_turns=pays_within_turns), prices=PRICES),
+            prices=PRICES,
+            pays_within_turns=pays_within_turns,
         )
         talk.extend([{"role": "user", "content": "Mend the parser."}])
         self.cost = 0.0

@@ -39,7 +39,9 @@ def weigh(path: Path, progress: Progress, settings: Settings) -> Weighed:
     progress(0, 3, "reading")
     history = _read(path)
     progress(1, 3, "counting tokens")
-    talk = Conversation(limit=0, strategy="superseded", dialect=history.dialect, settings=settings)
+    talk = Conversation(
+        limit=0, strategy="superseded", dialect=history.dialect, prices=settings.prices
+    )
     talk.extend(list(history.messages))
     progress(2, 3, "looking for what is superseded")
     plan = talk.plan(target_tokens=0)
