@@ -9,7 +9,8 @@
     talk.undo()                            # and back, in place, to the last field
     talk.recall("the port of the proxy")   # or just look something up
 
-For a single list of messages there is `tidy`, in reading.py.
+For a single list of messages there is `tidy`, in reading.py; for an event loop there is
+`AsyncConversation`, in async_conversation.py.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ PLAIN = "openai_chat"
 """The dialect of a conversation that has been plain text so far."""
 
 ONE_SHOT = 100.0
-"""Where `tidy` starts and lands, in percent of the limit: no sooner and no deeper than needed."""
+"""Where `tidy` and coverage start and land, in percent of the limit."""
 
 COVERAGE = "coverage"
 COVERAGES = (COVERAGE, "coverage_quality")
@@ -245,7 +246,8 @@ class Conversation:
     @property
     def history(self) -> list[Message]:
         """The messages as they stand, neutral. Nothing is collected."""
-        return self._heap.messages()
+        with self._guard:
+            return self._heap.messages()
 
     @property
     def tokens(self) -> int:
@@ -363,7 +365,8 @@ class Conversation:
 
     def recall(self, query: str, limit: int = RECALL_TOKENS) -> list[Recalled]:
         """Find what was swept and answers a question, in order, in at most so many tokens."""
-        live = self._heap.snapshot().segments
+        with self._guard:
+            live = self._heap.snapshot().segments
         return recalled(self.store.stash, self.workspace, live, query, limit)
 
     def why(self, message_id: str) -> str:
@@ -392,11 +395,13 @@ class Conversation:
 
     def pin(self, message_id: str, by: str = "the caller") -> None:
         """Protect a message from every collection."""
-        self._heap.pin(message_id, by)
+        with self._guard:
+            self._heap.pin(message_id, by)
 
     def unpin(self, message_id: str) -> None:
         """Take the protection away."""
-        self._heap.unpin(message_id)
+        with self._guard:
+            self._heap.unpin(message_id)
 
     def journal(self, limit: int | None = None) -> tuple[Entry, ...]:
         """Give what was planned and done, newest first."""
@@ -433,6 +438,11 @@ def lines_of(limit: int, strategy: Choice) -> Budget:
     """Draw the lines of a budget. Coverage goes to the limit, and chooses itself how deep."""
     if strategy not in COVERAGES:
         return Budget.of(limit)
+    return one_shot(limit)
+
+
+def one_shot(limit: int) -> Budget:
+    """Draw all lines at the limit: no sooner and no deeper than needed."""
     return Budget.of(
         limit, threshold_percent=ONE_SHOT, target_percent=ONE_SHOT, pressure_percent=ONE_SHOT
     )

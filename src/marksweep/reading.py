@@ -10,11 +10,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from marksweep.conversation import COVERAGE, Conversation, lines_of
+from marksweep.conversation import COVERAGE, Conversation, one_shot
 from marksweep.dialects import History, read
 from marksweep.dialects.base import Json
 from marksweep.dialects.history import rewritten
 from marksweep.heaps.conversation_weight import count_message
+from marksweep.settings import Settings
 from marksweep.strategies.named import Choice
 
 
@@ -48,12 +49,14 @@ class Reading:
         strategy: Choice = COVERAGE,
         counter: Callable[..., int] = count_message,
         preserve_recent_turns: int = 0,
+        settings: Settings | None = None,
     ) -> None:
         self.history = history
         body = history.given if isinstance(history.given, dict) else {}
         self.conversation = Conversation(
             limit=limit,
-            budget=lines_of(limit, COVERAGE),
+            budget=one_shot(limit),
+            prices=settings.prices if settings else None,
             strategy=strategy,
             counter=counter,
             dialect=history.dialect,

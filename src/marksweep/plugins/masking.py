@@ -1,4 +1,4 @@
-"""Results shortened in place: what a strategy needs to see them, and to put a line instead."""
+"""Messages shortened in place: what a strategy needs to see their texts, and to put others."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from marksweep.dialects.base import with_parts
-from marksweep.heaps.conversation_text import outcomes_of
-from marksweep.messages import Counter, Message, Outcome, Part
+from marksweep.heaps.conversation_text import outcomes_of, texts_of, with_words
+from marksweep.messages import Counter, Message, Outcome, Part, Text
 from marksweep.model import Segment
 from marksweep.plugins.view import View
 
 
 class Masker:
-    """Shortens the results of a view's messages, and remembers the shorter messages."""
+    """Shortens a view's messages, and remembers every version, by the `raw` of its segment."""
 
     def __init__(self, view: View, counter: Counter) -> None:
         self._view = view
@@ -31,8 +31,13 @@ class Masker:
         calls = [call for i in unit for call in view.messages[i].function_calls]
         return tuple(outcomes_of(message, calls))
 
+    def texts(self, segment: Segment) -> Sequence[Text]:
+        """Give the texts of a message; what stands beside the history has none."""
+        message = self._message(segment)
+        return tuple(texts_of(message)) if message is not None else ()
+
     def masked(self, segment: Segment, texts: Mapping[int, str]) -> Segment | None:
-        """Put texts in the place of results, by their index; None if that is not shorter."""
+        """Put texts in the place of results or words, by index; None if that is not shorter."""
         message = self._message(segment)
         if message is None:
             return None
@@ -47,8 +52,9 @@ class Masker:
         tokens = self._counter(shorter)
         if tokens >= segment.tokens:
             return None
-        self.made[segment.segment_id] = shorter
-        return msgspec.structs.replace(segment, tokens=tokens)
+        version = f"{segment.segment_id} {len(self.made)}"
+        self.made[version] = shorter
+        return msgspec.structs.replace(segment, tokens=tokens, raw=version)
 
     def _message(self, segment: Segment) -> Message | None:
         at = segment.position
@@ -57,7 +63,9 @@ class Masker:
     def _with_text(self, part: Part, text: str) -> Part:
         old = part.function_response
         if old is None:
-            return part
+            if part.text is None:
+                return part
+            return with_words(part, text) if part.raw is not None else Part(text=text)
         if self._view.dialect is not None and part.raw is not None:
             return self._view.dialect.with_result(part, text)
         return Part(function_response=msgspec.structs.replace(old, result=text))
