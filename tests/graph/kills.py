@@ -17,8 +17,8 @@ import time
 import traceback
 from pathlib import Path
 
-from marksweep.graph.memory import GraphMemory, MemorySettings
-from marksweep.graph.outcomes import Limits
+from marksweep.graph.memory import GraphMemory
+from marksweep.graph.outcomes import Limits, MemorySettings
 from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.falkor import FalkorGraphStore
 from marksweep.stores.graph.falkor.server import EmbeddedServer

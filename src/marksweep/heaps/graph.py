@@ -31,6 +31,12 @@ from marksweep.stores.graph.nouns import CODE_INDEXER, Kind
 RECENTLY_READ = timedelta(days=1)
 """How long reading a memory protects it. Longer keeps stale memories that somebody looks at."""
 
+GRACE = timedelta(days=7)
+"""How long what was deleted can be restored. Longer keeps more in the store."""
+
+CAP_PERCENT = 20.0
+"""Share of a workspace's nodes that one plan may take. Higher lets a mistake take more at once."""
+
 
 class PruneStrategy(StrEnum):
     """What a collection takes."""

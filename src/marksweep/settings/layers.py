@@ -31,6 +31,7 @@ VARIABLES: Mapping[str, str] = {
     "MARKSWEEP_GC_PRESSURE": "window.pressure_percent",
     "MARKSWEEP_STORE": "store.location",
     "MARKSWEEP_WORKSPACE": "store.workspace",
+    "MARKSWEEP_MEMORY": "memory.location",
 }
 """Environment variables and the keys they set; of two for one key, the later line wins."""
 
@@ -163,4 +164,8 @@ def _expected(kind: object) -> str:
         return "a number"
     if kind is str:
         return "a text"
-    return "a list of texts" if get_origin(kind) is tuple else "a table of numbers from 0 to 1"
+    if kind is bool:
+        return "true or false"
+    if get_origin(kind) is tuple:
+        return "a list of texts"
+    return _expected(get_args(kind)[-1]).replace("a number", "a table of numbers")
