@@ -15,8 +15,8 @@ FRAME = 4
 RECALLED = "recalled"
 """The type of notes: parts of swept messages that came back."""
 
-MOST = 1_000_000
-"""How many swept messages are looked at; all, for any conversation one can hold."""
+ALL = Query(limit=1_000_000)
+"""All swept messages, for any conversation one can hold."""
 
 WHOLE = 20_000
 """Swept messages up to which all are ranked; of more, those that the store finds by their words.
@@ -47,7 +47,7 @@ class Recalled(str):
 
 
 def all_said(
-    stash: Stash, workspace: str, live: Sequence[Segment], query: Query = Query(limit=MOST)
+    stash: Stash, workspace: str, live: Sequence[Segment], query: Query = ALL
 ) -> list[Segment]:
     """Give all that was ever said, live or swept and found by a query, whole and in order.
 

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from marksweep.dialects.base import with_parts
-from marksweep.heaps.conversation_text import outcomes_of, texts_of, with_words
-from marksweep.messages import Counter, Message, Outcome, Part, Text
+from marksweep.heaps.conversation_text import outcomes_of, texts_of, with_leaf, with_words
+from marksweep.messages import Counter, Message, Outcome, Part, Path, Place, Text
 from marksweep.model import Segment
 from marksweep.plugins.view import View
+
+replace = msgspec.structs.replace
 
 
 class Masker:
@@ -38,13 +40,16 @@ class Masker:
 
     def masked(self, segment: Segment, texts: Mapping[int, str]) -> Segment | None:
         """Put texts in the place of results or words, by index; None if that is not shorter."""
+        return self.trimmed(segment, {(at, ()): text for at, text in texts.items()})
+
+    def trimmed(self, segment: Segment, texts: Mapping[Place, str]) -> Segment | None:
+        """Put shorter texts in their places; None if that does not make the message shorter."""
         message = self._message(segment)
         if message is None:
             return None
-        parts = [
-            self._with_text(part, texts[at]) if at in texts else part
-            for at, part in enumerate(message.parts)
-        ]
+        parts = list(message.parts)
+        for (at, path), text in texts.items():
+            parts[at] = self._with_text(parts[at], path, text)
         if self._view.dialect is not None and message.raw is not None:
             shorter = with_parts(self._view.dialect, message, parts)
         else:
@@ -54,18 +59,23 @@ class Masker:
             return None
         version = f"{segment.segment_id} {len(self.made)}"
         self.made[version] = shorter
-        return msgspec.structs.replace(segment, tokens=tokens, raw=version)
+        return replace(segment, tokens=tokens, raw=version)
 
     def _message(self, segment: Segment) -> Message | None:
         at = segment.position
         return self._view.messages[at] if at < len(self._view.messages) else None
 
-    def _with_text(self, part: Part, text: str) -> Part:
-        old = part.function_response
-        if old is None:
-            if part.text is None:
-                return part
-            return with_words(part, text) if part.raw is not None else Part(text=text)
-        if self._view.dialect is not None and part.raw is not None:
-            return self._view.dialect.with_result(part, text)
-        return Part(function_response=msgspec.structs.replace(old, result=text))
+    def _with_text(self, part: Part, path: Path, text: str) -> Part:
+        dialect = self._view.dialect if part.raw is not None else None
+        if part.function_response is not None:
+            if dialect is not None:
+                return dialect.with_result(part, text)
+            return Part(function_response=replace(part.function_response, result=text))
+        if part.function_call is not None:
+            arguments = with_leaf(part.function_call.args, path, text)
+            if dialect is not None:
+                return dialect.with_arguments(part, arguments)
+            return Part(function_call=replace(part.function_call, args=arguments))
+        if part.text is None:
+            return part
+        return with_words(part, text) if part.raw is not None else Part(text=text)

@@ -35,7 +35,8 @@ class Means(msgspec.Struct, frozen=True):
     digest: Digest
     texts: Texts
     trimmed: Trimmed
-    note: Note
+    note: Note | None = None
+    """How to bring something back; None where nothing can come back by itself."""
 
 
 Make = Callable[[Means], Strategy]

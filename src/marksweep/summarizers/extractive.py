@@ -171,7 +171,7 @@ def _sentences(conversation: str) -> Iterator[tuple[str, tuple[Kind, ...]]]:
         if line in begins:
             kinds = begins[line] or kinds
             continue
-        begun = KINDS if line.startswith(TALK) else None
+        begun: tuple[Kind, ...] | None = KINDS if line.startswith(TALK) else None
         begun = OUTPUT_KINDS if line.startswith(OUTPUT) else begun
         begins[line] = begun
         kinds = begun or kinds
