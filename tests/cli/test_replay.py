@@ -213,7 +213,7 @@ class TestTune:
         assert collected.exit_code == 0, collected.output
         plan = json.loads(collected.stdout)
         assert plan["target_tokens"] == settings.window.limit_tokens
-        assert plan["strategy"] == "superseded, mask, truncate"
+        assert plan["strategy"] == "superseded → mask → truncate"
         assert {step["reason"] for step in plan["steps"]} <= planned
 
     def test_what_settings_cannot_say_is_not_written(self) -> None:
