@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from marksweep.replay.apart import PATIENCE
-from marksweep.replay.catalog import CLAIRVOYANT, OWN, REFERENCES, Make, maker
+from marksweep.replay.catalog import CLAIRVOYANT, REFERENCES, Make, maker
 from marksweep.replay.clairvoyant import NODES, Clairvoyant, Foresight, Solved, foresee
 from marksweep.replay.collectors import economy, quality
 from marksweep.replay.counting import exact
@@ -164,7 +164,6 @@ def _foresight(job: Job, count: Count) -> Foresight:
 __all__ = [
     "CLAIRVOYANT",
     "COLLECTORS",
-    "OWN",
     "Done",
     "Job",
     "build",
