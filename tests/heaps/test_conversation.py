@@ -96,7 +96,7 @@ def test_a_plan_is_carried_out_as_shown_and_refused_when_the_conversation_went_o
 
 
 def test_the_first_request_the_system_prompt_and_what_is_not_answered_stay() -> None:
-    script = Script(LONG.beats, system="be brief")
+    script = Script(LONG.beats, system=("be brief",))
     talk = conversation(script, limit=100_000)
     plan = talk.plan(0)
     swept = {name for step in plan.steps for name in step.segments}

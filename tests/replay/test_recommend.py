@@ -70,7 +70,6 @@ def test_references_and_rule_breakers_are_never_chosen() -> None:
 @pytest.mark.parametrize(
     ("given", "name"),
     [
-        ("Coverage-Economy", "coverage economy"),
         ("gdsf", "GDSF"),
         ("mask_last_7", "mask last 7"),
         ("coverage", "coverage"),

@@ -35,8 +35,6 @@ WHOLE = 10_000
 class Task(msgspec.Struct, frozen=True):
     """What one collection has to do, and the means a strategy may need for it."""
 
-    needed: int
-    """Tokens to free."""
     options: Options
     digest: Digest
     outcomes: Outcomes
@@ -117,7 +115,6 @@ class HistoryPlugin:
         teller = Teller(self._name, reason, self._options, counter).unless_over(view.total - target)
         room = view.scene.tokens if view.total <= target else max(0, target - teller.weight())
         task = Task(
-            view.scene.tokens - room,
             self._options,
             digester,
             masker.outcomes,

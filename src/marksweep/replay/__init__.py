@@ -21,7 +21,6 @@ What is measured:
 
 catalog.py     Collectors by name; spec.py reads names with options.
 references.py  Simple collectors to read every figure beside.
-collectors.py  Coverage as a collector that pages back in, on held.py.
 installed.py   Strategies of a Conversation.
 apart.py       Plugins and strategies of your own, in processes of their own; stranger.py and
                plugged.py are the other side.

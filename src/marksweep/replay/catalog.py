@@ -1,7 +1,6 @@
 """Collectors by name: the fixed references, coverage, and installed strategies.
 
     truncate, mask last 10, original score, GDSF, random     fixed references
-    coverage economy, coverage quality                       the lab's collector: pages back in, too
     coverage, superseded+mask+truncate:spare=5               strategies of a Conversation; tiers
     gc_hybrid:preserve_recent_turns=2                        a GC plugin, with options
     mypackage.mine:Keeper                                    a strategy or collector of your own
@@ -18,9 +17,9 @@ from collections.abc import Callable
 
 import msgspec
 
+from marksweep.conversation import COVERAGES
 from marksweep.errors import BadInput, UnknownName
 from marksweep.replay.apart import PATIENCE, Apart
-from marksweep.replay.collectors import economy, quality
 from marksweep.replay.drive import Collector
 from marksweep.replay.installed import Installed
 from marksweep.replay.plugged import plugin_spec
@@ -35,7 +34,7 @@ Make = Callable[[Count], Collector]
 
 CLAIRVOYANT = "clairvoyant"
 TRUNCATE = "truncate"
-ECONOMY, QUALITY = "coverage economy", "coverage quality"
+ECONOMY, QUALITY = "coverage", "coverage_quality"
 REFERENCES: dict[str, Make] = {
     TRUNCATE: Truncate,
     "mask last 10": Mask,
@@ -44,8 +43,7 @@ REFERENCES: dict[str, Make] = {
     "random": Random,
 }
 """What every figure is read beside."""
-OWN: dict[str, Make] = {ECONOMY: economy, QUALITY: quality}
-DEFAULT = ("coverage", "coverage_quality", "superseded+mask+truncate", *REFERENCES)
+DEFAULT = (ECONOMY, QUALITY, "superseded+mask+truncate", *REFERENCES)
 """What is replayed if nothing is named; the clairvoyant bound is always there."""
 
 PLUGIN = "gc_"
@@ -65,7 +63,7 @@ _MASK = re.compile(r"mask last (\d+)")
 def canonical(name: str) -> str:
     """The name that a collector goes by in tables; UnknownName lists what there is."""
     plain = _plain(name)
-    known = {_plain(each): each for each in (*REFERENCES, *OWN, CLAIRVOYANT)}
+    known = {_plain(each): each for each in (*REFERENCES, CLAIRVOYANT)}
     if plain in known and name not in NAMED.keys() - {TRUNCATE}:
         return known[plain]
     if _MASK.fullmatch(plain):
@@ -89,7 +87,7 @@ def canonical(name: str) -> str:
 
 def maker(name: str, patience: float = PATIENCE) -> Make:
     """How a collector is built, by its canonical name; `patience` is for strangers' code."""
-    fixed = {**REFERENCES, **OWN}.get(name)
+    fixed = REFERENCES.get(name)
     if fixed is not None:
         return fixed
     masked = _MASK.fullmatch(name)
@@ -127,6 +125,8 @@ def settings_for(name: str) -> Overlay | None:
     talk: dict[str, object] = {"strategy": TIER.join(tiers)}
     found: Overlay = {"conversation": talk}
     for key, value in spec.options.items():
+        if key in WINDOW and spec.name in COVERAGES:
+            raise BadInput(f"{spec.name} draws its lines itself, so it takes no {key}.")
         if key in WINDOW:
             found.setdefault("window", {})[key] = value
         elif key == RECENT:

@@ -91,7 +91,7 @@ def drive(
     broken = _failure(lambda: collector.start([*pinned], limit))
     before: list[Wire] = []
     seen = 0
-    results = []
+    results: list[StepResult] = []
     for step, proof in zip(found.steps, needed, strict=True):
         tail = messages[step.tail : step.at]
         tail_tokens = sum(map(tokens, tail))

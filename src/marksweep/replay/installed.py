@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from marksweep.conversation import Conversation
-from marksweep.messages import Message
 from marksweep.replay.records import CHAT, Count, Wire, price
 from marksweep.settings import Settings
 from marksweep.strategies.named import Choice
@@ -28,13 +27,10 @@ class Installed:
             dialect=CHAT,
         )
         self._talk.extend(pinned, pin=True)
-        self._tail: list[str] = []
 
     def add(self, messages: list[Wire]) -> None:
-        """Take new messages; they stay until the next come."""
-        for message_id in self._tail:
-            self._talk.unpin(message_id)
-        self._tail = self._talk.extend(messages, pin=True)
+        """Take new messages."""
+        self._talk.extend(messages)
 
     def context(self) -> list[Wire]:
         """The messages for the next request, collected when due, and when they do not fit."""
@@ -48,5 +44,5 @@ class Installed:
         """Passages of what was swept that answer a query, within a limit in tokens."""
         return [str(passage) for passage in self._talk.recall(query, limit)]
 
-    def _tokens(self, message: Message) -> int:
-        return price(message.raw, self._count)
+    def _tokens(self, message: Wire) -> int:
+        return price(message, self._count)

@@ -14,9 +14,8 @@ from typing import Any
 import msgspec
 
 from marksweep.replay.apart import PATIENCE
-from marksweep.replay.catalog import CLAIRVOYANT, REFERENCES, Make, maker
+from marksweep.replay.catalog import CLAIRVOYANT, maker
 from marksweep.replay.clairvoyant import NODES, Clairvoyant, Foresight, Solved, foresee
-from marksweep.replay.collectors import economy, quality
 from marksweep.replay.counting import exact
 from marksweep.replay.datasets import Case
 from marksweep.replay.drive import Collector, Pricer, drive, limit_of
@@ -27,9 +26,6 @@ from marksweep.replay.measures import Outcome
 from marksweep.replay.records import PER_MESSAGE, Conversation, Count
 from marksweep.replay.references import STUB
 from marksweep.replay.workers import in_order, spread
-
-COLLECTORS: dict[str, Make] = {**REFERENCES, "economy": economy, "quality": quality}
-"""What the development sets are measured with."""
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -116,8 +112,7 @@ def counter() -> Count:
 
 def build(name: str, count: Count, patience: float = PATIENCE) -> Collector:
     """Build a collector by its name."""
-    make = COLLECTORS.get(name) or maker(name, patience)
-    return make(count)
+    return maker(name, patience)(count)
 
 
 def work(job: Job) -> Done:
@@ -163,7 +158,6 @@ def _foresight(job: Job, count: Count) -> Foresight:
 
 __all__ = [
     "CLAIRVOYANT",
-    "COLLECTORS",
     "Done",
     "Job",
     "build",

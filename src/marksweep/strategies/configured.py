@@ -12,7 +12,6 @@ from marksweep.errors import BadInput, UnknownName
 from marksweep.strategies.hybrid import Hybrid
 from marksweep.strategies.mask import Mask
 from marksweep.strategies.named import NAMED, Choice, Make
-from marksweep.summarizers.digesting import digesting
 
 TIER = "+"
 """What stands between the names of strategies that are tried in turn."""
@@ -21,8 +20,8 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {"hybrid": ("middle",), "mask": ("bulky
 """The options of each strategy that has any; all are whole numbers, 0 or more."""
 
 _MADE: Mapping[str, Callable[..., Strategy]] = {
-    "hybrid": lambda *_, **options: Hybrid(digesting(), **options),
-    "mask": lambda outcomes, masked, _, **options: Mask(outcomes, masked, **options),
+    "hybrid": lambda means, **options: Hybrid(means.digest, **options),
+    "mask": lambda means, **options: Mask(means.outcomes, means.masked, **options),
 }
 
 
@@ -55,4 +54,4 @@ def with_options(names: str, options: Mapping[str, int]) -> Choice:
 
 def _configured(name: str, options: Mapping[str, int]) -> str | Make:
     own = {key: value for key, value in options.items() if key in OPTIONS.get(name, ())}
-    return (lambda *given: _MADE[name](*given, **own)) if own else name
+    return (lambda means: _MADE[name](means, **own)) if own else name
