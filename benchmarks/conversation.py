@@ -18,6 +18,7 @@ GROWTH = 12.0
 APPEND_MS = 1.0
 
 STRATEGIES: tuple[str | tuple[str, ...], ...] = (
+    "coverage",
     "truncate",
     "mask",
     "superseded",

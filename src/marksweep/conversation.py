@@ -20,11 +20,12 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
+from typing import Any
 
 from marksweep.collector import Collector
 from marksweep.core.budget import Budget, Line
 from marksweep.core.cost import Prices
-from marksweep.core.plan import Strategy, make_plan
+from marksweep.core.plan import Strategy, make_plan, make_recall
 from marksweep.core.scene import Scene
 from marksweep.core.trigger import PAYS_WITHIN_TURNS, Backoff, Due, after_pass, due, is_time
 from marksweep.core.why import why
@@ -35,10 +36,17 @@ from marksweep.dialects.history import LISTS, History
 from marksweep.errors import BadInput, NotFound
 from marksweep.heaps.conversation import MESSAGE, ConversationHeap
 from marksweep.heaps.conversation_roots import conversation_roots
-from marksweep.heaps.conversation_stash import Recalled, drop_later_versions, recalled, with_units
+from marksweep.heaps.conversation_stash import (
+    Recalled,
+    all_said,
+    drop_later_versions,
+    recalled,
+    with_units,
+)
 from marksweep.heaps.conversation_weight import as_passed, count_message
 from marksweep.messages import Message
 from marksweep.model import Entry, Event, Hold, Plan, Pressure, Report
+from marksweep.settings import Settings
 from marksweep.stores.base import Store
 from marksweep.stores.memory import MemoryStore
 from marksweep.strategies.coverage import Coverage
@@ -117,6 +125,8 @@ class Conversation:
             self._heap.refresh()
             self._bring_mates(list(self._heap.view.live))
         self._strategy = strategy_of(strategy, self._means())
+        self._is_taught = False
+        self._paged = 0
         self._changes = 0
         self._backoff: Backoff | None = None
         self._passed = ""
@@ -124,6 +134,29 @@ class Conversation:
         for kind, value in (("system", system), ("tools", tools)):
             if value is not None:
                 self._heap.fix(kind, value, count(_as_text(value)), clock())
+
+    @classmethod
+    def from_settings(
+        cls,
+        settings: Settings,
+        *,
+        limit: int | None = None,
+        strategy: Choice | None = None,
+        **more: Any,  # noqa: ANN401 - what the constructor takes besides
+    ) -> Conversation:
+        """Begin a conversation as the settings say, such as `tune` writes them."""
+        named = settings.conversation
+        limit = settings.window.limit_tokens if limit is None else limit
+        is_coverage = strategy is None and named.strategy in COVERAGES
+        lines = lines_of(limit, named.strategy) if is_coverage else settings.window.budget(limit)
+        given = {
+            "budget": lines,
+            "preserve_recent_turns": named.preserve_recent_turns,
+            "prices": settings.prices,
+            "pays_within_turns": settings.window.pays_within_turns,
+            **more,
+        }
+        return cls(limit=limit, strategy=named.choice() if strategy is None else strategy, **given)
 
     @property
     def dialect(self) -> str:
@@ -164,7 +197,22 @@ class Conversation:
 
     def _take(self, messages: Sequence[Message], pinned_by: str) -> list[str]:
         self._changes += 1
-        return self._heap.append(messages, pinned_by, self._clock()) if messages else []
+        if not messages:
+            return []
+        self._teach()
+        names = self._heap.append(messages, pinned_by, self._clock())
+        if isinstance(self._strategy, Coverage):
+            self._strategy.arrive([self._heap.view.live[name] for name in names])
+        return names
+
+    def _teach(self) -> None:
+        """Tell a strategy that keeps an index what was said before the program started."""
+        if self._is_taught or not isinstance(self._strategy, Coverage):
+            return
+        self._is_taught = True
+        live = self._heap.snapshot().segments
+        if live:
+            self._strategy.arrive(all_said(self.store.stash, self.workspace, live))
 
     def _learn_dialect(self, values: Sequence[Json]) -> None:
         """Settle on a dialect once a message has its marks; plain text is the same in several."""
@@ -225,6 +273,7 @@ class Conversation:
     def tend(self) -> Report | None:
         """Collect if it is due and pays, see `core.trigger`. After a futile pass it waits a bit."""
         with self._guard:
+            self._page_in()
             wanted = self._wanted()
             if wanted is Due.NOTHING:
                 return None
@@ -238,9 +287,34 @@ class Conversation:
             self._passed = self._heap.view.fingerprint()
             return report
 
+    def _page_in(self) -> None:
+        """Bring back what the newest messages speak of, if the strategy finds it worth its room."""
+        if not (isinstance(self._strategy, Coverage) and self._strategy.is_missing):
+            return
+        if self._paged == self._changes:
+            return
+        self._paged = self._changes
+        now = self._clock()
+        with self._collector.holding(now), self._heap.still():
+            plan = self.plan_recall()
+            if plan is not None:
+                self._collector.collect(plan, now=now)
+
+    def plan_recall(self) -> Plan | None:
+        """Decide what would come back by itself, and why; None if nothing. Nothing is touched."""
+        with self._guard:
+            scene = self._scene()
+            start = self._heap.unanswered().start
+            before = next((i for i, s in enumerate(scene.segments) if s.position >= start), None)
+            if before is None or not start or not isinstance(self._strategy, Coverage):
+                return None
+            proposal = self._strategy.recall(scene, before, self.budget.target)
+            return make_recall(scene, proposal, self._prices) if proposal else None
+
     def plan(self, target_tokens: int | None = None, strategy: Strategy | None = None) -> Plan:
         """Decide what would go, and why. Nothing is touched."""
         with self._guard:
+            self._teach()
             chosen = strategy or self._strategy
             scene = self._scene()
             target = self.budget.target if target_tokens is None else target_tokens
@@ -257,7 +331,7 @@ class Conversation:
     def undo(self, plan_id: str | None = None) -> tuple[str, ...]:
         """Reverse a whole sweep; the latest, if none is named. Give the ids that came back."""
         with self._guard:
-            latest = plan_id or self.store.stash.latest_plan(self.workspace)
+            latest = plan_id or self._collector.latest()
             if latest is None:
                 raise NotFound("nothing was collected from this conversation, so there is no undo.")
             now = self._clock()
@@ -348,7 +422,7 @@ class Conversation:
             weigh=heap.weigh,
             tell=lambda segments: transcript([heap.message(s.segment_id) for s in segments]),
         )
-        return Means(heap.outcomes, heap.masked, heap.texts, digest)
+        return Means(heap.outcomes, heap.masked, digest, heap.texts, heap.trimmed, heap.note)
 
     def _scene(self) -> Scene:
         snapshot = self._heap.snapshot()

@@ -11,11 +11,11 @@ from collections.abc import Callable
 import msgspec
 
 from marksweep.conversation import COVERAGE, Conversation, one_shot
+from marksweep.core.cost import Prices
 from marksweep.dialects import History, read
 from marksweep.dialects.base import Json
 from marksweep.dialects.history import rewritten
 from marksweep.heaps.conversation_weight import count_message
-from marksweep.settings import Settings
 from marksweep.strategies.named import Choice
 
 
@@ -48,17 +48,19 @@ class Reading:
         limit: int,
         strategy: Choice = COVERAGE,
         counter: Callable[..., int] = count_message,
-        settings: Settings | None = None,
+        preserve_recent_turns: int = 0,
+        prices: Prices | None = None,
     ) -> None:
         self.history = history
         body = history.given if isinstance(history.given, dict) else {}
         self.conversation = Conversation(
             limit=limit,
             budget=one_shot(limit),
-            prices=settings.prices if settings else None,
+            prices=prices,
             strategy=strategy,
             counter=counter,
             dialect=history.dialect,
+            preserve_recent_turns=preserve_recent_turns,
             system=history.system.raw if history.system else None,
             tools=body.get("tools"),
         )

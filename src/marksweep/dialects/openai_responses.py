@@ -121,6 +121,13 @@ class OpenAIResponses:
         _, parts = self.read({**part.raw, "output": text})
         return parts[0]
 
+    def with_arguments(self, part: Part, arguments: Json) -> Part:
+        """Replace what a function call asks for; other calls stay as they are."""
+        if part.function_call is None or part.raw.get("type") != "function_call":
+            return part
+        _, parts = self.read({**part.raw, "arguments": encoded(arguments)})
+        return parts[0]
+
     def tying(self) -> Tying:
         """Tie results to their calls, and thoughts to what the model did next."""
         return Tying()

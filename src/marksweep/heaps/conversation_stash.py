@@ -12,6 +12,9 @@ from marksweep.tokens import count
 FRAME = 4
 """Tokens that a recalled text costs beside its own."""
 
+RECALLED = "recalled"
+"""The type of notes: parts of swept messages that came back."""
+
 MOST = 1_000_000
 """How many swept messages are looked at; all, for any conversation one can hold."""
 
@@ -37,6 +40,21 @@ class Recalled(str):
         return str(self)
 
 
+def all_said(stash: Stash, workspace: str, live: Sequence[Segment]) -> list[Segment]:
+    """Give all that was ever said, live or swept, whole and in order.
+
+    A message that was shortened lies in the stash once for each time; the longest is the whole.
+    """
+    whole = {segment.segment_id: segment for segment in live}
+    for hit in stash.search(workspace, Query(limit=MOST)):
+        swept = hit.found.segment
+        if swept.type != RECALLED:
+            known = whole.get(swept.segment_id)
+            if known is None or known.tokens < swept.tokens:
+                whole[swept.segment_id] = swept
+    return sorted(whole.values(), key=lambda segment: (segment.position, segment.segment_id))
+
+
 def recalled(
     stash: Stash, workspace: str, live: Sequence[Segment], query: str, limit: int
 ) -> list[Recalled]:
@@ -44,14 +62,12 @@ def recalled(
 
     What was said around a match often holds the answer, so live messages count as surroundings.
     """
-    hits = stash.search(workspace, Query(limit=MOST))
-    swept = {hit.found.segment.segment_id: hit.found.segment for hit in hits}
-    everything = {**{segment.segment_id: segment for segment in live}, **swept}
-    said = sorted(everything.values(), key=lambda segment: segment.position)
+    said = all_said(stash, workspace, live)
+    kept_whole = {id(segment) for segment in live}
     ranking = Recall()
     for segment in said:
         ranking.add(segment.text)
-    kept = {i for i, s in enumerate(said) if s.segment_id not in swept or not s.text}
+    kept = {i for i, s in enumerate(said) if id(s) in kept_whole or not s.text}
     numbers = ranking.find(query, limit, count, skip=kept)
     firsts = [i for i in numbers if i - 1 not in numbers]
     passages = ranking.passages(numbers)

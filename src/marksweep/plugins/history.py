@@ -115,7 +115,7 @@ class HistoryPlugin:
         target = goal.target(view.total)
         teller = Teller(self._name, reason, self._options, counter).unless_over(view.total - target)
         room = view.scene.tokens if view.total <= target else max(0, target - teller.weight())
-        means = Means(masker.outcomes, masker.masked, masker.texts, digester)
+        means = Means(masker.outcomes, masker.masked, digester, masker.texts, masker.trimmed)
         strategy = self._make(Task(self._options, means, budget))
         plan = make_plan(view.scene, strategy, room)
         if self._should_wait(goal, plan):

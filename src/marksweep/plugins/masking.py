@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from marksweep.dialects.base import with_parts
-from marksweep.heaps.conversation_text import outcomes_of, texts_of, with_words
-from marksweep.messages import Counter, Message, Outcome, Part, Text
+from marksweep.heaps.conversation_text import outcomes_of, texts_of, with_leaf, with_words
+from marksweep.messages import Counter, Message, Outcome, Part, Path, Place, Text
 from marksweep.model import Segment
 from marksweep.plugins.view import View
 
@@ -37,14 +37,17 @@ class Masker:
         return tuple(texts_of(message)) if message is not None else ()
 
     def masked(self, segment: Segment, texts: Mapping[int, str]) -> Segment | None:
-        """Put texts in the place of results or words, by index; None if that is not shorter."""
+        """Put texts in the place of results, by their index; None if that is not shorter."""
+        return self.trimmed(segment, {(at, ()): text for at, text in texts.items()})
+
+    def trimmed(self, segment: Segment, texts: Mapping[Place, str]) -> Segment | None:
+        """Put shorter texts in their places; None if that does not make the message shorter."""
         message = self._message(segment)
         if message is None:
             return None
-        parts = [
-            self._with_text(part, texts[at]) if at in texts else part
-            for at, part in enumerate(message.parts)
-        ]
+        parts = list(message.parts)
+        for (at, path), text in texts.items():
+            parts[at] = self._with_text(parts[at], path, text)
         if self._view.dialect is not None and message.raw is not None:
             shorter = with_parts(self._view.dialect, message, parts)
         else:
@@ -60,12 +63,17 @@ class Masker:
         at = segment.position
         return self._view.messages[at] if at < len(self._view.messages) else None
 
-    def _with_text(self, part: Part, text: str) -> Part:
-        old = part.function_response
-        if old is None:
-            if part.text is None:
-                return part
-            return with_words(part, text) if part.raw is not None else Part(text=text)
-        if self._view.dialect is not None and part.raw is not None:
-            return self._view.dialect.with_result(part, text)
-        return Part(function_response=msgspec.structs.replace(old, result=text))
+    def _with_text(self, part: Part, path: Path, text: str) -> Part:
+        """Put a text into a part, in its provider's form if it has one."""
+        dialect = self._view.dialect if part.raw is not None else None
+        call, result = part.function_call, part.function_response
+        if result is not None:
+            if dialect is not None:
+                return dialect.with_result(part, text)
+            return Part(function_response=msgspec.structs.replace(result, result=text))
+        if call is not None:
+            arguments = with_leaf(call.args, path, text)
+            if dialect is not None:
+                return dialect.with_arguments(part, arguments)
+            return Part(function_call=msgspec.structs.replace(call, args=arguments))
+        return with_words(part, text) if dialect is not None else Part(text=text)

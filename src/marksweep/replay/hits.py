@@ -85,6 +85,10 @@ class Reader:
                 long.append(text)
         return Shown(lines, tuple(long))
 
+    def lines(self, message: Wire) -> frozenset[str]:
+        """The squeezed lines of a message."""
+        return self._message(message)[0]
+
     def _message(self, message: Wire) -> tuple[frozenset[str], str]:
         key = (content_of(message), *calls_of(message))
         if key not in self._cache:

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from html import escape
 
 from marksweep.replay import catalog
+from marksweep.replay.catalog import CLAIRVOYANT
 from marksweep.replay.html_front import Mark, front, marks, picture, symbol
 from marksweep.replay.html_style import SCRIPT, STYLE
 from marksweep.replay.html_timeline import section
-from marksweep.replay.lab import CLAIRVOYANT
 from marksweep.replay.recommend import Recommendation, gap_text
 from marksweep.replay.table import Result, Row
 from marksweep.replay.timeline import Timeline
@@ -131,7 +131,7 @@ def _table(result: Result) -> str:
     groups = "".join(
         f'<tbody><tr class="group"><th colspan="{len(heads)}" scope="rowgroup">'
         f"{escape(bound.budget)} <span>{bound.limit:,} tokens in the middle transcript; bound "
-        f"{_how(bound.exact, bound.greedy)}</span></th></tr>"
+        f"{bound.how}</span></th></tr>"
         + "".join(
             _row(row, drawn[row.strategy], timed=timed, on_front=(row.strategy, row.budget) in best)
             for row in sorted(
@@ -155,12 +155,6 @@ def _table(result: Result) -> str:
  ★ none is better in both recall and cost.</p>
 </section>
 """
-
-
-def _how(exact: int, greedy: int) -> str:
-    if not greedy:
-        return "exact"
-    return f"exact for {exact}, greedy for {greedy}" if exact else "greedy"
 
 
 def _row(row: Row, mark: Mark, *, timed: bool, on_front: bool) -> str:

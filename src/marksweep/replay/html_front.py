@@ -9,7 +9,7 @@ from html import escape
 import msgspec
 
 from marksweep.replay import catalog
-from marksweep.replay.lab import CLAIRVOYANT
+from marksweep.replay.catalog import CLAIRVOYANT
 from marksweep.replay.recommend import Recommendation
 from marksweep.replay.table import Result, Row
 

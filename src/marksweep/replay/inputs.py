@@ -21,11 +21,9 @@ from marksweep.dialects.base import Json
 from marksweep.dialects.history import History
 from marksweep.errors import BadInput, MarksweepError
 from marksweep.replay.guards import is_message, is_paired
-from marksweep.replay.records import Conversation, Trajectory, Wire
+from marksweep.replay.records import CHAT, Conversation, Trajectory, Wire
 
 STDIN = "-"
-CHAT = "openai_chat"
-"""The form in which collectors are told of messages."""
 ENDINGS = (".json", ".jsonl", ".ndjson")
 """What transcripts in a folder are called; each may be compressed, too."""
 PACKED = {".xz": lzma.decompress, ".gz": gzip.decompress}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import Meta
@@ -32,6 +32,9 @@ from marksweep.increment import BATCH, SAMPLE
 from marksweep.settings.ranges import Count, Group, Hours, Percent, Positive, Share, check_number
 from marksweep.stores.base import DEFAULT_WORKSPACE
 from marksweep.strategies.scored import COLD_HOURS, DELETE_AFTER_HOURS, VERBOSE_TOKENS
+
+if TYPE_CHECKING:
+    from marksweep.strategies.named import Choice
 
 HOUR = 3600.0
 
@@ -80,6 +83,32 @@ class Window(Group, frozen=True):
             target_percent=self.target_percent,
             pressure_percent=self.pressure_percent,
         )
+
+
+class Conversation(Group, frozen=True):
+    """How a conversation is collected; its limit and lines are those of the window."""
+
+    strategy: str = "coverage"
+    """Names of strategies, joined by + for tiers that are tried in turn.
+
+    Coverage goes to the limit and chooses itself how deep; the others start and land at the lines.
+    """
+    options: Mapping[str, int] = {}
+    """Options of the strategies, such as how many results `mask` spares."""
+    preserve_recent_turns: Count = 0
+    """Turns at the end that stay. More keeps more of the talk and frees less."""
+
+    def __post_init__(self) -> None:
+        """Refuse strategies and options that do not exist."""
+        Group.__post_init__(self)
+        if self.strategy != "coverage" or self.options:
+            self.choice()
+
+    def choice(self) -> Choice:
+        """Give what a Conversation takes as its strategy."""
+        from marksweep.strategies.configured import with_options
+
+        return with_options(self.strategy, self.options)
 
 
 class Roots(Group, frozen=True):
@@ -182,6 +211,7 @@ class Settings(msgspec.Struct, frozen=True):
     """All settings. What is not given has its default."""
 
     window: Window = Window()
+    conversation: Conversation = Conversation()
     roots: Roots = Roots()
     scoring: Scoring = Scoring()
     retention: Retention = Retention()

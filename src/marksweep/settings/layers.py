@@ -157,6 +157,8 @@ def _expected(kind: object) -> str:
         number, meta = get_args(kind)
         words = expected_number(meta)
         return words.replace("a number", "a whole number") if number is int else words
+    if kind == Mapping[str, int]:
+        return "a table of whole numbers"
     if kind is float:
         return "a number"
     if kind is str:

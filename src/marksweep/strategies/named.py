@@ -13,8 +13,10 @@ import msgspec
 from marksweep.core.plan import Strategy
 from marksweep.errors import UnknownName
 from marksweep.strategies.budget import ByPolicy
-from marksweep.strategies.coverage import Coverage, Texts
-from marksweep.strategies.coverage_price import ECONOMY, QUALITY
+from marksweep.strategies.coverage import Coverage, Note
+from marksweep.strategies.coverage_held import Texts
+from marksweep.strategies.coverage_price import ECONOMY, QUALITY, Setting
+from marksweep.strategies.coverage_sweep import Trimmed
 from marksweep.strategies.garbage import Garbage
 from marksweep.strategies.hybrid import Hybrid
 from marksweep.strategies.mask import Mask, Masked, Outcomes
@@ -26,20 +28,28 @@ from marksweep.strategies.truncate import Truncate
 
 
 class Means(msgspec.Struct, frozen=True):
-    """What a heap of messages lends a strategy: how to look at messages and shorten them."""
+    """What a heap of messages lends a strategy: how to look at messages, shorten and make them."""
 
     outcomes: Outcomes
     masked: Masked
-    texts: Texts
     digest: Digest
+    texts: Texts
+    trimmed: Trimmed
+    note: Note | None = None
+    """Where there is none, nothing comes back by itself."""
 
 
 Make = Callable[[Means], Strategy]
 
+
+def _coverage(setting: Setting) -> Make:
+    return lambda means: Coverage(means.texts, means.trimmed, setting, note=means.note)
+
+
 NAMED: dict[str, Make] = {
     "budget": lambda _: ByPolicy(),
-    "coverage": lambda means: Coverage(means.texts, means.masked, ECONOMY),
-    "coverage_quality": lambda means: Coverage(means.texts, means.masked, QUALITY),
+    "coverage": _coverage(ECONOMY),
+    "coverage_quality": _coverage(QUALITY),
     "garbage": lambda _: Garbage(),
     "hybrid": lambda means: Hybrid(means.digest),
     "mask": lambda means: Mask(means.outcomes, means.masked),

@@ -171,10 +171,11 @@ def _sentences(conversation: str) -> Iterator[tuple[str, tuple[Kind, ...]]]:
         if line in begins:
             kinds = begins[line] or kinds
             continue
-        begun = KINDS if line.startswith(TALK) else None
-        begun = OUTPUT_KINDS if line.startswith(OUTPUT) else begun
-        begins[line] = begun
-        kinds = begun or kinds
+        begins[line] = None
+        if line.startswith(TALK):
+            kinds = begins[line] = KINDS
+        elif line.startswith(OUTPUT):
+            kinds = begins[line] = OUTPUT_KINDS
         for sentence in _SENTENCE.split(line) if kinds is KINDS else (line,):
             squeezed = _cut(" ".join(sentence.split()), LONGEST_SENTENCE)
             if len(squeezed) > 2:
