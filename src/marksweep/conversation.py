@@ -39,7 +39,6 @@ from marksweep.heaps.conversation_roots import conversation_roots
 from marksweep.heaps.conversation_stash import (
     Recalled,
     all_said,
-    drop_later_versions,
     recalled,
     with_units,
 )
@@ -336,7 +335,6 @@ class Conversation:
                 raise NotFound("nothing was collected from this conversation, so there is no undo.")
             now = self._clock()
             with self._collector.holding(now):
-                drop_later_versions(self.store.stash, self.workspace, latest)
                 back = self._collector.undo(latest, now=now)
                 return back + self._bring_mates(back)
 

@@ -88,7 +88,8 @@ def test_sweeps_of_any_strategies_may_be_undone_in_any_order(
     data: st.DataObject, dialect: str, sweeps: list[tuple[str, int]]
 ) -> None:
     messages = data.draw(valid(dialect))
-    talk = holding(messages, dialect, "truncate")
+    limit = data.draw(st.sampled_from([10**9, 1]))
+    talk = holding(messages, dialect, "truncate", limit=limit)
     plans: list[str] = []
     for name, share in sweeps:
         plan = talk.plan(talk.tokens * share // 100, strategy=another(talk, name))
