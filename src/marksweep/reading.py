@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from marksweep.conversation import COVERAGE, Conversation, one_shot
+from marksweep.conversation import COVERAGE, Conversation
+from marksweep.core.budget import Budget
 from marksweep.core.cost import Prices
 from marksweep.dialects import History, read
 from marksweep.dialects.base import Json
@@ -55,7 +56,7 @@ class Reading:
         body = history.given if isinstance(history.given, dict) else {}
         self.conversation = Conversation(
             limit=limit,
-            budget=one_shot(limit),
+            budget=Budget.at_limit(limit),
             prices=prices,
             strategy=strategy,
             counter=counter,
