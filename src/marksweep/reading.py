@@ -10,12 +10,13 @@ from collections.abc import Callable
 
 import msgspec
 
-from marksweep.conversation import COVERAGE, Conversation, one_shot
+from marksweep.conversation import COVERAGE, Conversation
+from marksweep.core.budget import Budget
+from marksweep.core.cost import Prices
 from marksweep.dialects import History, read
 from marksweep.dialects.base import Json
 from marksweep.dialects.history import rewritten
 from marksweep.heaps.conversation_weight import count_message
-from marksweep.settings import Settings
 from marksweep.strategies.named import Choice
 
 
@@ -49,14 +50,14 @@ class Reading:
         strategy: Choice = COVERAGE,
         counter: Callable[..., int] = count_message,
         preserve_recent_turns: int = 0,
-        settings: Settings | None = None,
+        prices: Prices | None = None,
     ) -> None:
         self.history = history
         body = history.given if isinstance(history.given, dict) else {}
         self.conversation = Conversation(
             limit=limit,
-            budget=one_shot(limit),
-            prices=settings.prices if settings else None,
+            budget=Budget.at_limit(limit),
+            prices=prices,
             strategy=strategy,
             counter=counter,
             dialect=history.dialect,

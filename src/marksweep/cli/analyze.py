@@ -114,7 +114,9 @@ def analyse(loaded: transcripts.Transcript, name: str, limit: str) -> Analysis:
 
 
 def _fitting(history: History, limit: int, strategy: Choice) -> Plan:
-    return Reading(history, limit=limit, strategy=strategy, settings=settings()).conversation.plan()
+    return Reading(
+        history, limit=limit, strategy=strategy, prices=settings().prices
+    ).conversation.plan()
 
 
 def _offer(name: str, plan: Plan) -> Offer:

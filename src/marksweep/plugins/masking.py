@@ -12,8 +12,6 @@ from marksweep.messages import Counter, Message, Outcome, Part, Path, Place, Tex
 from marksweep.model import Segment
 from marksweep.plugins.view import View
 
-replace = msgspec.structs.replace
-
 
 class Masker:
     """Shortens a view's messages, and remembers every version, by the `raw` of its segment."""
@@ -39,7 +37,7 @@ class Masker:
         return tuple(texts_of(message)) if message is not None else ()
 
     def masked(self, segment: Segment, texts: Mapping[int, str]) -> Segment | None:
-        """Put texts in the place of results or words, by index; None if that is not shorter."""
+        """Put texts in the place of results, by their index; None if that is not shorter."""
         return self.trimmed(segment, {(at, ()): text for at, text in texts.items()})
 
     def trimmed(self, segment: Segment, texts: Mapping[Place, str]) -> Segment | None:
@@ -59,23 +57,23 @@ class Masker:
             return None
         version = f"{segment.segment_id} {len(self.made)}"
         self.made[version] = shorter
-        return replace(segment, tokens=tokens, raw=version)
+        return msgspec.structs.replace(segment, tokens=tokens, raw=version)
 
     def _message(self, segment: Segment) -> Message | None:
         at = segment.position
         return self._view.messages[at] if at < len(self._view.messages) else None
 
     def _with_text(self, part: Part, path: Path, text: str) -> Part:
+        """Put a text into a part, in its provider's form if it has one."""
         dialect = self._view.dialect if part.raw is not None else None
-        if part.function_response is not None:
+        call, result = part.function_call, part.function_response
+        if result is not None:
             if dialect is not None:
                 return dialect.with_result(part, text)
-            return Part(function_response=replace(part.function_response, result=text))
-        if part.function_call is not None:
-            arguments = with_leaf(part.function_call.args, path, text)
+            return Part(function_response=msgspec.structs.replace(result, result=text))
+        if call is not None:
+            arguments = with_leaf(call.args, path, text)
             if dialect is not None:
                 return dialect.with_arguments(part, arguments)
-            return Part(function_call=replace(part.function_call, args=arguments))
-        if part.text is None:
-            return part
-        return with_words(part, text) if part.raw is not None else Part(text=text)
+            return Part(function_call=msgspec.structs.replace(call, args=arguments))
+        return with_words(part, text) if dialect is not None else Part(text=text)

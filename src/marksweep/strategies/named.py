@@ -36,7 +36,7 @@ class Means(msgspec.Struct, frozen=True):
     texts: Texts
     trimmed: Trimmed
     note: Note | None = None
-    """How to bring something back; None where nothing can come back by itself."""
+    """Where there is none, nothing comes back by itself."""
 
 
 Make = Callable[[Means], Strategy]

@@ -46,12 +46,6 @@ class Kind(msgspec.Struct, frozen=True):
     in_output: bool = False
     """Whether it is looked for in what tools returned; code is full of words like "must"."""
 
-    def wants(self, sentence: str, lowered: str) -> bool:
-        """Whether a sentence is of this kind."""
-        if self.hint is not None and self.hint.search(lowered) is None:
-            return False
-        return self.tell.search(sentence) is not None
-
 
 def _one_of(words: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(map(re.escape, words)))
@@ -148,14 +142,18 @@ def _sort(conversation: str, previous: str) -> dict[str, list[str]]:
     """Give each sentence to the first kind that wants it, once."""
     found: dict[str, list[str]] = {kind.heading: [] for kind in KINDS}
     seen = {line.removeprefix("- ") for line in previous.splitlines()}
+    in_talk, in_output = (
+        [(k.hint.search if k.hint else None, k.tell.search, found[k.heading]) for k in kinds]
+        for kinds in (KINDS, OUTPUT_KINDS)
+    )
     for sentence, kinds in _sentences(conversation):
         if sentence in seen:
             continue
         seen.add(sentence)
         lowered = sentence.lower()
-        for kind in kinds:
-            if kind.wants(sentence, lowered):
-                found[kind.heading].append(sentence)
+        for hints, tells, taken in in_talk if kinds is KINDS else in_output:
+            if (hints is None or hints(lowered)) and tells(sentence):
+                taken.append(sentence)
                 break
     return found
 
@@ -171,10 +169,11 @@ def _sentences(conversation: str) -> Iterator[tuple[str, tuple[Kind, ...]]]:
         if line in begins:
             kinds = begins[line] or kinds
             continue
-        begun: tuple[Kind, ...] | None = KINDS if line.startswith(TALK) else None
-        begun = OUTPUT_KINDS if line.startswith(OUTPUT) else begun
-        begins[line] = begun
-        kinds = begun or kinds
+        begins[line] = None
+        if line.startswith(TALK):
+            kinds = begins[line] = KINDS
+        elif line.startswith(OUTPUT):
+            kinds = begins[line] = OUTPUT_KINDS
         for sentence in _SENTENCE.split(line) if kinds is KINDS else (line,):
             squeezed = _cut(" ".join(sentence.split()), LONGEST_SENTENCE)
             if len(squeezed) > 2:
@@ -199,8 +198,13 @@ def _section(heading: str, sentences: list[str], room: int) -> str:
 
 
 def _words(text: str) -> Counter[str]:
-    """Count words, each line once: what a log repeats is named no more often for it."""
-    return Counter("\n".join(dict.fromkeys(text.splitlines())).split())
+    """Count words that may hold names, each line once: what a log repeats counts no more for it."""
+    words = Counter("\n".join(dict.fromkeys(text.splitlines())).split())
+    return Counter({word: times for word, times in words.items() if _may_name(word)})
+
+
+def _may_name(word: str) -> bool:
+    return len(word) <= LONGEST_WORD and not (word.isalpha() and word[1:].islower())
 
 
 def _names(words: Counter[str], known: Counter[str], pattern: re.Pattern[str]) -> list[str]:
@@ -213,8 +217,6 @@ def _names(words: Counter[str], known: Counter[str], pattern: re.Pattern[str]) -
 def _named(words: Counter[str], pattern: re.Pattern[str]) -> Counter[str]:
     named: Counter[str] = Counter()
     for word, times in words.items():
-        if len(word) > LONGEST_WORD or (word.isalpha() and word[1:].islower()):
-            continue
         for found in pattern.finditer(word):
             named[found.group().rstrip(".")] += times
     return named
