@@ -236,7 +236,7 @@ RETURN {_RUN} ORDER BY r.started_at DESC, r.id DESC"""
 
 _AS_NUMBER = {name: f"CASE WHEN m.{name} THEN 1 ELSE 0 END" for name in ("stale", "pinned")}
 _SURVEY = ", ".join(_AS_NUMBER.get(name, _of("m", (name,))) for name in SURVEY_COLUMNS)
-SURVEY_MEMORIES = f"MATCH (m:Memory) RETURN id(m), {_SURVEY} ORDER BY id(m)"
+SURVEY_MEMORIES = f"MATCH (m:Memory) RETURN id(m), {_SURVEY}"
 SURVEY_CHUNKS = "MATCH (c:Chunk) RETURN collect(id(c))"
 SURVEY_OWNERS = "MATCH (m:Memory)-[:HAS_CHUNK]->(c:Chunk) RETURN collect(id(c)), collect(id(m))"
 SURVEY_DELETED_CHUNKS = "MATCH (c:Chunk) WHERE c.deleted_at > 0 RETURN collect(id(c))"
