@@ -1,7 +1,7 @@
 """Collecting and searching a large graph, on SQLite and on FalkorDB.
 
     python -m benchmarks.graph [--memories 100000] [--store SQLite] [--store FalkorDB]
-    python -m benchmarks.graph --build FOLDER     build the graphs, measure later
+    python -m benchmarks.graph --build FOLDER     build the graphs, or go on; measure later
     python -m benchmarks.graph --built FOLDER     measure graphs that were built; they are used up
 
 A graph of memories with five chunks each, 10 % of the memories stale and 5 % of the chunks
@@ -230,11 +230,15 @@ OPENING: dict[str, Callable[[Path], GraphStore]] = {
 
 
 async def build(memories: int, stores: Sequence[str], folder: Path) -> None:
-    """Fill each store."""
+    """Fill each store, or go on where the last try was cut off."""
     for name in stores:
         store = OPENING[name](folder)
-        for batch in graph(memories):
-            await store.load("bench", batch)
+        mark = folder / f"{name}.batches"
+        done = int(mark.read_text()) if mark.exists() else 0
+        for number, batch in enumerate(graph(memories)):
+            if number >= done:
+                await store.load("bench", batch)
+                mark.write_text(str(number + 1))
         await store.close()
 
 

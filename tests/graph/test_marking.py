@@ -28,7 +28,7 @@ def row(key: int, *, stale: bool = False, pinned: bool = False, deleted: bool = 
     read = None if read_days_ago is None else micros(NOW - timedelta(days=read_days_ago))
     created = micros(NOW - timedelta(days=age_days))
     return MemoryRow(
-        key, f"m{key}", source, "/repo", f"/repo/{key}.py", f"{key}.py", content, "run", 1,
+        key, f"m{key}", source, "/repo", f"/repo/{key}.py", f"{key}.py", content, 1,
         int(stale), int(pinned), "ann" if pinned else "", created, None, read,
         micros(START) if deleted else None, tags,
     )  # fmt: skip

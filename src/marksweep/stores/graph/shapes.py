@@ -122,7 +122,6 @@ class MemoryRow(msgspec.Struct, frozen=True, gc=False):
     file_path: str
     relative_path: str
     content_hash: str
-    run: str
     lines: int
     stale: int
     pinned: int

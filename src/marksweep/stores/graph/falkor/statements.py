@@ -236,7 +236,7 @@ RETURN {_RUN} ORDER BY r.started_at DESC, r.id DESC"""
 
 _AS_NUMBER = {name: f"CASE WHEN m.{name} THEN 1 ELSE 0 END" for name in ("stale", "pinned")}
 _SURVEY = ", ".join(_AS_NUMBER.get(name, _of("m", (name,))) for name in SURVEY_COLUMNS)
-SURVEY_MEMORIES = f"MATCH (m:Memory) RETURN id(m), {_SURVEY} ORDER BY id(m)"
+SURVEY_MEMORIES = f"MATCH (m:Memory) RETURN id(m), {_SURVEY}"
 SURVEY_CHUNKS = "MATCH (c:Chunk) RETURN collect(id(c))"
 SURVEY_OWNERS = "MATCH (m:Memory)-[:HAS_CHUNK]->(c:Chunk) RETURN collect(id(c)), collect(id(m))"
 SURVEY_DELETED_CHUNKS = "MATCH (c:Chunk) WHERE c.deleted_at > 0 RETURN collect(id(c))"
@@ -302,13 +302,15 @@ MATCH (n:{kind.capitalize()}) WHERE n.deleted_at > 0
 RETURN n.id, n.deleted_at, n.deleted_by ORDER BY n.id"""
     for kind in ("memory", "chunk", "entity")
 }
-PURGE_CHUNKS_OF = """
+PURGE_WITH_CHUNKS = """
 UNWIND $ids AS i MATCH (m:Memory {id: i}) WITH i, m WHERE m.deleted_at < $before
-MATCH (m)-[:HAS_CHUNK]->(c:Chunk) WITH c, c.id AS id DELETE c RETURN id"""
+MATCH (m)-[:HAS_CHUNK]->(c:Chunk) WITH m, c, m.id AS memory, c.id AS chunk DELETE c, m
+RETURN memory, chunk"""
+"""Memories and chunks in one statement: each one that deletes has a price by the graph's size."""
 PURGE_RELATIONS_OF = """
 UNWIND $ids AS i MATCH (m:Memory {id: i}) WITH i, m WHERE m.deleted_at < $before
 WITH i MATCH ()-[r:RELATED_TO {memory_id: i}]->() DELETE r"""
-PURGE_MEMORIES = """
+PURGE_WITHOUT_CHUNKS = """
 UNWIND $ids AS i MATCH (m:Memory {id: i}) WITH i, m WHERE m.deleted_at < $before
 WITH m, m.id AS id DELETE m RETURN id"""
 PURGE_ORPHANS = """
