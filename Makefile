@@ -4,7 +4,7 @@ PY := .venv/bin/python
 INPUTS := pyproject.toml constraints.txt tools/setup.sh
 WORKERS ?= 2
 
-.PHONY: help demo test check bench bench-graph bench-mcp bench-peers bench-quality bench-validity nightly mutants docs clean
+.PHONY: help demo test check bench bench-graph bench-mcp bench-peers bench-quality bench-validity conformance nightly mutants docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -28,6 +28,12 @@ check: .venv/.dev  ## lint, types, import direction, public names, docs in step
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(PY) -m pytest tests/test_architecture.py tests/test_public_names.py tests/test_docs.py
+
+.node/.ready: tools/node.sh
+	@tools/node.sh && touch $@
+
+conformance: .venv/.dev .node/.ready  ## the protocol's own suite and inspector, from npm, against the MCP server
+	$(PY) tools/conformance.py
 
 bench: .venv/.dev  ## speed and memory as ratios in one run; prints the table of the README
 	$(PY) -m benchmarks
@@ -58,4 +64,4 @@ docs: .venv/.dev  ## write the generated parts of docs/
 	$(PY) -m marksweep.mcp.reference docs/mcp.md
 
 clean:
-	rm -rf .venv .venv-peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-peers .node build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
