@@ -113,15 +113,17 @@ class Conversation:
             # A crash may have fallen between bringing messages back and bringing their mates.
             self._heap.refresh()
             self._bring_mates(list(self._heap.view.live))
-        self._strategy = strategy_of(
-            strategy, self._heap.outcomes, self._heap.masked, self._heap.texts
-        )
+        self._strategy = self._made(strategy)
         self._changes = 0
         self._backoff: Backoff | None = None
         self._learn_dialect(self._heap.stored())
         for kind, value in (("system", system), ("tools", tools)):
             if value is not None:
                 self._heap.fix(kind, value, count(_as_text(value)), clock())
+
+    def _made(self, strategy: Choice) -> Strategy:
+        heap = self._heap
+        return strategy_of(strategy, heap.outcomes, heap.masked, heap.texts)
 
     @property
     def dialect(self) -> str:
@@ -229,10 +231,10 @@ class Conversation:
             self._backoff = after_pass(freed, self.tokens, self._changes, self._backoff)
             return report
 
-    def plan(self, target_tokens: int | None = None, strategy: Strategy | None = None) -> Plan:
-        """Decide what would go, and why. Nothing is touched."""
+    def plan(self, target_tokens: int | None = None, strategy: Choice | None = None) -> Plan:
+        """Decide what would go, and why; by another strategy, if one is named. Nothing is touched."""
         with self._guard:
-            chosen = strategy or self._strategy
+            chosen = self._strategy if strategy is None else self._made(strategy)
             scene = self._scene()
             target = self.budget.target if target_tokens is None else target_tokens
             if target_tokens is None and isinstance(chosen, Coverage):

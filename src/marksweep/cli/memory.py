@@ -8,17 +8,16 @@ import sys
 from pathlib import Path
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
 from marksweep.cli import render
-from marksweep.cli.common import NOTHING, REFUSED, confirmed, emit, errors, json_option
+from marksweep.cli.common import NOTHING, REFUSED, confirmed, emit, json_option
 from marksweep.cli.common import command as make_command
+from marksweep.cli.progress import progress
 from marksweep.graph.memory import Answer, GraphMemory
 from marksweep.indexing.indexer import index_codebase
 from marksweep.indexing.report import IndexReport
-from marksweep.indexing.report import Progress as Indexed
 from marksweep.indexing.watch import watch_codebase
 from marksweep.stores.base import DEFAULT_WORKSPACE
 from marksweep.stores.graph.base import GraphHit
@@ -60,18 +59,7 @@ async def _index(
     path: Path, languages: tuple[str, ...], memory: Path, workspace: str, *, with_tests: bool
 ) -> IndexReport:
     opened = GraphMemory.open(memory, actor="cli")
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        console=errors(),
-        transient=True,
-    ) as bars:
-        task = bars.add_task("indexing", total=None)
-
-        def tell(at: Indexed) -> None:
-            bars.update(task, completed=at.done, total=at.total)
-
+    with progress("indexing") as tell:
         try:
             return await index_codebase(
                 path,
@@ -79,7 +67,7 @@ async def _index(
                 workspace_id=workspace,
                 languages=languages,
                 include_tests=with_tests,
-                progress=tell,
+                progress=lambda at: tell(at.done, at.total, ""),
             )
         finally:
             await opened.close()
