@@ -14,7 +14,7 @@ import pytest
 from marksweep.errors import StoreError
 from tests.faults.audit import audit
 from tests.faults.forge import Forge, Job, Outcome
-from tests.faults.workload import KINDS, open_heap
+from tests.faults.workload import FILES, open_heap
 
 NOBODY = 65_534
 DISK = 400_000
@@ -55,7 +55,7 @@ def fill(forge: Forge, kind: str, path: Path, note: Path, run: int = 0) -> Outco
     return outcome
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FILES)
 def test_a_full_disk_is_a_clear_error_and_changes_nothing(
     forge: Forge, small_disk: Path, tmp_path: Path, kind: str
 ) -> None:
@@ -72,7 +72,7 @@ def test_a_full_disk_is_a_clear_error_and_changes_nothing(
     ballast.unlink()
     held = audit(kind, path, *notes)
     assert held > 0
-    store = KINDS[kind](path)
+    store = FILES[kind](path)
     heap = open_heap(store)
     heap.collect(heap.plan(target_tokens=heap.tokens // 2))
     heap.write("there is room again", type="decision", segment_id="new")
@@ -80,7 +80,7 @@ def test_a_full_disk_is_a_clear_error_and_changes_nothing(
     store.close()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FILES)
 @pytest.mark.parametrize("what", ["files", "folder"])
 def test_a_read_only_place_is_a_clear_error_and_changes_nothing(
     forge: Forge, folder: Path, tmp_path: Path, kind: str, what: str
@@ -121,9 +121,9 @@ def contents(place: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FILES)
 def test_a_place_that_cannot_be_made_is_a_clear_error(kind: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StoreError, match="file"):
-        open_heap(KINDS[kind](tmp_path / "file" / "heap.store"))
+        open_heap(FILES[kind](tmp_path / "file" / "heap.store"))
     assert (tmp_path / "file").read_text() == "in the way"

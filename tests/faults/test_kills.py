@@ -1,30 +1,52 @@
 """A process is killed at every boundary between two writes, and at random moments in between.
 
-More than 200 kills on SQLite and 50 on JSON.
+More than 200 kills on SQLite, 50 on JSON and 50 on Redis.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
+from marksweep.testing.servers import running_redis
 from tests.faults.audit import audit
 from tests.faults.forge import Forge, Job
 from tests.faults.workload import read_note
 
 
-def place(kind: str, folder: Path) -> Path:
-    return folder / {"sqlite": "heap.db", "json": "heap.json"}[kind]
+class Places(Protocol):
+    """Where the stores of a test lie."""
+
+    def __call__(self, kind: str, folder: Path) -> Path: ...
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with running_redis() as url:
+        yield url
+
+
+@pytest.fixture
+def place(server: str) -> Places:
+    def find(kind: str, folder: Path) -> Path:
+        path = folder / f"heap.{kind}"
+        if kind == "redis":
+            path.write_text(server)
+        return path
+
+    return find
 
 
 @pytest.mark.parametrize(
     ("kind", "run", "deeds", "at_least"),
-    [("sqlite", 1, 30, 100), ("json", 1, 12, 40)],
+    [("sqlite", 1, 30, 100), ("json", 1, 12, 40), ("redis", 1, 10, 30)],
 )
 def test_a_kill_at_any_step_boundary_loses_and_doubles_nothing(
-    forge: Forge, tmp_path: Path, *, kind: str, run: int, deeds: int, at_least: int
+    forge: Forge, place: Places, tmp_path: Path, *, kind: str, run: int, deeds: int, at_least: int
 ) -> None:
     def job(name: str, **fate: int) -> Job:
         folder = tmp_path / name
@@ -41,9 +63,11 @@ def test_a_kill_at_any_step_boundary_loses_and_doubles_nothing(
         audit(kind, Path(doomed.path), Path(doomed.note))
 
 
-@pytest.mark.parametrize(("kind", "kills", "longest"), [("sqlite", 90, 0.06), ("json", 15, 0.2)])
+@pytest.mark.parametrize(
+    ("kind", "kills", "longest"), [("sqlite", 90, 0.06), ("json", 15, 0.2), ("redis", 15, 0.2)]
+)
 def test_kills_at_random_moments_on_one_store_lose_and_double_nothing(
-    forge: Forge, tmp_path: Path, kind: str, kills: int, longest: float
+    forge: Forge, place: Places, tmp_path: Path, *, kind: str, kills: int, longest: float
 ) -> None:
     rng = random.Random(kind)
     path = place(kind, tmp_path)
@@ -60,9 +84,11 @@ def test_kills_at_random_moments_on_one_store_lose_and_double_nothing(
     assert cut_short, "no kill fell into an addition; make the delays longer"
 
 
-@pytest.mark.parametrize(("kind", "kills", "longest"), [("sqlite", 20, 0.15), ("json", 5, 0.3)])
+@pytest.mark.parametrize(
+    ("kind", "kills", "longest"), [("sqlite", 20, 0.15), ("json", 5, 0.3), ("redis", 10, 0.3)]
+)
 def test_a_neighbour_works_on_while_a_process_is_killed(
-    forge: Forge, tmp_path: Path, kind: str, kills: int, longest: float
+    forge: Forge, place: Places, tmp_path: Path, *, kind: str, kills: int, longest: float
 ) -> None:
     rng = random.Random(kind)
     path = place(kind, tmp_path)

@@ -13,7 +13,7 @@ from marksweep.stores.sqlite.schema import check_version, migrate
 from marksweep.testing.builders import segment
 from tests.faults.audit import audit
 from tests.faults.forge import Forge, Job
-from tests.faults.workload import KINDS, open_heap
+from tests.faults.workload import FILES, open_heap
 
 
 @pytest.mark.parametrize(
@@ -34,12 +34,12 @@ def test_processes_that_add_and_collect_at_once_lose_and_double_nothing(
     assert audit(kind, path, *notes) > processes * deeds // 4
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FILES)
 @pytest.mark.parametrize("deed", ["undo", "restore"])
 def test_a_process_takes_in_what_its_neighbour_did_before_it_brings_back(
     tmp_path: Path, kind: str, deed: str
 ) -> None:
-    here, there = (open_heap(KINDS[kind](tmp_path / "heap.store")) for _ in range(2))
+    here, there = (open_heap(FILES[kind](tmp_path / "heap.store")) for _ in range(2))
     here.add(segment("a"), segment("b"))
     plan = here.plan_for(["a"])
     here.collect(plan)

@@ -21,6 +21,7 @@ from marksweep.model import Event, Hold, Link, Segment
 from marksweep.segments import Segments
 from marksweep.stores.base import Store
 from marksweep.stores.json_file import JsonStore
+from marksweep.stores.redis import RedisStore
 from marksweep.stores.sqlite import SqliteStore
 from marksweep.strategies.scored import Disposal
 from marksweep.testing.builders import NOW, Clock
@@ -29,7 +30,17 @@ WORKSPACE = "default"
 LIMIT = 3_000
 """Tokens of the heap, a token per character: low enough that steps and full collections come by."""
 
-KINDS: dict[str, Callable[[Path], Store]] = {"sqlite": SqliteStore, "json": JsonStore}
+LEASE_SECONDS = 0.3
+"""How long a killed process keeps others out of a Redis store: not long, there are many kills."""
+
+
+def redis_store(path: Path) -> Store:
+    """Open a store on the server that a file names; each file has keys of its own."""
+    return RedisStore(path.read_text(), prefix=str(path), lease_seconds=LEASE_SECONDS)
+
+
+FILES: dict[str, Callable[[Path], Store]] = {"sqlite": SqliteStore, "json": JsonStore}
+KINDS = {**FILES, "redis": redis_store}
 
 
 def open_heap(store: Store, clock: Clock | None = None) -> Segments:

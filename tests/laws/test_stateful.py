@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
+import pytest
 from hypothesis import settings
 
 from marksweep.stores.base import Store
 from marksweep.stores.memory import MemoryStore
 from marksweep.stores.open import open_store
+from marksweep.stores.redis import RedisStore
+from marksweep.testing.servers import running_redis
 from tests.laws.stateful import HeapMachine
 
 
@@ -22,13 +27,32 @@ class SqliteMachine(HeapMachine):
         return open_store(folder / "context.db")
 
 
+class RedisMachine(HeapMachine):
+    server: ClassVar[str]
+
+    def make_store(self, folder: Path) -> Store:
+        return RedisStore(self.server, prefix=str(folder))
+
+
 class JsonMachine(HeapMachine):
     def make_store(self, folder: Path) -> Store:
         return open_store(folder / "context.json")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def server() -> Iterator[None]:
+    with running_redis() as RedisMachine.server:
+        yield
+
+
+WALK = settings(max_examples=30, stateful_step_count=30)
+
 TestMemory = MemoryMachine.TestCase
 TestSqlite = SqliteMachine.TestCase
 TestJson = JsonMachine.TestCase
-for case in (TestMemory, TestSqlite, TestJson):
-    case.settings = settings(max_examples=30, stateful_step_count=30)
+TestRedis = RedisMachine.TestCase
+
+TestMemory.settings = WALK
+TestSqlite.settings = WALK
+TestJson.settings = WALK
+TestRedis.settings = WALK

@@ -8,9 +8,9 @@ memory of dictionaries of sets, and several times as fast.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from marksweep.model import Hold, Link, Segment
+from marksweep.model import Hold, Link, Reference, Segment
 
 
 class Graph:
@@ -22,34 +22,41 @@ class Graph:
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self.index = {segment.segment_id: i for i, segment in enumerate(segments)}
+        self._read(segments, {})
+        stand_ins = self._stand_ins()
+        if stand_ins:
+            self._read(segments, stand_ins)
+
+    def _read(self, segments: Sequence[Segment], stand_ins: Mapping[str, int]) -> None:
         self.starts = array("i", [0])
         self.targets = array("i")
         self.pairs: list[tuple[int, int]] = []
         self.weak: list[tuple[int, int]] = []
-        stands_for = self._stand_ins(segments)
+        self._dangling: list[tuple[int, Reference]] = []
         find, append, end = self.index.get, self.targets.append, self.starts.append
+        strong, paired = Hold.STRONG, Hold.PAIRED
         for i, segment in enumerate(segments):
             for reference in segment.all_references:
-                target = find(reference.target)
-                if target is None and reference.hold != Hold.PAIRED:
-                    target = stands_for.get(reference.target)
-                if target is None or target == i:
+                target, hold = find(reference.target), reference.hold
+                if target is None:
+                    self._dangling.append((i, reference))
+                    if hold == paired or reference.target not in stand_ins:
+                        continue
+                    target = stand_ins[reference.target]
+                if target == i:
                     continue
-                if reference.hold == Hold.STRONG:
+                if hold == strong:
                     append(target)
-                elif reference.hold == Hold.PAIRED:
+                elif hold == paired:
                     self.pairs.append((i, target))
                 else:
                     self.weak.append((i, target))
             end(len(self.targets))
 
-    def _stand_ins(self, segments: Sequence[Segment]) -> dict[str, int]:
+    def _stand_ins(self) -> dict[str, int]:
         """Map each absent id that something was derived from to the newest such segment."""
         return {
-            reference.target: i
-            for i, segment in enumerate(segments)
-            for reference in segment.references
-            if reference.link == Link.DERIVED and reference.target not in self.index
+            reference.target: i for i, reference in self._dangling if reference.link == Link.DERIVED
         }
 
     def successors(self, i: int) -> Sequence[int]:

@@ -44,12 +44,10 @@ def _relate(segments: Sequence[Segment], marks: bytearray) -> None:
     reached = {name for i, s in enumerate(segments) if marks[i] == _REACHED for name in hubs(s)}
     if not reached:
         return
+    related = int(Mark.RELATED)
     for i, segment in enumerate(segments):
-        if not marks[i]:
-            for name in hubs(segment):
-                if name in reached:
-                    marks[i] = Mark.RELATED
-                    break
+        if not marks[i] and not reached.isdisjoint(hubs(segment)):
+            marks[i] = related
 
 
 def reach(graph: Graph, roots: Iterable[int], size: int) -> bytearray:

@@ -5,11 +5,22 @@ from __future__ import annotations
 
 def age_in_words(hours: float) -> str:
     """Say an age in its largest fitting unit: `5 min`, `3 h`, `12 days`."""
+    return minutes_in_words(told_minutes(hours))
+
+
+def told_minutes(hours: float) -> int:
+    """Round an age down to what its words tell of it."""
     if hours < 1:
-        return f"{int(hours * 60)} min"
-    if hours < 48:
-        return f"{int(hours)} h"
-    return f"{int(hours / 24)} days"
+        return int(hours * 60)
+    return int(hours) * 60 if hours < 48 else int(hours / 24) * 24 * 60
+
+
+def minutes_in_words(minutes: int) -> str:
+    """Say an age that `told_minutes` gave."""
+    if minutes < 60:
+        return f"{minutes} min"
+    hours = minutes // 60
+    return f"{hours} h" if hours < 48 else f"{hours // 24} days"
 
 
 def references_in_words(count: int) -> str:

@@ -9,12 +9,18 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from functools import lru_cache
 
 from marksweep.core.mark import Mark
 from marksweep.core.plan import Proposal
 from marksweep.core.scene import Scene
 from marksweep.core.score import Scorer, age_hours, seed_age
-from marksweep.core.words import age_in_words, references_in_words
+from marksweep.core.words import (
+    age_in_words,
+    minutes_in_words,
+    references_in_words,
+    told_minutes,
+)
 from marksweep.model import Action, Link, Segment
 
 Shorten = Callable[[Segment], Segment | None]
@@ -86,13 +92,14 @@ class Scored:
         worth as much as its best member, so the lowest score counts.
         """
         segments, marks, scorer, now = scene.segments, scene.marks, self._scorer, scene.now
+        members_of, may_go, level = scene.units.members, scene.may_go, int(wanted)
         scores = array("d", bytes(8 * len(segments)))
         ages = array("f", bytes(4 * len(segments)))
         found = []
         for i in scene.units.firsts():
-            if marks[i] == wanted:
-                members = scene.units.members(i)
-                if scene.may_go(members):
+            if marks[i] == level:
+                members = members_of(i)
+                if may_go(members):
                     found.append(i)
                     ages[i] = age_hours(segments[i], now)
                     scores[i] = scorer(segments[i], now)
@@ -162,7 +169,13 @@ _HELD = {
 
 def reason_to_go(segment: Segment, age: float, mark: Mark, score: float) -> str:
     """Say in words why a segment ranks where it does."""
+    return _said(mark, segment.type, told_minutes(age), segment.refcount, round(score, 2))
+
+
+@lru_cache(maxsize=10_000)
+def _said(mark: Mark, kind: str, minutes: int, refcount: int, score: float) -> str:
+    """Give a reason; one string for all that have it, since many segments of a large heap do."""
     return (
-        f"{_HELD[mark]}: {segment.type}, untouched for {age_in_words(age)}, "
-        f"{references_in_words(segment.refcount)}, score {score:.2f}"
+        f"{_HELD[mark]}: {kind}, untouched for {minutes_in_words(minutes)}, "
+        f"{references_in_words(refcount)}, score {score:.2f}"
     )
