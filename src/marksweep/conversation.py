@@ -232,7 +232,7 @@ class Conversation:
             return report
 
     def plan(self, target_tokens: int | None = None, strategy: Choice | None = None) -> Plan:
-        """Decide what would go, and why; by another strategy, if one is named. Nothing is touched."""
+        """Decide what would go, and why; by another strategy, if one is named."""
         with self._guard:
             chosen = self._strategy if strategy is None else self._made(strategy)
             scene = self._scene()

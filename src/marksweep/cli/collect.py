@@ -28,7 +28,7 @@ from marksweep.segments import Segments
 from marksweep.strategies.named import Choice
 
 TIERS = "superseded,mask,truncate"
-"""What is done unless told otherwise: what is dead weight first, then old outputs, then old turns."""
+"""What is done unless told otherwise: dead weight first, then old outputs, then old turns."""
 
 
 @make_command("collect")

@@ -1,4 +1,4 @@
-"""The commands on the knowledge graph: index, watch, search, prune."""
+"""The commands on the knowledge graph: index, watch, search. For prune, see prune.py."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 
 import click
-from rich.table import Table
+from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
 from marksweep.cli import render
-from marksweep.cli.common import NOTHING, REFUSED, confirmed, emit, json_option
+from marksweep.cli.common import NOTHING, emit, json_option
 from marksweep.cli.common import command as make_command
 from marksweep.cli.progress import progress
 from marksweep.graph.memory import Answer, GraphMemory
@@ -20,7 +21,10 @@ from marksweep.indexing.indexer import index_codebase
 from marksweep.indexing.report import IndexReport
 from marksweep.indexing.watch import watch_codebase
 from marksweep.stores.base import DEFAULT_WORKSPACE
-from marksweep.stores.graph.base import GraphHit
+from marksweep.stores.graph.base import GraphHit, GraphQuery
+
+LINES = 5
+"""Lines of a hit that are shown."""
 
 memory_option = click.option(
     "--memory",
@@ -52,7 +56,8 @@ def index(
     Example:  marksweep index . --no-tests
     """
     report = asyncio.run(_index(path, languages, memory, workspace, with_tests=not no_tests))
-    emit(report, Text(str(report)), as_json=as_json)
+    words = str(report).replace("prune_memory", "marksweep prune")
+    emit(report, render.line(words), as_json=as_json)
 
 
 async def _index(
@@ -75,10 +80,11 @@ async def _index(
 
 @make_command("search")
 @click.argument("words", nargs=-1, required=True)
+@click.option("--limit", default=5, show_default=True, type=click.IntRange(1))
 @memory_option
 @workspace_option
 @json_option
-def search(words: tuple[str, ...], memory: Path, workspace: str, as_json: bool) -> None:
+def search(words: tuple[str, ...], limit: int, memory: Path, workspace: str, as_json: bool) -> None:
     """Search memory, best first.
 
     Example:  marksweep search open_session cookie
@@ -87,7 +93,8 @@ def search(words: tuple[str, ...], memory: Path, workspace: str, as_json: bool) 
     async def find() -> Answer:
         opened = GraphMemory.open(memory, actor="cli")
         try:
-            return await opened.search_memory(" ".join(words), workspace_id=workspace)
+            query = GraphQuery(limit=limit)
+            return await opened.search_memory(" ".join(words), workspace_id=workspace, query=query)
         finally:
             await opened.close()
 
@@ -97,54 +104,20 @@ def search(words: tuple[str, ...], memory: Path, workspace: str, as_json: bool) 
         sys.exit(NOTHING)
 
 
-@make_command("prune")
-@click.option("--strategy", default="stale_code", show_default=True)
-@click.option("--apply", "plan_id", metavar="PLAN", help="Delete exactly what this preview showed.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@memory_option
-@workspace_option
-@json_option
-def prune(
-    strategy: str, plan_id: str | None, yes: bool, memory: Path, workspace: str, as_json: bool
-) -> None:
-    """Show what in memory is stale or orphaned, and delete it after a question.
-
-    Deleted rows can be restored for a week.
-
-    Example:  marksweep prune --strategy all
-    """
-    sys.exit(asyncio.run(_prune(strategy, plan_id, memory, workspace, yes=yes, as_json=as_json)))
+def _answer(found: Answer) -> RenderableType:
+    if not found.hits:
+        return render.line("nothing fits")
+    return Group(*(_hit(hit) for hit in found.hits))
 
 
-async def _prune(
-    strategy: str, plan_id: str | None, memory: Path, workspace: str, *, yes: bool, as_json: bool
-) -> int:
-    opened = GraphMemory.open(memory, actor="cli")
-    try:
-        if plan_id is None:
-            shown = await opened.prune_memory(workspace, strategy=strategy)
-            emit(shown, shown.text, as_json=as_json)
-            if shown.plan is None or not shown.plan.steps:
-                return NOTHING
-            if as_json or not confirmed("Delete exactly that?", yes=yes):
-                return 0
-            plan_id = shown.plan.plan_id
-        done = await opened.prune_memory(
-            workspace, dry_run=False, confirm=True, strategy=strategy, plan_id=plan_id
-        )
-        emit(done, done.text, as_json=as_json)
-        return REFUSED if done.is_error else 0
-    finally:
-        await opened.close()
-
-
-def _answer(found: Answer) -> Table:
-    table = Table(box=None, padding=(0, 1), header_style="dim")
-    for name in ("score", "where", "text"):
-        table.add_column(name, overflow="fold")
-    for hit in found.hits:
-        table.add_row(f"{hit.score:.2f}", _place(hit), hit.chunk.text[:300].strip())
-    return table
+def _hit(hit: GraphHit) -> RenderableType:
+    """Show where it is, and its first lines: code is read better below its place than beside."""
+    lines = hit.chunk.text.strip().splitlines()
+    more = ["…"] if len(lines) > LINES else []
+    head = Text(_place(hit), style="bold")
+    head.append(f"  {hit.score:.2f}", style="dim not bold")
+    body = Text("\n".join([*lines[:LINES], *more]), no_wrap=True, overflow="ellipsis")
+    return Group(render.line(head), Padding(body, (0, 0, 1, 3), expand=False))
 
 
 def _place(hit: GraphHit) -> str:

@@ -93,7 +93,7 @@ def gauge(used: int, budget: Budget) -> RenderableType:
     return line(text)
 
 
-def plan(found: Plan, most: int = 12) -> RenderableType:
+def plan(found: Plan, most: int = 8) -> RenderableType:
     """Show what would go and why, the first steps in full."""
     if not found.steps:
         return Group(line(f"nothing to do: {found.tokens_before:,} tokens"), *_in_the_way(found))

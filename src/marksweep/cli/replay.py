@@ -13,8 +13,8 @@ import msgspec
 from rich.console import Group
 
 from marksweep.cli import transcripts
-from marksweep.cli.common import command as make_command
 from marksweep.cli.common import INTERRUPTED, confirmed, emit, errors
+from marksweep.cli.common import command as make_command
 from marksweep.cli.progress import progress
 from marksweep.cli.replay_options import Given, request_of, shared, with_budgets
 from marksweep.cli.replay_shown import shown

@@ -138,7 +138,11 @@ def undo(plan_or_file: str, store: str | None, workspace: str | None, as_json: b
     if path.is_file():
         kept = transcripts.put_back(path)
         done = Undone(plan_or_file, (plan_or_file,))
-        emit(done, render.line(f"{path} is as it was; {kept} is what it was"), as_json=as_json)
+        emit(
+            done,
+            render.line(f"{path} is as it was. What stood there is kept in {kept}."),
+            as_json=as_json,
+        )
         return
     back = open_segments(store, workspace).undo(plan_or_file)
     emit(
