@@ -22,8 +22,13 @@ def progress(what: str) -> Iterator[Tell]:
         *columns, console=console, transient=True, disable=not console.is_terminal
     ) as bars:
         task = bars.add_task(what, total=None)
+        stage = what
 
         def tell(done: int, total: int, now: str) -> None:
-            bars.update(task, completed=done, total=total, description=now or what)
+            nonlocal stage
+            is_new, stage = (now or what) != stage, now or what
+            bars.update(
+                task, completed=done, total=total or None, description=stage, refresh=is_new
+            )
 
         yield tell
