@@ -7,6 +7,8 @@ import json
 import lzma
 import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -280,6 +282,50 @@ def test_config_is_shown_and_checked(tmp_path: Path) -> None:
     assert "target_percent" in done.stderr
     shutil.rmtree(tmp_path / ".marksweep")
     assert run("config", "check").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (0, "analyze chat.json"),
+        (0, "validate chat.json --check"),
+        (1, "validate broken.json --check"),
+        (1, "collect chat.json --limit 1m -o same.json"),
+        (2, "analyze ghost.json"),
+        (2, "analyze --colour red"),
+        (3, "collect chat.json --limit 2k --write"),
+        (3, "serve --http --host 0.0.0.0 --port 0"),
+        (4, "journal --store bad.db"),
+        (4, "serve --http --port 0 --store bad.db"),
+    ],
+)
+def test_the_installed_command_ends_with_the_documented_code(
+    tmp_path: Path, transcript: Path, code: int, words: str
+) -> None:
+    broken = history(2)
+    del broken[3]
+    (tmp_path / "broken.json").write_text(json.dumps(broken))
+    (tmp_path / "bad.db").write_bytes(b"this is not a database, but long enough to be one")
+    ran = subprocess.run(
+        [Path(sys.executable).with_name("marksweep"), *words.split()],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ran.returncode == code, ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert bool(ran.stderr) or code < 2
+
+
+def test_help_loads_nothing_that_is_heavy() -> None:
+    script = (
+        "import sys; from marksweep.cli.app import app; app(['--help'], standalone_mode=False); "
+        "print(sorted({'mcp', 'falkordb', 'tree_sitter', 'rich', 'pydantic'} & set(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize("name", COMMANDS)

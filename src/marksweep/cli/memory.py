@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import click
+import msgspec
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
@@ -56,8 +57,11 @@ def index(
     Example:  marksweep index . --no-tests
     """
     report = asyncio.run(_index(path, languages, memory, workspace, with_tests=not no_tests))
-    words = str(report).replace("prune_memory", "marksweep prune")
-    emit(report, render.line(words), as_json=as_json)
+    emit(report, _words(report), as_json=as_json)
+
+
+def _words(report: IndexReport) -> RenderableType:
+    return render.line(str(report).replace("prune_memory", "marksweep prune"))
 
 
 async def _index(
@@ -128,21 +132,27 @@ def _place(hit: GraphHit) -> str:
 @click.argument("path", type=click.Path(path_type=Path), default=Path())
 @memory_option
 @workspace_option
-def watch(path: Path, memory: Path, workspace: str) -> None:
+@json_option
+def watch(path: Path, memory: Path, workspace: str, as_json: bool) -> None:
     """Index a codebase now and after every change, until Ctrl-C.
+
+    With --json, one line for every time it was indexed.
 
     Example:  marksweep watch src
     """
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_watch(path, memory, workspace))
+        asyncio.run(_watch(path, memory, workspace, as_json=as_json))
 
 
-async def _watch(path: Path, memory: Path, workspace: str) -> None:
+async def _watch(path: Path, memory: Path, workspace: str, *, as_json: bool) -> None:
     opened = GraphMemory.open(memory, actor="cli")
     try:
         async for report in watch_codebase(
             path, store=opened.graph, stop=asyncio.Event(), workspace_id=workspace
         ):
-            render.console().print(Text(str(report)))
+            if as_json:
+                click.echo(msgspec.json.encode(report))
+            else:
+                render.console().print(_words(report))
     finally:
         await opened.close()

@@ -164,7 +164,7 @@ def _write_html(path: Path, found: dict[str, Report], *, times: bool) -> None:
     transcripts.save(path, page(result, report.chosen, report.timelines).encode())
 
 
-class _Out(msgspec.Struct, frozen=True):
+class Replayed(msgspec.Struct, frozen=True):
     """What goes out as JSON."""
 
     result: Result
@@ -172,6 +172,6 @@ class _Out(msgspec.Struct, frozen=True):
     timelines: tuple[Timeline, ...]
 
 
-def _plain(report: Report, *, times: bool) -> _Out:
+def _plain(report: Report, *, times: bool) -> Replayed:
     result = report.result if times else timeless(report.result)
-    return _Out(result, report.chosen, report.timelines)
+    return Replayed(result, report.chosen, report.timelines)
