@@ -9,7 +9,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -101,7 +101,7 @@ def write_session(path: Path, size: int) -> int:
     return path.stat().st_size
 
 
-def _line(name: str, kind: str, message: dict[str, object]) -> str:
+def _line(name: str, kind: str, message: Mapping[str, object]) -> str:
     return json.dumps({"uuid": name, "sessionId": "s", "type": kind, "message": message}) + "\n"
 
 

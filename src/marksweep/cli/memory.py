@@ -14,9 +14,10 @@ from rich.padding import Padding
 from rich.text import Text
 
 from marksweep.cli import render
-from marksweep.cli.common import NOTHING, emit, json_option
+from marksweep.cli.common import NOTHING, emit, errors, json_option
 from marksweep.cli.common import command as make_command
 from marksweep.cli.progress import progress
+from marksweep.errors import MarksweepError
 from marksweep.graph.memory import Answer, GraphMemory
 from marksweep.indexing.indexer import index_codebase
 from marksweep.indexing.report import IndexReport
@@ -150,7 +151,9 @@ async def _watch(path: Path, memory: Path, workspace: str, *, as_json: bool) -> 
         async for report in watch_codebase(
             path, store=opened.graph, stop=asyncio.Event(), workspace_id=workspace
         ):
-            if as_json:
+            if isinstance(report, MarksweepError):
+                errors().print(f"marksweep: {report}", markup=False)
+            elif as_json:
                 click.echo(msgspec.json.encode(report))
             else:
                 render.console().print(_words(report))
