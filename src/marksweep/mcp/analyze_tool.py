@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -19,6 +18,7 @@ from marksweep.mcp.gc_results import Analysis, Candidate, DeadWeight, Obstacle, 
 from marksweep.mcp.results import Usage
 from marksweep.mcp.tool import Ctx, StrictTool
 from marksweep.model import Plan, Step
+from marksweep.reading import dead_weight
 from marksweep.segments import Segments
 from marksweep.strategies.scored import Disposal
 
@@ -121,12 +121,6 @@ def _of_transcript(ctx: Ctx, here: Place, path: str, most: int) -> Analysis:
 
     weighed = weigh(desk_of(ctx).allowed(path), tell)
     plan = weighed.plan
-    tokens: Counter[str] = Counter()
-    messages: Counter[str] = Counter()
-    for step in plan.steps:
-        kind = step.reason.split(";")[0]
-        tokens[kind] += step.tokens
-        messages[kind] += 1
     with here.segments() as context:
         used = Usage.of(plan.tokens_before, context.budget)
     rows = [
@@ -147,8 +141,8 @@ def _of_transcript(ctx: Ctx, here: Place, path: str, most: int) -> Analysis:
         skipped_lines=weighed.skipped,
         dead_tokens=plan.tokens_freed,
         dead_weight=[
-            DeadWeight(reason=kind, messages=messages[kind], tokens=weight)
-            for kind, weight in tokens.most_common()
+            DeadWeight(reason=each.reason, messages=len(each.messages), tokens=each.tokens)
+            for each in dead_weight(plan)
         ],
     )
     update = {"transcript": found, "plan_id": "", "obstacles": []}

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import msgspec
 
-from marksweep.conversation import Conversation
 from marksweep.dialects import History, read, read_lines
 from marksweep.errors import BadInput
 from marksweep.model import Plan
+from marksweep.reading import Reading
 
 LARGEST_FILE = 200_000_000
 """Bytes that are read of one session at most: it is held in memory."""
@@ -38,10 +38,9 @@ def weigh(path: Path, progress: Progress) -> Weighed:
     progress(0, 3, "reading")
     history = _read(path)
     progress(1, 3, "counting tokens")
-    talk = Conversation(limit=0, strategy="superseded", dialect=history.dialect)
-    talk.extend(list(history.messages))
+    reading = Reading(history, limit=0, strategy="superseded")
     progress(2, 3, "looking for what is superseded")
-    plan = talk.plan(target_tokens=0)
+    plan = reading.conversation.plan()
     progress(3, 3, "done")
     skipped = len(history.skipped)
     return Weighed(path, history.dialect, len(history.messages), skipped, plan)
