@@ -1,7 +1,7 @@
 """The MCP server: its start, a call over stdio, and fifty clients over HTTP.
 
-python -m benchmarks mcp                            one minute of fifty clients
-MARKSWEEP_BENCH_SECONDS=600 python -m benchmarks mcp     the long run, for memory
+python -m benchmarks mcp                     one minute of fifty clients
+python -m benchmarks mcp --minutes 10        the long run, for memory
 """
 
 from __future__ import annotations
