@@ -69,10 +69,10 @@ async def _stdio(folder: Path) -> list[Row]:
     middle = median(seconds) * 1000
     return [
         Row(
-            "serve on stdio: ready after",
+            "serve on stdio: ready after, median of 3",
             "≤ 1.5 s",
-            f"{min(ready):.2f} s",
-            ok=min(ready) <= 1.5,
+            f"{median(ready):.2f} s",
+            ok=median(ready) <= 1.5,
         ),
         Row(
             f"a call over stdio at {SEGMENTS:,} segments, median of add, search and pin",

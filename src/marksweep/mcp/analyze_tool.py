@@ -18,7 +18,6 @@ from marksweep.mcp.gc_results import Analysis, Candidate, DeadWeight, Obstacle, 
 from marksweep.mcp.results import Usage
 from marksweep.mcp.tool import Ctx, StrictTool
 from marksweep.model import Plan, Step
-from marksweep.reading import dead_weight
 from marksweep.segments import Segments
 from marksweep.strategies.scored import Disposal
 
@@ -114,6 +113,7 @@ def _analysis(plan: Plan, rows: list[Candidate], used: Usage) -> Analysis:
 
 def _of_transcript(ctx: Ctx, here: Place, path: str, most: int) -> Analysis:
     from marksweep.mcp.transcripts import weigh
+    from marksweep.reading import dead_weight
 
     def tell(done: int, total: int, what: str) -> None:
         anyio.from_thread.check_cancelled()
