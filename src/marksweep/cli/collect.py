@@ -16,11 +16,12 @@ from marksweep.cli.common import (
     errors,
     json_option,
     open_segments,
+    say,
     store_option,
-    tell,
     workspace_option,
 )
 from marksweep.cli.common import command as make_command
+from marksweep.cli.progress import progress
 from marksweep.errors import BadInput
 from marksweep.model import Report
 from marksweep.reading import Reading
@@ -85,10 +86,13 @@ def _transcript(
 ) -> None:
     if write and (output is not None or name == transcripts.STDIN):
         raise BadInput("--write replaces the file that was named. Name one, and leave -o out.")
-    loaded = transcripts.load(name, dialect)
-    reading = Reading(loaded.history, limit=0, strategy=named(strategy))
-    reading.land_at(sizes.tokens(limit, reading.conversation.tokens))
-    plan = reading.conversation.plan()
+    with progress("reading") as tell:
+        loaded = transcripts.load(name, dialect)
+        tell(1, 3, "counting tokens")
+        reading = Reading(loaded.history, limit=0, strategy=named(strategy))
+        reading.land_at(sizes.tokens(limit, reading.conversation.tokens))
+        tell(2, 3, "planning")
+        plan = reading.conversation.plan()
     is_stream = name == transcripts.STDIN and output is None
     if is_stream:
         errors().print(render.plan(plan))
@@ -102,12 +106,12 @@ def _transcript(
         sys.stdout.buffer.write(data)
     elif output is not None:
         transcripts.save(output, data)
-        tell(f"{output} is written.")
+        say(f"{output} is written.")
     elif write and plan.steps:
         transcripts.replace(Path(name), data)
-        tell(f"{name} is replaced. As it was again:  marksweep undo {shlex.quote(name)}")
+        say(f"{name} is replaced. As it was again:  marksweep undo {shlex.quote(name)}")
     elif plan.steps:
-        tell("Only shown. To do it, add -o FILE, or --write to replace the file.")
+        say("Only shown. To do it, add -o FILE, or --write to replace the file.")
     if not plan.steps:
         sys.exit(NOTHING)
 

@@ -66,7 +66,7 @@ def errors() -> Console:
     return Console(stderr=True, highlight=False)
 
 
-def tell(text: str) -> None:
+def say(text: str) -> None:
     """Say what was done, beside the result."""
     errors().print(render.line(text))
 
