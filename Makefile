@@ -4,7 +4,7 @@ PY := .venv/bin/python
 INPUTS := pyproject.toml constraints.txt tools/setup.sh
 WORKERS ?= 2
 
-.PHONY: help demo test check bench bench-graph bench-mcp bench-peers bench-quality bench-replay bench-validity nightly mutants docs clean
+.PHONY: help demo test check bench bench-graph bench-mcp bench-peers bench-quality bench-replay bench-validity conformance nightly mutants docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -29,6 +29,12 @@ check: .venv/.dev  ## lint, types, import direction, public names, docs in step
 	$(PY) -m mypy
 	$(PY) -m pytest tests/test_architecture.py tests/test_public_names.py tests/test_docs.py
 
+.node/.ready: tools/node.sh
+	@tools/node.sh && touch $@
+
+conformance: .venv/.dev .node/.ready  ## the protocol's own suite and inspector, from npm, against the MCP server
+	$(PY) tools/conformance.py
+
 bench: .venv/.dev  ## speed and memory as ratios in one run; prints the table of the README
 	$(PY) -m benchmarks
 
@@ -38,8 +44,8 @@ bench-peers: .venv/.dev  ## the same transcripts through other libraries, in env
 bench-validity: .venv/.dev  ## every strategy and budget on MARKSWEEP_DATA: no invalid history
 	$(PY) -m benchmarks validity
 
-bench-mcp: .venv/.dev  ## the MCP server: start, calls over stdio, fifty clients over HTTP
-	$(PY) -m benchmarks mcp
+bench-mcp: .venv/.dev  ## the front ends: help, a session of 50 MB; the server on stdio and with fifty clients
+	$(PY) -m benchmarks cli mcp
 
 bench-graph: .venv/.dev  ## the knowledge graph: indexing, planning, purging, searching
 	$(PY) -m benchmarks indexing graph
@@ -61,4 +67,4 @@ docs: .venv/.dev  ## write the generated parts of docs/
 	$(PY) -m marksweep.mcp.reference docs/mcp.md
 
 clean:
-	rm -rf .venv .venv-peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-peers .node build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,12 +1,15 @@
 """Run the benchmarks and print the table of the README.
 
-python -m benchmarks              all
-python -m benchmarks segments     only those named
+python -m benchmarks                     all
+python -m benchmarks segments            only those named
+python -m benchmarks mcp --minutes 10    the long run of fifty clients, for memory
 """
 
 from __future__ import annotations
 
+import os
 import sys
+from argparse import ArgumentParser
 from importlib import import_module
 
 from benchmarks.rows import Row, print_rows
@@ -16,8 +19,14 @@ MODULES = ("segments", "conversation", "stores", "tokens", "plugins")
 
 def main() -> int:
     """Collect the rows of every module; fail if a bar is missed."""
+    parser = ArgumentParser(prog="python -m benchmarks")
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(MODULES)} and others")
+    parser.add_argument("--minutes", type=float, help="how long fifty clients call (mcp)")
+    given = parser.parse_args()
+    if given.minutes is not None:
+        os.environ["MARKSWEEP_BENCH_SECONDS"] = str(given.minutes * 60)
     rows: list[Row] = []
-    for name in sys.argv[1:] or MODULES:
+    for name in given.names or MODULES:
         print(f"measuring {name} …", file=sys.stderr, flush=True)
         rows.extend(import_module(f"benchmarks.{name}").rows())
     print_rows(rows)

@@ -1,7 +1,7 @@
 """The MCP server: its start, a call over stdio, and fifty clients over HTTP.
 
-python -m benchmarks mcp                            one minute of fifty clients
-MARKSWEEP_BENCH_SECONDS=600 python -m benchmarks mcp     the long run, for memory
+python -m benchmarks mcp                     one minute of fifty clients
+python -m benchmarks mcp --minutes 10        the long run, for memory
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ async def _stdio(folder: Path) -> list[Row]:
     middle = median(seconds) * 1000
     return [
         Row(
-            "serve on stdio: ready after",
+            "serve on stdio: ready after, median of 3",
             "≤ 1.5 s",
-            f"{min(ready):.2f} s",
-            ok=min(ready) <= 1.5,
+            f"{median(ready):.2f} s",
+            ok=median(ready) <= 1.5,
         ),
         Row(
             f"a call over stdio at {SEGMENTS:,} segments, median of add, search and pin",

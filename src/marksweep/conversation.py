@@ -111,7 +111,7 @@ class Conversation:
             # A crash may have fallen between bringing messages back and bringing their mates.
             self._heap.refresh()
             self._bring_mates(list(self._heap.view.live))
-        self._strategy = strategy_of(strategy, self._means())
+        self._strategy = self._made(strategy)
         self._is_taught = False
         self._paged = 0
         self._changes = 0
@@ -145,6 +145,9 @@ class Conversation:
             **more,
         }
         return cls(limit=limit, strategy=named.choice() if strategy is None else strategy, **given)
+
+    def _made(self, strategy: Choice) -> Strategy:
+        return strategy_of(strategy, self._means())
 
     @property
     def dialect(self) -> str:
@@ -259,11 +262,11 @@ class Conversation:
             proposal = self._strategy.recall(scene, before, self.budget.target)
             return make_recall(scene, proposal, self._prices) if proposal else None
 
-    def plan(self, target_tokens: int | None = None, strategy: Strategy | None = None) -> Plan:
-        """Decide what would go, and why. Nothing is touched."""
+    def plan(self, target_tokens: int | None = None, strategy: Choice | None = None) -> Plan:
+        """Decide what would go, and why; by another strategy, if one is named."""
         with self._guard:
             self._teach()
-            chosen = strategy or self._strategy
+            chosen = self._strategy if strategy is None else self._made(strategy)
             scene = self._scene()
             target = self.budget.target if target_tokens is None else target_tokens
             if target_tokens is None and isinstance(chosen, Coverage):

@@ -6,6 +6,7 @@ messages = tidy(messages, limit=100_000)
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable
 
 import msgspec
@@ -17,6 +18,7 @@ from marksweep.dialects import History, read
 from marksweep.dialects.base import Json
 from marksweep.dialects.history import rewritten
 from marksweep.heaps.conversation_weight import count_message
+from marksweep.model import Plan
 from marksweep.strategies.named import Choice
 
 
@@ -68,6 +70,10 @@ class Reading:
         names = self.conversation.extend(list(history.messages))
         self._names = dict(zip(names, history.messages, strict=True))
 
+    def land_at(self, limit: int) -> None:
+        """Set another limit."""
+        self.conversation.budget = Budget.at_limit(limit)
+
     def written(self) -> Json:
         """Write what is left in the form the history was given."""
         left = [
@@ -77,3 +83,23 @@ class Reading:
             for m in self.conversation.history
         ]
         return rewritten(self.history, left)
+
+
+class DeadWeight(msgspec.Struct, frozen=True):
+    """One reason why messages are no longer needed, which they are and what they weigh."""
+
+    reason: str
+    messages: tuple[str, ...]
+    tokens: int
+
+
+def dead_weight(plan: Plan) -> tuple[DeadWeight, ...]:
+    """Gather what a plan would take by its reasons, heaviest first."""
+    messages: dict[str, list[str]] = {}
+    tokens: Counter[str] = Counter()
+    for step in plan.steps:
+        reason = step.reason.partition(";")[0]
+        messages.setdefault(reason, []).extend(step.segments)
+        tokens[reason] += step.tokens
+    found = (DeadWeight(reason, tuple(messages[reason]), tokens[reason]) for reason in messages)
+    return tuple(sorted(found, key=lambda each: (-each.tokens, each.reason)))

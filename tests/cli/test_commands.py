@@ -5,46 +5,23 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from marksweep import Segments
-from marksweep.cli.app import COMMANDS, app
+from marksweep.cli.app import COMMANDS
 from marksweep.dialects import validate
-from marksweep.testing.builders import segment
+from tests.cli.support import fill, history, run
 
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Work in an empty folder, so that no settings or store of the project are met."""
     monkeypatch.chdir(tmp_path)
-
-
-def run(*arguments: str, stdin: bytes | None = None) -> Result:
-    return CliRunner().invoke(app, list(arguments), input=stdin)
-
-
-def history(turns: int = 12) -> list[dict[str, Any]]:
-    """A tool-heavy chat in which one file is read again and again."""
-    messages: list[dict[str, Any]] = [
-        {"role": "system", "content": "You fix bugs."},
-        {"role": "user", "content": "Fix the login of the shop."},
-    ]
-    for n in range(turns):
-        call = {"name": "read_file", "arguments": json.dumps({"path": f"shop/{n % 3}.py"})}
-        messages += [
-            {
-                "role": "assistant",
-                "content": None,
-                "tool_calls": [{"id": f"call-{n}", "type": "function", "function": call}],
-            },
-            {"role": "tool", "tool_call_id": f"call-{n}", "content": f"line {n}\n" * 150},
-        ]
-    return [*messages, {"role": "assistant", "content": "Done."}]
 
 
 @pytest.fixture
@@ -59,7 +36,7 @@ class TestAnalyze:
         self, transcript: Path
     ) -> None:
         shown = run("analyze", "chat.json", "--limit", "2k").output
-        for expected in ("27 messages, openai_chat", "Dead weight", "superseded", "Do it:"):
+        for expected in ("27 messages", "(openai_chat)", "Dead weight", "superseded", "Do it:"):
             assert expected in shown
 
     def test_json_holds_the_same(self, transcript: Path) -> None:
@@ -67,7 +44,28 @@ class TestAnalyze:
         assert found["messages"] == 27
         assert found["target_tokens"] == found["tokens"] // 2
         assert {offer["strategy"] for offer in found["offers"]} >= {"mask", "truncate"}
-        assert found["dead_weight"]["steps"]
+        assert found["dead_tokens"] == sum(each["tokens"] for each in found["dead_weight"]) > 0
+        assert found["not_compared"] == []
+
+    def test_what_is_large_is_not_read_by_every_strategy_unless_asked(
+        self, transcript: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("marksweep.cli.analyze.THOROUGH_TOKENS", 10)
+        found = json.loads(run("analyze", "chat.json", "--json").output)
+        assert "coverage" in found["not_compared"]
+        assert "coverage" not in {offer["strategy"] for offer in found["offers"]}
+        assert "not compared, as this is large: summarize" in run("analyze", "chat.json").output
+        asked = run("analyze", "chat.json", "--strategy", "coverage", "--json")
+        assert [offer["strategy"] for offer in json.loads(asked.output)["offers"]] == ["coverage"]
+        assert json.loads(asked.output)["not_compared"] == []
+
+    def test_the_recommended_command_does_what_was_offered(self, transcript: Path) -> None:
+        found = json.loads(run("analyze", "chat.json", "--limit", "2k", "--json").output)
+        words = shlex.split(found["recommended"])
+        assert run(*words[1:]).exit_code == 0
+        offered = {offer["strategy"]: offer["tokens_after"] for offer in found["offers"]}
+        again = json.loads(run("analyze", "chat.smaller.json", "--json").output)
+        assert again["tokens"] == offered["superseded,mask,truncate"]
 
     def test_prices_of_the_settings_are_what_a_sweep_is_weighed_with(
         self, transcript: Path, tmp_path: Path
@@ -129,6 +127,24 @@ class TestCollect:
         assert again.exit_code == 2
         assert "in the way" in again.stderr
 
+    def test_a_replaced_file_is_put_back_and_nothing_is_overwritten(self, transcript: Path) -> None:
+        before = transcript.read_bytes()
+        run("collect", "chat.json", "--limit", "2k", "--write", "--yes")
+        transcript.write_bytes(transcript.read_bytes() + b" ")
+        after = transcript.read_bytes()
+        assert run("undo", "chat.json").exit_code == 0
+        assert transcript.read_bytes() == before
+        assert transcript.with_name("chat.json.collected").read_bytes() == after
+        assert run("undo", "chat.json").exit_code == 2
+        run("collect", "chat.json", "--limit", "2k", "--write", "--yes")
+        assert run("undo", "chat.json").exit_code == 3
+
+    def test_nothing_is_replaced_if_it_fits(self, transcript: Path) -> None:
+        before = transcript.read_bytes()
+        assert run("collect", "chat.json", "--limit", "1m", "--write").exit_code == 1
+        assert transcript.read_bytes() == before
+        assert not transcript.with_name("chat.json.orig").exists()
+
     def test_replacing_without_a_terminal_needs_yes(self, transcript: Path) -> None:
         done = run("collect", "chat.json", "--limit", "2k", "--write")
         assert done.exit_code == 3
@@ -165,14 +181,6 @@ class TestCollect:
         assert "has changed since" in done.stderr
 
 
-def fill(path: Path, *, keep: bool = False) -> Segments:
-    context = Segments(path, limit=10_000)
-    context.add(*(segment(f"s{n}", text=f"the parser says {n}") for n in range(10)))
-    if not keep:
-        context.close()
-    return context
-
-
 class TestWorkingSet:
     def test_the_stash_is_searched_by_words(self, tmp_path: Path) -> None:
         fill(tmp_path / "set.db")
@@ -204,6 +212,23 @@ class TestMemory:
         assert run("prune", "--apply", plan_id, "--workspace", "default").exit_code == 0
         assert run("search", "cat").exit_code == 1
         assert run("prune").exit_code == 1
+        assert "back: 1 memory node" in run("prune", "--restore", plan_id).output
+        assert len(json.loads(run("prune", "--json").output)["rows"]) == 1
+
+    def test_more_than_the_cap_needs_its_number(self, tmp_path: Path) -> None:
+        code = tmp_path / "code"
+        code.mkdir()
+        for n in range(160):
+            (code / f"m{n}.py").write_text(f"def f{n}():\n    return {n}\n")
+        run("index", "code")
+        for n in range(75):
+            (code / f"m{n}.py").unlink()
+        run("index", "code")
+        shown = run("prune")
+        assert "More than the cap" in shown.output
+        assert run("prune", "--yes").exit_code == 3
+        words = shlex.split(shown.output.split("exactly this:")[1].split("It can")[0])
+        assert run(*words[1:]).exit_code == 0
 
     def test_a_missing_folder_is_refused(self) -> None:
         done = run("index", "nowhere")
@@ -230,6 +255,8 @@ class TestBadInput:
             (("collect", "chat.json"), "needs --limit"),
             (("collect", "chat.json", "--limit", "many"), "is no size"),
             (("collect", "chat.json", "--limit", "2k", "--strategy", "magic"), "no strategy named"),
+            (("collect", "chat.json", "--limit", "2k", "--write", "-o", "x"), "leave -o out"),
+            (("collect", "-", "--limit", "2k", "--write"), "Name one"),
             (("analyze", "."), "is a folder"),
             (("why", "ghost", "--store", "memory:"), "neither live nor in the stash"),
             (("journal", "--store", "ftp://x"), "no store is called"),
@@ -258,12 +285,6 @@ class TestBadInput:
         assert "bad.db" in done.stderr.replace("\n", "")
 
 
-def test_doctor_says_what_is_here_and_what_is_wrong(tmp_path: Path) -> None:
-    assert run("doctor").exit_code == 0
-    (tmp_path / "bad.db").write_bytes(b"this is not a database, but long enough to be one")
-    assert run("doctor", "--store", "bad.db").exit_code == 1
-
-
 def test_config_is_shown_and_checked(tmp_path: Path) -> None:
     assert "threshold_percent = 80.0" in run("config", "show").output
     (tmp_path / ".marksweep").mkdir()
@@ -273,6 +294,50 @@ def test_config_is_shown_and_checked(tmp_path: Path) -> None:
     assert "target_percent" in done.stderr
     shutil.rmtree(tmp_path / ".marksweep")
     assert run("config", "check").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (0, "analyze chat.json"),
+        (0, "validate chat.json --check"),
+        (1, "validate broken.json --check"),
+        (1, "collect chat.json --limit 1m -o same.json"),
+        (2, "analyze ghost.json"),
+        (2, "analyze --colour red"),
+        (3, "collect chat.json --limit 2k --write"),
+        (3, "serve --http --host 0.0.0.0 --port 0"),
+        (4, "journal --store bad.db"),
+        (4, "serve --http --port 0 --store bad.db"),
+    ],
+)
+def test_the_installed_command_ends_with_the_documented_code(
+    tmp_path: Path, transcript: Path, code: int, words: str
+) -> None:
+    broken = history(2)
+    del broken[3]
+    (tmp_path / "broken.json").write_text(json.dumps(broken))
+    (tmp_path / "bad.db").write_bytes(b"this is not a database, but long enough to be one")
+    ran = subprocess.run(
+        [Path(sys.executable).with_name("marksweep"), *words.split()],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ran.returncode == code, ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert bool(ran.stderr) or code < 2
+
+
+def test_help_loads_nothing_that_is_heavy() -> None:
+    script = (
+        "import sys; from marksweep.cli.app import app; app(['--help'], standalone_mode=False); "
+        "print(sorted({'mcp', 'falkordb', 'tree_sitter', 'rich', 'pydantic'} & set(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -36,6 +36,13 @@ def test_the_demo_plans_collects_restores_and_undoes(columns: int) -> None:
         "restored",
         "are back",
         "report",
+        "$ marksweep analyze session.json",
+        "$ marksweep collect session.json",
+        "valid: nothing to find",
+        "$ marksweep undo session.json",
+        "$ marksweep index code",
+        "$ marksweep prune",
+        "Successfully deleted",
     ):
         assert shown in done.stdout
     assert "\x1b[" not in done.stdout

@@ -14,8 +14,8 @@ from marksweep.mcp.app import TOOLS
 from marksweep.segments import Segments
 from tests.mcp.support import agent
 
-CALLS = 400
-"""Calls of one run; the nightly profile makes thousands."""
+CALLS = 2_000
+"""Calls of one run at least; the nightly profile makes more."""
 
 IDS = [f"s{number}" for number in range(8)]
 

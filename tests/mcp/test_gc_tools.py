@@ -144,6 +144,36 @@ def test_a_transcript_is_weighed_with_progress_and_left_alone(tmp_path: Path, mo
     assert [done for done, _, _ in told] == [0, 1, 2, 3]
 
 
+def rollout_lines(path: Path) -> None:
+    """Write a Codex session in which a command is run twice and prints the same."""
+    said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go"}]}
+    items: list[dict[str, Any]] = [said]
+    for number in range(2):
+        arguments = json.dumps({"command": ["cat", "a.py"]})
+        call = {"type": "function_call", "call_id": f"c{number}", "name": "shell"}
+        answer = {"type": "function_call_output", "call_id": f"c{number}"}
+        items += [call | {"arguments": arguments}, answer | {"output": "the same line\n" * 90}]
+    rows = [{"type": "response_item", "payload": item} for item in items]
+    meta = {"type": "session_meta", "payload": {"id": "x", "instructions": None}}
+    path.write_text("\n".join(json.dumps({"timestamp": "t", **row}) for row in [meta, *rows]))
+
+
+def test_a_codex_session_is_weighed_with_reasons(tmp_path: Path, mode: str) -> None:
+    rollout_lines(tmp_path / "rollout.jsonl")
+
+    async def work(one: Agent) -> None:
+        found = await one.call("context_gc_analyze", transcript="rollout.jsonl")
+        transcript = found["transcript"]
+        assert (transcript["dialect"], transcript["messages"]) == ("codex", 5)
+        assert [each["reason"] for each in transcript["dead_weight"]] == [
+            "superseded: the same call was made again"
+        ]
+        assert transcript["dead_tokens"] == transcript["dead_weight"][0]["tokens"] > 0
+        assert "dead weight" in one.said
+
+    with_agent(tmp_path, work, mode)
+
+
 def test_a_transcript_behind_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     inside.mkdir()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from mcp import Client, MCPError
-from mcp_types import Tool
+from mcp_types import INVALID_PARAMS, Tool
 
 from marksweep.mcp.app import build_server
 from marksweep.mcp.desk import Desk
@@ -157,6 +157,20 @@ def test_prompts_name_the_tools_that_do_the_work(tmp_path: Path, mode: str) -> N
             mentioned = {word.strip("(),.") for word in text.split() if word.startswith("context_")}
             assert mentioned
             assert mentioned <= known | {"context_gc_undo)."}
+
+    with_agent(tmp_path, work, mode)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"), [("no_such_prompt", {}), ("clean_up", {"keep": "x", "colour": "red"})]
+)
+def test_a_bad_request_for_a_prompt_is_refused_in_words(
+    tmp_path: Path, mode: str, name: str, given: dict[str, str]
+) -> None:
+    async def work(one: Agent) -> None:
+        with pytest.raises(MCPError, match="The prompts are: clean_up, hand_over") as caught:
+            await one.client.get_prompt(name, given)
+        assert caught.value.code == INVALID_PARAMS
 
     with_agent(tmp_path, work, mode)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+
 import click
 import msgspec
 from rich.console import Group, RenderableType
-from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 from marksweep.cli import render, sizes, transcripts
@@ -19,22 +20,36 @@ from marksweep.cli.common import (
     store_option,
     workspace_option,
 )
-from marksweep.core.budget import Budget, Line
-from marksweep.dialects import Finding, History, Skipped, validate
+from marksweep.cli.progress import Tell, progress
+from marksweep.core.budget import Line
+from marksweep.dialects import Finding, Skipped, validate
 from marksweep.model import Plan
-from marksweep.reading import Reading
+from marksweep.reading import DeadWeight, Reading, dead_weight
 from marksweep.segments import Segments
-from marksweep.strategies.named import NAMED, Choice
+from marksweep.strategies.named import Choice
 
-RECOMMENDED = "superseded, then mask, then truncate"
-TIERS = ("superseded", "mask", "truncate")
-OFFERED = tuple(name for name in NAMED if name not in ("garbage", "scored"))
+TIERS = "superseded,mask,truncate"
+"""Dead weight first, then old outputs, then old turns."""
+
+QUICK = ("truncate", "mask", "superseded", "budget", TIERS)
+"""Strategies that look at messages from outside: a second for fifty megabytes."""
+
+THOROUGH = ("summarize", "hybrid", "coverage", "coverage_quality")
+"""Strategies that read every text."""
+
+THOROUGH_TOKENS = 500_000
+"""Tokens up to which the thorough strategies are compared unasked. More waits longer: they take
+about a second for every 150,000 tokens."""
+
+SHOWN = 8
+"""Reasons for dead weight that are listed."""
 
 
 class Offer(msgspec.Struct, frozen=True):
     """What one strategy would do."""
 
     strategy: str
+    """As `collect --strategy` takes it."""
     tokens_after: int
     tokens_freed: int
     reread_tokens: int
@@ -49,16 +64,26 @@ class Analysis(msgspec.Struct, frozen=True):
     tokens: int
     target_tokens: int
     ledger: tuple[Line, ...]
-    dead_weight: Plan
+    dead_tokens: int
+    dead_weight: tuple[DeadWeight, ...]
     offers: tuple[Offer, ...]
+    not_compared: tuple[str, ...]
+    """Strategies that were left out because the transcript is large."""
     findings: tuple[Finding, ...]
     skipped: tuple[Skipped, ...]
     recommended: str
+    """The command to run next."""
 
 
 @make_command("analyze")
 @click.argument("transcript", required=False)
 @click.option("--limit", default="60%", show_default=True, help="Target: tokens, 32k, or a share.")
+@click.option(
+    "--strategy",
+    "strategies",
+    multiple=True,
+    help="Compare this one; may be repeated.  [default: all that are quick enough]",
+)
 @click.option("--dialect", help="The format, if it cannot be told from the content.")
 @store_option
 @workspace_option
@@ -66,6 +91,7 @@ class Analysis(msgspec.Struct, frozen=True):
 def command(
     transcript: str | None,
     limit: str,
+    strategies: tuple[str, ...],
     dialect: str | None,
     store: str | None,
     workspace: str | None,
@@ -81,42 +107,62 @@ def command(
     if transcript is None:
         _working_set(open_segments(store, workspace), as_json=as_json)
         return
-    found = analyse(transcripts.load(transcript, dialect), transcript, limit)
-    emit(found, None if as_json else _shown(found), as_json=as_json)
+    with progress("reading") as tell:
+        loaded = transcripts.load(transcript, dialect)
+        found = analyse(loaded, transcript, limit, strategies, tell)
+    emit(found, None if as_json else _shown(transcript, found), as_json=as_json)
 
 
 def _working_set(context: Segments, *, as_json: bool) -> None:
     plan = context.plan()
-    shown = Group(render.ledger(context.ledger(), context.budget), render.plan(plan))
-    emit(plan, shown, as_json=as_json)
+    parts = [
+        render.ledger(context.ledger()),
+        render.gauge(context.tokens, context.budget),
+        render.title("What a collection would take, and why"),
+        render.plan(plan),
+    ]
+    if plan.steps:
+        parts.append(_next("marksweep collect"))
+    emit(plan, Group(*parts), as_json=as_json)
 
 
-def analyse(loaded: transcripts.Transcript, name: str, limit: str) -> Analysis:
-    """Look at a transcript."""
+def analyse(
+    loaded: transcripts.Transcript,
+    name: str,
+    limit: str,
+    strategies: tuple[str, ...],
+    tell: Tell,
+) -> Analysis:
+    """Look at a transcript: read it once, and ask every strategy for its plan."""
     history = loaded.history
-    talk = Reading(history, limit=10**12).conversation
+    findings = tuple(validate(history.given, history.dialect))
+    tell(0, 0, "counting tokens")
+    reading = Reading(history, limit=0, prices=settings().prices)
+    talk = reading.conversation
     target = sizes.tokens(limit, talk.tokens)
-    dead = _fitting(history, 0, "superseded")
-    choices: dict[str, Choice] = {**{name: name for name in OFFERED}, RECOMMENDED: TIERS}
-    offers = [_offer(name, _fitting(history, target, choice)) for name, choice in choices.items()]
+    reading.land_at(target)
+    is_large = talk.tokens > THOROUGH_TOKENS
+    compared = strategies or (QUICK if is_large else (*THOROUGH, *QUICK))
+    tell(0, len(compared) + 1, "dead weight")
+    dead = dead_weight(talk.plan(0, "superseded"))
+    offers = []
+    for done, strategy in enumerate(compared, 1):
+        tell(done, len(compared) + 1, strategy)
+        offers.append(_offer(strategy, talk.plan(strategy=named(strategy))))
     return Analysis(
         dialect=history.dialect,
         messages=len(history.messages),
         tokens=talk.tokens,
         target_tokens=target,
         ledger=talk.ledger(),
+        dead_tokens=sum(each.tokens for each in dead),
         dead_weight=dead,
         offers=tuple(offers),
-        findings=tuple(validate(history.given, history.dialect)),
+        not_compared=THOROUGH if is_large and not strategies else (),
+        findings=findings,
         skipped=history.skipped,
-        recommended=f"marksweep collect {name} --limit {target}",
+        recommended=_recommended(name, target),
     )
-
-
-def _fitting(history: History, limit: int, strategy: Choice) -> Plan:
-    return Reading(
-        history, limit=limit, strategy=strategy, prices=settings().prices
-    ).conversation.plan()
 
 
 def _offer(name: str, plan: Plan) -> Offer:
@@ -126,38 +172,97 @@ def _offer(name: str, plan: Plan) -> Offer:
     )
 
 
-def _shown(found: Analysis) -> RenderableType:
-    parts: list[RenderableType] = [
-        Text(f" {found.messages:,} messages, {found.dialect}", style="bold"),
-        render.ledger(found.ledger, Budget.of(max(1, found.tokens))),
-        Text("\nDead weight", style="bold"),
-        render.plan(found.dead_weight, most=8, ends_short=False),
-        Text(f"\nDown to {found.target_tokens:,} tokens", style="bold"),
+def _recommended(name: str, target: int) -> str:
+    if name == transcripts.STDIN:
+        return f"marksweep collect - --limit {target} > smaller"
+    path = Path(name)
+    output = path.with_name(
+        f"{path.name.partition('.')[0]}.smaller.json{'l' * path.name.endswith('l')}"
+    )
+    return shlex.join(["marksweep", "collect", name, "--limit", str(target), "-o", str(output)])
+
+
+def _shown(name: str, found: Analysis) -> RenderableType:
+    share = found.dead_tokens / found.tokens if found.tokens else 0.0
+    parts = [
+        render.line(
+            f"{name}: {found.messages:,} messages, {found.tokens:,} tokens ({found.dialect})",
+            style="bold",
+        ),
+        render.title("Who uses the window"),
+        render.ledger(found.ledger, of="messages"),
+        render.title(f"Dead weight: {found.dead_tokens:,} tokens ({share:.0%})"),
+        _dead(found.dead_weight),
+        render.title(f"What each strategy would do, down to {found.target_tokens:,} tokens"),
         _offers(found.offers),
     ]
+    if found.not_compared:
+        names = ", ".join(found.not_compared)
+        parts.append(render.line(f"not compared, as this is large: {names}", style="dim"))
     if found.findings:
-        parts.append(Text(f"\n{len(found.findings)} findings; the first:", style="yellow"))
         first = found.findings[0]
-        parts.append(Text(f" message {first.position}: {first.what}. {first.mend}"))
+        parts.append(
+            render.line(
+                f"\n{render.counted(found.findings, 'finding')} (marksweep validate lists them); "
+                f"the first: message {first.position}: {first.what}. {first.mend}",
+                style="yellow",
+            )
+        )
     if found.skipped:
-        parts.append(Text(f"\n{len(found.skipped)} lines skipped; the first:", style="yellow"))
-        parts.append(Text(f" {found.skipped[0].position}: {found.skipped[0].reason}"))
-    parts.append(f"\nDo it:  [bold]{escape(found.recommended)}[/]")
-    return Group(*parts)
+        first_line = found.skipped[0]
+        parts.append(
+            render.line(
+                f"\n{render.counted(found.skipped, 'line')} skipped; the first: "
+                f"{first_line.reason}",
+                style="yellow",
+            )
+        )
+    return Group(*parts, _next(found.recommended))
 
 
-def _offers(offers: tuple[Offer, ...]) -> Table:
-    table = Table(box=None, padding=(0, 1), header_style="dim")
-    table.add_column("strategy")
-    for name in ("left", "freed", "read again", "pays after"):
-        table.add_column(name, justify="right")
+def _next(command: str) -> RenderableType:
+    text = Text("\nDo it:  ")
+    text.append(command, style="bold")
+    return render.line(text)
+
+
+def _dead(weights: tuple[DeadWeight, ...]) -> RenderableType:
+    if not weights:
+        return render.line("none: nothing was read twice or superseded")
+    table = render.table("tokens", "messages", "why", right=("tokens", "messages"))
+    for each in weights[:SHOWN]:
+        table.add_row(f"{each.tokens:,}", f"{len(each.messages):,}", each.reason)
+    rest = weights[SHOWN:]
+    if rest:
+        tokens = sum(each.tokens for each in rest)
+        messages = sum(len(each.messages) for each in rest)
+        more = f"{render.counted(rest, 'more reason')}"
+        table.add_row(f"{tokens:,}", f"{messages:,}", more, style="dim")
+    return table
+
+
+def _offers(offers: tuple[Offer, ...]) -> RenderableType:
+    numbers = ("left", "freed", "read again", "pays after")
+    table = render.table("strategy", *numbers, right=numbers)
     for offer in offers:
         pays = "never" if offer.pays_after_turns is None else f"{offer.pays_after_turns:.1f} turns"
+        is_default = offer.strategy == TIERS
         table.add_row(
-            offer.strategy,
+            offer.strategy.replace(",", ", ") + " *" * is_default,
             f"{offer.tokens_after:,}",
             f"{offer.tokens_freed:,}",
             f"{offer.reread_tokens:,}",
             pays,
+            style="bold" if is_default else "",
         )
-    return table
+    notes = (
+        "* what collect does unless told otherwise. read again: what the prompt cache loses once; "
+        "pays after: when the smaller requests have made up for it."
+    )
+    return Group(table, render.line(notes, style="dim"))
+
+
+def named(strategy: str) -> Choice:
+    """Read the name of a strategy, or several with commas between that are tried in turn."""
+    first, *others = [part.strip() for part in strategy.split(",")]
+    return (first, *others) if others else first

@@ -18,7 +18,7 @@ COMMANDS = {
     "index": ("memory:index", "Index a codebase into memory, reading only what changed."),
     "watch": ("memory:watch", "Index a codebase after every change, until stopped."),
     "search": ("memory:search", "Search memory."),
-    "prune": ("memory:prune", "Show what in memory is stale, and delete it."),
+    "prune": ("prune:command", "Show what in memory is stale, and delete it."),
     "stash": ("working_set:stash", "Look at what was swept, and bring it back."),
     "journal": ("working_set:journal", "Show what was planned and done."),
     "undo": ("working_set:undo", "Reverse a whole sweep."),

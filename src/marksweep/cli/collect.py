@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -16,12 +17,15 @@ from marksweep.cli.common import (
     errors,
     json_option,
     open_segments,
+    say,
     settings,
     store_option,
     workspace_option,
 )
 from marksweep.cli.common import command as make_command
+from marksweep.cli.progress import progress
 from marksweep.errors import BadInput
+from marksweep.model import Report
 from marksweep.reading import Reading
 from marksweep.segments import Segments
 from marksweep.settings import Conversation, Window
@@ -89,43 +93,42 @@ def _transcript(
     yes: bool,
     as_json: bool,
 ) -> None:
-    loaded = transcripts.load(name, dialect)
-    whole = Reading(loaded.history, limit=0).conversation.tokens
-    reading = Reading(
-        loaded.history,
-        limit=sizes.tokens(limit, whole),
-        strategy=talk.choice(),
-        preserve_recent_turns=talk.preserve_recent_turns,
-        prices=settings().prices,
-    )
-    plan = reading.conversation.plan()
+    if write and (output is not None or name == transcripts.STDIN):
+        raise BadInput("--write replaces the file that was named. Name one, and leave -o out.")
+    with progress("reading") as tell:
+        loaded = transcripts.load(name, dialect)
+        tell(1, 3, "counting tokens")
+        reading = Reading(
+            loaded.history,
+            limit=0,
+            strategy=talk.choice(),
+            preserve_recent_turns=talk.preserve_recent_turns,
+            prices=settings().prices,
+        )
+        reading.land_at(sizes.tokens(limit, reading.conversation.tokens))
+        tell(2, 3, "planning")
+        plan = reading.conversation.plan()
     is_stream = name == transcripts.STDIN and output is None
     if is_stream:
         errors().print(render.plan(plan))
     else:
         emit(plan, render.plan(plan), as_json=as_json)
-    if write and not confirmed(f"Replace {name}?", yes=yes):
+    if write and plan.steps and not confirmed(f"Replace {name}?", yes=yes):
         sys.exit(NOTHING)
     reading.conversation.collect(plan)
     data = loaded.encoded(reading.written() if plan.steps else loaded.history.given)
     if is_stream:
         sys.stdout.buffer.write(data)
-    elif write:
-        _replace(Path(name), data)
     elif output is not None:
         transcripts.save(output, data)
+        say(f"{output} is written.")
+    elif write and plan.steps:
+        transcripts.replace(Path(name), data)
+        say(f"{name} is replaced. As it was again:  marksweep undo {shlex.quote(name)}")
+    elif plan.steps:
+        say("Only shown. To do it, add -o FILE, or --write to replace the file.")
     if not plan.steps:
         sys.exit(NOTHING)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    original = path.with_name(path.name + ".orig")
-    if original.exists():
-        raise BadInput(f"{original} is in the way; move it, or write elsewhere with -o.")
-    if path.suffix in (".xz", ".gz"):
-        raise BadInput(f"{path} is compressed; write the result elsewhere with -o.")
-    transcripts.save(original, path.read_bytes())
-    transcripts.save(path, data)
 
 
 def _working_set(
@@ -140,8 +143,11 @@ def _working_set(
         if not as_json:
             render.console().print(render.plan(plan))
         if not plan.steps:
+            if as_json:
+                emit(Report(plan.plan_id, plan.tokens_before, plan.tokens_before), as_json=True)
             sys.exit(NOTHING)
         if not confirmed("Collect exactly that?", yes=yes):
             sys.exit(NOTHING)
     report = context.collect(plan)
-    emit(report, f" {report.tokens_freed:,} tokens freed by {plan.plan_id}", as_json=as_json)
+    freed = f"{report.tokens_freed:,} tokens freed. Back again:  marksweep undo {plan.plan_id}"
+    emit(report, render.line(freed), as_json=as_json)

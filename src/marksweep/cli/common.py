@@ -7,6 +7,7 @@
 | 2 | bad usage or bad input |
 | 3 | refused: the heap has moved, a deletion was not confirmed, over a cap |
 | 4 | a store cannot be read or written |
+| 130 | interrupted by Ctrl-C |
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 import msgspec
 from rich.console import Console, RenderableType
+from rich.markup import escape
 
 from marksweep.cli import render
 from marksweep.errors import BadInput, MarksweepError, NotFound, Refused, StoreError
@@ -28,6 +30,7 @@ from marksweep.segments import Segments
 from marksweep.settings import Settings, load_settings
 
 NOTHING, USAGE, REFUSED, STORE = 1, 2, 3, 4
+INTERRUPTED = 130
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -67,8 +70,8 @@ def _cited(context: Segments, found: Settings, store: str) -> Mapping[str, str]:
     return asyncio.run(ask())
 
 
-def emit(value: object, shown: RenderableType | None, *, as_json: bool) -> None:
-    """Print a result: as JSON, or as people see it."""
+def emit(value: object, shown: RenderableType | None = None, *, as_json: bool) -> None:
+    """Print a result: as JSON, or as people see it. docs/json.md has the shape of each."""
     if as_json or shown is None:
         encoded = msgspec.json.format(msgspec.json.encode(value), indent=2)
         click.echo(encoded.decode(errors="surrogatepass"))
@@ -81,6 +84,11 @@ def errors() -> Console:
     return Console(stderr=True, highlight=False)
 
 
+def say(text: str) -> None:
+    """Say what was done, beside the result."""
+    errors().print(render.line(text))
+
+
 def command(name: str) -> Callable[[F], click.Command]:
     """Make a command whose errors become one line and an exit code."""
 
@@ -91,6 +99,9 @@ def command(name: str) -> Callable[[F], click.Command]:
                 return function(*args, **kwargs)
             except MarksweepError as error:
                 fail(error)
+            except KeyboardInterrupt:
+                errors().print("marksweep: stopped. What was done is whole; nothing is lost.")
+                sys.exit(INTERRUPTED)
 
         made: click.Command = click.command(name)(guarded)
         return made
@@ -100,16 +111,12 @@ def command(name: str) -> Callable[[F], click.Command]:
 
 def fail(error: MarksweepError) -> NoReturn:
     """Say an error in one line and leave with its exit code."""
-    errors().print(f"[bold red]marksweep:[/] {_escaped(str(error))}", soft_wrap=True)
+    errors().print(f"[bold red]marksweep:[/] {escape(str(error))}", soft_wrap=True)
     if isinstance(error, StoreError):
         sys.exit(STORE)
     if isinstance(error, Refused):
         sys.exit(REFUSED)
     sys.exit(USAGE if isinstance(error, BadInput | NotFound) else NOTHING)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("[", "\\[")
 
 
 def confirmed(question: str, *, yes: bool) -> bool:

@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from marksweep.cli.common import command as make_command
-from marksweep.cli.common import json_option, settings
+from marksweep.cli.common import emit, json_option, settings
 
 
 @click.group("config")
@@ -18,22 +18,28 @@ def config() -> None:
 @json_option
 def show(as_json: bool) -> None:
     """Print the settings in force: environment over file over defaults."""
-    found = msgspec.to_builtins(settings())
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        emit(settings(), as_json=True)
         return
-    for group, values in found.items():
+    for group, values in msgspec.to_builtins(settings()).items():
         click.echo(f"[{group}]")
         for key, value in values.items():
             click.echo(f"{key} = {value!r}")
         click.echo()
 
 
+class Checked(msgspec.Struct, frozen=True):
+    """Settings that could be read."""
+
+    ok: bool
+
+
 @make_command("check")
-def check() -> None:
+@json_option
+def check(as_json: bool) -> None:
     """Say whether the settings can be read; an error names the file and the key."""
     settings()
-    click.echo("The settings are right.")
+    emit(Checked(ok=True), " The settings are right.", as_json=as_json)
 
 
 config.add_command(show)

@@ -1,19 +1,32 @@
-"""`marksweep doctor`: is everything here that should be, and sound?"""
+"""`marksweep doctor`: is everything here that should be, and sound? And, on request, mended.
+
+A check that can be mended carries its mend. Before the first one is carried out, every file of the
+store is copied into a folder beside it, so nothing can get worse.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import click
 import msgspec
-from rich.table import Table
+from rich.console import RenderableType
+from rich.text import Text
 
 import marksweep
-from marksweep.cli.common import NOTHING, emit, json_option, settings, store_option
+from marksweep.cli import render
+from marksweep.cli.common import NOTHING, confirmed, emit, json_option, settings, store_option
 from marksweep.cli.common import command as make_command
-from marksweep.errors import MarksweepError
+from marksweep.collector import DEEDS
+from marksweep.errors import BadInput, MarksweepError, StoreError
+from marksweep.model import Event
+from marksweep.segments import Segments
+from marksweep.stores import checkup
 from marksweep.stores.open import open_store
 from marksweep.tokens import default_counter
 
@@ -21,47 +34,87 @@ OPTIONAL = {
     "rs-bpe": "exact token counts",
     "redis": "stores on Redis",
     "falkordb": "graphs on FalkorDB",
+    "falkordblite": "FalkorDB without a server",
     "tree-sitter": "indexing code",
     "mcp": "the MCP server",
 }
 """Packages that may be missing, and what they are for."""
 
+FALKORDB_SECONDS = 3.0
+"""How long FalkorDB may take to answer."""
 
-class Check(msgspec.Struct, frozen=True):
+
+class Check(msgspec.Struct, frozen=True, omit_defaults=True):
     """One thing looked at."""
 
     what: str
     found: str
     ok: bool
+    mend: str = ""
+    """What `--mend` would do about it."""
+
+
+Mend = Callable[[], str]
+"""Puts something right; says what was done."""
+
+Finding = tuple[Check, Mend | None]
 
 
 @make_command("doctor")
+@click.option("--mend", is_flag=True, help="Put right what can be; all is kept as it was.")
+@click.option("--falkordb", metavar="URL", help="Also ask this FalkorDB.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
 @store_option
 @json_option
-def command(store: str | None, as_json: bool) -> None:
-    """Check versions, the settings, the token counter and the store; nothing is changed.
+def command(mend: bool, falkordb: str | None, yes: bool, store: str | None, as_json: bool) -> None:
+    """Check versions, settings, the token counter, the store and the memory; mend on request.
 
-    Exits with 1 if something is wrong.
+    Looked at in the store: who may read its files, what a killed process left behind, whether the
+    content is sound, sweeps that were cut off. Close what uses the store before you mend it. Exits
+    with 1 if something is wrong.
 
-    Example:  marksweep doctor --store project.db
+    Example:  marksweep doctor --store project.db --mend
     """
-    checks = list(_checks(store))
+    findings = list(_findings(store, falkordb))
+    broken = [finding for finding in findings if finding[1] is not None]
+    checks = [check for check, _ in findings]
+    if mend and broken:
+        if not as_json:
+            render.console().print(_shown(checks))
+        if not confirmed("Mend what can be mended?", yes=yes):
+            sys.exit(NOTHING)
+        checks = [*_mended(findings, Path(_where(store)))]
     emit(checks, _shown(checks), as_json=as_json)
     if not all(check.ok for check in checks):
         sys.exit(NOTHING)
 
 
-def _checks(store: str | None) -> Iterator[Check]:
+def _where(store: str | None) -> str:
+    return store or settings().store.location
+
+
+def _mended(findings: list[Finding], path: Path) -> Iterator[Check]:
+    files = (*checkup.files_of(path), *checkup.leftovers(path))
+    kept = checkup.keep(path, files, datetime.now(UTC))
+    yield Check("kept as it was", str(kept), ok=True)
+    for check, mend in findings:
+        yield check if mend is None else _tried(check.what, mend)
+
+
+def _findings(store: str | None, falkordb: str | None) -> Iterator[Finding]:
     python = ".".join(map(str, sys.version_info[:3]))
-    yield Check("marksweep", f"{marksweep.__version__} on Python {python}", ok=True)
+    yield Check("marksweep", f"{marksweep.__version__} on Python {python}", ok=True), None
     for name, use in OPTIONAL.items():
-        yield Check(name, _installed(name, use), ok=True)
-    yield _tried("settings", lambda: "read" if settings() else "")
+        yield Check(name, _installed(name, use), ok=True), None
+    read = _tried("settings", lambda: "read" if settings() else "")
+    yield read, None
     counter = default_counter()
     kind = "exact" if counter.exact else "estimated: install rs-bpe for exact counts"
-    yield Check("tokens", f"{counter.name}, {kind}", ok=True)
-    where = store or settings().store.location
-    yield _tried(f"store {where}", lambda: _store(where))
+    yield Check("tokens", f"{counter.name}, {kind}", ok=True), None
+    if falkordb is not None:
+        yield _tried("FalkorDB", lambda: _falkordb(falkordb)), None
+    if read.ok or store:
+        yield from _store(_where(store))
 
 
 def _installed(name: str, use: str) -> str:
@@ -74,27 +127,138 @@ def _installed(name: str, use: str) -> str:
 def _tried(what: str, attempt: Callable[[], str]) -> Check:
     try:
         return Check(what, attempt(), ok=True)
-    except MarksweepError as error:
+    except (MarksweepError, OSError) as error:
         return Check(what, str(error), ok=False)
 
 
-def _store(where: str) -> str:
-    path = Path(where)
-    if "://" not in where and not path.exists():
-        return "not there yet; it is made when first used"
+def _falkordb(url: str) -> str:
+    try:
+        from marksweep.stores.graph.falkor import FalkorGraphStore
+    except ModuleNotFoundError as error:
+        raise BadInput(f"needs the package {error.name}: pip install 'marksweep[all]'.") from error
+
+    async def ask() -> int:
+        graph = FalkorGraphStore(url)
+        try:
+            async with asyncio.timeout(FALKORDB_SECONDS):
+                return len(await graph.workspaces())
+        except TimeoutError:
+            raise StoreError(
+                f"{url} does not answer within {FALKORDB_SECONDS:g} s. Start it, or check the URL."
+            ) from None
+        finally:
+            await graph.close()
+
+    return f"{url} answers and has {asyncio.run(ask())} of our graphs"
+
+
+def _store(where: str) -> Iterator[Finding]:
+    what = f"store {where}"
+    path = Path(where).expanduser()
+    if "://" in where or where.startswith(("memory:", "sqlite:", "json:")):
+        yield _tried(what, lambda: _content(where)), None
+        return
+    if not checkup.files_of(path):
+        yield Check(what, "not there yet; it is made when first used", ok=True), None
+        return
+    yield from _files(path)
+    if found := checkup.damage(path):
+        rescue = "write it anew from what can be read"
+        yield Check(what, found, ok=False, mend=rescue), lambda: _rebuilt(path)
+        return
+    content = _tried(what, lambda: _content(where))
+    yield content, None
+    if content.ok:
+        yield from _sweeps(where)
+    graph = path.parent / "graph.db"
+    if graph.is_file() and graph != path:
+        wrong = checkup.database_damage(graph)
+        advice = f"{wrong}. Move it away and index again, or import a backup." if wrong else "sound"
+        yield Check(f"memory {graph}", advice, ok=not wrong), None
+
+
+def _files(path: Path) -> Iterator[Finding]:
+    if open_files := checkup.shared(path):
+        names = ", ".join(file.name for file in open_files)
+        found = f"others may read or write {names}, or you may not"
+        yield (
+            Check("permissions", found, ok=False, mend="leave them to you alone"),
+            lambda: _private(path),
+        )
+    else:
+        yield Check("permissions", "yours alone", ok=True), None
+    if left := checkup.leftovers(path):
+        names = ", ".join(file.name for file in left)
+        yield (
+            Check("leftovers", f"of a killed process: {names}", ok=False, mend="remove them"),
+            lambda: _cleared(left),
+        )
+
+
+def _sweeps(where: str) -> Iterator[Finding]:
+    """Find workspaces whose last deed was begun and not ended."""
+    store = open_store(where)
+    try:
+        names = store.segments.workspaces()
+        last = {name: store.journal.read(name, events=DEEDS, limit=1) for name in names}
+    finally:
+        store.close()
+    begun = (Event.SWEEPING, Event.RESTORING)
+    cut = [name for name in names if last[name] and last[name][0].event in begun]
+    if cut:
+        found = f"cut off in {', '.join(cut)}"
+        yield (
+            Check("sweeps", found, ok=False, mend="finish them, or roll them back"),
+            lambda: _finished(where, cut),
+        )
+    else:
+        yield Check("sweeps", "all ended", ok=True), None
+
+
+def _private(path: Path) -> str:
+    checkup.make_private(path)
+    return "mended: yours alone"
+
+
+def _cleared(left: tuple[Path, ...]) -> str:
+    for file in left:
+        file.unlink()
+    return f"mended: removed {', '.join(file.name for file in left)}"
+
+
+def _rebuilt(path: Path) -> str:
+    found = checkup.rebuild(path)
+    number = sum(len(each.segments) + len(each.stashed) for each in found.workspaces)
+    lost = f"; could not be read: {found.skipped[0].place}" if found.skipped else ""
+    return f"mended: {number:,} segments written anew{lost}"
+
+
+def _finished(where: str, names: list[str]) -> str:
+    store = open_store(where)
+    try:
+        for name in names:
+            Segments(store, workspace=name, actor="doctor")
+    finally:
+        store.close()
+    return f"mended: {', '.join(names)}"
+
+
+def _content(where: str) -> str:
     store = open_store(where)
     try:
         names = store.segments.workspaces()
         live = sum(len(store.segments.changes(name).put) for name in names)
         swept = sum(store.stash.count(name) for name in names)
-        return f"{len(names)} workspaces, {live:,} live, {swept:,} in the stash"
+        return f"{render.counted(names, 'workspace')}, {live:,} live, {swept:,} in the stash"
     finally:
         store.close()
 
 
-def _shown(checks: list[Check]) -> Table:
-    table = Table(box=None, padding=(0, 1), show_header=False)
+def _shown(checks: list[Check]) -> RenderableType:
+    table = render.table("", "what", "found", whole=("",))
+    table.show_header = False
     for check in checks:
-        mark = "[green]ok[/]" if check.ok else "[red]!![/]"
-        table.add_row(mark, check.what, check.found)
+        mark = Text("ok", style="green") if check.ok else Text("!!", style="bold red")
+        hint = f" (--mend: {check.mend})" if check.mend else ""
+        table.add_row(mark, check.what, check.found + hint)
     return table

@@ -1,4 +1,4 @@
-"""The commands on the knowledge graph: index, watch, search, prune."""
+"""The commands on the knowledge graph: index, watch, search. For prune, see prune.py."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.table import Table
+import msgspec
+from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
 from marksweep.cli import render
 from marksweep.cli.common import (
     NOTHING,
-    REFUSED,
-    confirmed,
     emit,
     errors,
     json_option,
@@ -26,12 +25,16 @@ from marksweep.cli.common import (
     workspace_option,
 )
 from marksweep.cli.common import command as make_command
+from marksweep.cli.progress import progress
+from marksweep.errors import MarksweepError
 from marksweep.graph.memory import Answer, GraphMemory
 from marksweep.indexing.indexer import index_codebase
 from marksweep.indexing.report import IndexReport
-from marksweep.indexing.report import Progress as Indexed
 from marksweep.indexing.watch import watch_codebase
-from marksweep.stores.graph.base import GraphHit
+from marksweep.stores.graph.base import GraphHit, GraphQuery
+
+LINES = 5
+"""Lines of a hit that are shown."""
 
 
 @contextlib.asynccontextmanager
@@ -67,7 +70,11 @@ def index(
     Example:  marksweep index . --no-tests
     """
     report = asyncio.run(_index(path, languages, store, workspace, with_tests=not no_tests))
-    emit(report, Text(str(report)), as_json=as_json)
+    emit(report, _words(report), as_json=as_json)
+
+
+def _words(report: IndexReport) -> RenderableType:
+    return render.line(str(report).replace("prune_memory", "marksweep prune"))
 
 
 async def _index(
@@ -78,18 +85,7 @@ async def _index(
     *,
     with_tests: bool,
 ) -> IndexReport:
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        console=errors(),
-        transient=True,
-    ) as bars:
-        task = bars.add_task("indexing", total=None)
-
-        def tell(at: Indexed) -> None:
-            bars.update(task, completed=at.done, total=at.total)
-
+    with progress("indexing") as tell:
         async with memory_of(store, workspace) as (memory, name):
             return await index_codebase(
                 path,
@@ -97,16 +93,19 @@ async def _index(
                 workspace_id=name,
                 languages=languages,
                 include_tests=with_tests,
-                progress=tell,
+                progress=lambda at: tell(at.done, at.total, ""),
             )
 
 
 @make_command("search")
 @click.argument("words", nargs=-1, required=True)
+@click.option("--limit", default=5, show_default=True, type=click.IntRange(1))
 @store_option
 @workspace_option
 @json_option
-def search(words: tuple[str, ...], store: str | None, workspace: str | None, as_json: bool) -> None:
+def search(
+    words: tuple[str, ...], limit: int, store: str | None, workspace: str | None, as_json: bool
+) -> None:
     """Search memory, best first.
 
     Example:  marksweep search open_session cookie
@@ -114,7 +113,8 @@ def search(words: tuple[str, ...], store: str | None, workspace: str | None, as_
 
     async def find() -> Answer:
         async with memory_of(store, workspace) as (memory, name):
-            return await memory.search_memory(" ".join(words), workspace_id=name)
+            query = GraphQuery(limit=limit)
+            return await memory.search_memory(" ".join(words), workspace_id=name, query=query)
 
     found = asyncio.run(find())
     emit(found, _answer(found), as_json=as_json)
@@ -122,62 +122,20 @@ def search(words: tuple[str, ...], store: str | None, workspace: str | None, as_
         sys.exit(NOTHING)
 
 
-@make_command("prune")
-@click.option("--strategy", default="stale_code", show_default=True)
-@click.option("--apply", "plan_id", metavar="PLAN", help="Delete exactly what this preview showed.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@store_option
-@workspace_option
-@json_option
-def prune(
-    strategy: str,
-    plan_id: str | None,
-    yes: bool,
-    store: str | None,
-    workspace: str | None,
-    as_json: bool,
-) -> None:
-    """Show what in memory is stale or orphaned, and delete it after a question.
-
-    Deleted rows can be restored for a week.
-
-    Example:  marksweep prune --strategy all
-    """
-    sys.exit(asyncio.run(_prune(strategy, plan_id, store, workspace, yes=yes, as_json=as_json)))
+def _answer(found: Answer) -> RenderableType:
+    if not found.hits:
+        return render.line("nothing fits")
+    return Group(*(_hit(hit) for hit in found.hits))
 
 
-async def _prune(
-    strategy: str,
-    plan_id: str | None,
-    store: str | None,
-    workspace: str | None,
-    *,
-    yes: bool,
-    as_json: bool,
-) -> int:
-    async with memory_of(store, workspace) as (memory, name):
-        if plan_id is None:
-            shown = await memory.prune_memory(name, strategy=strategy)
-            emit(shown, shown.text, as_json=as_json)
-            if shown.plan is None or not shown.plan.steps:
-                return NOTHING
-            if as_json or not confirmed("Delete exactly that?", yes=yes):
-                return 0
-            plan_id = shown.plan.plan_id
-        done = await memory.prune_memory(
-            name, dry_run=False, confirm=True, strategy=strategy, plan_id=plan_id
-        )
-        emit(done, done.text, as_json=as_json)
-        return REFUSED if done.is_error else 0
-
-
-def _answer(found: Answer) -> Table:
-    table = Table(box=None, padding=(0, 1), header_style="dim")
-    for name in ("score", "where", "text"):
-        table.add_column(name, overflow="fold")
-    for hit in found.hits:
-        table.add_row(f"{hit.score:.2f}", _place(hit), hit.chunk.text[:300].strip())
-    return table
+def _hit(hit: GraphHit) -> RenderableType:
+    """Show where it is, and its first lines: code is read better below its place than beside."""
+    lines = hit.chunk.text.strip().splitlines()
+    more = ["…"] if len(lines) > LINES else []
+    head = Text(_place(hit), style="bold")
+    head.append(f"  {hit.score:.2f}", style="dim not bold")
+    body = Text("\n".join([*lines[:LINES], *more]), no_wrap=True, overflow="ellipsis")
+    return Group(render.line(head), Padding(body, (0, 0, 1, 3), expand=False))
 
 
 def _place(hit: GraphHit) -> str:
@@ -188,18 +146,26 @@ def _place(hit: GraphHit) -> str:
 @click.argument("path", type=click.Path(path_type=Path), default=Path())
 @store_option
 @workspace_option
-def watch(path: Path, store: str | None, workspace: str | None) -> None:
+@json_option
+def watch(path: Path, store: str | None, workspace: str | None, as_json: bool) -> None:
     """Index a codebase now and after every change, until Ctrl-C.
+
+    With --json, one line for every time it was indexed.
 
     Example:  marksweep watch src
     """
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_watch(path, store, workspace))
+        asyncio.run(_watch(path, store, workspace, as_json=as_json))
 
 
-async def _watch(path: Path, store: str | None, workspace: str | None) -> None:
+async def _watch(path: Path, store: str | None, workspace: str | None, *, as_json: bool) -> None:
     async with memory_of(store, workspace) as (memory, name):
         async for report in watch_codebase(
             path, store=memory.graph, stop=asyncio.Event(), workspace_id=name
         ):
-            render.console().print(Text(str(report)))
+            if isinstance(report, MarksweepError):
+                errors().print(f"marksweep: {report}", markup=False)
+            elif as_json:
+                click.echo(msgspec.json.encode(report))
+            else:
+                render.console().print(_words(report))

@@ -1,17 +1,25 @@
-"""Plans, ledgers and journals as people see them in a terminal."""
+"""Ledgers, plans, journals and the stash as people see them in a terminal.
+
+Everything can be read at 60 columns: text wraps under itself, names and ids are never cut, and a
+narrow table leaves out what can be looked up elsewhere.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from marksweep.core.budget import Budget, Line
-from marksweep.model import Action, Entry, Plan, Step
+from marksweep.model import Action, Entry, Plan, Stashed, Step
 
-BAR = 24
+NARROW = 80
+"""Columns below which a table is narrow."""
+
+BAR = 20
 """Characters of a full bar."""
 
 STYLES = {
@@ -29,59 +37,77 @@ def console() -> Console:
     return Console(highlight=False)
 
 
-def ledger(lines: Iterable[Line], budget: Budget) -> RenderableType:
-    """Show who uses the window, and where its lines are."""
+def is_narrow() -> bool:
+    """Tell whether tables should leave something out."""
+    return console().width < NARROW
+
+
+def line(text: str | Text, style: str = "") -> RenderableType:
+    """Show a paragraph that wraps under itself."""
+    words = Text(text, style=style) if isinstance(text, str) else text
+    return Padding(words, (0, 0, 0, 1), expand=False)
+
+
+def title(text: str) -> RenderableType:
+    """Show a heading, with room above."""
+    return Padding(Text(text, style="bold"), (1, 0, 0, 1), expand=False)
+
+
+def table(*columns: str, right: Sequence[str] = (), whole: Sequence[str] = ()) -> Table:
+    """Make a table without lines. `right` columns hold numbers; `whole` ones are never cut."""
+    made = Table(box=None, padding=(0, 1), header_style="dim")
+    for name in columns:
+        is_number = name in right
+        made.add_column(
+            name,
+            justify="right" if is_number else "left",
+            no_wrap=is_number or name in whole,
+            overflow="fold",
+        )
+    return made
+
+
+def ledger(lines: Iterable[Line], of: str = "segments") -> RenderableType:
+    """Show who uses the window."""
     lines = list(lines)
-    used = sum(line.tokens for line in lines)
-    table = Table(box=None, padding=(0, 1), show_header=True, header_style="dim")
-    table.add_column("type")
-    table.add_column("segments", justify="right")
-    table.add_column("tokens", justify="right")
-    table.add_column("share")
-    for line in lines:
-        share = line.tokens / used if used else 0.0
-        bar = Text("█" * round(share * BAR), style="blue")
-        bar.append(f" {share:.0%}", style="dim")
-        table.add_row(line.name, f"{line.segments:,}", f"{line.tokens:,}", bar)
-    return Group(table, _gauge(used, budget))
+    used = sum(each.tokens for each in lines)
+    made = table("type", of, "tokens", "share", right=(of, "tokens"), whole=("type", "share"))
+    for each in lines:
+        share = each.tokens / used if used else 0.0
+        bar = Text("█" * max(1, round(share * BAR)), style="blue")
+        bar.append(f" {share:.0%}" if share >= 0.01 else " <1%", style="dim")
+        made.add_row(each.name, f"{each.segments:,}", f"{each.tokens:,}", bar)
+    return made
 
 
-def _gauge(used: int, budget: Budget) -> Text:
+def gauge(used: int, budget: Budget) -> RenderableType:
+    """Show how full the window is, and where its lines are."""
     full = used / budget.limit if budget.limit else 0.0
     style = "red" if used > budget.pressure else "yellow" if used > budget.threshold else "green"
-    text = Text(f" {used:,} of {budget.limit:,} tokens ", style="bold")
-    text.append(f"({full:.0%})", style=style)
+    text = Text(f"{used:,} of {budget.limit:,} tokens ", style="bold")
+    text.append(f"({full:.0%})\n", style=style)
     text.append(
-        f"  soft line {budget.threshold:,} · hard line {budget.pressure:,} · "
+        f"soft line {budget.threshold:,} · hard line {budget.pressure:,} · "
         f"target {budget.target:,}",
-        style="dim",
+        style="dim not bold",
     )
-    return text
+    return line(text)
 
 
-def plan(found: Plan, most: int = 12, *, ends_short: bool = True) -> RenderableType:
-    """Show what would go and why, the first steps in full.
-
-    `ends_short` says whether missing the target is worth a word.
-    """
-    table = Table(box=None, padding=(0, 1), header_style="dim", title_justify="left")
-    table.add_column("action")
-    table.add_column("segment", overflow="ellipsis", no_wrap=True, max_width=24)
-    table.add_column("tokens", justify="right")
-    table.add_column("why", overflow="fold")
+def plan(found: Plan, most: int = 8) -> RenderableType:
+    """Show what would go and why, the first steps in full."""
+    if not found.steps:
+        return Group(line(f"nothing to do: {found.tokens_before:,} tokens"), *_in_the_way(found))
+    unit = "message" if found.heap == "conversation" else "segment"
+    made = table("action", unit, "tokens", "why", right=("tokens",), whole=("action",))
     for step in found.steps[:most]:
-        table.add_row(
-            Text(step.action.value, style=STYLES[step.action]),
-            _names(step),
-            f"{step.tokens:,}",
-            step.reason,
-        )
-    if len(found.steps) > most:
-        rest = found.steps[most:]
-        table.add_row(
-            "…", f"{len(rest):,} more", f"{sum(step.tokens for step in rest):,}", "", style="dim"
-        )
-    return Group(table, *_summary(found, ends_short=ends_short))
+        action = Text(step.action.value, style=STYLES[step.action])
+        made.add_row(action, _names(step), f"{step.tokens:,}", step.reason)
+    rest = found.steps[most:]
+    if rest:
+        tokens = sum(step.tokens for step in rest)
+        made.add_row("…", f"{len(rest):,} more", f"{tokens:,}", "", style="dim")
+    return Group(made, *_summary(found))
 
 
 def _names(step: Step) -> str:
@@ -89,45 +115,75 @@ def _names(step: Step) -> str:
     return f"{first} +{len(others)}" if others else first
 
 
-def _summary(found: Plan, *, ends_short: bool) -> Iterable[Text]:
-    head = Text(f" {found.plan_id}", style="bold")
+def _summary(found: Plan) -> Iterable[RenderableType]:
+    head = Text(found.plan_id, style="bold")
     head.append(
-        f"  {found.tokens_before:,} → {found.tokens_after:,} tokens, {found.tokens_freed:,} freed"
-        f" in {len(found.steps):,} steps"
+        f"  {found.tokens_before:,} → {found.tokens_after:,} tokens (target "
+        f"{found.target_tokens:,}), {found.tokens_freed:,} freed in {counted(found.steps, 'step')}",
+        style="not bold",
     )
-    if ends_short:
-        head.append(f"; target {found.target_tokens:,}")
-    yield head
+    yield line(head)
     if found.cost.edits_from is not None:
         pays = found.cost.pays_after_turns
         after = "never pays" if pays is None else f"pays after {pays:.1f} turns"
-        yield Text(
-            f" prompt cache: {found.cost.reread_tokens:,} tokens are read again; {after}",
-            style="dim",
-        )
-    if found.short_by and ends_short:
-        yield Text(f" {found.short_by:,} tokens short of the target. In the way:", style="yellow")
-        for kept in found.kept:
-            yield Text(f"   {kept.tokens:,} tokens in {kept.segments:,}: {kept.reason}")
+        words = f"prompt cache: {found.cost.reread_tokens:,} tokens are read again; {after}"
+        yield line(words, style="dim")
+    yield from _in_the_way(found)
+
+
+def _in_the_way(found: Plan) -> Iterable[RenderableType]:
+    if not found.short_by:
+        return
+    yield line(f"{found.short_by:,} tokens short of the target. In the way:", style="yellow")
+    for kept in found.kept:
+        yield Padding(f"{kept.tokens:,} tokens in {kept.segments:,}: {kept.reason}", (0, 0, 0, 3))
+
+
+def counted(things: Sequence[object], noun: str) -> str:
+    """Count things: 1 step, 2 steps."""
+    return f"{len(things):,} {noun}{'' if len(things) == 1 else 's'}"
 
 
 def journal(entries: Iterable[Entry]) -> RenderableType:
     """Show what was planned and done, newest first."""
-    table = Table(box=None, padding=(0, 1), header_style="dim")
-    for name in ("#", "when", "what", "plan", "who", "details"):
-        table.add_column(name)
+    narrow = is_narrow()
+    columns = (
+        ("when", "what", "plan", "details")
+        if narrow
+        else ("when", "what", "plan", "who", "details")
+    )
+    made = table(*columns, whole=("when", "what", "plan"))
     for entry in entries:
-        details = ""
-        if entry.report is not None:
-            details = f"{len(entry.report.swept)} segments, {entry.report.tokens_freed:,} tokens"
-        elif entry.segments:
-            details = f"{len(entry.segments)} segments"
-        table.add_row(
-            str(entry.seq),
-            f"{entry.at:%Y-%m-%d %H:%M:%S}",
+        cells = [
+            f"{entry.at:%m-%d %H:%M}" if narrow else f"{entry.at:%Y-%m-%d %H:%M:%S}",
             entry.event.value,
             entry.plan_id,
             entry.actor,
-            details,
-        )
-    return table
+            _details(entry),
+        ]
+        if narrow:
+            del cells[3]
+        made.add_row(*cells)
+    return made
+
+
+def _details(entry: Entry) -> str:
+    if entry.report is not None:
+        swept = counted(entry.report.swept, "segment")
+        return f"{swept}, {entry.report.tokens_freed:,} tokens"
+    return counted(entry.segments, "segment") if entry.segments else ""
+
+
+def stash(entries: Iterable[Stashed]) -> RenderableType:
+    """Show what was swept, and why."""
+    narrow = is_narrow()
+    columns = (
+        ("segment", "tokens", "why") if narrow else ("segment", "tokens", "swept", "plan", "why")
+    )
+    made = table(*columns, right=("tokens",), whole=("swept", "plan"))
+    for entry in entries:
+        cells = [entry.segment.segment_id, f"{entry.segment.tokens:,}"]
+        if not narrow:
+            cells += [f"{entry.stashed_at:%Y-%m-%d %H:%M}", entry.plan_id]
+        made.add_row(*cells, entry.reason)
+    return made

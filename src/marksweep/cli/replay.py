@@ -11,18 +11,17 @@ from typing import Unpack
 import click
 import msgspec
 from rich.console import Group
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from marksweep.cli import transcripts
+from marksweep.cli.common import INTERRUPTED, confirmed, emit, errors
 from marksweep.cli.common import command as make_command
-from marksweep.cli.common import confirmed, emit, errors
+from marksweep.cli.progress import progress
 from marksweep.cli.replay_options import Given, request_of, shared, with_budgets
 from marksweep.cli.replay_shown import shown
 from marksweep.errors import BadInput
 from marksweep.replay import datasets
 from marksweep.replay.catalog import is_usable, settings_for
 from marksweep.replay.counting import exact
-from marksweep.replay.front import Told
 from marksweep.replay.html import page
 from marksweep.replay.inputs import gather
 from marksweep.replay.recommend import Recommendation, settings_file
@@ -32,7 +31,6 @@ from marksweep.replay.table import Result, timeless
 from marksweep.replay.timeline import Timeline
 from marksweep.settings.layers import FILES, FOLDER
 
-INTERRUPTED = 130
 TUNED = ("10%", "20%", "35%", "50%", "75%")
 """Budgets that `tune` tries."""
 
@@ -135,8 +133,8 @@ def _run(
     try:
         if paths:
             inputs = gather(paths, given["dialect"])
-            with _Progress("replaying") as told:
-                return {"": replay(inputs, request, told)}
+            with progress("replaying") as told:
+                return {"": replay(inputs, request, lambda done, jobs: told(done, jobs, ""))}
         return _recorded(given["sets"], request)
     except KeyboardInterrupt:
         kept = (
@@ -166,32 +164,11 @@ def _recorded(sets: Sequence[str], request: Request) -> dict[str, Report]:
         talks: tuple[Conversation, ...] = ()
         if name in datasets.CONVERSATIONS:
             talks = tuple(read_conversations(datasets.folder() / f"{name}.jsonl.xz"))
-        with _Progress(name) as told:
-            out[name] = replay_cases(cases.get(name, ()), talks, (), request, told)
+        with progress(name) as told:
+            out[name] = replay_cases(
+                cases.get(name, ()), talks, (), request, lambda done, jobs: told(done, jobs, "")
+            )
     return out
-
-
-class _Progress:
-    """A bar on standard error, if that is a terminal."""
-
-    def __init__(self, name: str) -> None:
-        self._bar = Progress(
-            TextColumn(name),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=errors(),
-            transient=True,
-            disable=not sys.stderr.isatty(),
-        )
-
-    def __enter__(self) -> Told:
-        self._bar.start()
-        task = self._bar.add_task("", total=None)
-        return lambda done, jobs: self._bar.update(task, completed=done, total=jobs)
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
 
 
 def _write_html(path: Path, found: dict[str, Report], *, times: bool) -> None:
@@ -202,7 +179,7 @@ def _write_html(path: Path, found: dict[str, Report], *, times: bool) -> None:
     transcripts.save(path, page(result, report.chosen, report.timelines).encode())
 
 
-class _Out(msgspec.Struct, frozen=True):
+class Replayed(msgspec.Struct, frozen=True):
     """What goes out as JSON."""
 
     result: Result
@@ -210,6 +187,6 @@ class _Out(msgspec.Struct, frozen=True):
     timelines: tuple[Timeline, ...]
 
 
-def _plain(report: Report, *, times: bool) -> _Out:
+def _plain(report: Report, *, times: bool) -> Replayed:
     result = report.result if times else timeless(report.result)
-    return _Out(result, report.chosen, report.timelines)
+    return Replayed(result, report.chosen, report.timelines)

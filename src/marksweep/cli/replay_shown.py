@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from marksweep.cli import render
 from marksweep.replay import catalog
 from marksweep.replay.html_front import front
 from marksweep.replay.recommend import gap_text
@@ -15,6 +16,8 @@ from marksweep.replay.table import Result, Row
 
 COLUMNS = {"recall": 6, "any/src": 7, "gap closed": 10, "cost": 4, "churn": 6, "ms": 4}
 """The figures of a row, and the least width of each."""
+NARROW = ("recall", "gap closed", "cost")
+"""Those that a narrow terminal shows."""
 SHOWN = 5
 """Transcripts passed over that are named."""
 
@@ -57,19 +60,21 @@ def _counted(transcripts: int) -> str:
 
 
 def figures(result: Result) -> Table:
-    """The figures as a table that fits 80 columns."""
+    """The figures as a table that fits 80 columns, or with fewer of them 60."""
     best = {(row.strategy, row.budget) for row in front(result.rows)}
     broken = any(row.violations for row in result.rows)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("budget", no_wrap=True, min_width=6)
     table.add_column("strategy", overflow="fold", min_width=12)
-    for head, width in COLUMNS.items():
+    heads = NARROW if render.is_narrow() else tuple(COLUMNS)
+    for head in heads:
+        width = COLUMNS[head]
         table.add_column(head, justify="right", no_wrap=True, min_width=width)
     if broken:
         table.add_column("broken", justify="right", no_wrap=True, min_width=6)
     last = ""
     for row in result.rows:
-        cells = _cells(row)
+        cells = [cell for head, cell in _cells(row).items() if head in heads]
         if broken:
             count = sum(row.violations.values())
             cells.append(Text(str(count), style="red" if count else "dim"))
@@ -103,16 +108,16 @@ def _bounds(result: Result) -> str:
     return "\nThe clairvoyant bound: " + "; ".join(f"{b} {how}" for b, how in ways.items()) + "."
 
 
-def _cells(row: Row) -> list[Text]:
+def _cells(row: Row) -> dict[str, Text]:
     spread = f" [{row.gap_low:.0f}, {row.gap_high:.0f}]" if row.gap_low < row.gap_high else ""
-    return [
-        Text(f"{row.recall:.1f}"),
-        Text(f"{row.recall_any:.0f}/{row.recall_src:.0f}"),
-        Text(gap_text(row) + spread),
-        Text(f"{row.cost:.2f}", style="red" if row.cost > 1 else ""),
-        Text(f"{row.churn:,.0f}"),
-        Text(f"{row.times.mean:.1f}" if row.times else ""),
-    ]
+    return {
+        "recall": Text(f"{row.recall:.1f}"),
+        "any/src": Text(f"{row.recall_any:.0f}/{row.recall_src:.0f}"),
+        "gap closed": Text(gap_text(row) + spread),
+        "cost": Text(f"{row.cost:.2f}", style="red" if row.cost > 1 else ""),
+        "churn": Text(f"{row.churn:,.0f}"),
+        "ms": Text(f"{row.times.mean:.1f}" if row.times else ""),
+    }
 
 
 def _evidence(result: Result) -> Table:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import click
 
 from marksweep.errors import MarksweepError
 from marksweep.mcp.config_snippets import FILES, snippet
-
-BAD_USAGE = 2
-"""The exit code for options that cannot be used together."""
 
 
 @click.command()
@@ -98,15 +94,13 @@ def command(
                 roots or None, store, workspace, log_level=log_level, collect_every=collect_every
             )
     except ModuleNotFoundError as error:
-        print(
-            f"marksweep serve needs the package {error.name}. "
-            "Install it: pip install 'marksweep[mcp]'",
-            file=sys.stderr,
-        )
-        sys.exit(BAD_USAGE)
+        raise click.UsageError(
+            f"serve needs the package {error.name}. Install it: pip install 'marksweep[mcp]'"
+        ) from error
     except MarksweepError as error:
-        print(f"marksweep serve: {error}", file=sys.stderr)
-        sys.exit(BAD_USAGE)
+        from marksweep.cli.common import fail  # what it brings would slow the start down
+
+        fail(error)
 
 
 def _arguments(workspace: str, roots: Sequence[str], store: str) -> list[str]:

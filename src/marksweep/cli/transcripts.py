@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import lzma
 import os
@@ -15,7 +16,7 @@ import msgspec
 from marksweep.cli.common import existing
 from marksweep.dialects import History, read, read_lines
 from marksweep.dialects.base import Json
-from marksweep.errors import BadInput
+from marksweep.errors import BadInput, NotFound, Refused
 
 STDIN = "-"
 
@@ -40,7 +41,8 @@ def load(name: str, dialect: str | None = None) -> Transcript:
     try:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return Transcript(read_lines(data.splitlines(), dialect), is_lines=True)
+        # Line by line: a list of all of them would hold the file a second time.
+        return Transcript(read_lines(io.BytesIO(data), dialect), is_lines=True)
     if isinstance(value, list | dict):
         return Transcript(read(value, dialect), is_lines=False)
     raise BadInput(f"{name} holds a {type(value).__name__}; expected messages, or one per line.")
@@ -69,3 +71,27 @@ def save(path: Path, data: bytes) -> None:
         Path(name).replace(path)
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error}. Name another file with -o.") from error
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Write a file anew; as it was, it stays beside as FILE.orig."""
+    original = path.with_name(path.name + ".orig")
+    if original.exists():
+        raise BadInput(f"{original} is in the way; move it, or write elsewhere with -o.")
+    if path.suffix in (".xz", ".gz"):
+        raise BadInput(f"{path} is compressed; write the result elsewhere with -o.")
+    save(original, path.read_bytes())
+    save(path, data)
+
+
+def put_back(path: Path) -> Path:
+    """Reverse `replace`; give the file that now holds what stood in its place."""
+    original = path.with_name(path.name + ".orig")
+    aside = path.with_name(path.name + ".collected")
+    if not original.exists():
+        raise NotFound(f"{original} is not there, so {path} cannot be put back as it was.")
+    if aside.exists():
+        raise Refused(f"{aside} is in the way, and nothing is overwritten. Move it first.")
+    path.rename(aside)
+    original.rename(path)
+    return aside

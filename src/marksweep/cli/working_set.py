@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
-from rich.table import Table
+import msgspec
 
-from marksweep.cli import render
+from marksweep.cli import render, transcripts
 from marksweep.cli.common import (
     NOTHING,
     emit,
@@ -17,8 +18,35 @@ from marksweep.cli.common import (
     workspace_option,
 )
 from marksweep.cli.common import command as make_command
-from marksweep.model import Stashed
-from marksweep.stores.base import Hit
+
+
+class Restored(msgspec.Struct, frozen=True):
+    """Segments that are back in the working set."""
+
+    restored: tuple[str, ...]
+
+
+class Undone(msgspec.Struct, frozen=True):
+    """A sweep that was reversed."""
+
+    undone: str
+    """The plan's id, or the file."""
+    restored: tuple[str, ...]
+    """The segments that are back, or the file."""
+
+
+class Why(msgspec.Struct, frozen=True):
+    """What keeps a segment, or why it is gone."""
+
+    segment_id: str
+    why: str
+
+
+class Pinned(msgspec.Struct, frozen=True):
+    """A segment whose pin was set or taken away."""
+
+    segment_id: str
+    pinned: bool
 
 
 @click.group("stash")
@@ -31,7 +59,8 @@ def _listed(
 ) -> None:
     context = open_segments(store, workspace)
     hits = context.search_stash(words, limit=limit)
-    emit([hit.found for hit in hits], _hits(hits), as_json=as_json)
+    found = [hit.found for hit in hits]
+    emit(found, render.stash(found) if found else " nothing there", as_json=as_json)
     if not hits:
         sys.exit(NOTHING)
 
@@ -73,7 +102,7 @@ def stash_restore(
     """Bring segments back to where they were."""
     context = open_segments(store, workspace)
     back = context.restore(*segment_ids)
-    emit(back, f" restored {', '.join(back)}", as_json=as_json)
+    emit(Restored(back), render.line(f"restored {', '.join(back)}"), as_json=as_json)
 
 
 for _command in (stash_list, stash_search, stash_restore):
@@ -89,19 +118,38 @@ def journal(limit: int, store: str | None, workspace: str | None, as_json: bool)
     """Show what was planned and done, newest first."""
     context = open_segments(store, workspace)
     entries = context.history(limit)
-    emit(entries, render.journal(entries), as_json=as_json)
+    emit(entries, render.journal(entries) if entries else " empty", as_json=as_json)
 
 
 @make_command("undo")
-@click.argument("plan_id")
+@click.argument("plan_or_file")
 @store_option
 @workspace_option
 @json_option
-def undo(plan_id: str, store: str | None, workspace: str | None, as_json: bool) -> None:
-    """Reverse a whole sweep by its plan's id; `marksweep journal` lists them."""
-    context = open_segments(store, workspace)
-    back = context.undo(plan_id)
-    emit(back, f" {len(back)} segments are back", as_json=as_json)
+def undo(plan_or_file: str, store: str | None, workspace: str | None, as_json: bool) -> None:
+    """Reverse a whole sweep by its plan's id; `marksweep journal` lists them.
+
+    A file that `collect --write` has replaced is put back as it was; what stands in its place now
+    is kept as FILE.collected.
+
+    Example:  marksweep undo plan-5fdec940a8d7
+    """
+    path = Path(plan_or_file)
+    if path.is_file():
+        kept = transcripts.put_back(path)
+        done = Undone(plan_or_file, (plan_or_file,))
+        emit(
+            done,
+            render.line(f"{path} is as it was. What stood there is kept in {kept}."),
+            as_json=as_json,
+        )
+        return
+    back = open_segments(store, workspace).undo(plan_or_file)
+    emit(
+        Undone(plan_or_file, back),
+        render.line(f"{render.counted(back, 'segment')} back where they were"),
+        as_json=as_json,
+    )
 
 
 @make_command("why")
@@ -111,8 +159,8 @@ def undo(plan_id: str, store: str | None, workspace: str | None, as_json: bool) 
 @json_option
 def why(segment_id: str, store: str | None, workspace: str | None, as_json: bool) -> None:
     """Say what keeps a segment, or why it is gone."""
-    context = open_segments(store, workspace)
-    emit(context.why(segment_id), f" {context.why(segment_id)}", as_json=as_json)
+    found = Why(segment_id, open_segments(store, workspace).why(segment_id))
+    emit(found, render.line(found.why), as_json=as_json)
 
 
 @make_command("pin")
@@ -122,8 +170,15 @@ def why(segment_id: str, store: str | None, workspace: str | None, as_json: bool
 @click.option("--remove", is_flag=True, help="Take the pin away.")
 @store_option
 @workspace_option
+@json_option
 def pin(
-    segment_id: str, by: str, reason: str, remove: bool, store: str | None, workspace: str | None
+    segment_id: str,
+    by: str,
+    reason: str,
+    remove: bool,
+    store: str | None,
+    workspace: str | None,
+    as_json: bool,
 ) -> None:
     """Protect a segment from every collection."""
     context = open_segments(store, workspace)
@@ -131,20 +186,5 @@ def pin(
         context.unpin(segment_id)
     else:
         context.pin(segment_id, by=by, why=reason)
-
-
-def _hits(hits: tuple[Hit[Stashed], ...]) -> Table:
-    table = Table(box=None, padding=(0, 1), header_style="dim")
-    for name in ("segment", "type", "tokens", "swept", "plan", "why"):
-        table.add_column(name, overflow="fold")
-    for hit in hits:
-        entry, segment = hit.found, hit.found.segment
-        table.add_row(
-            segment.segment_id,
-            segment.type,
-            f"{segment.tokens:,}",
-            f"{entry.stashed_at:%Y-%m-%d %H:%M}",
-            entry.plan_id,
-            entry.reason,
-        )
-    return table
+    state = "no longer pinned" if remove else "pinned: no collection takes it"
+    emit(Pinned(segment_id, not remove), render.line(f"{segment_id} is {state}"), as_json=as_json)

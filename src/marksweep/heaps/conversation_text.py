@@ -37,7 +37,11 @@ def said_in(message: Message) -> str:
     It is for searching and reading: half characters, which no store takes, become question marks.
     """
     said = "\n".join(filter(None, map(_said, message.parts)))
-    return said if said.isascii() else said.encode(errors="replace").decode()
+    try:
+        said.encode()
+    except UnicodeEncodeError:
+        return said.encode(errors="replace").decode()
+    return said
 
 
 def _said(part: Part) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -117,6 +116,7 @@ def _analysis(plan: Plan, rows: list[Candidate], used: Usage) -> Analysis:
 
 def _of_transcript(ctx: Ctx, here: Place, path: str, most: int) -> Analysis:
     from marksweep.mcp.transcripts import weigh
+    from marksweep.reading import dead_weight
 
     def tell(done: int, total: int, what: str) -> None:
         anyio.from_thread.check_cancelled()
@@ -126,12 +126,6 @@ def _of_transcript(ctx: Ctx, here: Place, path: str, most: int) -> Analysis:
         settings = context.settings
     weighed = weigh(desk_of(ctx).allowed(path), tell, settings)
     plan = weighed.plan
-    tokens: Counter[str] = Counter()
-    messages: Counter[str] = Counter()
-    for step in plan.steps:
-        kind = step.reason.split(";")[0]
-        tokens[kind] += step.tokens
-        messages[kind] += 1
     with here.segments() as context:
         used = Usage.of(plan.tokens_before, context.budget)
     rows = [
@@ -152,8 +146,8 @@ def _of_transcript(ctx: Ctx, here: Place, path: str, most: int) -> Analysis:
         skipped_lines=weighed.skipped,
         dead_tokens=plan.tokens_freed,
         dead_weight=[
-            DeadWeight(reason=kind, messages=messages[kind], tokens=weight)
-            for kind, weight in tokens.most_common()
+            DeadWeight(reason=each.reason, messages=len(each.messages), tokens=each.tokens)
+            for each in dead_weight(plan)
         ],
     )
     update = {"transcript": found, "plan_id": "", "obstacles": []}

@@ -11,7 +11,7 @@ from mcp.server.context import ServerMiddleware
 import marksweep
 from marksweep.mcp import analyze_tool, compress_tool, context_tools, gc_tools, memory_tools
 from marksweep.mcp.desk import Desk
-from marksweep.mcp.prompts import add_prompts
+from marksweep.mcp.prompts import add_prompts, in_words
 from marksweep.mcp.resources import add_resources
 
 INSTRUCTIONS = """\
@@ -46,7 +46,7 @@ def build_server(desk: Desk, middleware: Sequence[ServerMiddleware[Desk]] = ()) 
         version=marksweep.__version__,
         tools=list(TOOLS),
         lifespan=lifespan,
-        middleware=middleware,
+        middleware=[*middleware, in_words],
     )
     add_resources(server, desk)
     add_prompts(server)

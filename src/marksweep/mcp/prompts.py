@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from mcp.server import MCPServer
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
 from pydantic import Field
 
 from marksweep.mcp.desk import Desk
@@ -44,7 +47,25 @@ def hand_over(
     )
 
 
+PROMPTS = {
+    "clean_up": (clean_up, "Clean up the working set"),
+    "hand_over": (hand_over, "Hand over"),
+}
+"""The prompts by name, each with its title."""
+
+
 def add_prompts(server: MCPServer[Desk]) -> None:
     """Offer the prompts of this module."""
-    server.prompt(name="clean_up", title="Clean up the working set")(clean_up)
-    server.prompt(name="hand_over", title="Hand over")(hand_over)
+    for name, (prompt, title) in PROMPTS.items():
+        server.prompt(name=name, title=title)(prompt)
+
+
+async def in_words(ctx: ServerRequestContext[Desk, object], call_next: CallNext) -> HandlerResult:
+    """Answer a bad request for a prompt as the caller's mistake; the SDK takes it for its own."""
+    try:
+        return await call_next(ctx)
+    except ValueError as error:
+        if ctx.method != "prompts/get":
+            raise
+        known = ", ".join(PROMPTS)
+        raise MCPError(INVALID_PARAMS, f"{error}. The prompts are: {known}.") from error

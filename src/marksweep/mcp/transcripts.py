@@ -11,10 +11,10 @@ from pathlib import Path
 
 import msgspec
 
-from marksweep.conversation import Conversation
 from marksweep.dialects import History, read, read_lines
 from marksweep.errors import BadInput
 from marksweep.model import Plan
+from marksweep.reading import Reading
 from marksweep.settings import Settings
 
 LARGEST_FILE = 200_000_000
@@ -39,12 +39,9 @@ def weigh(path: Path, progress: Progress, settings: Settings) -> Weighed:
     progress(0, 3, "reading")
     history = _read(path)
     progress(1, 3, "counting tokens")
-    talk = Conversation(
-        limit=0, strategy="superseded", dialect=history.dialect, prices=settings.prices
-    )
-    talk.extend(list(history.messages))
+    reading = Reading(history, limit=0, strategy="superseded", prices=settings.prices)
     progress(2, 3, "looking for what is superseded")
-    plan = talk.plan(target_tokens=0)
+    plan = reading.conversation.plan()
     progress(3, 3, "done")
     skipped = len(history.skipped)
     return Weighed(path, history.dialect, len(history.messages), skipped, plan)

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from marksweep.cli import render
 from marksweep.cli.demo.sample import NAME, sample_trajectory
+from marksweep.cli.demo.shown import section
 from marksweep.cli.replay_shown import figures
 from marksweep.cli.transcripts import save
 from marksweep.replay import catalog
@@ -30,12 +32,15 @@ def replay_sample() -> Report:
 def show_replay(out: Console, report: Path) -> None:
     """Show how strategies do on the made-up transcript, and write the report to a file."""
     found = replay_sample()
-    out.print(
-        f" {NAME}: {found.result.tokens:,} tokens. Recall: how much of what the agent used next "
-        "was still in its context, in percent; cost: against no collection."
+    section(
+        out,
+        "Which strategy keeps what the agent needs again?",
+        f"{NAME}, a recorded session of {found.result.tokens:,} tokens, replayed. recall: how much "
+        "of what the agent used next was still there, in percent. cost: against no collection.",
     )
     out.print(figures(found.result))
     if found.chosen:
-        out.print(f" recommended: [bold]{found.chosen.strategy}[/] at {found.chosen.budget}")
+        chosen = f"recommended: {found.chosen.strategy} at {found.chosen.budget}"
+        out.print(render.line(chosen, style="bold"))
     save(report, page(timeless(found.result), found.chosen, found.timelines).encode())
-    out.print(f" the report, with the timeline of what was missed: {report}")
+    out.print(render.line(f"the report, with the timeline of what was missed: {report.name}"))

@@ -6,15 +6,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
-from rich.rule import Rule
 
 from marksweep.cli import render
 from marksweep.cli.demo.session import coding_session
+from marksweep.cli.demo.shown import section
 from marksweep.segments import Segments
-from marksweep.tokens import default_counter
 
 LIMIT = 1_000_000
 """Room while the session is loaded, so that nothing goes before it is shown."""
+
+WORDS = "KeyError session_id"
 
 
 def show(out: Console, where: Path) -> None:
@@ -27,47 +28,38 @@ def show(out: Console, where: Path) -> None:
 
     context = Segments(where, limit=limit, actor="demo")
     context.focus(task="fix-login", file="shop/auth/login.py", open_files=["tests/test_login.py"])
-    counter = default_counter()
-    out.print(Rule("1. A coding session fills its window", style="dim"))
-    out.print(
-        f" {len(context.list())} segments; tokens by {counter.name}"
-        f"{'' if counter.exact else ' (estimated)'}"
-    )
-    out.print(render.ledger(context.ledger(), context.budget))
+    section(out, "A coding session fills its window", "All that an agent has gathered so far.")
+    out.print(render.ledger(context.ledger()))
+    out.print(render.gauge(context.tokens, context.budget))
 
-    out.print(Rule("2. What would go, and why", style="dim"))
+    section(out, "What would go, and why", "A plan. Nothing is touched yet.")
     plan = context.plan()
-    out.print(render.plan(plan))
+    out.print(render.plan(plan, most=4))
 
-    out.print(Rule("3. What stays, and why", style="dim"))
+    section(out, "What stays, and why", "The task at hand is fix-login.")
     swept = {name for step in plan.steps for name in step.segments}
     for segment in _examples(context, swept):
-        out.print(f" {context.why(segment)}", soft_wrap=False)
+        out.print(render.line(context.why(segment)))
 
-    out.print(Rule("4. Collect exactly that", style="dim"))
+    section(out, "Collect exactly that")
     report = context.collect(plan)
-    out.print(render.ledger(context.ledger(), context.budget))
+    out.print(render.gauge(context.tokens, context.budget))
 
-    out.print(Rule("5. Nothing is lost: find one in the stash and bring it back", style="dim"))
-    hit = context.search_stash("KeyError session_id", limit=1)[0].found
-    out.print(f" search 'KeyError session_id' → {hit.segment.segment_id}: {hit.reason}")
-    context.restore(hit.segment.segment_id)
-    out.print(f" restored {hit.segment.segment_id}: {context.tokens:,} tokens")
-
-    out.print(Rule("6. Undo the whole sweep", style="dim"))
+    section(out, "Nothing is lost: one comes back by its words, or the whole sweep is undone")
+    hit = context.search_stash(WORDS, limit=1)[0].found
+    name = hit.segment.segment_id
+    context.restore(name)
+    out.print(render.line(f"search {WORDS!r} → {name}, restored: {context.tokens:,} tokens"))
     back = context.undo(plan.plan_id)
-    out.print(
-        f" {len(back)} segments are back: {context.tokens:,} tokens, "
-        f"as before ({report.tokens_before:,})"
-    )
-    out.print(render.journal(context.history()))
+    before = f"{context.tokens:,} tokens, as before ({report.tokens_before:,})"
+    out.print(render.line(f"undo → {render.counted(back, 'segment')} are back: {before}"))
     context.close()
 
 
 def _examples(context: Segments, swept: set[str]) -> list[str]:
-    """Pick one kept segment of each type."""
+    """Pick one kept segment of some types: reached, pinned by the task, and only related."""
     kept: dict[str, str] = {}
     for segment in reversed(context.list()):
         if segment.segment_id not in swept:
             kept.setdefault(segment.type, segment.segment_id)
-    return list(kept.values())
+    return [kept[kind] for kind in ("decision", "code", "note") if kind in kept]

@@ -1,0 +1,142 @@
+"""`marksweep prune`: show what in memory is stale, delete exactly that, take it back."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import click
+from rich.console import Group, RenderableType
+
+from marksweep.cli import render
+from marksweep.cli.common import (
+    NOTHING,
+    REFUSED,
+    confirmed,
+    emit,
+    json_option,
+    store_option,
+    workspace_option,
+)
+from marksweep.cli.common import command as make_command
+from marksweep.cli.memory import memory_of
+from marksweep.graph import texts
+from marksweep.graph.outcomes import Limits, Preview
+from marksweep.graph.refs import nodes_of
+from marksweep.heaps.graph import PruneStrategy
+from marksweep.model import Plan
+
+SHOWN = 20
+"""Memories that a preview lists."""
+
+
+@make_command("prune")
+@click.option(
+    "--strategy",
+    type=click.Choice([str(each) for each in PruneStrategy]),
+    default=str(PruneStrategy.STALE_CODE),
+    show_default=True,
+)
+@click.option("--apply", "plan_id", metavar="PLAN", help="Delete exactly what this preview showed.")
+@click.option("--restore", "undone", metavar="PLAN", help="Take back what this plan deleted.")
+@click.option("--limit", type=int, help="Nodes that may go, where that is more than the cap.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@store_option
+@workspace_option
+@json_option
+def command(
+    strategy: str,
+    plan_id: str | None,
+    undone: str | None,
+    limit: int | None,
+    yes: bool,
+    store: str | None,
+    workspace: str | None,
+    as_json: bool,
+) -> None:
+    """Show what in memory is stale or orphaned, and delete it after a question.
+
+    What was deleted can be taken back for a week.
+
+    Example:  marksweep prune --strategy all
+    """
+    chosen = PruneStrategy.named(strategy)
+    sys.exit(
+        asyncio.run(
+            _restore(undone, store, workspace, as_json=as_json)
+            if undone
+            else _prune(chosen, plan_id, limit, store, workspace, yes=yes, as_json=as_json)
+        )
+    )
+
+
+async def _restore(plan_id: str, store: str | None, workspace: str | None, *, as_json: bool) -> int:
+    async with memory_of(store, workspace) as (memory, name):
+        back = await memory.restore(plan_id=plan_id, workspace_id=name)
+        emit(back, render.line(f"back: {texts.counted(back)}"), as_json=as_json)
+        return 0 if len(back) else NOTHING
+
+
+async def _prune(
+    strategy: PruneStrategy,
+    plan_id: str | None,
+    limit: int | None,
+    store: str | None,
+    workspace: str | None,
+    *,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    async with memory_of(store, workspace) as (memory, name):
+        if plan_id is None:
+            preview = await memory.plan(name, strategy, preview=SHOWN)
+            plan = preview.plan
+            how = () if yes else _how(plan, memory.settings.limits)
+            emit(preview, Group(_shown(preview), *how), as_json=as_json)
+            if not plan.steps:
+                return NOTHING
+            if as_json or not confirmed("Delete exactly that?", yes=yes):
+                return 0
+            plan_id = plan.plan_id
+            # Who has seen the number and says yes has agreed to it; --yes alone has not.
+            limit = limit if yes else plan.tokens_freed
+        done = await memory.prune_memory(
+            name, dry_run=False, confirm=True, strategy=strategy, plan_id=plan_id, limit=limit
+        )
+        emit(done, render.line(done.text), as_json=as_json)
+        return REFUSED if done.is_error else 0
+
+
+def _shown(preview: Preview) -> RenderableType:
+    plan = preview.plan
+    if not plan.steps:
+        return render.line(f"nothing: {plan.strategy} finds nothing in {plan.workspace!r}")
+    nodes = nodes_of(ref for step in plan.steps for ref in step.segments)
+    head = f"{plan.strategy} in {plan.workspace}: {texts.counted(nodes)} would be deleted"
+    parts: list[RenderableType] = [render.line(head, style="bold")]
+    if preview.rows:
+        table = render.table("memory", "lines", "chunks", "why", right=("lines", "chunks"))
+        for row in preview.rows:
+            name = row.relative_path or row.memory_id
+            table.add_row(name, f"{row.lines:,}", f"{row.chunk_count:,}", row.reason)
+        rest = len(nodes.memories) - len(preview.rows)
+        if rest > 0:
+            table.add_row(f"… {rest:,} more", "", "", "", style="dim")
+        parts.append(table)
+    return Group(*parts)
+
+
+def _how(plan: Plan, limits: Limits) -> list[RenderableType]:
+    """Tell how to delete it."""
+    if not plan.steps:
+        return []
+    is_over = not limits.allows(plan)
+    over = f" --limit {plan.tokens_freed}" if is_over else ""
+    lines = [
+        render.line(f"\nTo delete exactly this:  marksweep prune --apply {plan.plan_id}{over}"),
+        render.line(f"It can be taken back for {limits.grace.days} days.", style="dim"),
+    ]
+    if is_over:
+        cap = f"More than the cap of {limits.cap_of(plan):,} nodes for one run."
+        lines.insert(0, render.line(cap, style="yellow"))
+    return lines

@@ -1,0 +1,114 @@
+"""A look at the files of a store: who may read them, what was left behind, whether they are sound.
+
+Looking changes nothing. What mends keeps everything as it was first, in a folder beside the store.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+
+from marksweep.errors import StoreError
+from marksweep.stores.files import PRIVATE_FILE
+from marksweep.stores.json_file import JsonStore
+from marksweep.stores.json_file.places import Places
+from marksweep.stores.rescued import Salvaged
+from marksweep.stores.salvage import salvage
+from marksweep.stores.sqlite import SqliteStore
+from marksweep.stores.sqlite.salvage import is_database
+
+SIDE_FILES = ("", "-wal", "-shm")
+"""What SQLite keeps of one database."""
+
+REBUILT = ".rebuilt"
+"""Added to the name of a database while it is rebuilt."""
+
+
+def files_of(path: Path) -> tuple[Path, ...]:
+    """List the files of the store at a path."""
+    if path.is_file() and is_database(path):
+        found = [path.with_name(path.name + end) for end in SIDE_FILES]
+    else:
+        places = Places(path)
+        found = [file for live in places.workspaces() for file in (live, *places.beside(live))]
+    return tuple(file for file in found if file.is_file())
+
+
+def shared(path: Path) -> tuple[Path, ...]:
+    """List the files that others than their owner may read or write, or their owner may not."""
+    return tuple(
+        file
+        for file in files_of(path)
+        if file.stat().st_mode & 0o077 or file.stat().st_mode & PRIVATE_FILE != PRIVATE_FILE
+    )
+
+
+def make_private(path: Path) -> None:
+    """Let only its owner read and write a store."""
+    for file in shared(path):
+        file.chmod(PRIVATE_FILE)
+
+
+def leftovers(path: Path) -> tuple[Path, ...]:
+    """List what was being written when a process was killed."""
+    drafts = [file.with_name(f".{file.name}.draft") for file in files_of(path)]
+    rebuilt = [path.with_name(path.name + REBUILT + end) for end in SIDE_FILES]
+    return tuple(file for file in (*drafts, *rebuilt) if file.is_file())
+
+
+def damage(path: Path) -> str:
+    """Say what is wrong with the content of a store; nothing if it is sound."""
+    if path.is_file() and is_database(path):
+        return database_damage(path)
+    skipped = salvage(path).skipped
+    return f"{skipped[0].place}: {skipped[0].reason}" if skipped else ""
+
+
+def database_damage(path: Path) -> str:
+    """Say what SQLite finds wrong with a database; nothing if it is sound."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            found = [row[0] for row in database.execute("PRAGMA integrity_check(3)")]
+    except sqlite3.Error as error:
+        return str(error)
+    return "" if found == ["ok"] else "; ".join(found)
+
+
+def keep(path: Path, files: tuple[Path, ...], now: datetime) -> Path:
+    """Copy files into a new folder beside the store; give the folder."""
+    folder = path.parent / f"{path.name}.before-{now:%Y%m%dT%H%M%S}"
+    folder.mkdir(mode=0o700)
+    for file in files:
+        shutil.copy2(file, folder / file.name)
+    return folder
+
+
+def rebuild(path: Path) -> Salvaged:
+    """Write a damaged store anew from what can be read of it. Its files must have been kept."""
+    found = salvage(path)
+    if not found.workspaces:
+        raise StoreError(
+            f"{path}: nothing in it can be read, so there is nothing to rebuild. It is left as it "
+            "is: move it away, or put a backup in its place."
+        )
+    if path.is_file() and is_database(path):
+        fresh = path.with_name(path.name + REBUILT)
+        _fill(SqliteStore(fresh), found)
+        for end in SIDE_FILES[1:]:
+            path.with_name(path.name + end).unlink(missing_ok=True)
+        fresh.replace(path)
+    else:
+        for file in files_of(path):
+            file.unlink()
+        _fill(JsonStore(path), found)
+    return found
+
+
+def _fill(store: SqliteStore | JsonStore, found: Salvaged) -> None:
+    try:
+        found.copy_to(store)
+    finally:
+        store.close()

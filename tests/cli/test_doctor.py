@@ -1,0 +1,186 @@
+"""Doctor finds what is wrong with a store and mends it, and nothing is lost by that."""
+
+from __future__ import annotations
+
+import json
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from marksweep import Segments
+from marksweep.errors import StoreError
+from marksweep.model import Entry, Event
+from marksweep.stores import checkup
+from marksweep.stores.json_file import JsonStore
+from marksweep.stores.open import open_store
+from marksweep.stores.sqlite import SqliteStore
+from tests.cli.support import fill, run
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def checks(*options: str) -> dict[str, dict[str, Any]]:
+    """Look, and give what was found by name; the exit code says the same."""
+    done = run("doctor", "--json", *options)
+    found = {each["what"].partition(" ")[0]: each for each in json.loads(done.stdout)}
+    assert done.exit_code == (0 if all(each["ok"] for each in found.values()) else 1)
+    return found
+
+
+def kept(path: Path) -> dict[str, bytes]:
+    """Give what was kept of a store before it was mended."""
+    (folder,) = path.parent.glob(f"{path.name}.before-*")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def ids(where: str) -> set[str]:
+    context = Segments(where)
+    found = {segment.segment_id for segment in context.list()}
+    context.close()
+    return found
+
+
+@pytest.mark.parametrize("name", ["set.db", "set.json"])
+def test_a_sound_store_is_left_alone(tmp_path: Path, name: str) -> None:
+    fill(tmp_path / name)
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    assert "10 live" in checks("--store", name)["store"]["found"]
+    assert run("doctor", "--store", name, "--mend").exit_code == 0
+    assert {file: file.read_bytes() for file in before} == before
+    assert not list(tmp_path.glob("*.before-*"))
+
+
+def test_versions_settings_and_the_counter_are_told() -> None:
+    found = checks()
+    assert found["marksweep"]["ok"]
+    assert "o200k_base" in found["tokens"]["found"]
+    assert "not there yet" in found["store"]["found"]
+
+
+def test_settings_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    (tmp_path / ".marksweep").mkdir()
+    (tmp_path / ".marksweep/settings.toml").write_text("[window]\nlimit = 3\n")
+    found = checks()
+    assert not found["settings"]["ok"]
+    assert "limit" in found["settings"]["found"]
+
+
+@pytest.mark.parametrize("name", ["set.db", "set.json"])
+def test_files_that_others_may_read_are_made_private(tmp_path: Path, name: str) -> None:
+    fill(tmp_path / name)
+    (tmp_path / name).chmod(0o644)
+    assert checks("--store", name)["permissions"]["mend"]
+    mended = checks("--store", name, "--mend", "--yes")
+    assert mended["permissions"]["found"] == "mended: yours alone"
+    assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+    assert checks("--store", name)["permissions"]["ok"]
+
+
+def test_a_json_store_that_was_cut_off_is_written_anew(tmp_path: Path) -> None:
+    path = tmp_path / "set.json"
+    fill(path)
+    whole = path.read_bytes()
+    cut = whole[: whole.index(b'"s7"')]
+    path.write_bytes(cut)
+    assert not checks("--store", "set.json")["store"]["ok"]
+    mended = checks("--store", "set.json", "--mend", "--yes")
+    assert mended["store"]["found"].startswith("mended: 7 segments written anew; could not be read")
+    assert ids("set.json") == {f"s{n}" for n in range(7)}
+    assert kept(path)["set.json"] == cut
+
+
+def test_a_damaged_database_is_written_anew(tmp_path: Path) -> None:
+    path = tmp_path / "set.db"
+    context = Segments(path, limit=10**9)
+    for n in range(200):
+        context.write(f"needle-{n} " + "x" * 900, segment_id=f"s{n}")
+    context.close()
+    content = bytearray(path.read_bytes())
+    page = content.index(b'"text":"needle-100 ') // 4096
+    content[page * 4096 : (page + 1) * 4096] = b"\xff" * 4096
+    path.write_bytes(content)
+    assert not checks("--store", "set.db")["store"]["ok"]
+    assert "mended" in checks("--store", "set.db", "--mend", "--yes")["store"]["found"]
+    assert {"s0", "s50", "s150", "s199"} <= ids("set.db")
+    assert kept(path)["set.db"] == bytes(content)
+    assert checkup.damage(path) == ""
+
+
+def test_what_is_no_store_at_all_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "bad.db"
+    path.write_bytes(b"this is not a database, but long enough to be one")
+    before = path.read_bytes()
+    assert not checks("--store", "bad.db", "--mend", "--yes")["store"]["ok"]
+    assert path.read_bytes() == before
+    with pytest.raises(StoreError, match="nothing in it can be read"):
+        checkup.rebuild(path)
+
+
+def test_a_sweep_that_was_cut_off_is_finished(tmp_path: Path) -> None:
+    fill(tmp_path / "set.db")
+    store = open_store("set.db")
+    store.journal.append("default", Entry(Event.SWEEPING, datetime.now(UTC), "plan-x"))
+    store.close()
+    assert checks("--store", "set.db")["sweeps"]["found"] == "cut off in default"
+    assert checks("--store", "set.db", "--mend", "--yes")["sweeps"]["found"] == "mended: default"
+    entries = json.loads(run("journal", "--store", "set.db", "--json").output)
+    assert entries[0]["event"] == "rolled back"
+    assert ids("set.db") == {f"s{n}" for n in range(10)}
+
+
+def test_what_a_killed_process_left_behind_is_removed_and_kept(tmp_path: Path) -> None:
+    fill(tmp_path / "set.json")
+    draft = tmp_path / ".set.json.draft"
+    draft.write_bytes(b"half of")
+    assert not checks("--store", "set.json")["leftovers"]["ok"]
+    assert "removed" in checks("--store", "set.json", "--mend", "--yes")["leftovers"]["found"]
+    assert not draft.exists()
+    assert kept(tmp_path / "set.json")[".set.json.draft"] == b"half of"
+
+
+def test_a_damaged_memory_is_told_with_what_to_do(tmp_path: Path) -> None:
+    folder = tmp_path / ".marksweep"
+    folder.mkdir(mode=0o700)
+    fill(folder / "store.db")
+    (folder / "graph.db").write_bytes(b"SQLite format 3\0" + b"\xff" * 5_000)
+    found = checks()["memory"]
+    assert not found["ok"]
+    assert "index again" in found["found"]
+
+
+def test_mending_without_a_terminal_needs_yes(tmp_path: Path) -> None:
+    fill(tmp_path / "set.db")
+    (tmp_path / "set.db").chmod(0o644)
+    assert run("doctor", "--store", "set.db", "--mend").exit_code == 3
+    assert stat.S_IMODE((tmp_path / "set.db").stat().st_mode) == 0o644
+
+
+def test_a_falkordb_that_is_away_is_told() -> None:
+    found = checks("--falkordb", "redis://127.0.0.1:1")["FalkorDB"]
+    assert not found["ok"]
+    assert "127.0.0.1:1" in found["found"]
+
+
+@pytest.mark.parametrize("kind", [SqliteStore, JsonStore])
+def test_all_workspaces_and_their_journals_outlive_a_rebuilding(
+    tmp_path: Path, kind: type[SqliteStore | JsonStore]
+) -> None:
+    path = tmp_path / ("set.db" if kind is SqliteStore else "set.json")
+    for workspace in ("default", "other"):
+        context = Segments(path, workspace=workspace)
+        context.write("something", segment_id=f"in-{workspace}")
+        context.collect(context.plan(target_tokens=0))
+        context.close()
+    checkup.rebuild(path)
+    for workspace in ("default", "other"):
+        context = Segments(path, workspace=workspace)
+        assert context.search_stash()[0].found.segment.segment_id == f"in-{workspace}"
+        assert [entry.event for entry in context.history()][:1] == [Event.SWEPT]
+        context.close()

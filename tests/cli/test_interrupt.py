@@ -1,0 +1,109 @@
+"""Ctrl-C in the middle of work loses nothing, and the next run goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from marksweep import Segments
+from marksweep.testing.builders import segment
+from tests.cli.support import history
+
+COMMAND = str(Path(sys.executable).with_name("marksweep"))
+DEADLINE = 60.0
+INTERRUPTED = 130
+MOMENTS = (0.15, 0.3, 0.45, 0.6)
+"""Seconds after which the signal comes: while it starts, reads, works and ends."""
+
+
+def interrupted(folder: Path, seconds: float, *words: str) -> int:
+    """Start a command, press Ctrl-C after a while; give the exit code."""
+    with subprocess.Popen(
+        [COMMAND, *words],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as process:
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=DEADLINE)
+    if process.returncode not in (-signal.SIGINT, INTERRUPTED, 1):
+        assert process.returncode == 0, said
+    return process.returncode
+
+
+@pytest.mark.parametrize("seconds", MOMENTS)
+def test_a_collection_of_the_working_set_has_happened_or_has_not(
+    tmp_path: Path, seconds: float
+) -> None:
+    names = {f"s{n}" for n in range(3_000)}
+    context = Segments(tmp_path / "set.db", limit=10**9)
+    context.add(*(segment(name, text=f"words of {name}") for name in sorted(names)))
+    context.close()
+    interrupted(tmp_path, seconds, "collect", "--store", "set.db", "--limit", "0", "--yes")
+    context = Segments(tmp_path / "set.db", limit=10**9)
+    live = {each.segment_id for each in context.list()}
+    stashed = {hit.found.segment.segment_id for hit in context.search_stash(limit=10_000)}
+    context.close()
+    assert live | stashed == names
+    assert not live & stashed
+    assert len(live) in (0, len(names))
+
+
+@pytest.mark.parametrize("seconds", MOMENTS)
+def test_a_transcript_is_the_old_or_the_new_and_the_old_is_there(
+    tmp_path: Path, seconds: float
+) -> None:
+    path = tmp_path / "chat.json"
+    path.write_text(json.dumps(history(600)))
+    before = path.read_bytes()
+    interrupted(tmp_path, seconds, "collect", "chat.json", "--limit", "9k", "--write", "--yes")
+    original = tmp_path / "chat.json.orig"
+    assert before in (path.read_bytes(), original.read_bytes() if original.exists() else b"")
+    json.loads(path.read_bytes())
+
+
+@pytest.mark.parametrize("seconds", MOMENTS)
+def test_an_index_is_taken_up_by_the_next(tmp_path: Path, seconds: float) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    for n in range(200):
+        (code / f"m{n}.py").write_text(f"def f{n}():\n    return {n}\n")
+    interrupted(tmp_path, seconds, "index", "code")
+    ran = subprocess.run(
+        [COMMAND, "index", "code", "--json"], cwd=tmp_path, capture_output=True, check=True
+    )
+    report = json.loads(ran.stdout)
+    assert report["files"] + report["unchanged"] == 200
+    assert report["stale"] == 0
+
+
+def test_the_signal_is_told_in_a_line_with_a_code_of_its_own(tmp_path: Path) -> None:
+    """A pipe that is never closed keeps the command reading until it is interrupted."""
+    with subprocess.Popen(
+        [COMMAND, "analyze", "-"],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        ends = time.monotonic() + DEADLINE
+        while "marksweep" not in Path(f"/proc/{process.pid}/cmdline").read_text():
+            assert time.monotonic() < ends
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        out, said = process.communicate(timeout=DEADLINE)
+    assert process.returncode == INTERRUPTED
+    assert out == ""
+    assert said.startswith("marksweep: stopped.")
+    assert "Traceback" not in said

@@ -1,0 +1,136 @@
+"""What every command prints with --json is what docs/json.schema.json says."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+
+from marksweep.cli.app import app
+from marksweep.cli.shapes import SHAPES
+from tests.cli.support import fill, history, run
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs/json.schema.json").read_text())
+WITHOUT_RESULT = {"demo", "serve"}
+QUICK = ("-s", "mask last 10", "-b", "30%", "--solver-seconds", "1", "--workers", "1")
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MARKSWEEP_DATA", raising=False)
+    Path("chat.json").write_text(json.dumps(history()))
+    Path("code").mkdir()
+    for name in ("ant", "bee", "cat", "dog"):
+        Path(f"code/{name}.py").write_text(f"def {name}():\n    return 1\n")
+
+
+def printed(shape: str, *words: str, codes: tuple[int, ...] = (0,)) -> Any:
+    """Run a command, hold what it prints against its schema, and give it."""
+    done = run(*words, "--json")
+    assert done.exit_code in codes, done.output
+    return conforming(shape, done.stdout)
+
+
+def conforming(shape: str, text: str) -> Any:
+    value = json.loads(text)
+    jsonschema.validate(value, {**SCHEMA["commands"][shape], "$defs": SCHEMA["$defs"]})
+    return value
+
+
+def test_commands_on_transcripts() -> None:
+    assert printed("analyze TRANSCRIPT", "analyze", "chat.json")["findings"] == []
+    assert printed("collect TRANSCRIPT", "collect", "chat.json", "--limit", "2k")["steps"]
+    assert printed("validate", "validate", "chat.json") == []
+    broken = history(2)
+    del broken[3]
+    Path("broken.json").write_text(json.dumps(broken))
+    assert printed("validate", "validate", "broken.json")
+
+
+def test_commands_on_recorded_runs() -> None:
+    assert printed("replay PATHS", "replay", "chat.json", *QUICK)["result"]["rows"]
+    assert printed("tune", "tune", "chat.json", *QUICK, "-o", "settings.toml")
+
+
+def test_commands_on_the_working_set() -> None:
+    fill(Path("set.db"))
+    store = ("--store", "set.db")
+    assert printed("analyze", "analyze", *store)["tokens_before"] == 100
+    assert printed("collect", "collect", *store, codes=(1,)).get("swept", []) == []
+    swept = printed("collect", "collect", *store, "--limit", "50", "--yes")["swept"]
+    assert len(printed("stash list", "stash", "list", *store)) == len(swept) == 5
+    assert len(printed("stash search", "stash", "search", "parser", *store)) == 5
+    assert printed("stash search", "stash", "search", "zebra", *store, codes=(1,)) == []
+    assert printed("stash restore", "stash", "restore", swept[0], *store)["restored"] == [swept[0]]
+    entries = printed("journal", "journal", *store)
+    plan = next(each["plan_id"] for each in entries if each["event"] == "swept")
+    assert len(printed("undo", "undo", plan, *store)["restored"]) == 4
+    assert printed("why", "why", swept[0], *store)["segment_id"] == swept[0]
+    assert printed("pin", "pin", swept[0], *store)["pinned"] is True
+    assert printed("pin", "pin", swept[0], "--remove", *store)["pinned"] is False
+
+
+def test_undoing_a_file() -> None:
+    run("collect", "chat.json", "--limit", "2k", "--write", "--yes")
+    assert printed("undo", "undo", "chat.json")["restored"] == ["chat.json"]
+
+
+def test_commands_on_memory() -> None:
+    assert printed("index", "index", "code")["files"] == 4
+    assert printed("search", "search", "cat")["hits"]
+    assert printed("search", "search", "zebra", codes=(1,)).get("hits", []) == []
+    Path("code/cat.py").unlink()
+    printed("index", "index", "code")
+    plan = printed("prune", "prune")["plan"]["plan_id"]
+    assert printed("prune --apply", "prune", "--apply", plan)["deleted"]["memories"]
+    assert printed("prune --restore", "prune", "--restore", plan)["memories"]
+
+
+def test_watching_prints_a_line_for_every_index() -> None:
+    command = [str(Path(sys.executable).with_name("marksweep")), "watch", "code", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        try:
+            assert conforming("watch", watching.stdout.readline())["files"] == 4
+        finally:
+            watching.send_signal(signal.SIGINT)
+        assert watching.wait(30) == 0
+
+
+def test_settings_and_doctor() -> None:
+    assert printed("config show", "config", "show")["window"]["limit_tokens"] > 0
+    assert printed("config check", "config", "check") == {"ok": True}
+    assert printed("doctor", "doctor")
+
+
+def test_every_command_has_a_schema_and_every_schema_a_command() -> None:
+    offering = {
+        path
+        for path, command in _commands(app)
+        if any("--json" in parameter.opts for parameter in command.params)
+    }
+    described = {" ".join(word for word in name.split() if word.islower()) for name in SHAPES}
+    assert {name.partition(" --")[0] for name in described} == offering
+    assert {path for path, _ in _commands(app)} - offering == WITHOUT_RESULT
+
+
+def _commands(
+    group: click.Group, above: tuple[str, ...] = ()
+) -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        assert found is not None
+        if isinstance(found, click.Group):
+            yield from _commands(found, (*above, name))
+        else:
+            yield " ".join((*above, name)), found

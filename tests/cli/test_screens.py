@@ -1,0 +1,29 @@
+"""The main screens look as they did when somebody last looked at them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.screens import FOLDER, SCREENS, WIDTHS, drawn, kept, project
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    with project() as prepared:
+        yield prepared
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_screen_is_as_it_was_looked_at(folder: Path, width: int) -> None:
+    """After a change on purpose: python -m tests.cli.screens, and look at the difference."""
+    for name, text in drawn(folder, width):
+        assert text == kept(name, width).read_text(), f"{name} at {width} columns"
+        assert max(len(line) for line in text.splitlines()) <= width, name
+
+
+def test_no_screen_is_kept_that_is_no_longer_drawn() -> None:
+    expected = {kept(name, width).name for name in SCREENS for width in WIDTHS}
+    assert {path.name for path in FOLDER.iterdir()} == expected

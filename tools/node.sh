@@ -1,0 +1,34 @@
+#!/bin/sh
+# Install the conformance suite and the inspector of the Model Context Protocol into .node, with a Node of their own:
+# they need 22.19 or newer, and what the machine has may be older.
+set -eu
+
+node=22.23.3
+suite=0.2.0-alpha.12  # the first line of releases that knows the protocol of 2026-07-28
+inspector=2.12.0
+
+if ! command -v npm >/dev/null; then
+    if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
+        echo "setup: installing npm, which brings the conformance suite"
+        apt-get update -qq
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends npm >/dev/null
+    else
+        echo "setup: no npm found. Install it (Debian: apt-get install npm)." >&2
+        exit 1
+    fi
+fi
+
+get() { npm install --no-fund --no-audit --no-package-lock --loglevel=error "$@"; }
+
+rm -rf .node
+mkdir .node
+cd .node
+echo '{"private": true}' >package.json
+echo "setup: installing Node $node, the conformance suite $suite and the inspector $inspector"
+get "node@$node"
+PATH="$PWD/node_modules/node/bin:$PATH"
+if [ "$(node --version)" != "v$node" ]; then
+    echo "setup: expected Node $node in .node, found $(node --version): npm did not run its install script." >&2
+    exit 1
+fi
+get "@modelcontextprotocol/conformance@$suite" "@modelcontextprotocol/inspector@$inspector"
