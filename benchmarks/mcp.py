@@ -202,16 +202,31 @@ async def _client(
 ) -> None:
     turn = 0
     while time.monotonic() < ends:
-        name = f"c{number}-{turn // 3}"
-        tool, arguments = _work(name, turn)
-        if tool == "context_gc_pin" and turn % 2:
-            tool = "context_gc_prune"
+        tool, arguments = _mixed(f"c{number}-{turn // MIX}", turn % MIX)
         started = time.perf_counter()
         await call(tool, arguments)
         calls.append(time.perf_counter() - started)
         if tool == "context_add":
-            added.append(name)
+            added.append(arguments["segments"][0]["segment_id"])
         turn += 1
+
+
+MIX = 6
+"""Calls of one round."""
+
+
+def _mixed(name: str, step: int) -> tuple[str, dict[str, Any]]:
+    """Give one step of a round: add, search, pin; add, unpin the first, prune the second.
+
+    Nothing stays pinned, so that what is live is bounded by the budget, as with a real agent.
+    """
+    if step < 3:
+        return _work(name, step)
+    if step == 3:
+        return _work(f"{name}-b", 0)
+    if step == 4:
+        return "context_gc_unpin", {"segment_ids": [name]}
+    return "context_gc_prune", {"segment_ids": [f"{name}-b"]}
 
 
 async def _call(
