@@ -65,7 +65,7 @@ class TestAnalyze:
         assert run(*words[1:]).exit_code == 0
         offered = {offer["strategy"]: offer["tokens_after"] for offer in found["offers"]}
         again = json.loads(run("analyze", "chat.smaller.json", "--json").output)
-        assert again["tokens"] == offered["superseded,mask,truncate"]
+        assert again["tokens"] == offered["coverage"]
 
     def test_prices_of_the_settings_are_what_a_sweep_is_weighed_with(
         self, transcript: Path, tmp_path: Path
