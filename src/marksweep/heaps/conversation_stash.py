@@ -81,22 +81,6 @@ def _price(text: str) -> int:
     return count(text) + FRAME
 
 
-def drop_later_versions(stash: Stash, workspace: str, plan_id: str) -> None:
-    """Let go of what later plans swept of the messages that this plan is about to bring back.
-
-    A message that was masked and then swept lies in the stash twice: whole, and masked. Once it is
-    back whole, the masked version must never take its place.
-    """
-    ids = [entry.segment.segment_id for entry in stash.of_plan(workspace, plan_id)]
-    reached: set[str] = set()
-    for entry in stash.get(workspace, ids):
-        name = entry.segment.segment_id
-        if entry.plan_id == plan_id:
-            reached.add(name)
-        elif name not in reached:
-            stash.remove(workspace, entry.plan_id, [name])
-
-
 def with_units(stash: Stash, workspace: str, segment_ids: Collection[str]) -> tuple[str, ...]:
     """Name swept messages among these, with those that were one unit with them when swept."""
     wanted: dict[str, None] = {}

@@ -122,7 +122,9 @@ def _of_transcript(ctx: Ctx, here: Place, path: str, most: int) -> Analysis:
         anyio.from_thread.check_cancelled()
         anyio.from_thread.run(ctx.report_progress, done, total, what)
 
-    weighed = weigh(desk_of(ctx).allowed(path), tell)
+    with here.segments() as context:
+        settings = context.settings
+    weighed = weigh(desk_of(ctx).allowed(path), tell, settings)
     plan = weighed.plan
     tokens: Counter[str] = Counter()
     messages: Counter[str] = Counter()

@@ -136,6 +136,8 @@ class Scored:
                     scores[i] = scorer(segments[i], now)
                     if len(members) > 1:
                         scores[i] = min(scorer(segments[mate], now) for mate in members)
+        # A sort keeps the order of equals: of equal scores the newest goes, for the prompt cache.
+        found.reverse()
         found.sort(key=scores.__getitem__, reverse=True)
         return found, scores, ages
 
