@@ -83,3 +83,31 @@ def test_a_speaker_is_a_name_and_a_colon() -> None:
 
 def test_nothing_is_found_among_nothing() -> None:
     assert Recall().find("anything", 100, by_words) == []
+
+
+def test_names_and_numbers_are_told_apart_to_the_last_character() -> None:
+    index = told("load_order_117 is slow", "load_order_118 is slow", "id 1234567", "id 1234568")
+    assert index.best("load_order_118", 1)[0][0] == 1
+    assert index.best("1234568", 4)[0][0] == 3
+    assert {number for number, _ in index.best("order", 4)} == {0, 1}
+
+
+def test_across_a_gap_nothing_is_lent() -> None:
+    near = told("the cat sleeps", "Rex")
+    far = Recall()
+    far.add("the cat sleeps")
+    far.leave_gap()
+    far.add("Rex")
+    assert near.scores("cat")[1] > 0
+    assert far.scores("cat")[1] == 0
+    assert far.scores("cat")[0] > 0
+
+
+def test_the_best_hold_a_word_themselves_and_the_last_of_equals_comes_first() -> None:
+    index = Recall()
+    for text in ("a cat", "beside it", "a cat", "a dog"):
+        index.add(text)
+        index.leave_gap()
+    assert [number for number, _ in index.best("cat", 9)] == [2, 0]
+    assert index.best("cat", 0) == []
+    assert Recall().best("cat", 3) == []

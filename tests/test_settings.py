@@ -17,6 +17,7 @@ from marksweep import increment
 from marksweep.core import budget, score
 from marksweep.core.budget import Budget
 from marksweep.core.cost import Prices
+from marksweep.core.covering import Covering
 from marksweep.core.score import SeedAge, SeedRetention, Weights
 from marksweep.errors import BadInput, UnknownName
 from marksweep.model import Segment
@@ -295,3 +296,24 @@ class TestImpossibleValues:
             assert in_order
             lines = window.budget()
             assert lines.target <= lines.threshold <= lines.pressure <= lines.limit
+
+
+def test_the_conversation_is_set_up_by_name_and_checked(tmp_path: Path) -> None:
+    (tmp_path / ".marksweep").mkdir()
+    path = tmp_path / ".marksweep/settings.toml"
+    path.write_text(
+        "[conversation]\nstrategy = 'superseded+mask'\noptions = {spare = 2}\n"
+        "[scoring]\nscorer = 'covering'\n"
+    )
+    found = load_settings(tmp_path, environment={})
+    assert found.conversation.options == {"spare": 2}
+    assert isinstance(found.scoring.build(), Covering)
+    for wrong, expected in (
+        ("strategy = 'magic'", "no strategy named 'magic'"),
+        ("strategy = 'mask'\noptions = {colour = 2}", "no option 'colour'"),
+        ("strategy = 'mask'\noptions = {spare = 'x'}", "whole numbers"),
+        ("preserve_recent_turns = -1", "preserve_recent_turns"),
+    ):
+        path.write_text(f"[conversation]\n{wrong}\n")
+        with pytest.raises(BadInput, match=expected):
+            load_settings(tmp_path, environment={})

@@ -17,6 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import TypeVar
 
 from marksweep.stores.words import asked
@@ -128,9 +129,12 @@ class Recall:
 
     def scores(self, query: str) -> list[float]:
         """How well each text answers a query, with what stands around it; high is better."""
-        spread = _spread(self._placed(self._bm25(query)))
+        spread = _spread(self._placed(self._bm25(query)), self._places)
         regions = self._regions(query)
-        scores = [spread[at] + REGION_SHARE * regions[at] for at in self._places]
+        scores = [
+            spread[at] + REGION_SHARE * region
+            for at, region in zip(self._places, regions, strict=True)
+        ]
         return self._by_speaker(query, scores)
 
     def best(self, query: str, limit: int) -> list[tuple[int, float]]:
@@ -205,21 +209,27 @@ class Recall:
     def _regions(self, query: str) -> list[float]:
         """BM25 of the region around each text."""
         count = len(self._texts)
-        scores = [0.0] * self._next
-        lengths = _sums_around(self._placed(self._lengths))
-        mean = sum(lengths[at] for at in self._places) / count if count else 1.0
+        scores = [0.0] * count
+        lengths = self._around(self._lengths)
+        mean = sum(lengths) / count if count else 1.0
         for word in dict.fromkeys(stems(query)):
             if word not in self._postings:
                 continue
-            own = [0] * self._next
+            own = [0] * count
             for number, times in self._postings[word]:
-                own[self._places[number]] = times
-            around = _sums_around(own)
-            rare = _rarity(sum(1 for at in self._places if around[at]), count)
-            for at in self._places:
-                if around[at]:
-                    scores[at] += rare * _frequency(around[at], lengths[at] / mean)
+                own[number] = times
+            around = self._around(own)
+            rare = _rarity(sum(1 for times in around if times), count)
+            for number, times in enumerate(around):
+                if times:
+                    scores[number] += rare * _frequency(times, lengths[number] / mean)
         return scores
+
+    def _around(self, values: Sequence[int]) -> list[int]:
+        """Per text, the sum of the values of all texts at most REGION places away."""
+        sums = list(accumulate(self._placed(values), initial=0))
+        last = self._next
+        return [sums[min(last, at + REGION + 1)] - sums[max(0, at - REGION)] for at in self._places]
 
     def _placed(self, values: Sequence[N]) -> list[N]:
         """Values of texts, at the places of the texts."""
@@ -248,19 +258,8 @@ def _frequency(times: int, length: float) -> float:
     return times * (K1 + 1) / (times + K1 * (1 - B + B * length))
 
 
-def _sums_around(values: Sequence[int]) -> list[int]:
-    """Per place, the sum of the values at most REGION places away."""
-    running = [0]
-    for value in values:
-        running.append(running[-1] + value)
-    count = len(values)
-    return [
-        running[min(count, at + REGION + 1)] - running[max(0, at - REGION)] for at in range(count)
-    ]
-
-
-def _spread(own: Sequence[float]) -> list[float]:
-    """Give each text a share of its neighbours' scores and of the best of its stretch."""
+def _spread(own: Sequence[float], places: Sequence[int]) -> list[float]:
+    """Give each text a share of its neighbours' scores and of the best of its stretch, by place."""
     count = len(own)
     scores = list(own)
     for number, score in enumerate(own):
@@ -270,8 +269,8 @@ def _spread(own: Sequence[float]) -> list[float]:
                     scores[number - distance] += share * score
                 if number + distance < count:
                     scores[number + distance] += share * score
-    for number in range(count):
-        stretch = own[max(0, number - STRETCH) : number + STRETCH + 1]
+    for at in places:
+        stretch = own[max(0, at - STRETCH) : at + STRETCH + 1]
         best = heapq.nlargest(STRETCH_BEST, stretch)
-        scores[number] += STRETCH_SHARE * sum(best) / STRETCH_BEST
+        scores[at] += STRETCH_SHARE * sum(best) / STRETCH_BEST
     return scores

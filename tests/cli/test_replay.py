@@ -121,6 +121,19 @@ class TestReplay:
         assert done.exit_code == 0
         assert "bad.json: holds a int" in done.stdout
 
+    def test_of_many_transcripts_the_same_few_are_drawn(self) -> None:
+        for n in range(3):
+            Path(f"more-{n}.json").write_text(json.dumps(sample_messages()[: 60 - 2 * n]))
+        found = replayed(".", *QUICK, "--most", "2")["result"]
+        drawn = [line["name"] for line in found["transcripts"]]
+        assert len(drawn) == 2
+        assert [line["name"] for line in found["passed"]] == sorted(
+            {"chat.json", "more-0.json", "more-1.json", "more-2.json"} - set(drawn)
+        )
+        Path("another.json").write_text(json.dumps(sample_messages()[:58]))
+        again = replayed(".", *QUICK, "--most", "2")["result"]
+        assert len(set(drawn) & {line["name"] for line in again["transcripts"]}) >= 1
+
     def test_the_timeline_of_a_named_transcript_is_traced(self) -> None:
         Path("other.json").write_text(json.dumps(sample_messages()[:50]))
         found = replayed(".", *QUICK, "--trace", "other")

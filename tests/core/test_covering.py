@@ -42,14 +42,14 @@ def code(name: str, text: str, tokens: int = 100, hours_old: float = 1.0) -> Seg
 
 def test_a_copy_goes_first_and_the_last_copy_late() -> None:
     other = "\n".join(f"other_{n} = something({n}) else" for n in range(12))
-    found = order(code("old", READ), code("other", other), code("new", READ))
+    found = order(code("old", READ, hours_old=2), code("other", other), code("new", READ))
     assert found[0] == "old"
     assert found.index("new") > 0
 
 
 def test_of_two_copies_only_one_is_without_worth() -> None:
     segments = (code("a", READ), code("b", READ), code("thin", "one_name = 1", tokens=100))
-    assert order(*segments) == ["a", "thin", "b"]
+    assert order(*segments) == ["b", "thin", "a"]
 
 
 def test_what_the_agent_wrote_about_stays_longer() -> None:

@@ -214,6 +214,20 @@ def test_limits_are_turned_and_hold(tmp_path: Path, mode: str) -> None:
     with_agent(tmp_path, work, mode)
 
 
+def test_the_scorer_is_chosen_by_name(tmp_path: Path) -> None:
+    async def work(one: Agent) -> None:
+        turned = await one.call("context_gc_configure", scorer="covering", last_messages=0)
+        assert turned["settings"]["scoring"]["scorer"] == "covering"
+        for number in range(4):
+            await one.add(f"s{number}", times=10)
+        found = await one.call("context_gc_analyze", target_tokens=0, include_scores=True)
+        reasons = [each["reason"] for each in found["candidates"]]
+        assert reasons
+        assert all("elsewhere" in reason or "go with it" in reason for reason in reasons)
+
+    with_agent(tmp_path, work)
+
+
 def test_impossible_limits_are_refused_and_change_nothing(tmp_path: Path) -> None:
     async def work(one: Agent) -> None:
         words = await one.fail("context_gc_configure", target_percent=90)
@@ -221,6 +235,7 @@ def test_impossible_limits_are_refused_and_change_nothing(tmp_path: Path) -> Non
         assert "'batch' is 4" in await one.fail("context_gc_configure", batch=4)
         assert "limit_tokens" in await one.fail("context_gc_configure", limit_tokens=-1)
         assert "no parameter 'limit'" in await one.fail("context_gc_configure", limit=1)
+        assert "no scorer named 'magic'" in await one.fail("context_gc_configure", scorer="magic")
         usage = (await one.call("context_gc_configure"))["usage"]
         assert usage["limit"] == 128_000
 

@@ -70,6 +70,11 @@ class Dies(Recent):
         os._exit(7)
 
 
+class DiesAtOnce(Recent):
+    def __init__(self) -> None:
+        os._exit(4)
+
+
 class Raises(Recent):
     def bad(self) -> list[Wire]:
         raise RuntimeError("no idea what to keep")

@@ -139,6 +139,7 @@ def test_one_that_cannot_be_had_is_refused_before_any_work() -> None:
         (f"{HERE}:Nobody", "cannot be imported"),
         (f"{HERE}:NUMBER", "expected a strategy"),
         (f"{HERE}:Recent:colour=3", "colour"),
+        (f"{HERE}:DiesAtOnce", "exit code 4"),
         ("gc_magic", "gc_magic"),
         ("gc_hybrid:preserve_recent_turns=lots", "preserve_recent_turns"),
     ):

@@ -22,6 +22,7 @@ from marksweep.replay.atoms import atoms_of, names, squeeze, tokens
         ("/abcde abcde/", set()),
         ("v1.2 x", set()),
         ("word.", set()),
+        ("foo-.bar", set()),  # a dot, but not between letters
         ("1234", set()),
     ],
 )

@@ -44,8 +44,9 @@ def test_blind_counts_the_gold_turns_in_context_and_skips_repeated_ones() -> Non
 
 def test_the_context_is_asked_for_after_every_eighth_turn_and_the_last() -> None:
     collector = Last([])
-    blind(TALK, collector, 50, by_words)
-    assert collector.asked == 2
+    seventeen = Conversation("t", tuple(SPOKEN[n % 9] for n in range(17)), ())
+    blind(seventeen, collector, 50, by_words)
+    assert collector.asked == 3
 
 
 def test_recall_has_half_the_budget() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from marksweep.replay.atoms import names
 from marksweep.replay.hits import Proof, Reader, proofs, window
 from marksweep.replay.needs import study
-from tests.replay.stories import BASH, user
+from marksweep.replay.records import Trajectory
+from tests.replay.stories import BASH, answers, calls, user
 
 
 def recall(*texts: str, half: str = "any", step: int = 2) -> float | None:
@@ -45,3 +46,27 @@ def test_of_a_long_line_the_window_must_be_inside_one_line() -> None:
     assert Reader().read([user("x\n" + line[50:] + "\ny")]).has(proof)
     assert not Reader().read([user(line[:150] + "\n" + line[150:])]).has(proof)
     assert not Reader().read([user("my_name")]).has(proof)
+
+
+def found_inside_another_line(length: int) -> bool:
+    """Whether a source line of so many characters may stand inside a longer one."""
+    line = ("my_name " + "b" * 300)[:length]
+    story = Trajectory(
+        id="long",
+        pinned=1,
+        messages=(
+            user("Go."),
+            calls({"q": "x"}),
+            answers(line),
+            calls({"q": "y"}, first=1),
+            answers("-", 1),
+            calls({"q": "my_name"}, first=2),
+        ),
+    )
+    proof = proofs(study(story, names))[-1].any[0][0]
+    return Reader().read([user(f"see {line} there")]).has(proof)
+
+
+def test_a_line_is_long_from_200_characters_on() -> None:
+    assert not found_inside_another_line(199)
+    assert found_inside_another_line(200)

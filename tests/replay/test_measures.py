@@ -38,6 +38,12 @@ def test_the_gap_is_the_share_of_the_way_between_the_bounds() -> None:
     assert (half.percent, half.low, half.high) == pytest.approx((50, 50, 50))
 
 
+def test_both_halves_count_the_same_in_the_gap() -> None:
+    low, high = [outcome(step(0.0, 0.0))], [outcome(step(1.0, 1.0))]
+    assert gap([outcome(step(1.0, 0.0))], low, high).percent == pytest.approx(50)
+    assert gap([outcome(step(0.0, 1.0))], low, high).percent == pytest.approx(50)
+
+
 def test_bounds_less_than_three_points_apart_leave_no_room() -> None:
     low, near = [outcome(step(0.50, 0.50))], [outcome(step(0.529, 0.529))]
     assert gap(near, low, near).percent is None

@@ -17,7 +17,7 @@ from marksweep.replay.atoms import EXTRACTORS
 from marksweep.replay.clairvoyant import NODES
 from marksweep.replay.front import Budget, How
 from marksweep.replay.recommend import ENOUGH
-from marksweep.replay.report import BUDGETS, Request
+from marksweep.replay.report import BUDGETS, MOST, Request
 
 Command = Callable[..., Any]
 
@@ -33,6 +33,7 @@ class Given(TypedDict):
     sets: tuple[str, ...]
     extractor: str
     answers: bool
+    most: int
     keep: Path | None
     workers: int | None
     solver_nodes: int
@@ -55,6 +56,7 @@ def request_of(paths: Sequence[str], given: Given) -> Request:
         enough=given["enough"],
         extractor=given["extractor"],
         answers=given["answers"],
+        most=given["most"],
         how=How(
             workers=given["workers"] or os.cpu_count() or 1,
             nodes=given["solver_nodes"],
@@ -106,6 +108,13 @@ def shared(function: Command) -> Command:
             ),
             click.option(
                 "--answers", is_flag=True, help="Numbers in plain answers are needs, too."
+            ),
+            click.option(
+                "--most",
+                default=MOST,
+                show_default=True,
+                type=click.IntRange(1),
+                help="Transcripts that are replayed, drawn by lot if there are more.",
             ),
             click.option(
                 "--keep",

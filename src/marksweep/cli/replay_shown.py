@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
@@ -18,6 +20,8 @@ COLUMNS = {"recall": 6, "any/src": 7, "gap closed": 10, "cost": 4, "churn": 6, "
 """The figures of a row, and the least width of each."""
 NARROW = ("recall", "gap closed", "cost")
 """Those that a narrow terminal shows."""
+NAME_WIDTH = 20
+"""Characters of a strategy's name on one line."""
 SHOWN = 5
 """Transcripts passed over that are named."""
 
@@ -79,10 +83,21 @@ def figures(result: Result) -> Table:
             count = sum(row.violations.values())
             cells.append(Text(str(count), style="red" if count else "dim"))
         star = " ★" if (row.strategy, row.budget) in best else ""
-        name = Text(row.strategy + star, style="" if catalog.is_usable(row.strategy) else "dim")
+        style = "" if catalog.is_usable(row.strategy) else "dim"
+        name = Text("\n ".join(_broken_up(row.strategy)) + star, style=style)
         table.add_row(row.budget if row.budget != last else "", name, *cells)
         last = row.budget
     return table
+
+
+def _broken_up(name: str) -> list[str]:
+    """A name in lines that fit the column, broken where its parts meet."""
+    lines = [""]
+    for part in re.findall(r"[^+:,]+[+:,]?", name):
+        if lines[-1] and len(lines[-1]) + len(part) > NAME_WIDTH:
+            lines.append("")
+        lines[-1] += part
+    return lines
 
 
 def _broken(result: Result) -> list[Text]:

@@ -108,7 +108,11 @@ class Process:
         )
         self._said: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         threading.Thread(target=self._listen, args=(self._child.stdout,), daemon=True).start()
-        hello = self._hear(STARTING)
+        try:
+            hello = self._hear(STARTING)
+        except StrategyFailed:
+            self.end()
+            raise
         if hello.error is not None:
             self.end()
             raise StrategyFailed(hello.error)
@@ -152,7 +156,6 @@ class Process:
         try:
             line = self._said.get(timeout=patience)
         except queue.Empty:
-            self.end()
             raise StrategyFailed(
                 f"{self._name} did not answer within {patience:g} seconds; its process was ended"
             ) from None

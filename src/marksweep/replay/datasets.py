@@ -85,7 +85,7 @@ def prepare(
 ) -> list[Case]:
     """Choose the trajectories that can be scored, and find their needs."""
     cases: list[Case] = []
-    for trajectory in sorted(trajectories, key=_order):
+    for trajectory in sorted(trajectories, key=lot):
         found = study(trajectory, EXTRACTORS[extractor], stop, answers=answers)
         if found.need_steps >= NEED_STEPS:
             prices = tuple(price(message, count) for message in trajectory.messages)
@@ -95,5 +95,6 @@ def prepare(
     return cases
 
 
-def _order(trajectory: Trajectory) -> str:
+def lot(trajectory: Trajectory) -> str:
+    """The lot that a trajectory draws: the lowest are used. The same whatever else is there."""
     return hashlib.md5(trajectory.id.encode(), usedforsecurity=False).hexdigest()

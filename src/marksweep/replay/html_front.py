@@ -127,7 +127,7 @@ def _frame(rows: Sequence[Row], width: int, height: int) -> Frame:
     cheap = max(0.0, math.floor(10 * min(costs) - 0.5) / 10)
     dear = math.ceil(10 * max(costs) + 0.5) / 10
     longest = max(len(row.strategy) for row in rows)
-    right = min(LABEL_ROOM, int(28 + 7 * longest)) if width > NARROW else 16
+    right = min(LABEL_ROOM, int(28 + 7.6 * longest)) if width > NARROW else 16
     return Frame(width, height, 40, right, min(low, 90.0), cheap, dear)
 
 

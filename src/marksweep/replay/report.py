@@ -14,7 +14,7 @@ import msgspec
 from marksweep.errors import BadInput
 from marksweep.replay import catalog
 from marksweep.replay.catalog import CLAIRVOYANT
-from marksweep.replay.datasets import Case
+from marksweep.replay.datasets import Case, lot
 from marksweep.replay.drive import Pricer
 from marksweep.replay.front import Budget, Front, How, Told, prepared, run
 from marksweep.replay.inputs import Inputs, Passed
@@ -26,6 +26,8 @@ from marksweep.replay.table import Result, tabulate
 from marksweep.replay.timeline import Timeline, trace
 
 BUDGETS = ("10%", "25%", "50%")
+MOST = 100
+"""Transcripts that are replayed, drawn by lot; more take longer and change the figures little."""
 TRACED = 3
 """Transcripts with a timeline, those that missed most; each adds some 50 kB to a report."""
 
@@ -40,6 +42,7 @@ class Request(msgspec.Struct, frozen=True):
     extractor: str = "names"
     answers: bool = False
     """Whether a plain answer is an action too, for agents whose answer is the deed."""
+    most: int = MOST
     how: How = How()
     trace: str | None = None
     """Part of the name of the transcript whose timeline is wanted; else those that missed most."""
@@ -62,7 +65,23 @@ def replay(inputs: Inputs, request: Request, told: Told | None = None) -> Report
     cases, unfit = prepared(
         inputs.trajectories, request.extractor, counter(), answers=request.answers
     )
-    return replay_cases(cases, inputs.conversations, [*inputs.passed, *unfit], request, told)
+    drawn, left = _drawn(cases, request.most)
+    passed = [*inputs.passed, *unfit, *left]
+    return replay_cases(drawn, inputs.conversations, passed, request, told)
+
+
+def _drawn(cases: Sequence[Case], most: int) -> tuple[list[Case], list[Passed]]:
+    """Draw so many transcripts by lot; those that are left are passed over."""
+    lots = sorted(lot(case.study.trajectory) for case in cases)
+    last = lots[:most][-1] if lots else ""
+    drawn, left = [], []
+    for case in cases:
+        run = case.study.trajectory
+        if lot(run) <= last:
+            drawn.append(case)
+        else:
+            left.append(Passed(run.id, f"{most} others were drawn by lot; --most takes more"))
+    return drawn, left
 
 
 def replay_cases(

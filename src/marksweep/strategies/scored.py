@@ -96,13 +96,14 @@ class Scored:
             ranked, scores, ages = self.ranked(scene, mark, known)
             if mark is Mark.REACHED and self._shorten is not None:
                 yield from self._compressions(scene, ranked, self._shorten)
-            heap = [(-scores[i], i) for i in ranked]
+            heap = [(-scores[i], -i) for i in ranked]
+            heapq.heapify(heap)
             while heap:
-                _, i = heapq.heappop(heap)
+                i = -heapq.heappop(heap)[1]
                 unit = [scene.segments[mate] for mate in scene.units.members(i)]
                 score = min(known(segment, scene.now) for segment in unit)
                 if heap and -score > heap[0][0]:
-                    heapq.heappush(heap, (-score, i))
+                    heapq.heappush(heap, (-score, -i))
                     continue
                 alone = sum(map(known.alone, unit))
                 known.forget(*(segment.segment_id for segment in unit))
