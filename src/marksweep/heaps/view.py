@@ -37,6 +37,10 @@ class View:
         self._recent_size = recent_messages
         self._recent: list[tuple[int, str]] = []
         self._recent_is_known = True
+        self._last = -1
+        """The highest position so far."""
+        self._is_sorted = True
+        """Whether the live segments lie by position, as they do unless one came back."""
 
     def put(self, segment: Segment) -> Segment:
         """Take a segment in, or replace the one with its id; return it with its count."""
@@ -56,6 +60,8 @@ class View:
                 self._stand_ins.setdefault(reference.target, set()).add(name)
         segment = _counted(segment, self._references[name])
         self.live[name] = segment
+        self._is_sorted = self._is_sorted and segment.position > self._last
+        self._last = max(self._last, segment.position)
         self.tokens += segment.tokens
         self._fingerprint = combine(self._fingerprint, added=self._digest(segment))
         if segment.type == "message" and self._recent_is_known:
@@ -102,7 +108,12 @@ class View:
 
     def in_order(self) -> tuple[Segment, ...]:
         """Give the live segments by position, ties broken by id."""
-        return tuple(sorted(self.live.values(), key=_place))
+        if not self._is_sorted:
+            ordered = sorted(self.live.values(), key=_place)
+            self.live = {segment.segment_id: segment for segment in ordered}
+            places = {segment.position for segment in ordered}
+            self._is_sorted = len(places) == len(ordered)
+        return tuple(self.live.values())
 
     def fingerprint(self) -> str:
         """Fingerprint the content."""

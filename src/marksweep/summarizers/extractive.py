@@ -41,21 +41,17 @@ class Kind(msgspec.Struct, frozen=True):
     heading: str
     tell: re.Pattern[str]
     share: float
-    hint: re.Pattern[str] | None = None
-    """Where given, found in every sentence in small letters that `tell` finds: a first look."""
+    words: tuple[str, ...] = ()
+    """Where given, one of them is in every sentence in small letters that `tell` finds."""
     in_output: bool = False
     """Whether it is looked for in what tools returned; code is full of words like "must"."""
-
-
-def _one_of(words: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(map(re.escape, words)))
 
 
 def _of_words(heading: str, words: str, share: float, in_output: bool = False) -> Kind:
     """A kind that is told by words; they may go on, as "decid" does in "decided"."""
     each = tuple(words.split(", "))
     tell = re.compile(r"(?<![a-z])(?:" + "|".join(map(re.escape, each)) + ")", re.IGNORECASE)
-    return Kind(heading, tell, share, _one_of(each), in_output)
+    return Kind(heading, tell, share, each, in_output)
 
 
 KINDS = (
@@ -75,11 +71,9 @@ KINDS = (
             re.IGNORECASE,
         ),
         0.35,
-        _one_of(
-            (
-                *("error", "exception", "traceback", "fail", "panic", "denied", "not found"),
-                *("no such", "timed", "timeout", "time out", "exit ", "cannot", "could not"),
-            )
+        (
+            *("error", "exception", "traceback", "fail", "panic", "denied", "not found"),
+            *("no such", "timed", "timeout", "time out", "exit ", "cannot", "could not"),
         ),
         in_output=True,
     ),
@@ -96,6 +90,9 @@ KINDS = (
 """In the order in which they are tried and written. A share is of the room still left."""
 
 OUTPUT_KINDS = tuple(kind for kind in KINDS if kind.in_output)
+
+_TELLING = re.compile("|".join(re.escape(word) for kind in KINDS for word in kind.words))
+"""Any word that tells a kind: one look that most sentences do not pass."""
 
 _FILE = re.compile(r"(?:~?/|\.{1,2}/)?(?:[\w.-]+/)+[\w.-]*\w|\b[\w-]+\.[A-Za-z][A-Za-z0-9]{0,4}\b")
 _SYMBOL = re.compile(
@@ -143,16 +140,16 @@ def _sort(conversation: str, previous: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {kind.heading: [] for kind in KINDS}
     seen = {line.removeprefix("- ") for line in previous.splitlines()}
     in_talk, in_output = (
-        [(k.hint.search if k.hint else None, k.tell.search, found[k.heading]) for k in kinds]
+        [(bool(kind.words), kind.tell.search, found[kind.heading]) for kind in kinds]
         for kinds in (KINDS, OUTPUT_KINDS)
     )
     for sentence, kinds in _sentences(conversation):
         if sentence in seen:
             continue
         seen.add(sentence)
-        lowered = sentence.lower()
-        for hints, tells, taken in in_talk if kinds is KINDS else in_output:
-            if (hints is None or hints(lowered)) and tells(sentence):
+        is_telling = _TELLING.search(sentence.lower()) is not None
+        for has_words, tells, taken in in_talk if kinds is KINDS else in_output:
+            if (is_telling or not has_words) and tells(sentence):
                 taken.append(sentence)
                 break
     return found
@@ -204,7 +201,9 @@ def _words(text: str) -> Counter[str]:
 
 
 def _may_name(word: str) -> bool:
-    return len(word) <= LONGEST_WORD and not (word.isalpha() and word[1:].islower())
+    return len(word) <= LONGEST_WORD and not (
+        word.isdigit() or (word.isalpha() and word[1:].islower())
+    )
 
 
 def _names(words: Counter[str], known: Counter[str], pattern: re.Pattern[str]) -> list[str]:

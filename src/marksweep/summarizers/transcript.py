@@ -21,6 +21,9 @@ OUTPUT = ("Result of ", "Error of ")
 """How a paragraph starts that a tool returned."""
 
 
+_JSON = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default=str)
+
+
 def transcript(messages: Sequence[Message]) -> str:
     """Write messages out, one paragraph each. Thoughts are left out, data is named."""
     return "\n\n".join("\n".join(_lines(message)) for message in messages if message.parts)
@@ -45,4 +48,4 @@ def plain(value: object) -> str:
     """Write any value as text; what is not text as JSON."""
     if isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+    return _JSON.encode(value)
