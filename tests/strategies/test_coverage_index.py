@@ -168,7 +168,7 @@ def test_economy_stays_near_the_end_if_nothing_better_is_at_the_front() -> None:
 
 
 def test_economy_goes_to_the_front_for_what_is_worth_nothing() -> None:
-    offers = [offer((0.0, 1.0, 50.0)[(at >= 30) + (at >= 60)], at) for at in range(100)]
+    offers = [offer(0.0 if at < 60 else 50.0, at) for at in range(100)]
     choice = choose(offers, [10] * 100, (0, 100), must=20, budget=1000, setting=ECONOMY)
     assert choice.first == 0
 
