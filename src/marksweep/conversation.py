@@ -211,7 +211,8 @@ class Conversation:
         self._is_taught = True
         live = self._heap.snapshot().segments
         if live:
-            self._strategy.arrive(all_said(self.store.stash, self.workspace, live))
+            said = all_said(self.store.stash, self.workspace, live)
+            self._strategy.catch_up(said, live)
 
     def _learn_dialect(self, values: Sequence[Json]) -> None:
         """Settle on a dialect once a message has its marks; plain text is the same in several."""
