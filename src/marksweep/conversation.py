@@ -182,7 +182,8 @@ class Conversation:
         self._is_taught = True
         live = self._heap.snapshot().segments
         if live:
-            self._strategy.arrive(all_said(self.store.stash, self.workspace, live))
+            said = all_said(self.store.stash, self.workspace, live)
+            self._strategy.catch_up(said, live)
 
     @property
     def messages(self) -> list[Json]:

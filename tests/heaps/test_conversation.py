@@ -223,7 +223,9 @@ def test_swept_messages_are_recalled_by_words_within_a_budget() -> None:
     talk.extend([{"role": "user", "content": f"chatter {n} about nothing"} for n in range(9)])
     talk.collect(talk.plan(0))
     found = talk.recall("which port has the proxy?", limit=40)
-    assert any("the proxy listens on port 3128" in passage for passage in found)
+    assert "the proxy listens on port 3128" in "\n".join(found).split("\n")
+    places = [int(each.message_id.removeprefix("m")) for each in found]
+    assert places == sorted(places)
     assert all(isinstance(each.text, str) and each.message_id for each in found)
     assert sum(each.tokens for each in found) <= 40
     assert talk.recall("port", limit=3) == []

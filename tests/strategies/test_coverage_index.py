@@ -168,8 +168,9 @@ def test_economy_stays_near_the_end_if_nothing_better_is_at_the_front() -> None:
 
 
 def test_economy_goes_to_the_front_for_what_is_worth_nothing() -> None:
-    offers = [offer(0.0 if at < 40 else 50.0, at) for at in range(100)]
-    assert choose(offers, [10] * 100, (0, 100), must=20, budget=1000, setting=ECONOMY).first == 0
+    offers = [offer(0.0 if at < 60 else 50.0, at) for at in range(100)]
+    choice = choose(offers, [10] * 100, (0, 100), must=20, budget=1000, setting=ECONOMY)
+    assert choice.first == 0
 
 
 def test_economy_goes_deeper_than_it_must_when_that_is_cheap() -> None:

@@ -117,7 +117,16 @@ def with_words(part: Part, text: str) -> Part:
 
 
 def result_text(result: object) -> str:
-    """Give what a result says; one without text of its own is written as JSON."""
+    """Give what a result says, also if it is wrapped; one without text is written as JSON."""
+    if isinstance(result, dict) and len(result) == 1:
+        (only,) = result.values()
+        if isinstance(only, str):
+            return only
+    return result_sent(result)
+
+
+def result_sent(result: object) -> str:
+    """Give a result as its provider is sent it, for counting."""
     return text_of(result) or _plain(result)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from marksweep.heaps.conversation_text import result_text
+from marksweep.heaps.conversation_text import result_sent
 from marksweep.messages import Counter, Message, Part
 from marksweep.tokens import count, data_tokens
 
@@ -88,7 +88,7 @@ def _weigh_result(value: object) -> int:
         return sum(map(_weigh_result, value))
     if isinstance(value, dict) and value.get("type") in MEDIA:
         return data_tokens(MEDIA[value["type"]], json.dumps(value, default=str))
-    return count(result_text(value))
+    return count(result_sent(value))
 
 
 def _hidden(raw: object) -> int:

@@ -80,6 +80,11 @@ class Coverage:
         """Learn of new messages. Those it was not told of are learnt when it ranks."""
         self._shelf.arrive(segments)
 
+    def catch_up(self, said: Iterable[Segment], live: Iterable[Segment]) -> None:
+        """Learn what was said before the program started, and what is left of it."""
+        self._shelf.arrive(said)
+        self._shelf.follow(live)
+
     @property
     def is_missing(self) -> bool:
         """Whether something may have to come back. Looks at the newest messages only."""

@@ -1,0 +1,46 @@
+"""LangChain `trim_messages` before every step of recorded runs.
+
+Takes jobs as JSON lines on stdin: messages, a limit, and before which messages a context is asked
+for. Prints the contexts of each job on one line.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from langchain_core.messages import (  # type: ignore[import-not-found]
+    convert_to_messages,
+    trim_messages,
+)
+from langchain_core.messages.utils import (  # type: ignore[import-not-found]
+    count_tokens_approximately,
+)
+
+
+def main() -> None:
+    """Trim each history as far as it had come, and give the messages that are left as they were."""
+    for line in sys.stdin:
+        job = json.loads(line)
+        built = convert_to_messages(job["messages"])
+        for number, message in enumerate(built):
+            message.id = str(number)
+        contexts = [
+            [
+                job["messages"][int(left.id)]
+                for left in trim_messages(
+                    built[:at],
+                    max_tokens=job["limit"],
+                    token_counter=count_tokens_approximately,
+                    strategy="last",
+                    include_system=True,
+                    start_on=["human", "ai"],
+                )
+            ]
+            for at in job["steps"]
+        ]
+        print(json.dumps(contexts))
+
+
+if __name__ == "__main__":
+    main()

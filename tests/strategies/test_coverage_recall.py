@@ -1,0 +1,155 @@
+"""What coverage swept comes back when the newest messages speak of it, as a plan like any other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from marksweep import Conversation, validate
+from marksweep.core.laws import broken_laws
+from marksweep.errors import NotFound
+from marksweep.model import Action, Entry, Event
+from marksweep.stores.sqlite import SqliteStore
+from marksweep.strategies.coverage import RECALLED
+from marksweep.testing.builders import Clock
+from marksweep.testing.histories import Answered, Call, Said, Script, told
+
+PROVIDERS = ["openai_chat", "openai_responses", "anthropic", "gemini"]
+LIMIT = 1_500
+ASKED = "old_17"
+
+
+def read(name: str) -> Answered:
+    body = "\n".join(f"{name}_{n} = make_it({n}) with some more words" for n in range(40))
+    return Answered(f"Reading {name}.", calls=(Call("read", {"path": f"{name}.py"}, body),))
+
+
+FLOOD = Script((Said("Mend the parser."), read("old"), *(read(f"new{n}") for n in range(6))))
+AGAIN = Script((Answered("", calls=(Call("grep", {"q": ASKED}, "no such file"),)),))
+
+
+def parts(dialect: str) -> tuple[list[Any], list[Any]]:
+    """The flood of messages, and the one that speaks of what it swept."""
+    flood = told(FLOOD, dialect)
+    whole = told(Script((*FLOOD.beats, *AGAIN.beats)), dialect)
+    return flood, whole[len(flood) :]
+
+
+def flooded(dialect: str = "openai_chat", **options: Any) -> Conversation:
+    """A conversation that swept the old read, and was then told of it again."""
+    options = {"limit": LIMIT, "strategy": "coverage_quality", "clock": Clock(), **options}
+    talk = Conversation(**options, dialect=dialect)
+    flood, again = parts(dialect)
+    for message in flood:
+        talk.extend([message])
+        talk.tend()
+    assert not holds(talk, f"{ASKED} = make_it(17)")
+    talk.extend(again)
+    return talk
+
+
+def holds(talk: Conversation, line: str) -> bool:
+    return any(line in message.text for message in talk.history) or any(
+        line in str(part.function_response.result)
+        for message in talk.history
+        for part in message.parts
+        if part.function_response
+    )
+
+
+@pytest.mark.parametrize("dialect", PROVIDERS)
+def test_what_is_spoken_of_again_comes_back_in_a_valid_history(dialect: str) -> None:
+    talk = flooded(dialect)
+    messages = talk.messages
+    assert holds(talk, f"{ASKED} = make_it(17)")
+    assert validate(messages, dialect) == []
+    assert talk.tokens <= LIMIT
+    assert messages[-len(parts(dialect)[1]) :] == parts(dialect)[1]
+
+
+def test_a_plan_shows_what_would_come_back_and_touches_nothing() -> None:
+    talk = flooded()
+    before = talk.history
+    plan = talk.plan_recall()
+    assert plan is not None
+    (step,) = plan.steps
+    assert step.action is Action.RECALL
+    assert step.segments == ()
+    assert ASKED in step.reason
+    assert step.replacement is not None
+    assert step.replacement.text.startswith(RECALLED)
+    assert talk.history == before
+    assert talk.plan_recall() == plan
+    assert broken_laws(talk._heap.snapshot(), {}, plan) == ()
+    report = talk.collect(plan)
+    assert report.tokens_freed == step.tokens < 0
+
+
+def test_it_comes_back_once() -> None:
+    talk = flooded()
+    messages, journal = talk.messages, talk.journal()
+    assert talk.messages == messages
+    assert talk.journal() == journal
+    assert talk.plan_recall() is None
+
+
+def test_undo_takes_the_note_away_and_then_brings_everything_back() -> None:
+    talk = flooded()
+    plan = talk.plan_recall()
+    assert plan is not None
+    before = talk.history
+    talk.collect(plan)
+    assert talk.history != before
+    assert talk.undo() == (f"recalled-{before[-2].message_id}",)
+    assert talk.history == before
+    assert talk.journal(1)[0].event is Event.UNDONE
+    while talk.store.stash.latest_plan(talk.workspace):
+        talk.undo()
+    with pytest.raises(NotFound):
+        talk.undo()
+    flood, again = parts("openai_chat")
+    assert [message.raw for message in talk.history] == [*flood, *again]
+
+
+def test_a_recall_that_was_cut_off_is_rolled_back() -> None:
+    talk = flooded()
+    plan = talk.plan_recall()
+    assert plan is not None
+    cut_off = Entry(Event.SWEEPING, talk._clock(), plan.plan_id, plan=plan)
+    talk.store.journal.append(talk.workspace, cut_off)
+    before = talk.history
+    again = Conversation(limit=LIMIT, store=talk.store, clock=Clock())
+    assert again.journal(1)[0].event is Event.ROLLED_BACK
+    assert again.history == before
+
+
+def test_a_program_that_was_started_again_still_knows_what_is_gone(tmp_path: Path) -> None:
+    store = tmp_path / "talk.db"
+    options: dict[str, Any] = {"limit": LIMIT, "strategy": "coverage_quality"}
+    talk = Conversation(**options, store=SqliteStore(store), dialect="openai_chat")
+    flood, again = parts("openai_chat")
+    for message in flood:
+        talk.extend([message])
+        talk.tend()
+    talk.close()
+    reopened = Conversation(**options, store=SqliteStore(store), dialect="openai_chat")
+    assert not holds(reopened, f"{ASKED} = make_it(17)")
+    reopened.extend(again)
+    assert reopened.messages
+    assert holds(reopened, f"{ASKED} = make_it(17)")
+    reopened.close()
+
+
+def test_what_came_back_is_not_recalled_twice_from_the_stash() -> None:
+    talk = flooded()
+    assert talk.messages
+    talk.extend(told(read_more(), "openai_chat"))
+    assert talk.messages
+    found = talk.recall(f"where is {ASKED} made?", 4_000)
+    assert sum(passage.count(f"{ASKED} = make_it(17)") for passage in found) <= 1
+
+
+def read_more() -> Script:
+    return Script((Said("Go on."), *(read(f"more{n}") for n in range(6))))
