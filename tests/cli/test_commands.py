@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,44 @@ class TestMemory:
         assert run("prune", "--apply", plan_id, "--workspace", "default").exit_code == 0
         assert run("search", "cat").exit_code == 1
         assert run("prune").exit_code == 1
+
+    def test_what_was_pruned_is_restored_and_purged_only_after_its_grace(
+        self, tmp_path: Path
+    ) -> None:
+        (tmp_path / ".marksweep").mkdir()
+        settings = tmp_path / ".marksweep" / "settings.toml"
+        code = tmp_path / "code"
+        code.mkdir()
+        for name in ("ant", "bee"):
+            (code / f"{name}.py").write_text(f"def {name}(): pass\n")
+        run("index", "code")
+        (code / "bee.py").unlink()
+        run("index", "code")
+        plan_id = json.loads(run("prune", "--json").output)["plan"]["plan_id"]
+        assert run("prune", "--apply", plan_id).exit_code == 0
+        assert "Restored 1 memory node and 1 chunk." in run("prune", "--restore", plan_id).output
+        assert run("prune", "--yes").exit_code == 0
+        assert run("prune", "--purge").exit_code == 1
+        settings.write_text("[memory]\ngrace_days = 0.0000001\n")
+        purged = run("prune", "--purge")
+        assert purged.output.startswith("Purged 1 memory node and 1 chunk. A backup is in ")
+        assert run("prune", "--restore", plan_id).exit_code == 2
+
+    def test_more_than_the_cap_needs_the_number_named(self, tmp_path: Path) -> None:
+        code = tmp_path / "code"
+        code.mkdir()
+        for n in range(100):
+            (code / f"f{n}.py").write_text(f"def f{n}(): pass\n")
+        run("index", "code")
+        for n in range(45):
+            (code / f"f{n}.py").unlink()
+        run("index", "code")
+        refused = run("prune", "--strategy", "all", "--yes")
+        assert refused.exit_code == 3
+        (number,) = set(re.findall(r"limit=(\d+)", refused.output))
+        done = run("prune", "--strategy", "all", "--yes", "--limit", number)
+        assert done.exit_code == 0
+        assert "Successfully deleted 45 memory nodes" in done.output
 
     def test_a_missing_folder_is_refused(self) -> None:
         done = run("index", "nowhere")

@@ -26,7 +26,9 @@ from marksweep.cli.common import (
     workspace_option,
 )
 from marksweep.cli.common import command as make_command
+from marksweep.graph import texts
 from marksweep.graph.memory import Answer, GraphMemory
+from marksweep.heaps.graph import PruneStrategy
 from marksweep.indexing.indexer import index_codebase
 from marksweep.indexing.report import IndexReport
 from marksweep.indexing.report import Progress as Indexed
@@ -123,8 +125,16 @@ def search(words: tuple[str, ...], store: str | None, workspace: str | None, as_
 
 
 @make_command("prune")
-@click.option("--strategy", default="stale_code", show_default=True)
+@click.option(
+    "--strategy",
+    type=click.Choice([str(each) for each in PruneStrategy]),
+    default="stale_code",
+    show_default=True,
+)
 @click.option("--apply", "plan_id", metavar="PLAN", help="Delete exactly what this preview showed.")
+@click.option("--limit", type=click.IntRange(0), help="Nodes that may go, if over the cap.")
+@click.option("--restore", metavar="PLAN", help="Take back what this plan deleted.")
+@click.option("--purge", is_flag=True, help="Erase what was deleted and is past its grace.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @store_option
 @workspace_option
@@ -132,6 +142,9 @@ def search(words: tuple[str, ...], store: str | None, workspace: str | None, as_
 def prune(
     strategy: str,
     plan_id: str | None,
+    limit: int | None,
+    restore: str | None,
+    purge: bool,
     yes: bool,
     store: str | None,
     workspace: str | None,
@@ -139,36 +152,40 @@ def prune(
 ) -> None:
     """Show what in memory is stale or orphaned, and delete it after a question.
 
-    Deleted rows can be restored for a week.
+    What was deleted can be restored for a week, and is purged only on request.
 
-    Example:  marksweep prune --strategy all
+    \b
+    Examples:  marksweep prune --strategy all
+               marksweep prune --restore plan-1a2b3c
+               marksweep prune --purge
     """
-    sys.exit(asyncio.run(_prune(strategy, plan_id, store, workspace, yes=yes, as_json=as_json)))
 
-
-async def _prune(
-    strategy: str,
-    plan_id: str | None,
-    store: str | None,
-    workspace: str | None,
-    *,
-    yes: bool,
-    as_json: bool,
-) -> int:
-    async with memory_of(store, workspace) as (memory, name):
-        if plan_id is None:
-            shown = await memory.prune_memory(name, strategy=strategy)
-            emit(shown, shown.text, as_json=as_json)
-            if shown.plan is None or not shown.plan.steps:
-                return NOTHING
-            if as_json or not confirmed("Delete exactly that?", yes=yes):
+    async def run() -> int:
+        async with memory_of(store, workspace) as (memory, name):
+            if restore is not None:
+                back = await memory.restore(plan_id=restore, workspace_id=name)
+                emit(back, f"Restored {texts.counted(back)}.", as_json=as_json)
                 return 0
-            plan_id = shown.plan.plan_id
-        done = await memory.prune_memory(
-            name, dry_run=False, confirm=True, strategy=strategy, plan_id=plan_id
-        )
-        emit(done, done.text, as_json=as_json)
-        return REFUSED if done.is_error else 0
+            if purge:
+                gone = await memory.purge(workspace_id=name)
+                emit(gone, texts.purged(gone), as_json=as_json)
+                return 0 if gone.backup else NOTHING
+            chosen = plan_id
+            if chosen is None:
+                shown = await memory.prune_memory(name, strategy=strategy)
+                emit(shown, shown.text, as_json=as_json)
+                if shown.plan is None or not shown.plan.steps:
+                    return NOTHING
+                if as_json or not confirmed("Delete exactly that?", yes=yes):
+                    return 0
+                chosen = shown.plan.plan_id
+            done = await memory.prune_memory(
+                name, dry_run=False, confirm=True, strategy=strategy, plan_id=chosen, limit=limit
+            )
+            emit(done, done.text, as_json=as_json)
+            return REFUSED if done.is_error else 0
+
+    sys.exit(asyncio.run(run()))
 
 
 def _answer(found: Answer) -> Table:

@@ -12,7 +12,7 @@ compares versions in the same step in which it hides. One process at a time work
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from pathlib import Path
@@ -144,12 +144,7 @@ class Pruner:
 
         A merge that was cut off is whole as far as it came, and the next plan finds the rest.
         """
-        entries = await asyncio.to_thread(
-            self._journal.read,
-            journal_name(workspace_id),
-            events=(Event.SWEEPING, Event.SWEPT),
-            limit=100,
-        )
+        entries = await self.history(workspace_id, (Event.SWEEPING, Event.SWEPT), limit=100)
         settled = {entry.plan_id for entry in entries if entry.event is Event.SWEPT}
         begun = {entry.plan_id for entry in entries if entry.event is Event.SWEEPING}
         finished = []
@@ -195,13 +190,7 @@ class Pruner:
 
     async def find_plan(self, workspace_id: str, plan_id: str) -> Plan:
         """Look a plan up in the journal."""
-        entries = await asyncio.to_thread(
-            self._journal.read,
-            journal_name(workspace_id),
-            events=(Event.PLANNED,),
-            plan_id=plan_id,
-            limit=1,
-        )
+        entries = await self.history(workspace_id, (Event.PLANNED,), plan_id, limit=1)
         if not entries or entries[0].plan is None:
             raise NotFound(
                 f"no plan {plan_id!r} for workspace {workspace_id!r} in the journal. Make one with "
@@ -209,9 +198,21 @@ class Pruner:
             )
         return entries[0].plan
 
-    async def history(self, workspace_id: str, limit: int = 50) -> tuple[Entry, ...]:
+    async def history(
+        self,
+        workspace_id: str,
+        events: Collection[Event] = (),
+        plan_id: str | None = None,
+        limit: int | None = None,
+    ) -> tuple[Entry, ...]:
         """Tell what was previewed, deleted, restored and purged, newest first."""
-        return await asyncio.to_thread(self._journal.read, journal_name(workspace_id), limit=limit)
+        return await asyncio.to_thread(
+            self._journal.read,
+            journal_name(workspace_id),
+            events=events,
+            plan_id=plan_id,
+            limit=limit,
+        )
 
     async def record(
         self,
