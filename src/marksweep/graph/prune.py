@@ -21,7 +21,7 @@ from marksweep.core.plan import with_id
 from marksweep.errors import BadInput, NotFound, Refused
 from marksweep.graph.backup import write_backup
 from marksweep.graph.outcomes import Limits, Preview, PreviewRow, Purged, Swept
-from marksweep.graph.refs import journal_name, nodes_of, ref, refs_of, without
+from marksweep.graph.refs import journal_name, nodes_of, planned, ref, refs_of, without
 from marksweep.heaps.graph import Chosen, GraphRules, MarkedGraph, PruneStrategy
 from marksweep.model import Action, Entry, Event, Plan, Report, Step
 from marksweep.stores.base import Journal
@@ -29,7 +29,8 @@ from marksweep.stores.graph.base import GraphStore, MemoryRow, Nodes, Survey
 from marksweep.stores.graph.leases import CHANGE, Lease, hold
 from marksweep.stores.graph.nouns import Kind
 
-__all__ = ["Pruner", "nodes_of"]
+FINGERPRINT = "graph-v"
+"""What the fingerprint of a plan on the graph begins with; the workspace's version follows."""
 
 
 class Pruner:
@@ -73,23 +74,9 @@ class Pruner:
             for each in chosen
             if names[each.place]
         )
-        live = marked.live
-        taken = sum(step.tokens for step in steps)
-        plan = with_id(
-            Plan(
-                plan_id="",
-                fingerprint=f"graph-v{survey.version}",
-                made_at=now,
-                strategy=strategy,
-                tokens_before=live,
-                tokens_after=live - taken,
-                target_tokens=0,
-                steps=steps,
-                workspace=workspace_id,
-                heap="graph",
-            )
+        plan = await self.keep_plan(
+            workspace_id, strategy, steps, version=survey.version, live=marked.live, now=now
         )
-        await self.record(workspace_id, Event.PLANNED, now, plan=plan)
         rows = [
             _preview(survey.memories[each.place], each)
             for each in chosen
@@ -97,6 +84,34 @@ class Pruner:
         ]
         rows.sort(key=lambda row: (row.created_at, row.memory_id), reverse=True)
         return Preview(plan, tuple(rows[:preview]))
+
+    async def keep_plan(
+        self,
+        workspace_id: str,
+        strategy: str,
+        steps: tuple[Step, ...],
+        *,
+        version: int,
+        live: int,
+        now: datetime,
+    ) -> Plan:
+        """Make a plan on the graph at a version with so many live nodes, and keep it."""
+        plan = with_id(
+            Plan(
+                plan_id="",
+                fingerprint=f"{FINGERPRINT}{version}",
+                made_at=now,
+                strategy=strategy,
+                tokens_before=live,
+                tokens_after=live - sum(step.tokens for step in steps),
+                target_tokens=0,
+                steps=steps,
+                workspace=workspace_id,
+                heap="graph",
+            )
+        )
+        await self.record(workspace_id, Event.PLANNED, now, plan=plan)
+        return plan
 
     async def apply(
         self, workspace_id: str, plan: Plan, now: datetime, *, most: int | None = None
@@ -120,14 +135,13 @@ class Pruner:
                 f"limit={plan.tokens_freed}."
             )
         async with self.alone(workspace_id) as lease:
-            named = [ref for step in plan.steps for ref in step.segments]
             await self.record(workspace_id, Event.SWEEPING, now, plan_id=plan.plan_id)
             await lease.check()
-            wanted = nodes_of(named)
+            wanted = planned(plan)
             done = await self.store.soft_delete(
                 workspace_id,
                 wanted,
-                version=int(plan.fingerprint.removeprefix("graph-v")),
+                version=int(plan.fingerprint.removeprefix(FINGERPRINT)),
                 plan_id=plan.plan_id,
                 at=now,
             )
