@@ -230,6 +230,28 @@ class TestMemory:
         words = shlex.split(shown.output.split("exactly this:")[1].split("It can")[0])
         assert run(*words[1:]).exit_code == 0
 
+    def test_what_was_pruned_is_restored_and_purged_only_after_its_grace(
+        self, tmp_path: Path
+    ) -> None:
+        (tmp_path / ".marksweep").mkdir()
+        settings = tmp_path / ".marksweep" / "settings.toml"
+        code = tmp_path / "code"
+        code.mkdir()
+        for name in ("ant", "bee"):
+            (code / f"{name}.py").write_text(f"def {name}(): pass\n")
+        run("index", "code")
+        (code / "bee.py").unlink()
+        run("index", "code")
+        plan_id = json.loads(run("prune", "--json").output)["plan"]["plan_id"]
+        assert run("prune", "--apply", plan_id).exit_code == 0
+        assert "back: 1 memory node and 1 chunk" in run("prune", "--restore", plan_id).output
+        assert run("prune", "--yes").exit_code == 0
+        assert run("prune", "--purge").exit_code == 1
+        settings.write_text("[memory]\ngrace_days = 0.0000001\n")
+        purged = run("prune", "--purge")
+        assert purged.output.startswith("Purged 1 memory node and 1 chunk. A backup is in ")
+        assert run("prune", "--restore", plan_id).exit_code == 2
+
     def test_a_missing_folder_is_refused(self) -> None:
         done = run("index", "nowhere")
         assert done.exit_code in (2, 3)

@@ -206,6 +206,28 @@ class PruneMemoryContract:
         assert not answer.is_error
 
     @on_world
+    async def test_a_workspace_in_which_nothing_is_stale_keeps_everything(
+        self, world: World
+    ) -> None:
+        await world.graph.put("w", [file("w", f"live{n}.py", {f"f{n}": []}) for n in range(3)])
+        answer = await world.memory.prune_memory("w", strategy="all")
+        assert answer.text.endswith("Nothing: strategy all finds nothing in 'w'.")
+        assert len(answer.planned) == 0
+
+    @on_world
+    async def test_a_workspace_in_which_all_is_stale_is_emptied(self, world: World) -> None:
+        records = [file("w", f"gone{n}.py", {f"f{n}": []}) for n in range(3)]
+        await world.graph.put("w", records)
+        await world.graph.mark_stale("w", [record.memory.memory_id for record in records])
+        answer = await world.memory.prune_memory("w", False, True, "all")
+        assert (
+            answer.text.partition("\n")[0]
+            == "Successfully deleted 3 memory nodes, 3 chunks and 3 entities."
+        )
+        counts = await world.graph.counts("w")
+        assert (counts.memories, counts.chunks, counts.entities) == (0, 0, 0)
+
+    @on_world
     async def test_deleting_in_the_default_workspace_needs_its_name(self, world: World) -> None:
         record = file("default", "a.py", {"a": []})
         await world.graph.put("default", [record])
@@ -348,6 +370,10 @@ class SafetyContract:
         assert {entry.actor for entry in entries} == {"tester"}
         assert len(entries[0].segments) == 4
         assert entries[0].at == world.clock()
+        (purged,) = await world.memory.history(workspace_id="w", events=[Event.PURGED])
+        assert purged == entries[0]
+        of_plan = await world.memory.history(workspace_id="w", plan_id=shown.plan_id)
+        assert [entry.event for entry in of_plan] == [Event.SWEPT, Event.SWEEPING, Event.PLANNED]
 
     @on_world
     async def test_a_plan_that_was_cut_off_is_finished_by_the_next_run(self, world: World) -> None:

@@ -39,7 +39,8 @@ SHOWN = 20
 )
 @click.option("--apply", "plan_id", metavar="PLAN", help="Delete exactly what this preview showed.")
 @click.option("--restore", "undone", metavar="PLAN", help="Take back what this plan deleted.")
-@click.option("--limit", type=int, help="Nodes that may go, where that is more than the cap.")
+@click.option("--limit", type=click.IntRange(0), help="Nodes that may go, if over the cap.")
+@click.option("--purge", is_flag=True, help="Erase what was deleted and is past its grace.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @store_option
 @workspace_option
@@ -49,6 +50,7 @@ def command(
     plan_id: str | None,
     undone: str | None,
     limit: int | None,
+    purge: bool,
     yes: bool,
     store: str | None,
     workspace: str | None,
@@ -56,18 +58,21 @@ def command(
 ) -> None:
     """Show what in memory is stale or orphaned, and delete it after a question.
 
-    What was deleted can be taken back for a week.
+    What was deleted can be taken back for a week, and is erased only on request.
 
-    Example:  marksweep prune --strategy all
+    \b
+    Examples:  marksweep prune --strategy all
+               marksweep prune --restore plan-1a2b3c
+               marksweep prune --purge
     """
-    chosen = PruneStrategy.named(strategy)
-    sys.exit(
-        asyncio.run(
-            _restore(undone, store, workspace, as_json=as_json)
-            if undone
-            else _prune(chosen, plan_id, limit, store, workspace, yes=yes, as_json=as_json)
-        )
-    )
+    if undone is not None:
+        deed = _restore(undone, store, workspace, as_json=as_json)
+    elif purge:
+        deed = _purge(store, workspace, as_json=as_json)
+    else:
+        chosen = PruneStrategy.named(strategy)
+        deed = _prune(chosen, plan_id, limit, store, workspace, yes=yes, as_json=as_json)
+    sys.exit(asyncio.run(deed))
 
 
 async def _restore(plan_id: str, store: str | None, workspace: str | None, *, as_json: bool) -> int:
@@ -75,6 +80,13 @@ async def _restore(plan_id: str, store: str | None, workspace: str | None, *, as
         back = await memory.restore(plan_id=plan_id, workspace_id=name)
         emit(back, render.line(f"back: {texts.counted(back)}"), as_json=as_json)
         return 0 if len(back) else NOTHING
+
+
+async def _purge(store: str | None, workspace: str | None, *, as_json: bool) -> int:
+    async with memory_of(store, workspace) as (memory, name):
+        gone = await memory.purge(workspace_id=name)
+        emit(gone, render.line(texts.purged(gone)), as_json=as_json)
+        return 0 if gone.backup else NOTHING
 
 
 async def _prune(

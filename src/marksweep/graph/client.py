@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from marksweep.graph.memory import GraphMemory
-from marksweep.graph.refs import nodes_of
+from marksweep.graph.refs import planned
 from marksweep.heaps.graph import PruneStrategy
 from marksweep.stores.graph.base import MemoryRow, Nodes, Seen
 from marksweep.stores.graph.nouns import CODE_INDEXER, Chunk, Entity
@@ -95,7 +95,7 @@ class GraphClient:
         if source not in (None, CODE_INDEXER):
             return {"memory_count": 0, "chunk_count": 0, "preview": []}
         preview = await self._memory.plan(workspace_id, PruneStrategy.STALE_CODE, preview=limit)
-        nodes = nodes_of(ref for step in preview.plan.steps for ref in step.segments)
+        nodes = planned(preview.plan)
         return {
             "memory_count": len(nodes.memories),
             "chunk_count": len(nodes.chunks),
@@ -160,8 +160,7 @@ class GraphClient:
         ]
 
     async def _named(self, workspace_id: str, strategy: PruneStrategy) -> Nodes:
-        plan = (await self._memory.plan(workspace_id, strategy)).plan
-        return nodes_of(ref for step in plan.steps for ref in step.segments)
+        return planned((await self._memory.plan(workspace_id, strategy)).plan)
 
     async def _delete(
         self, workspace_id: str, strategy: PruneStrategy, source: str | None = None

@@ -8,12 +8,11 @@ from datetime import datetime
 
 import msgspec
 
-from marksweep.core.plan import with_id
 from marksweep.errors import MarksweepError
 from marksweep.graph.backup import backups_in, erase_from_backup
 from marksweep.graph.prune import Pruner
 from marksweep.graph.refs import ref
-from marksweep.model import Action, Event, Plan, Step
+from marksweep.model import Action, Event, Step
 from marksweep.stores.base import Query, Stash, Store
 from marksweep.stores.graph.base import Nodes
 from marksweep.stores.graph.nouns import Kind
@@ -65,23 +64,8 @@ async def hide(
     )
     counts = await pruner.store.counts(workspace_id)
     live = counts.memories + counts.chunks + counts.entities
-    taken = sum(step.tokens for step in steps)
-    plan = with_id(
-        Plan(
-            plan_id="",
-            fingerprint=f"graph-v{version}",
-            made_at=now,
-            strategy=FORGET,
-            tokens_before=live,
-            tokens_after=live - taken,
-            target_tokens=0,
-            steps=steps,
-            workspace=workspace_id,
-            heap="graph",
-        )
-    )
-    await pruner.record(workspace_id, Event.PLANNED, now, plan=plan)
-    swept = await pruner.apply(workspace_id, plan, now, most=taken)
+    plan = await pruner.keep_plan(workspace_id, FORGET, steps, version=version, live=live, now=now)
+    swept = await pruner.apply(workspace_id, plan, now, most=plan.tokens_freed)
     left = tuple(
         f"memory {memory_id} is pinned or changed meanwhile; unpin it first"
         for memory_id in swept.left_alone.memories

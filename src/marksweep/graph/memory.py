@@ -11,7 +11,7 @@ await memory.prune_memory(workspace_id="default", dry_run=False, confirm=True,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -301,10 +301,18 @@ class GraphMemory:
         return backup.items
 
     async def history(
-        self, *, workspace_id: str = DEFAULT_WORKSPACE, limit: int = 50
+        self,
+        *,
+        workspace_id: str = DEFAULT_WORKSPACE,
+        events: Collection[Event] = (),
+        plan_id: str | None = None,
+        limit: int = 50,
     ) -> tuple[Entry, ...]:
-        """Tell what was previewed, deleted, restored and purged, newest first."""
-        return await self.pruner.history(workspace_id, limit)
+        """Tell what was previewed, deleted, restored and purged, newest first.
+
+        Of all, or of some events or one plan.
+        """
+        return await self.pruner.history(workspace_id, events, plan_id, limit)
 
     async def stats(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> Counts:
         """Count what a workspace holds."""

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime
 
-from marksweep.core.plan import with_id
 from marksweep.graph.prune import Pruner
 from marksweep.graph.refs import ref
 from marksweep.model import Action, Event, Plan, Report, Step
@@ -45,23 +44,9 @@ async def plan_merge(pruner: Pruner, workspace_id: str, now: datetime) -> Plan:
         )
         for group in duplicates(entities)
     )
-    merged = sum(step.tokens for step in steps)
-    plan = with_id(
-        Plan(
-            plan_id="",
-            fingerprint=f"graph-v{version}",
-            made_at=now,
-            strategy=STRATEGY,
-            tokens_before=len(entities),
-            tokens_after=len(entities) - merged,
-            target_tokens=0,
-            steps=steps,
-            workspace=workspace_id,
-            heap="graph",
-        )
+    return await pruner.keep_plan(
+        workspace_id, STRATEGY, steps, version=version, live=len(entities), now=now
     )
-    await pruner.record(workspace_id, Event.PLANNED, now, plan=plan)
-    return plan
 
 
 async def apply_merge(pruner: Pruner, workspace_id: str, plan: Plan, now: datetime) -> Report:

@@ -12,7 +12,7 @@ compares versions in the same step in which it hides. One process at a time work
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +21,7 @@ from marksweep.core.plan import with_id
 from marksweep.errors import BadInput, NotFound, Refused
 from marksweep.graph.backup import write_backup
 from marksweep.graph.outcomes import Limits, Preview, PreviewRow, Purged, Swept
-from marksweep.graph.refs import journal_name, nodes_of, ref, refs_of, without
+from marksweep.graph.refs import journal_name, nodes_of, planned, ref, refs_of, without
 from marksweep.heaps.graph import Chosen, GraphRules, MarkedGraph, PruneStrategy
 from marksweep.model import Action, Entry, Event, Plan, Report, Step
 from marksweep.stores.base import Journal
@@ -29,7 +29,8 @@ from marksweep.stores.graph.base import GraphStore, MemoryRow, Nodes, Survey
 from marksweep.stores.graph.leases import CHANGE, Lease, hold
 from marksweep.stores.graph.nouns import Kind
 
-__all__ = ["Pruner", "nodes_of"]
+FINGERPRINT = "graph-v"
+"""What the fingerprint of a plan on the graph begins with; the workspace's version follows."""
 
 
 class Pruner:
@@ -73,23 +74,9 @@ class Pruner:
             for each in chosen
             if names[each.place]
         )
-        live = marked.live
-        taken = sum(step.tokens for step in steps)
-        plan = with_id(
-            Plan(
-                plan_id="",
-                fingerprint=f"graph-v{survey.version}",
-                made_at=now,
-                strategy=strategy,
-                tokens_before=live,
-                tokens_after=live - taken,
-                target_tokens=0,
-                steps=steps,
-                workspace=workspace_id,
-                heap="graph",
-            )
+        plan = await self.keep_plan(
+            workspace_id, strategy, steps, version=survey.version, live=marked.live, now=now
         )
-        await self.record(workspace_id, Event.PLANNED, now, plan=plan)
         rows = [
             _preview(survey.memories[each.place], each)
             for each in chosen
@@ -97,6 +84,34 @@ class Pruner:
         ]
         rows.sort(key=lambda row: (row.created_at, row.memory_id), reverse=True)
         return Preview(plan, tuple(rows[:preview]))
+
+    async def keep_plan(
+        self,
+        workspace_id: str,
+        strategy: str,
+        steps: tuple[Step, ...],
+        *,
+        version: int,
+        live: int,
+        now: datetime,
+    ) -> Plan:
+        """Make a plan on the graph at a version with so many live nodes, and keep it."""
+        plan = with_id(
+            Plan(
+                plan_id="",
+                fingerprint=f"{FINGERPRINT}{version}",
+                made_at=now,
+                strategy=strategy,
+                tokens_before=live,
+                tokens_after=live - sum(step.tokens for step in steps),
+                target_tokens=0,
+                steps=steps,
+                workspace=workspace_id,
+                heap="graph",
+            )
+        )
+        await self.record(workspace_id, Event.PLANNED, now, plan=plan)
+        return plan
 
     async def apply(
         self, workspace_id: str, plan: Plan, now: datetime, *, most: int | None = None
@@ -120,14 +135,13 @@ class Pruner:
                 f"limit={plan.tokens_freed}."
             )
         async with self.alone(workspace_id) as lease:
-            named = [ref for step in plan.steps for ref in step.segments]
             await self.record(workspace_id, Event.SWEEPING, now, plan_id=plan.plan_id)
             await lease.check()
-            wanted = nodes_of(named)
+            wanted = planned(plan)
             done = await self.store.soft_delete(
                 workspace_id,
                 wanted,
-                version=int(plan.fingerprint.removeprefix("graph-v")),
+                version=int(plan.fingerprint.removeprefix(FINGERPRINT)),
                 plan_id=plan.plan_id,
                 at=now,
             )
@@ -144,12 +158,7 @@ class Pruner:
 
         A merge that was cut off is whole as far as it came, and the next plan finds the rest.
         """
-        entries = await asyncio.to_thread(
-            self._journal.read,
-            journal_name(workspace_id),
-            events=(Event.SWEEPING, Event.SWEPT),
-            limit=100,
-        )
+        entries = await self.history(workspace_id, (Event.SWEEPING, Event.SWEPT), limit=100)
         settled = {entry.plan_id for entry in entries if entry.event is Event.SWEPT}
         begun = {entry.plan_id for entry in entries if entry.event is Event.SWEEPING}
         finished = []
@@ -195,13 +204,7 @@ class Pruner:
 
     async def find_plan(self, workspace_id: str, plan_id: str) -> Plan:
         """Look a plan up in the journal."""
-        entries = await asyncio.to_thread(
-            self._journal.read,
-            journal_name(workspace_id),
-            events=(Event.PLANNED,),
-            plan_id=plan_id,
-            limit=1,
-        )
+        entries = await self.history(workspace_id, (Event.PLANNED,), plan_id, limit=1)
         if not entries or entries[0].plan is None:
             raise NotFound(
                 f"no plan {plan_id!r} for workspace {workspace_id!r} in the journal. Make one with "
@@ -209,9 +212,21 @@ class Pruner:
             )
         return entries[0].plan
 
-    async def history(self, workspace_id: str, limit: int = 50) -> tuple[Entry, ...]:
+    async def history(
+        self,
+        workspace_id: str,
+        events: Collection[Event] = (),
+        plan_id: str | None = None,
+        limit: int | None = None,
+    ) -> tuple[Entry, ...]:
         """Tell what was previewed, deleted, restored and purged, newest first."""
-        return await asyncio.to_thread(self._journal.read, journal_name(workspace_id), limit=limit)
+        return await asyncio.to_thread(
+            self._journal.read,
+            journal_name(workspace_id),
+            events=events,
+            plan_id=plan_id,
+            limit=limit,
+        )
 
     async def record(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from marksweep.model import Plan
 from marksweep.stores.graph.base import Nodes
 from marksweep.stores.graph.nouns import Kind
 
@@ -25,6 +26,11 @@ def nodes_of(refs: Iterable[str]) -> Nodes:
         kind, _, node_id = each.partition(":")
         found[Kind(kind)].append(node_id)
     return Nodes(*(tuple(found[kind]) for kind in Kind))
+
+
+def planned(plan: Plan) -> Nodes:
+    """Read all the nodes that a plan names."""
+    return nodes_of(each for step in plan.steps for each in step.segments)
 
 
 def refs_of(nodes: Nodes) -> tuple[str, ...]:

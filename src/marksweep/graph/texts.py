@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from marksweep.graph.outcomes import Limits, Preview, Purged, Swept
-from marksweep.graph.refs import nodes_of
+from marksweep.graph.refs import planned
 from marksweep.heaps.graph import PruneStrategy
 from marksweep.model import Plan
 from marksweep.stores.graph.base import Nodes
@@ -63,7 +63,7 @@ def counted(nodes: Nodes, adjective: str = "") -> str:
 def previewed(preview: Preview, limits: Limits) -> PruneResponse:
     """Show a plan."""
     plan = preview.plan
-    nodes = nodes_of(ref for step in plan.steps for ref in step.segments)
+    nodes = planned(plan)
     lines = ["Dry run complete. Preview of items to delete:", ""]
     if not plan.steps:
         lines.append(f"Nothing: strategy {plan.strategy} finds nothing in {plan.workspace!r}.")

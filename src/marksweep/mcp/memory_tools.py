@@ -178,10 +178,11 @@ async def consent(
     if plan is None or not plan.steps or confirm or not can_confirm(ctx):
         return Consent(delete=confirm)
     from marksweep.graph import texts
-    from marksweep.graph.prune import nodes_of
+    from marksweep.graph.refs import planned
 
-    nodes = nodes_of(ref for step in plan.steps for ref in step.segments)
-    return Elicit(f"Delete {texts.counted(nodes)} from workspace {plan.workspace!r}?", Consent)
+    return Elicit(
+        f"Delete {texts.counted(planned(plan))} from workspace {plan.workspace!r}?", Consent
+    )
 
 
 async def prune_memory(

@@ -1,11 +1,18 @@
-"""Records put together from what a store fetched in pieces."""
+"""Records and hits put together from what a store fetched in pieces."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from marksweep.stores.graph.base import GraphHit
 from marksweep.stores.graph.nouns import Chunk, Entity, Memory, Mention, Record, Relation
+from marksweep.stores.graph.rows import CHUNK_COLUMNS, MEMORY_COLUMNS, Row, chunk_of, memory_of
+
+WIDTH = len(MEMORY_COLUMNS)
+"""Where the chunk begins in a row of a hit: memory, chunk, score."""
+END = WIDTH + len(CHUNK_COLUMNS)
+"""Where the score is."""
 
 Mentioned = Mapping[str, Sequence[Entity]]
 """What chunks mention, by chunk id."""
@@ -44,3 +51,26 @@ def _record(
         mentions=tuple(Mention(chunk_id, entity.entity_id) for chunk_id, entity in mentions),
         relations=tuple(relations),
     )
+
+
+def hits(workspace_id: str, rows: Iterable[Row], mentioned: Mentioned) -> tuple[GraphHit, ...]:
+    """Make a hit of each row, with the live entities that its chunk mentions."""
+    return tuple(
+        GraphHit(
+            memory=memory_of(workspace_id, row[:WIDTH]),
+            chunk=chunk_of(workspace_id, row[WIDTH:END]),
+            score=float(row[END] or 0.0),
+            entities=tuple(e for e in mentioned.get(str(row[WIDTH]), ()) if e.deleted_at is None),
+        )
+        for row in rows
+    )
+
+
+def joined(found: Sequence[Row], more: Iterable[Row], limit: int) -> list[Row]:
+    """Add rows of hits that are not there yet, none scored above those that are."""
+    known = {row[WIDTH] for row in found}
+    ceiling = min((float(row[END] or 0) for row in found), default=float("inf"))
+    new = [
+        (*row[:END], min(float(row[END] or 0), ceiling)) for row in more if row[WIDTH] not in known
+    ]
+    return [*found, *new][:limit]

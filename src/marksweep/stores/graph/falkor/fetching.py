@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from marksweep.stores.graph import assemble
 from marksweep.stores.graph.base import Nodes
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection
 from marksweep.stores.graph.nouns import Chunk, Entity, Kind, Memory, Record, Relation
-from marksweep.stores.graph.rows import chunk_of, entity_of, memory_of, plain
+from marksweep.stores.graph.rows import Row, chunk_of, entity_of, memory_of, plain
 
 
 async def fetch(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> tuple[Record, ...]:
     """Put whole records together."""
     ids = [plain(each) for each in dict.fromkeys(memory_ids)]
-    # At once, so that a busy server is waited for once and not three times.
-    memory_rows, chunk_rows, relation_rows = await asyncio.gather(
+    # At once, so that a busy server is waited for once and not four times.
+    memory_rows, chunk_rows, relation_rows, entity_rows = await asyncio.gather(
         db.read(workspace_id, cypher.MEMORIES, ids=ids),
         db.read(workspace_id, cypher.CHUNKS_OF, ids=ids),
         db.read(workspace_id, cypher.RELATIONS_OF_MEMORIES, ids=ids),
+        db.read(workspace_id, cypher.ENTITIES_OF_MEMORIES, ids=ids),
     )
     memories = {str(row[0]): memory_of(workspace_id, row) for row in memory_rows}
     chunks = [chunk_of(workspace_id, row) for row in chunk_rows]
     relations = [Relation(*map(str, row)) for row in relation_rows]
-    mentioned = await entities_of(db, workspace_id, [chunk.chunk_id for chunk in chunks])
+    mentioned = _by_chunk(workspace_id, entity_rows)
     return assemble.records(ids, memories, chunks, relations, mentioned)
 
 
@@ -34,10 +35,15 @@ async def entities_of(
     db: Connection, workspace_id: str, chunk_ids: Sequence[str]
 ) -> dict[str, list[Entity]]:
     """Fetch what chunks mention, by chunk."""
-    found: defaultdict[str, list[Entity]] = defaultdict(list)
     if not chunk_ids:
         return {}
-    for row in await db.read(workspace_id, cypher.ENTITIES_OF_CHUNKS, ids=list(chunk_ids)):
+    rows = await db.read(workspace_id, cypher.ENTITIES_OF_CHUNKS, ids=list(chunk_ids))
+    return _by_chunk(workspace_id, rows)
+
+
+def _by_chunk(workspace_id: str, rows: Iterable[Row]) -> dict[str, list[Entity]]:
+    found: defaultdict[str, list[Entity]] = defaultdict(list)
+    for row in rows:
         found[str(row[0])].append(entity_of(workspace_id, row[1:]))
     return dict(found)
 

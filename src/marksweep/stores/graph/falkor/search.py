@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
+from marksweep.stores.graph import assemble
 from marksweep.stores.graph.base import GraphHit, GraphQuery
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection
 from marksweep.stores.graph.falkor.fetching import entities_of
 from marksweep.stores.graph.rows import (
-    CHUNK_COLUMNS,
-    MEMORY_COLUMNS,
     Row,
-    chunk_of,
-    memory_of,
     micros_or_none,
     plain,
     words,
 )
-
-WIDTH = len(MEMORY_COLUMNS)
-"""Where the chunk begins in a row of a hit."""
-END = WIDTH + len(CHUNK_COLUMNS)
-"""Where the score is in a row of a hit."""
 
 
 async def search(db: Connection, workspace_id: str, query: GraphQuery) -> tuple[GraphHit, ...]:
@@ -29,16 +21,8 @@ async def search(db: Connection, workspace_id: str, query: GraphQuery) -> tuple[
     if query.limit <= 0 or (query.words and not wanted):
         return ()
     rows = await _ranked(db, workspace_id, query, wanted)
-    mentioned = await entities_of(db, workspace_id, [str(row[WIDTH]) for row in rows])
-    return tuple(
-        GraphHit(
-            memory=memory_of(workspace_id, row[:WIDTH]),
-            chunk=chunk_of(workspace_id, row[WIDTH:END]),
-            score=float(row[END] or 0.0),
-            entities=tuple(e for e in mentioned.get(str(row[WIDTH]), ()) if e.deleted_at is None),
-        )
-        for row in rows
-    )
+    mentioned = await entities_of(db, workspace_id, [str(row[assemble.WIDTH]) for row in rows])
+    return assemble.hits(workspace_id, rows, mentioned)
 
 
 async def _ranked(
@@ -59,9 +43,6 @@ async def _ranked(
         return await db.read(workspace_id, cypher.NEWEST, given)
     found = await db.read(workspace_id, cypher.BEST_MATCHES, given, match=" ".join(wanted))
     if len(found) < query.limit and len(wanted) > 1:
-        known = {row[WIDTH] for row in found}
-        floor = min((float(row[END] or 0) for row in found), default=float("inf"))
-        for row in await db.read(workspace_id, cypher.BEST_MATCHES, given, match="|".join(wanted)):
-            if row[WIDTH] not in known and len(found) < query.limit:
-                found.append((*row[:END], min(float(row[END] or 0), floor)))
+        more = await db.read(workspace_id, cypher.BEST_MATCHES, given, match="|".join(wanted))
+        found = assemble.joined(found, more, query.limit)
     return found

@@ -191,6 +191,9 @@ LIVE_ENTITIES = f"MATCH (e:Entity) WHERE e.deleted_at IS NULL RETURN {_ENTITY} O
 ENTITIES_OF_CHUNKS = f"""
 UNWIND $ids AS i MATCH (c:Chunk {{id: i}})-[:MENTIONS]->(e:Entity)
 RETURN c.id, {_ENTITY} ORDER BY c.id, e.id"""
+ENTITIES_OF_MEMORIES = f"""
+UNWIND $ids AS i MATCH (:Memory {{id: i}})-[:HAS_CHUNK]->(c:Chunk)-[:MENTIONS]->(e:Entity)
+RETURN c.id, {_ENTITY} ORDER BY c.id, e.id"""
 RELATIONS_OF_MEMORIES = """
 UNWIND $ids AS i MATCH (s)-[r:RELATED_TO {memory_id: i}]->(t)
 RETURN s.id, t.id, r.relation, r.memory_id ORDER BY r.memory_id, s.id, t.id, r.relation"""

@@ -6,15 +6,11 @@ import sqlite3
 
 import msgspec
 
+from marksweep.stores.graph import assemble
 from marksweep.stores.graph.base import GraphHit, GraphQuery
-from marksweep.stores.graph.nouns import Entity
 from marksweep.stores.graph.rows import (
-    CHUNK_COLUMNS,
-    MEMORY_COLUMNS,
     Cell,
     Row,
-    chunk_of,
-    memory_of,
     micros_or_none,
     plain,
     words,
@@ -55,22 +51,8 @@ def search(db: sqlite3.Connection, workspace_id: str, query: GraphQuery) -> tupl
     if query.words and not wanted:
         return ()
     rows = _ranked(db, given, wanted) if wanted else db.execute(sql.NEWEST, given).fetchall()
-    width = len(MEMORY_COLUMNS)
-    end = width + len(CHUNK_COLUMNS)
-    mentioned = entities_of(db, workspace_id, [str(row[width]) for row in rows])
-    return tuple(_hit(workspace_id, row, width, end, mentioned) for row in rows)
-
-
-def _hit(
-    workspace_id: str, row: Row, width: int, end: int, mentioned: dict[str, list[Entity]]
-) -> GraphHit:
-    live = (e for e in mentioned.get(str(row[width]), ()) if e.deleted_at is None)
-    return GraphHit(
-        memory=memory_of(workspace_id, row[:width]),
-        chunk=chunk_of(workspace_id, row[width:end]),
-        score=float(row[end] or 0.0),
-        entities=tuple(live),
-    )
+    mentioned = entities_of(db, workspace_id, [str(row[assemble.WIDTH]) for row in rows])
+    return assemble.hits(workspace_id, rows, mentioned)
 
 
 def _ranked(db: sqlite3.Connection, given: dict[str, Cell], wanted: tuple[str, ...]) -> list[Row]:
@@ -86,19 +68,8 @@ def _ranked(db: sqlite3.Connection, given: dict[str, Cell], wanted: tuple[str, .
     rare = [each for each in quoted if _matching(db, each, COMMON + 1) <= COMMON]
     for some in (rare, quoted):
         if some and len(found) < limit:
-            found = _joined(found, _best(db, given, " OR ".join(some)), limit)
+            found = assemble.joined(found, _best(db, given, " OR ".join(some)), limit)
     return found
-
-
-def _joined(found: list[Row], more: list[Row], limit: int) -> list[Row]:
-    """Add rows that are not there yet, none scored above those that are."""
-    place = len(MEMORY_COLUMNS)
-    known = {row[place] for row in found}
-    ceiling = min((float(row[-1] or 0) for row in found), default=float("inf"))
-    new = [
-        (*row[:-1], min(float(row[-1] or 0), ceiling)) for row in more if row[place] not in known
-    ]
-    return (found + new)[:limit]
 
 
 def _matching(db: sqlite3.Connection, match: str, most: int) -> int:
