@@ -81,14 +81,14 @@ MUTANTS = (
     Mutant(
         "graph: weak references are strong",
         "core/graph.py",
-        "if reference.hold == Hold.STRONG:",
-        "if reference.hold != Hold.PAIRED:",
+        "if hold == strong:",
+        "if hold != paired:",
     ),
     Mutant(
         "graph: nothing stands in for an original",
         "core/graph.py",
-        "target = stands_for.get(reference.target)",
-        "target = None",
+        "        if stand_ins:",
+        "        if not stand_ins:",
     ),
     Mutant(
         "units: pairs are not joined",

@@ -31,6 +31,7 @@ from marksweep.core.why import why
 from marksweep.errors import BadInput, NotFound, Refused, StoreError
 from marksweep.heaps.segments import SegmentHeap
 from marksweep.heaps.shortened import shortened
+from marksweep.heaps.stash_search import search_stash
 from marksweep.increment import Increment
 from marksweep.model import (
     Action,
@@ -130,7 +131,7 @@ class Segments:
 
     def search_stash(self, words: str = "", **filters: object) -> tuple[Hit[Stashed], ...]:
         """Find swept segments, best first; filters as in `Query`."""
-        return self.store.stash.search(self.workspace, Query.of(words, filters))
+        return search_stash(self.store.stash, self.workspace, Query.of(words, filters))
 
     @property
     def tokens(self) -> int:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import click
+import msgspec
 
 from marksweep.cli import render, sizes, transcripts
 from marksweep.cli.common import (
@@ -15,6 +16,7 @@ from marksweep.cli.common import (
     errors,
     json_option,
     open_segments,
+    settings,
     store_option,
     workspace_option,
 )
@@ -22,14 +24,14 @@ from marksweep.cli.common import command as make_command
 from marksweep.errors import BadInput
 from marksweep.reading import Reading
 from marksweep.segments import Segments
-
-TIERS = "superseded,mask,truncate"
+from marksweep.settings import Conversation, Window
+from marksweep.strategies.configured import TIER
 
 
 @make_command("collect")
 @click.argument("transcript", required=False)
-@click.option("--limit", metavar="SIZE", help="Tokens, 32k, or a share such as 60%.")
-@click.option("--strategy", default=TIERS, show_default=True, help="Names, tried in turn.")
+@click.option("--limit", metavar="SIZE", help="Tokens, 32k, or a share such as 60%; else as set.")
+@click.option("--strategy", help="Names, tried in turn, such as superseded+mask; else as set.")
 @click.option("--dialect", help="The format, if it cannot be told from the content.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the result here.")
 @click.option("--write", is_flag=True, help="Replace the file; the original stays as FILE.orig.")
@@ -41,7 +43,7 @@ TIERS = "superseded,mask,truncate"
 def command(
     transcript: str | None,
     limit: str | None,
-    strategy: str,
+    strategy: str | None,
     dialect: str | None,
     output: Path | None,
     write: bool,
@@ -62,15 +64,24 @@ def command(
     if transcript is None:
         _working_set(open_segments(store, workspace), limit, plan_id, yes=yes, as_json=as_json)
         return
-    if limit is None:
-        raise BadInput("a transcript needs --limit, for example --limit 32k or --limit 60%.")
-    _transcript(transcript, limit, strategy, dialect, output, write=write, yes=yes, as_json=as_json)
+    here = settings()
+    if limit is None and here.window.limit_tokens == Window().limit_tokens:
+        raise BadInput(
+            "a transcript needs --limit, for example --limit 32k or --limit 60%, or a limit in the "
+            "settings, as `marksweep tune` writes it."
+        )
+    talk = here.conversation
+    if strategy is not None:
+        names = strategy.replace(",", TIER)
+        talk = msgspec.structs.replace(talk, strategy=names, options={})
+    size = limit or str(here.window.limit_tokens)
+    _transcript(transcript, size, talk, dialect, output, write=write, yes=yes, as_json=as_json)
 
 
 def _transcript(
     name: str,
     limit: str,
-    strategy: str,
+    talk: Conversation,
     dialect: str | None,
     output: Path | None,
     *,
@@ -80,8 +91,13 @@ def _transcript(
 ) -> None:
     loaded = transcripts.load(name, dialect)
     whole = Reading(loaded.history, limit=0).conversation.tokens
-    names = tuple(part.strip() for part in strategy.split(",") if part.strip())
-    reading = Reading(loaded.history, limit=sizes.tokens(limit, whole), strategy=names)
+    reading = Reading(
+        loaded.history,
+        limit=sizes.tokens(limit, whole),
+        strategy=talk.choice(),
+        preserve_recent_turns=talk.preserve_recent_turns,
+        prices=settings().prices,
+    )
     plan = reading.conversation.plan()
     is_stream = name == transcripts.STDIN and output is None
     if is_stream:

@@ -19,6 +19,7 @@ groups.py the groups and what each value means; in layers.py how the sources are
 from __future__ import annotations
 
 from marksweep.settings.groups import (
+    Conversation,
     Memory,
     Retention,
     Roots,
@@ -31,6 +32,7 @@ from marksweep.settings.groups import (
 from marksweep.settings.layers import load_settings
 
 __all__ = [
+    "Conversation",
     "Memory",
     "Retention",
     "Roots",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import Meta
@@ -15,6 +15,7 @@ from msgspec import Meta
 from marksweep.collector import GRACE
 from marksweep.core.budget import PRESSURE_PERCENT, TARGET_PERCENT, THRESHOLD_PERCENT, Budget
 from marksweep.core.cost import Prices
+from marksweep.core.covering import Covering
 from marksweep.core.roots import INVARIANT_TAGS, RECENT_DECISIONS, RECENT_MESSAGES
 from marksweep.core.score import (
     DISPENSABLE,
@@ -24,8 +25,8 @@ from marksweep.core.score import (
     SeedAge,
     SeedRetention,
     Weights,
-    scorer_named,
 )
+from marksweep.core.scorers import scorer_named
 from marksweep.core.trigger import PAYS_WITHIN_TURNS
 from marksweep.errors import BadInput
 from marksweep.heaps.graph import CAP_PERCENT, RECENTLY_READ
@@ -34,6 +35,9 @@ from marksweep.increment import BATCH, SAMPLE
 from marksweep.settings.ranges import Count, Group, Hours, Percent, Positive, Share, check_number
 from marksweep.stores.base import DEFAULT_WORKSPACE
 from marksweep.strategies.scored import COLD_HOURS, DELETE_AFTER_HOURS, VERBOSE_TOKENS
+
+if TYPE_CHECKING:
+    from marksweep.strategies.named import Choice
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -85,6 +89,32 @@ class Window(Group, frozen=True):
         )
 
 
+class Conversation(Group, frozen=True):
+    """How a conversation is collected; its limit and lines are those of the window."""
+
+    strategy: str = "coverage"
+    """Names of strategies, joined by + for tiers that are tried in turn.
+
+    Coverage goes to the limit and chooses itself how deep; the others start and land at the lines.
+    """
+    options: Mapping[str, int] = {}
+    """Options of the strategies, such as how many results `mask` spares."""
+    preserve_recent_turns: Count = 0
+    """Turns at the end that stay. More keeps more of the talk and frees less."""
+
+    def __post_init__(self) -> None:
+        """Refuse strategies and options that do not exist."""
+        Group.__post_init__(self)
+        if self.strategy != "coverage" or self.options:
+            self.choice()
+
+    def choice(self) -> Choice:
+        """Give what a Conversation takes as its strategy."""
+        from marksweep.strategies.configured import with_options
+
+        return with_options(self.strategy, self.options)
+
+
 class Roots(Group, frozen=True):
     """What must stay beyond what is pinned, locked, or part of the current task."""
 
@@ -102,7 +132,7 @@ class Scoring(Group, frozen=True):
     """How little a segment is worth; high goes first."""
 
     scorer: str = "seed_age"
-    """Which formula: seed_age or seed_retention."""
+    """Which formula: seed_age, seed_retention, or covering, which reads the texts."""
     weights: Weights = Weights()
     """What recency, type, references and generation count; 0 or more, together at most 1."""
     half_life_hours: Positive = HALF_LIFE_HOURS
@@ -136,6 +166,8 @@ class Scoring(Group, frozen=True):
             )
         if self.scorer == "seed_age":
             return SeedAge(self.weights, self.half_life_hours, {**DISPENSABLE, **self.dispensable})
+        if self.scorer == "covering":
+            return Covering(self.half_life_hours)
         return scorer_named(self.scorer)
 
 
@@ -217,6 +249,7 @@ class Settings(msgspec.Struct, frozen=True):
     """All settings. What is not given has its default."""
 
     window: Window = Window()
+    conversation: Conversation = Conversation()
     roots: Roots = Roots()
     scoring: Scoring = Scoring()
     retention: Retention = Retention()

@@ -152,18 +152,19 @@ def _typed(key: str, given: Given, kind: object) -> object:
         ) from None
 
 
+_PLAIN: Mapping[object, str] = {float: "a number", str: "a text", bool: "true or false"}
+
+
 def _expected(kind: object) -> str:
     """Put a type into words."""
     if get_origin(kind) is Annotated:
         number, meta = get_args(kind)
         words = expected_number(meta)
         return words.replace("a number", "a whole number") if number is int else words
-    if kind is float:
-        return "a number"
-    if kind is str:
-        return "a text"
-    if kind is bool:
-        return "true or false"
+    if kind == Mapping[str, int]:
+        return "a table of whole numbers"
+    if kind in _PLAIN:
+        return _PLAIN[kind]
     if get_origin(kind) is tuple:
         return "a list of texts"
     return _expected(get_args(kind)[-1]).replace("a number", "a table of numbers")
