@@ -23,7 +23,7 @@ import msgspec
 
 from marksweep.collector import Collector, decide
 from marksweep.core.budget import Budget, Line, tally
-from marksweep.core.plan import Strategy
+from marksweep.core.plan import NO_TARGET, Strategy
 from marksweep.core.roots import Focus, reason_to_stay
 from marksweep.core.scene import Scene
 from marksweep.core.trigger import Due
@@ -285,7 +285,7 @@ class Segments:
         unknown = [name for name in segment_ids if self._heap.get(name) is None]
         if unknown:
             raise NotFound(f"not live: {', '.join(unknown)}.")
-        return self.plan(target_tokens=-1, strategy=Chosen(segment_ids, action))
+        return self.plan(target_tokens=NO_TARGET, strategy=Chosen(segment_ids, action))
 
     def save(self, plan: Plan) -> None:
         """Keep a plan in the journal, so that it can be collected by its id."""
@@ -308,7 +308,7 @@ class Segments:
             elif isinstance(plan, str):
                 plan = self.saved(plan)
             report = self._collector.collect(plan, now=now, confirm=confirm)
-        if report.swept:
+        if report.swept and plan.target_tokens > NO_TARGET:  # named ones only: nothing survived
             with contextlib.suppress(StoreError):  # the sweep is done; survivals are only counts
                 self._heap.survive()
             self._increment.mark_all(self.current_focus())
@@ -326,7 +326,7 @@ class Segments:
                 f"{segment.tokens}: it must be shorter. Nothing was changed."
             )
         chosen = Chosen([segment_id], Action.COMPRESS, replacements={segment_id: shorter})
-        plan = self.plan(target_tokens=-1, strategy=chosen)
+        plan = self.plan(target_tokens=NO_TARGET, strategy=chosen)
         if not plan.steps:
             reason = reason_to_stay(segment, self.current_focus())
             raise Refused(f"{segment_id!r} may not be changed: {reason}.")

@@ -52,6 +52,10 @@ class Strategy(Protocol):
         ...
 
 
+NO_TARGET = -1
+"""A target that cannot be met: all that the strategy offers is taken, as for named segments."""
+
+
 def make_plan(
     scene: Scene, strategy: Strategy, target_tokens: int, prices: Prices | None = None
 ) -> Plan:

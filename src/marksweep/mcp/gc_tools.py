@@ -10,6 +10,7 @@ from mcp.server.mcpserver import AcceptedElicitation, Elicit, ElicitationResult,
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
+from marksweep.core.plan import NO_TARGET
 from marksweep.core.score import age_hours
 from marksweep.errors import BadInput, NotConfirmed, NotFound, PlanOutdated, Refused
 from marksweep.mcp.analyze_tool import Strategy
@@ -61,7 +62,7 @@ def _plan_for(context: Segments, segment_ids: list[str], strategy: Disposal) -> 
         return context.plan_for(segment_ids)
     others = [name for name in segment_ids if name not in set(old)]
     chosen = Tiers(Chosen(old, Action.DELETE), Chosen(others, Action.STASH))
-    return context.plan(target_tokens=-1, strategy=chosen)
+    return context.plan(target_tokens=NO_TARGET, strategy=chosen)
 
 
 async def consent(
