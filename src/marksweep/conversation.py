@@ -24,7 +24,7 @@ from typing import Any
 from marksweep.collector import Collector
 from marksweep.core.budget import Budget, Line
 from marksweep.core.cost import Prices
-from marksweep.core.plan import Strategy, make_plan, make_recall
+from marksweep.core.plan import make_plan, make_recall
 from marksweep.core.scene import Scene
 from marksweep.core.trigger import PAYS_WITHIN_TURNS, Backoff, Due, after_pass, due, is_time
 from marksweep.core.why import why
@@ -111,7 +111,7 @@ class Conversation:
             # A crash may have fallen between bringing messages back and bringing their mates.
             self._heap.refresh()
             self._bring_mates(list(self._heap.view.live))
-        self._strategy = self._made(strategy)
+        self._strategy = strategy_of(strategy, self._means())
         self._is_taught = False
         self._paged = 0
         self._changes = 0
@@ -145,9 +145,6 @@ class Conversation:
             **more,
         }
         return cls(limit=limit, strategy=named.choice() if strategy is None else strategy, **given)
-
-    def _made(self, strategy: Choice) -> Strategy:
-        return strategy_of(strategy, self._means())
 
     @property
     def dialect(self) -> str:
@@ -267,7 +264,7 @@ class Conversation:
         """Decide what would go, and why; by another strategy, if one is named."""
         with self._guard:
             self._teach()
-            chosen = self._strategy if strategy is None else self._made(strategy)
+            chosen = strategy_of(strategy, self._means()) if strategy else self._strategy
             scene = self._scene()
             target = self.budget.target if target_tokens is None else target_tokens
             if target_tokens is None and isinstance(chosen, Coverage):
