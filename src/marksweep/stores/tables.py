@@ -73,10 +73,15 @@ class LiveTable:
                 return self.version
             version = self.version + 1
         self.version = version
+        is_remembered = len(remove) <= TOMBSTONES_KEPT
+        if not is_remembered:
+            self._removed_at.clear()
+            self._floor = version
         for segment_id in remove:
             if self._segments.pop(segment_id, None) is not None:
                 del self._put_at[segment_id]
-                self._removed_at[segment_id] = self.version
+                if is_remembered:
+                    self._removed_at[segment_id] = version
                 if self._index is not None:
                     self._index.discard(segment_id)
         for segment in put:
@@ -129,7 +134,7 @@ class StashTable:
     def __init__(self) -> None:
         self._entries: dict[tuple[str, str], Stashed] = {}
         self._plans: dict[str, dict[str, None]] = {}
-        self._plans_of: dict[str, dict[str, None]] = {}
+        self._plans_of: dict[str, tuple[str, ...]] = {}
         self._order: dict[tuple[str, str], int] = {}
         self._next = 0
         self._index: WordIndex[tuple[str, str]] | None = None
@@ -151,7 +156,9 @@ class StashTable:
             self._order[key] = self._next
             self._next += 1
             self._plans.setdefault(key[0], {})[key[1]] = None
-            self._plans_of.setdefault(key[1], {})[key[0]] = None
+            known = self._plans_of.get(key[1], ())
+            if key[0] not in known:
+                self._plans_of[key[1]] = (*known, key[0])
             if self._index is not None:
                 self._index.add(key, document(entry.segment).split())
 
@@ -176,8 +183,14 @@ class StashTable:
             if self._entries.pop(key, None) is None:
                 continue
             del self._order[key]
-            _drop(self._plans, plan_id, segment_id)
-            _drop(self._plans_of, segment_id, plan_id)
+            del self._plans[plan_id][segment_id]
+            if not self._plans[plan_id]:
+                del self._plans[plan_id]
+            self._plans_of[segment_id] = tuple(
+                each for each in self._plans_of[segment_id] if each != plan_id
+            )
+            if not self._plans_of[segment_id]:
+                del self._plans_of[segment_id]
             if self._index is not None:
                 self._index.discard(key)
 
@@ -212,12 +225,6 @@ class StashTable:
 def heap_order(entry: Stashed) -> tuple[int, str]:
     """Sort entries as they stood in the heap."""
     return entry.segment.position, entry.segment.segment_id
-
-
-def _drop(groups: dict[str, dict[str, None]], group: str, member: str) -> None:
-    del groups[group][member]
-    if not groups[group]:
-        del groups[group]
 
 
 class JournalTable:
