@@ -12,7 +12,7 @@ compares versions in the same step in which it hides. One process at a time work
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from pathlib import Path
@@ -64,16 +64,7 @@ class Pruner:
         survey = await self.store.survey(workspace_id)
         marked, chosen = await asyncio.to_thread(_chosen, survey, strategy, rules, now)
         names = await self._names(workspace_id, marked, chosen)
-        steps = tuple(
-            Step(
-                tuple(names[place] for place in (each.place, *each.chunks)),
-                Action.DELETE,
-                1 + len(each.chunks),
-                each.reason,
-            )
-            for each in chosen
-            if names[each.place]
-        )
+        steps = tuple(_step(each, names) for each in chosen if names[each.place])
         plan = await self.keep_plan(
             workspace_id, strategy, steps, version=survey.version, live=marked.live, now=now
         )
@@ -277,6 +268,12 @@ def _chosen(
     """Mark and choose; on a large graph this takes a second."""
     marked = MarkedGraph(survey, rules, now)
     return marked, tuple(marked.choose(strategy))
+
+
+def _step(chosen: Chosen, names: Mapping[int, str]) -> Step:
+    """Name what goes, but for what is gone already."""
+    named = tuple(filter(None, (names[place] for place in (chosen.place, *chosen.chunks))))
+    return Step(named, Action.DELETE, len(named), chosen.reason)
 
 
 def _preview(row: MemoryRow, chosen: Chosen) -> PreviewRow:

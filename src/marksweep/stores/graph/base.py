@@ -51,8 +51,6 @@ __all__ = [
 class GraphStore(Protocol):
     """Graphs, one per workspace, shared by any number of processes."""
 
-    # What is remembered
-
     async def put(self, workspace_id: str, records: Sequence[Record]) -> None:
         """Write memories with all they bring, replacing what each had; all or nothing.
 
@@ -113,8 +111,6 @@ class GraphStore(Protocol):
         """Note that memories were read. Count those that exist."""
         ...
 
-    # Runs of the indexer
-
     async def files(self, workspace_id: str, repository: str) -> tuple[FileRow, ...]:
         """Fetch what is known of a repository's files, sorted by path."""
         ...
@@ -146,8 +142,6 @@ class GraphStore(Protocol):
     async def runs(self, workspace_id: str, repository: str | None = None) -> tuple[Run, ...]:
         """Fetch runs, newest first."""
         ...
-
-    # Collecting
 
     async def survey(self, workspace_id: str) -> Survey:
         """Take all ids, edges and light columns at one version."""
@@ -198,8 +192,6 @@ class GraphStore(Protocol):
         """Tell the workspace's version; it grows with every write."""
         ...
 
-    # Moving
-
     def export(
         self, workspace_id: str, nodes: Nodes | None = None, *, batch: int = 1000
     ) -> AsyncIterator[Item]:
@@ -209,8 +201,6 @@ class GraphStore(Protocol):
     async def load(self, workspace_id: str, items: Collection[Item]) -> None:
         """Write exported items as they are, orphans included; all or nothing."""
         ...
-
-    # Working alone
 
     async def acquire(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> str:
         """Take the lease on a purpose if it is free; return '' or who has it."""
