@@ -16,10 +16,11 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+from marksweep.replay.catalog import CLAIRVOYANT, ECONOMY, QUALITY, REFERENCES
 from marksweep.replay.counting import exact
 from marksweep.replay.datasets import CONVERSATIONS, Case, folder, load
 from marksweep.replay.evidence import blind, evidence_recall, recalled
-from marksweep.replay.lab import CLAIRVOYANT, COLLECTORS, Done, run, run_talks
+from marksweep.replay.lab import Done, run, run_talks
 from marksweep.replay.measures import Figures, Gap, figures, gap
 from marksweep.replay.records import read_conversations
 
@@ -27,15 +28,15 @@ BUDGETS = (25, 10)
 EXTRACTORS = ("names", "tokens")
 CACHE = Path(tempfile.gettempdir()) / "marksweep-clairvoyant"
 FLOOR = "truncate"
-RECALLING = ("economy", "quality")
+RECALLING = (ECONOMY, QUALITY)
 
 TARGETS = {
-    ("quality", "names", 25): 86,
-    ("quality", "names", 10): 80,
-    ("economy", "names", 25): 74,
-    ("economy", "names", 10): 70,
-    ("quality", "tokens", 25): 82,
-    ("economy", "tokens", 25): 74,
+    (QUALITY, "names", 25): 86,
+    (QUALITY, "names", 10): 80,
+    (ECONOMY, "names", 25): 74,
+    (ECONOMY, "names", 10): 70,
+    (QUALITY, "tokens", 25): 82,
+    (ECONOMY, "tokens", 25): 74,
 }
 """Mean gap closed that is asked for; of the second extractor without the two long logs."""
 
@@ -57,7 +58,7 @@ def main() -> int:
 
 def trajectories(sets: dict[str, list[Case]], extractor: str, budget: int) -> None:
     """Print one table: collectors by rows, sets by columns."""
-    names = [*COLLECTORS, CLAIRVOYANT]
+    names = [*REFERENCES, ECONOMY, QUALITY, CLAIRVOYANT]
     print(f"\n## {budget} % budget, extractor `{extractor}`\n")
     print(f"| collector | {' | '.join(f'`{name}`' for name in sets)} | mean gap | target |")
     print("|---" * (len(sets) + 3) + "|")

@@ -37,6 +37,7 @@ from marksweep.model import (
     Stashed,
 )
 from marksweep.stores.base import Store
+from marksweep.stores.versions import later_versions
 
 GRACE = timedelta(days=7)
 """How long a deleted segment can still be restored. Longer keeps more in the stash."""
@@ -167,11 +168,47 @@ class Collector:
         with self.holding(now):
             entries = self._store.stash.of_plan(self._heap.workspace, plan_id)
             if not entries:
+                notes = self._notes_of(plan_id)
+                if notes:
+                    return self._take_away(notes, plan_id, now)
                 raise NotFound(
                     f"nothing in the stash was swept by {plan_id!r}: it was undone, restored or "
                     "purged already, or there is no such plan. `history` lists the sweeps."
                 )
-            return self._bring_back(entries, Event.UNDONE, now)
+            later = later_versions(self._store.stash, self._heap.workspace, entries)
+            for swept_by, segment_id in later.stashed:
+                self._store.stash.remove(self._heap.workspace, swept_by, [segment_id])
+            return self._bring_back(entries, Event.UNDONE, now, later.stand_ins)
+
+    def latest(self) -> str | None:
+        """Name the newest plan that can be undone: something of it is swept, or came back."""
+        workspace = self._heap.workspace
+        for deed in self._store.journal.read(workspace, events=(Event.SWEPT,)):
+            if self._store.stash.of_plan(workspace, deed.plan_id) or self._notes_of(deed.plan_id):
+                return deed.plan_id
+        return self._store.stash.latest_plan(workspace)
+
+    def _notes_of(self, plan_id: str) -> tuple[str, ...]:
+        """Name the live notes in which a plan brought something back."""
+        deeds = self._store.journal.read(
+            self._heap.workspace, events=(Event.SWEEPING,), plan_id=plan_id, limit=1
+        )
+        return tuple(
+            step.replacement.segment_id
+            for deed in deeds
+            for step in (deed.plan.steps if deed.plan else ())
+            if step.action is Action.RECALL
+            and step.replacement is not None
+            and self._heap.get(step.replacement.segment_id) is not None
+        )
+
+    def _take_away(self, notes: tuple[str, ...], plan_id: str, now: datetime) -> tuple[str, ...]:
+        """Reverse a recall: the notes go; what they say lies in the stash."""
+        self._log(Event.RESTORING, now, plan_id=plan_id)
+        self._heap.take_back([], notes)
+        with _done_but_for_tidying():
+            self._log(Event.UNDONE, now, plan_id=plan_id, segments=notes)
+        return notes
 
     def restore(self, segment_ids: Sequence[str], *, now: datetime) -> tuple[str, ...]:
         """Bring single segments back from the stash, each to where it was."""
@@ -185,7 +222,11 @@ class Collector:
             return self._bring_back(tuple(newest.values()), Event.RESTORED, now)
 
     def _bring_back(
-        self, entries: Sequence[Stashed], closing: Event, now: datetime
+        self,
+        entries: Sequence[Stashed],
+        closing: Event,
+        now: datetime,
+        stand_ins: Sequence[str] = (),
     ) -> tuple[str, ...]:
         workspace = self._heap.workspace
         by_plan: dict[str, list[str]] = {}
@@ -196,7 +237,7 @@ class Collector:
         self._log(Event.RESTORING, now, plan_id=plan_id, segments=ids)
         self._heap.take_back(
             [entry.segment for entry in entries],
-            [entry.replaced_by for entry in entries if entry.replaced_by],
+            [*(entry.replaced_by for entry in entries if entry.replaced_by), *stand_ins],
         )
         with _done_but_for_tidying():
             for stashed_by, segment_ids in by_plan.items():
@@ -241,7 +282,8 @@ class Collector:
         for deed in self._store.journal.read(workspace, events=DEEDS, limit=1):
             if deed.event is Event.SWEEPING:
                 stashed = self._store.stash.of_plan(workspace, deed.plan_id)
-                self._log(Event.SWEPT if stashed else Event.ROLLED_BACK, now, plan_id=deed.plan_id)
+                happened = stashed or self._notes_of(deed.plan_id)
+                self._log(Event.SWEPT if happened else Event.ROLLED_BACK, now, plan_id=deed.plan_id)
             elif deed.event is Event.RESTORING:
                 back = all(self._heap.get(segment_id) for segment_id in deed.segments)
                 event = Event.RESTORED if back else Event.ROLLED_BACK

@@ -9,46 +9,47 @@
     talk.undo()                            # and back, in place, to the last field
     talk.recall("the port of the proxy")   # or just look something up
 
-For a single list of messages there is `tidy`, in reading.py.
+For a single list of messages there is `tidy`, in reading.py; for an event loop there is
+`AsyncConversation`, in async_conversation.py.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
+from typing import Any
 
 from marksweep.collector import Collector
 from marksweep.core.budget import Budget, Line
 from marksweep.core.cost import Prices
-from marksweep.core.plan import Strategy, make_plan
+from marksweep.core.plan import make_plan, make_recall
 from marksweep.core.scene import Scene
 from marksweep.core.trigger import PAYS_WITHIN_TURNS, Backoff, Due, after_pass, due, is_time
 from marksweep.core.why import why
-from marksweep.dialects import Skipped, dialect_named, read
+from marksweep.dialects import Skipped, dialect_named
 from marksweep.dialects.base import Json
-from marksweep.dialects.detecting import marks_in
-from marksweep.dialects.history import LISTS, History
 from marksweep.errors import BadInput, NotFound
 from marksweep.heaps.conversation import MESSAGE, ConversationHeap
+from marksweep.heaps.conversation_intake import PLAIN, Intake
 from marksweep.heaps.conversation_roots import conversation_roots
-from marksweep.heaps.conversation_stash import Recalled, drop_later_versions, recalled, with_units
+from marksweep.heaps.conversation_stash import (
+    Recalled,
+    all_said,
+    recalled,
+    with_units,
+)
 from marksweep.heaps.conversation_weight import as_passed, count_message
 from marksweep.messages import Message
 from marksweep.model import Entry, Event, Hold, Plan, Pressure, Report
+from marksweep.settings import Settings
 from marksweep.stores.base import Store
 from marksweep.stores.memory import MemoryStore
 from marksweep.strategies.coverage import Coverage
-from marksweep.strategies.named import Choice, strategy_of
-from marksweep.tokens import count
-
-PLAIN = "openai_chat"
-"""The dialect of a conversation that has been plain text so far."""
-
-ONE_SHOT = 100.0
-"""Where `tidy` starts and lands, in percent of the limit: no sooner and no deeper than needed."""
+from marksweep.strategies.named import Choice, Means, strategy_of
+from marksweep.summarizers.digesting import digesting
+from marksweep.summarizers.transcript import transcript
 
 COVERAGE = "coverage"
 COVERAGES = (COVERAGE, "coverage_quality")
@@ -93,15 +94,12 @@ class Conversation:
         self.budget = budget or lines_of(limit, strategy)
         self.store = _opened(store)
         self.workspace = workspace
-        self.skipped: list[Skipped] = []
-        """What `extend` could not read, by its position in the list that was passed."""
         self._guard = RLock()
         self._preserve_recent_turns = preserve_recent_turns
         self._prices = prices
         self._pays_within_turns = pays_within_turns
         self._clock = clock
         self._actor = actor
-        self._is_sure = dialect is not None
         self._heap = ConversationHeap(
             self.store,
             workspace,
@@ -113,17 +111,40 @@ class Conversation:
             # A crash may have fallen between bringing messages back and bringing their mates.
             self._heap.refresh()
             self._bring_mates(list(self._heap.view.live))
-        self._strategy = self._made(strategy)
+        self._strategy = strategy_of(strategy, self._means())
+        self._is_taught = False
+        self._paged = 0
         self._changes = 0
         self._backoff: Backoff | None = None
-        self._learn_dialect(self._heap.stored())
-        for kind, value in (("system", system), ("tools", tools)):
-            if value is not None:
-                self._heap.fix(kind, value, count(_as_text(value)), clock())
+        self._passed = ""
+        self._intake = Intake(self._heap, dialect)
+        self.skipped: list[Skipped] = self._intake.skipped
+        """What `extend` could not read, by its position in the list that was passed."""
+        self._intake.fix("system", system, clock())
+        self._intake.fix("tools", tools, clock())
 
-    def _made(self, strategy: Choice) -> Strategy:
-        heap = self._heap
-        return strategy_of(strategy, heap.outcomes, heap.masked, heap.texts)
+    @classmethod
+    def from_settings(
+        cls,
+        settings: Settings,
+        *,
+        limit: int | None = None,
+        strategy: Choice | None = None,
+        **more: Any,  # noqa: ANN401 - what the constructor takes besides
+    ) -> Conversation:
+        """Begin a conversation as the settings say, such as `tune` writes them."""
+        named = settings.conversation
+        limit = settings.window.limit_tokens if limit is None else limit
+        is_coverage = strategy is None and named.strategy in COVERAGES
+        lines = lines_of(limit, named.strategy) if is_coverage else settings.window.budget(limit)
+        given = {
+            "budget": lines,
+            "preserve_recent_turns": named.preserve_recent_turns,
+            "prices": settings.prices,
+            "pays_within_turns": settings.window.pays_within_turns,
+            **more,
+        }
+        return cls(limit=limit, strategy=named.choice() if strategy is None else strategy, **given)
 
     @property
     def dialect(self) -> str:
@@ -138,52 +159,27 @@ class Conversation:
         left out and told in `skipped`.
         """
         with self._guard:
-            history = self._read(messages)
-            if isinstance(messages, dict):
-                self._fix_request(history, messages)
+            history = self._intake.read(messages, self._clock())
             return self._take(history.messages, "the caller" if pin else "")
-
-    def _read(self, messages: Json) -> History:
-        values = (
-            messages.get(LISTS.get(self.dialect, "")) if isinstance(messages, dict) else messages
-        )
-        if isinstance(messages, dict) and not self._is_sure:
-            self._speak(read(messages).dialect)
-        elif isinstance(values, Sequence) and not isinstance(values, str):
-            self._learn_dialect(values)
-        history = read(messages, self.dialect)
-        self.skipped += history.skipped
-        return history
-
-    def _fix_request(self, history: History, body: dict[str, Json]) -> None:
-        fixed = {"system": history.system.raw if history.system else None}
-        fixed["tools"] = body.get("tools")
-        for kind, value in fixed.items():
-            if value is not None:
-                self._heap.fix(kind, value, count(_as_text(value)), self._clock())
 
     def _take(self, messages: Sequence[Message], pinned_by: str) -> list[str]:
         self._changes += 1
-        return self._heap.append(messages, pinned_by, self._clock()) if messages else []
+        if not messages:
+            return []
+        self._teach()
+        names = self._heap.append(messages, pinned_by, self._clock())
+        if isinstance(self._strategy, Coverage):
+            self._strategy.arrive([self._heap.view.live[name] for name in names])
+        return names
 
-    def _learn_dialect(self, values: Sequence[Json]) -> None:
-        """Settle on a dialect once a message has its marks; plain text is the same in several."""
-        if self._is_sure:
+    def _teach(self) -> None:
+        """Tell a strategy that keeps an index what was said before the program started."""
+        if self._is_taught or not isinstance(self._strategy, Coverage):
             return
-        named = [m.dialect for m in values if isinstance(m, Message) and m.dialect]
-        found = list(dict.fromkeys(named)) or marks_in(values)
-        if len(found) > 1 and found[0] not in ("claude_code", "codex"):
-            raise BadInput(
-                f"messages of {' and '.join(found)} in one conversation. Pass dialect=, or convert "
-                "them first: `written(read(messages).messages, dialect)`."
-            )
-        if found:
-            self._speak(found[0])
-
-    def _speak(self, dialect: str) -> None:
-        self._is_sure = True
-        if dialect != self.dialect:
-            self._heap.speak(dialect_named(dialect))
+        self._is_taught = True
+        live = self._heap.snapshot().segments
+        if live:
+            self._strategy.arrive(all_said(self.store.stash, self.workspace, live))
 
     @property
     def messages(self) -> list[Json]:
@@ -198,7 +194,8 @@ class Conversation:
     @property
     def history(self) -> list[Message]:
         """The messages as they stand, neutral. Nothing is collected."""
-        return self._heap.messages()
+        with self._guard:
+            return self._heap.messages()
 
     @property
     def tokens(self) -> int:
@@ -207,19 +204,25 @@ class Conversation:
 
     @property
     def is_due(self) -> bool:
-        """Whether a collection is due. Takes the same time however long the conversation is.
+        """Whether a collection is due. Takes the same time however long the conversation is."""
+        return self._wanted() is not Due.NOTHING
 
-        A request over the limit fails, so then every new message is reason enough to try again.
+    def _wanted(self) -> Due:
+        """Say what is due.
+
+        A pass right after another would find nothing new. A request over the limit fails, so then
+        every new message is reason enough to try again.
         """
-        backoff = self._backoff
-        if backoff is not None and self.tokens > self.budget.limit:
-            backoff = backoff if self._changes == backoff.change else None
-        return due(self.tokens, self.budget, self._changes, backoff) is not Due.NOTHING
+        if self._heap.view.fingerprint() == self._passed:
+            return Due.NOTHING
+        waits = self._backoff if self.tokens <= self.budget.limit else None
+        return due(self.tokens, self.budget, self._changes, waits)
 
     def tend(self) -> Report | None:
         """Collect if it is due and pays, see `core.trigger`. After a futile pass it waits a bit."""
         with self._guard:
-            wanted = due(self.tokens, self.budget, self._changes, self._backoff)
+            self._page_in()
+            wanted = self._wanted()
             if wanted is Due.NOTHING:
                 return None
             now, report = self._clock(), None
@@ -229,12 +232,40 @@ class Conversation:
                     report = self._collector.collect(plan, now=now)
             freed = report.tokens_freed if report else 0
             self._backoff = after_pass(freed, self.tokens, self._changes, self._backoff)
+            self._passed = self._heap.view.fingerprint()
             return report
+
+    def _page_in(self) -> None:
+        """Bring back what the newest messages speak of, if the strategy finds it worth its room."""
+        if not (isinstance(self._strategy, Coverage) and self._strategy.is_missing):
+            return
+        if self._paged == self._changes:
+            return
+        self._paged = self._changes
+        now = self._clock()
+        with self._collector.holding(now), self._heap.still():
+            plan = self.plan_recall()
+            if plan is not None:
+                self._collector.collect(plan, now=now)
+
+    def plan_recall(self) -> Plan | None:
+        """Decide what would come back by itself, and why; None if nothing. Nothing is touched."""
+        with self._guard:
+            scene = self._scene()
+            start = self._heap.unanswered().start
+            before = next((i for i, s in enumerate(scene.segments) if s.position >= start), None)
+            if before is None or not start or not isinstance(self._strategy, Coverage):
+                return None
+            proposal = self._strategy.recall(scene, before, self.budget.target)
+            return make_recall(scene, proposal, self._prices) if proposal else None
 
     def plan(self, target_tokens: int | None = None, strategy: Choice | None = None) -> Plan:
         """Decide what would go, and why; by another strategy, if one is named."""
         with self._guard:
-            chosen = self._strategy if strategy is None else self._made(strategy)
+            self._teach()
+            chosen = self._strategy
+            if strategy is not None:
+                chosen = strategy_of(strategy, self._means())
             scene = self._scene()
             target = self.budget.target if target_tokens is None else target_tokens
             if target_tokens is None and isinstance(chosen, Coverage):
@@ -250,12 +281,11 @@ class Conversation:
     def undo(self, plan_id: str | None = None) -> tuple[str, ...]:
         """Reverse a whole sweep; the latest, if none is named. Give the ids that came back."""
         with self._guard:
-            latest = plan_id or self.store.stash.latest_plan(self.workspace)
+            latest = plan_id or self._collector.latest()
             if latest is None:
                 raise NotFound("nothing was collected from this conversation, so there is no undo.")
             now = self._clock()
             with self._collector.holding(now):
-                drop_later_versions(self.store.stash, self.workspace, latest)
                 back = self._collector.undo(latest, now=now)
                 return back + self._bring_mates(back)
 
@@ -284,7 +314,8 @@ class Conversation:
 
     def recall(self, query: str, limit: int = RECALL_TOKENS) -> list[Recalled]:
         """Find what was swept and answers a question, in order, in at most so many tokens."""
-        live = self._heap.snapshot().segments
+        with self._guard:
+            live = self._heap.snapshot().segments
         return recalled(self.store.stash, self.workspace, live, query, limit)
 
     def why(self, message_id: str) -> str:
@@ -313,11 +344,13 @@ class Conversation:
 
     def pin(self, message_id: str, by: str = "the caller") -> None:
         """Protect a message from every collection."""
-        self._heap.pin(message_id, by)
+        with self._guard:
+            self._heap.pin(message_id, by)
 
     def unpin(self, message_id: str) -> None:
         """Take the protection away."""
-        self._heap.unpin(message_id)
+        with self._guard:
+            self._heap.unpin(message_id)
 
     def journal(self, limit: int | None = None) -> tuple[Entry, ...]:
         """Give what was planned and done, newest first."""
@@ -331,6 +364,14 @@ class Conversation:
     def close(self) -> None:
         """Close the store."""
         self.store.close()
+
+    def _means(self) -> Means:
+        heap = self._heap
+        digest = digesting(
+            weigh=heap.weigh,
+            tell=lambda segments: transcript([heap.message(s.segment_id) for s in segments]),
+        )
+        return Means(heap.outcomes, heap.masked, digest, heap.texts, heap.trimmed, heap.note)
 
     def _scene(self) -> Scene:
         snapshot = self._heap.snapshot()
@@ -346,9 +387,7 @@ def lines_of(limit: int, strategy: Choice) -> Budget:
     """Draw the lines of a budget. Coverage goes to the limit, and chooses itself how deep."""
     if strategy not in COVERAGES:
         return Budget.of(limit)
-    return Budget.of(
-        limit, threshold_percent=ONE_SHOT, target_percent=ONE_SHOT, pressure_percent=ONE_SHOT
-    )
+    return Budget.at_limit(limit)
 
 
 def _opened(store: Store | str | Path | None) -> Store:
@@ -359,7 +398,3 @@ def _opened(store: Store | str | Path | None) -> Store:
 
         return open_store(store)
     return store
-
-
-def _as_text(value: Json) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -119,17 +119,25 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     is_error: bool = False
     call: bytes = b""
     """The call as one value: equal for equal calls, whatever the order of their arguments."""
+    said: str = ""
+    """The call in a few words, for people to read."""
+
+
+Path = tuple[str | int, ...]
+"""The way to a value inside a call's arguments, by keys and indices."""
+
+Place = tuple[int, Path]
+"""Where a text stands: the index of its part, and the way to it inside; () is the part itself."""
 
 
 class Text(msgspec.Struct, frozen=True, gc=False):
-    """A text of a message: words, a result, or a call."""
+    """A text of a message: words, a result, a call, or a long string in a call's arguments."""
 
-    part: int
-    """Its index among the message's parts."""
+    place: Place
     words: str
     tokens: int
     is_call: bool = False
-    """What the agent asks for. It is never cut, and goes only with its results."""
+    """What the agent asks for. The call itself is never cut, and goes only with its results."""
     is_observed: bool = True
     """Whether it comes from outside, not from the agent itself."""
 

@@ -81,6 +81,8 @@ class Action(StrEnum):
     """The content replaced by one line that says what it was; the original goes to the stash."""
     TRIM = "trim"
     """Only the parts worth keeping stay, one marker per dropped run; the original is stashed."""
+    RECALL = "recall"
+    """Parts that were swept come back in a note of their own; nothing goes."""
 
 
 class Pressure(IntEnum):
@@ -211,10 +213,10 @@ class Step(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     segments: tuple[str, ...]
     action: Action
     tokens: int
-    """Tokens freed, net of the replacement."""
+    """Tokens freed, net of the replacement; below 0 for RECALL, which takes room."""
     reason: str
     replacement: Segment | None = None
-    """What stands in its place afterwards, for COMPRESS, MASK and TRIM."""
+    """What stands in its place afterwards, for COMPRESS, MASK and TRIM; for RECALL, the note."""
 
 
 class Kept(msgspec.Struct, frozen=True, gc=False):

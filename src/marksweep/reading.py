@@ -11,7 +11,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from marksweep.conversation import COVERAGE, Conversation, lines_of
+from marksweep.conversation import COVERAGE, Conversation
+from marksweep.core.budget import Budget
+from marksweep.core.cost import Prices
 from marksweep.dialects import History, read
 from marksweep.dialects.base import Json
 from marksweep.dialects.history import rewritten
@@ -49,15 +51,19 @@ class Reading:
         limit: int,
         strategy: Choice = COVERAGE,
         counter: Callable[..., int] = count_message,
+        preserve_recent_turns: int = 0,
+        prices: Prices | None = None,
     ) -> None:
         self.history = history
         body = history.given if isinstance(history.given, dict) else {}
         self.conversation = Conversation(
             limit=limit,
-            budget=lines_of(limit, COVERAGE),
+            budget=Budget.at_limit(limit),
+            prices=prices,
             strategy=strategy,
             counter=counter,
             dialect=history.dialect,
+            preserve_recent_turns=preserve_recent_turns,
             system=history.system.raw if history.system else None,
             tools=body.get("tools"),
         )
@@ -66,7 +72,7 @@ class Reading:
 
     def land_at(self, limit: int) -> None:
         """Set another limit."""
-        self.conversation.budget = lines_of(limit, COVERAGE)
+        self.conversation.budget = Budget.at_limit(limit)
 
     def written(self) -> Json:
         """Write what is left in the form the history was given."""

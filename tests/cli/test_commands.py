@@ -65,7 +65,19 @@ class TestAnalyze:
         assert run(*words[1:]).exit_code == 0
         offered = {offer["strategy"]: offer["tokens_after"] for offer in found["offers"]}
         again = json.loads(run("analyze", "chat.smaller.json", "--json").output)
-        assert again["tokens"] == offered["superseded,mask,truncate"]
+        assert again["tokens"] == offered["coverage"]
+
+    def test_prices_of_the_settings_are_what_a_sweep_is_weighed_with(
+        self, transcript: Path, tmp_path: Path
+    ) -> None:
+        def waits() -> dict[str, float]:
+            found = json.loads(run("analyze", "chat.json", "--limit", "50%", "--json").output)
+            return {offer["strategy"]: offer["pays_after_turns"] for offer in found["offers"]}
+
+        before = waits()
+        (tmp_path / ".marksweep").mkdir()
+        (tmp_path / ".marksweep/settings.toml").write_text("[prices]\ncached = 0.5\n")
+        assert 0 < waits()["mask"] < before["mask"]
 
     def test_the_file_is_left_alone(self, transcript: Path) -> None:
         before = transcript.read_bytes()

@@ -17,9 +17,10 @@ from click.testing import CliRunner, Result
 
 from marksweep.cli.app import app
 from marksweep.cli.demo.sample import sample_messages
+from marksweep.conversation import Conversation
 from marksweep.settings import load_settings
 
-QUICK = ("-s", "coverage-economy", "-b", "30%", "--solver-seconds", "2", "--workers", "1")
+QUICK = ("-s", "coverage", "-b", "30%", "--solver-nodes", "20", "--workers", "1")
 
 
 @pytest.fixture(autouse=True)
@@ -46,13 +47,13 @@ class TestReplay:
     def test_it_shows_figures_a_recommendation_and_its_code(self) -> None:
         done = run("replay", "chat.json", *QUICK)
         assert done.exit_code == 0, done.output
-        for expected in ("coverage economy", "truncate", "clairvoyant", "limit=5_500", "30%"):
+        for expected in ("coverage", "truncate", "clairvoyant", "limit=5_500", "30%"):
             assert expected in done.stdout
 
     def test_json_has_a_row_per_strategy_and_budget_beside_the_bounds(self) -> None:
         rows = replayed("chat.json", *QUICK, "-b", "3k")["result"]["rows"]
         named = {(row["budget"], row["strategy"]) for row in rows}
-        strategies = ("coverage economy", "truncate", "clairvoyant")
+        strategies = ("coverage", "truncate", "clairvoyant")
         assert named == {(b, s) for b in ("3k", "30%") for s in strategies}
         assert all(row["violations"] == {} for row in rows)
         assert all(row["times"] is None for row in rows)
@@ -83,9 +84,9 @@ class TestReplay:
     def test_several_processes_find_what_one_does(self) -> None:
         for n in range(4):
             Path(f"more-{n}.json").write_text(json.dumps(sample_messages()[: 60 - 2 * n]))
-        budgets = ("-b", "30%", "-b", "20%", "-s", "GDSF", "--solver-seconds", "2")
-        one = replayed(".", *budgets, "--workers", "1")
-        assert replayed(".", *budgets, "--workers", "2") == one
+        asked = ("-b", "30%", "-b", "20%", "-s", "coverage", "-s", "GDSF", "--solver-nodes", "1")
+        one = replayed(".", *asked, "--workers", "1")
+        assert replayed(".", *asked, "--workers", "2") == one
         assert len(one["result"]["transcripts"]) == 5
 
     def test_installed_strategies_are_replayed_as_tiers(self) -> None:
@@ -177,6 +178,60 @@ class TestReplay:
         with pytest.raises(ProcessLookupError):
             _wait_for_group(started.pid)
 
+    def test_stopping_it_ends_a_strategy_that_hangs(self) -> None:
+        Path("hanging.py").write_text(HANGING)
+        for n in range(4):
+            Path(f"more-{n}.json").write_text(json.dumps(sample_messages()))
+        started = subprocess.Popen(
+            [sys.executable, "-m", "marksweep", "replay", ".", "-s", "hanging:Hangs"]  # noqa: RUF005
+            + ["--workers", "2", "-b", "30%", "--patience", "500"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            text=True,
+        )
+        deadline = time.monotonic() + 60
+        while not Path("hung").exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        started.send_signal(signal.SIGINT)
+        _, said = started.communicate(timeout=60)
+        assert started.returncode == 130, said
+        assert "Traceback" not in said
+        with pytest.raises(ProcessLookupError):
+            _wait_for_group(started.pid)
+
+    def test_strategies_of_your_own_are_replayed_and_their_failures_named(self) -> None:
+        Path("hanging.py").write_text(HANGING)
+        found = replayed("chat.json", "-b", "30%", "-s", "hanging:Dies")
+        row = next(r for r in found["result"]["rows"] if r["strategy"] == "hanging:Dies")
+        assert row["violations"] == {"error": 32}
+        assert row["failures"] == [
+            "chat.json, step 1: the process of hanging:Dies died (exit code 3)"
+        ]
+        assert found["recommended"]["strategy"] == "truncate"
+        told = run("replay", "chat.json", "-b", "30%", "-s", "hanging:Dies").stdout
+        assert "hanging:Dies at 30%: error (32×)" in told
+
+
+HANGING = """
+import os, pathlib, time
+
+class Hangs:
+    def start(self, pinned, limit):
+        pathlib.Path("hung").touch()
+        time.sleep(900)
+
+    def add(self, messages):
+        os._exit(3)
+
+    def context(self):
+        return []
+
+class Dies(Hangs):
+    def start(self, pinned, limit):
+        pass
+"""
+
 
 def _wait_for_group(pid: int) -> None:
     """Wait until no process of the group is left, which raises."""
@@ -192,8 +247,33 @@ class TestTune:
         text = Path(".marksweep/settings.toml").read_text()
         assert load_settings().window.limit_tokens == 5500
         comments = [line for line in text.splitlines() if line.startswith("#")]
-        for expected in ("truncate", "clairvoyant", "coverage economy at 30%", "recall"):
+        for expected in ("truncate", "clairvoyant", "coverage at 30%", "recall"):
             assert any(expected in line for line in comments)
+
+    def test_what_it_writes_is_what_collect_and_a_conversation_use(self) -> None:
+        spec = "superseded+mask+truncate:spare=1,preserve_recent_turns=0,target_percent=50"
+        done = run("tune", "chat.json", "-s", spec, "-b", "50%", "--recall", "50")
+        assert done.exit_code == 0, done.output
+        settings = load_settings()
+        assert settings.conversation.strategy == "superseded+mask+truncate"
+        assert settings.conversation.options == {"spare": 1}
+        assert settings.window.target_percent == 50
+        talk = Conversation.from_settings(settings)
+        assert talk.budget.limit == settings.window.limit_tokens
+        assert talk.budget.target == settings.window.limit_tokens // 2
+        talk.extend(sample_messages())
+        planned = {step.reason for step in talk.plan().steps}
+        collected = run("collect", "chat.json", "--json")
+        assert collected.exit_code == 0, collected.output
+        plan = json.loads(collected.stdout)
+        assert plan["target_tokens"] == settings.window.limit_tokens
+        assert plan["strategy"] == "superseded → mask → truncate"
+        assert {step["reason"] for step in plan["steps"]} <= planned
+
+    def test_what_settings_cannot_say_is_not_written(self) -> None:
+        done = run("tune", "chat.json", "-s", "gc_truncate", "-b", "30%", "--json")
+        assert json.loads(done.stdout)["recommended"]["strategy"] == "truncate"
+        assert load_settings().conversation.strategy == "truncate"
 
     def test_other_settings_are_kept_and_the_old_file_stays_beside(self) -> None:
         path = Path(".marksweep/settings.toml")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from marksweep.core.atoms import atoms_of
 from marksweep.core.blocks import Cut, cut, whole
 from marksweep.strategies.coverage_index import Block, Index
@@ -54,10 +56,12 @@ def test_worth_fades_with_age() -> None:
     assert 0 < index.worth(block) < fresh / 3
 
 
-def test_what_is_always_in_context_is_worth_nothing() -> None:
+def test_what_stands_in_another_observation_is_worth_nothing() -> None:
     index = Index()
-    index.know(atoms_of("file_one.py read"))
-    assert add(index, "file_one.py read").atoms == []
+    add(index, "file_one.py read")
+    again = add(index, "file_one.py read")
+    empty = add(index, "")
+    assert index.worth(again) == pytest.approx(index.worth(empty), rel=0.6)
 
 
 def test_a_stale_worth_is_worked_out_again_when_another_holder_comes() -> None:
@@ -72,13 +76,30 @@ def test_a_dropped_block_is_missed_when_it_is_spoken_of_again() -> None:
     index = Index()
     block = add(index, "read file_one.py")
     index.drop(block)
+    index.remember(block)
     add(index, "no matter", observed=False)
     assert index.missing() == []
     add(index, "look at file_one.py", observed=False)
     assert index.missing() == [block]
-    assert index.worth_back(block, "note") > 0
-    index.bring_back(block, "note")
+    assert index.worth_back(block, ()) > 0
+    (copy,) = index.copies([block])
+    assert copy.text == block.text
     assert index.missing() == []
+    index.drop(copy)
+    index.remember(copy)
+    assert index.missing() == [block]
+
+
+def test_a_trial_leaves_no_trace() -> None:
+    index = Index()
+    blocks = [add(index, "read file_one.py"), add(index, "read file_one.py again")]
+    for block in blocks:
+        index.drop(block)
+    alone = index.worth_back(blocks[0], ())
+    with index.trial() as take:
+        take(blocks[1], ())
+        assert index.worth_back(blocks[0], {blocks[1].seq}) < alone / 3
+    assert index.worth_back(blocks[0], ()) == alone
 
 
 def test_a_value_at_a_cut_is_there_only_with_both_sides() -> None:
@@ -86,16 +107,24 @@ def test_a_value_at_a_cut_is_there_only_with_both_sides() -> None:
     index = Index()
     index.step()
     blocks = index.add(cut(line), len, observed=True)
-    for block in blocks:
-        block.home = "here"
     before = index.worth(blocks[1])
     index.drop(blocks[0])
     assert index.worth(blocks[1]) < before
-    index.bring_back(blocks[0], "elsewhere")
+    index.copies([blocks[0]])
     assert index.worth(blocks[1]) < before
-    index.drop(blocks[0])
-    index.bring_back(blocks[0], "here")
+    index.keep(blocks[0])
     assert index.worth(blocks[1]) == before
+
+
+def test_a_value_at_a_cut_comes_back_only_with_both_sides() -> None:
+    line = " ".join(f"value_{n} and_some_more" for n in range(60))
+    index = Index()
+    index.step()
+    blocks = index.add(cut(line), len, observed=True)
+    for block in blocks:
+        index.drop(block)
+    alone = index.worth_back(blocks[1], ())
+    assert index.worth_back(blocks[1], {blocks[0].seq}) > alone
 
 
 def test_a_rebuilt_index_equals_the_one_that_grew() -> None:
@@ -112,40 +141,44 @@ def test_a_rebuilt_index_equals_the_one_that_grew() -> None:
     assert built(texts) == built(list(texts))
 
 
-def test_the_reason_names_what_only_this_block_holds() -> None:
+def test_what_is_lost_is_counted_with_what_was_used() -> None:
     index = Index()
     one = add(index, "file_one.py file_two.py")
-    add(index, "file_two.py")
+    add(index, "file_two.py").home = "another message"
     index.act(atoms_of("file_one.py"))
-    assert index.sole(one)[0].endswith("file_one.py")
-    assert "file_two.py" not in index.sole(one)
-    assert index.acted_on("file_one.py")
-    assert not index.acted_on("file_two.py")
+    index.drop(one)
+    lost, used = index.lost([one])
+    assert 0 < used < lost
+    assert index.is_newer_elsewhere(one)
+
+
+def offer(worth: float, at: int) -> Offer:
+    return Offer(worth, 10, at, Index().add_whole(whole(""), 10, observed=True))
 
 
 def test_quality_sweeps_anywhere_and_no_deeper_than_it_must() -> None:
-    offers = [Offer(1.0, 10, at) for at in range(10)]
-    assert choose(offers, [10] * 10, 15, 100, QUALITY) == Choice(0, 15)
+    offers = [offer(1.0, at) for at in range(10)]
+    assert choose(offers, [10] * 10, (0, 10), must=15, budget=100, setting=QUALITY) == Choice(0, 15)
 
 
 def test_economy_stays_near_the_end_if_nothing_better_is_at_the_front() -> None:
-    offers = [Offer(1.0, 10, at) for at in range(100)]
-    choice = choose(offers, [10] * 100, 20, 1000, ECONOMY)
+    offers = [offer(1.0, at) for at in range(100)]
+    choice = choose(offers, [10] * 100, (0, 100), must=20, budget=1000, setting=ECONOMY)
     assert choice.first >= 50
 
 
 def test_economy_goes_to_the_front_for_what_is_worth_nothing() -> None:
-    offers = [Offer(0.0 if at < 40 else 50.0, 10, at) for at in range(100)]
-    assert choose(offers, [10] * 100, 20, 1000, ECONOMY).first == 0
+    offers = [offer(0.0 if at < 40 else 50.0, at) for at in range(100)]
+    assert choose(offers, [10] * 100, (0, 100), must=20, budget=1000, setting=ECONOMY).first == 0
 
 
 def test_economy_goes_deeper_than_it_must_when_that_is_cheap() -> None:
-    offers = [Offer(0.001 if at < 40 else 50.0, 10, at) for at in range(100)]
-    assert choose(offers, [10] * 100, 20, 1000, ECONOMY).free > 100
+    offers = [offer(0.001 if at < 40 else 50.0, at) for at in range(100)]
+    assert choose(offers, [10] * 100, (0, 100), must=20, budget=1000, setting=ECONOMY).free > 100
 
 
 def test_nothing_to_offer_means_nothing_to_choose() -> None:
-    assert choose([], [], 20, 1000, ECONOMY) == Choice(0, 20)
+    assert choose([], [], (0, 0), must=20, budget=1000, setting=ECONOMY) == Choice(0, 20)
 
 
 def test_an_empty_text_has_no_pieces_that_matter() -> None:

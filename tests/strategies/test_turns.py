@@ -50,7 +50,7 @@ def swept(plan: Plan) -> list[tuple[str, ...]]:
     return [step.segments for step in plan.steps]
 
 
-def digest(segments: Sequence[Segment]) -> Segment | None:
+def digest(segments: Sequence[Segment], _: Sequence[Segment]) -> Segment | None:
     if len(segments) < 3:
         return None
     return segment(f"summary of {len(segments)}", None, tokens=5)
@@ -87,29 +87,36 @@ def test_a_unit_is_as_firm_as_its_firmest_member() -> None:
 def test_turns_that_are_too_little_for_a_summary_are_tried_again_with_more() -> None:
     asked: list[int] = []
 
-    def counting(segments: Sequence[Segment]) -> Segment | None:
+    def counting(segments: Sequence[Segment], earlier: Sequence[Segment]) -> Segment | None:
         asked.append(len(segments))
-        return digest(segments)
+        return digest(segments, earlier)
 
-    plan = make_plan(scene(*turns(5)), Summarize(counting, needed=10), target_tokens=90)
+    plan = make_plan(scene(*turns(5)), Summarize(counting), target_tokens=90)
     assert asked == [2, 4]
     assert plan.steps[0].action is Action.COMPRESS
     assert plan.steps[0].segments == ("ask0", "say0", "ask1", "say1")
     assert plan.steps[0].reason == "summarized: turn 0 to turn 1, the oldest left"
 
 
-def test_without_a_figure_a_summary_takes_a_share_of_the_heap() -> None:
-    plan = make_plan(scene(*turns(10)), Summarize(digest), target_tokens=170)
-    assert [len(step.segments) for step in plan.steps] == [8]
+def test_a_summary_goes_on_from_those_before_it() -> None:
+    seen: list[list[str]] = []
+
+    def noting(segments: Sequence[Segment], earlier: Sequence[Segment]) -> Segment | None:
+        seen.append([each.segment_id for each in earlier])
+        return segment(f"summary of {segments[0].segment_id}", None, tokens=15, kind="summary")
+
+    old = segment("old", None, policy=GCPolicy.PRESERVABLE, kind="summary")
+    make_plan(scene(old, *turns(5)), Summarize(noting), target_tokens=80)
+    assert seen == [["old"], ["old", "summary of ask0"]]
 
 
 def test_nothing_is_proposed_if_no_summary_would_shrink() -> None:
-    ranked = Summarize(lambda _: None, needed=10).rank(scene(*turns(5)))
+    ranked = Summarize(lambda *_: None).rank(scene(*turns(5)))
     assert list(ranked) == []
 
 
 def test_ancient_turns_are_dropped_before_the_middle_is_summarised() -> None:
-    ranked = list(Hybrid(digest, needed=1000, middle=2).rank(scene(*turns(4))))
+    ranked = list(Hybrid(digest, middle=2).rank(scene(*turns(4))))
     assert [proposal.action for proposal in ranked] == [
         Action.STASH,
         Action.STASH,

@@ -28,7 +28,7 @@ def segment(n: int, text: str) -> Segment:
 
 def test_a_digest_stands_for_its_segments_and_is_lighter() -> None:
     segments = [segment(n, f"{SAID} Step {n}.") for n in range(10)]
-    made = digesting()(segments)
+    made = digesting()(segments, ())
     assert made is not None
     assert made.tokens < sum(s.tokens for s in segments)
     assert "skip empty rows" in made.text
@@ -36,12 +36,12 @@ def test_a_digest_stands_for_its_segments_and_is_lighter() -> None:
     assert [r.target for r in made.references if r.link is Link.DERIVED] == [
         f"m{n}" for n in range(10)
     ]
-    again = digesting()(segments)
+    again = digesting()(segments, ())
     assert again == made
 
 
 def test_what_would_not_shrink_is_left_alone() -> None:
-    assert digesting()([segment(0, "ok")]) is None
+    assert digesting()([segment(0, "ok")], ()) is None
 
 
 def talk(turns: int) -> list[dict[str, object]]:

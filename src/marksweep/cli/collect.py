@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import click
+import msgspec
 
 from marksweep.cli import render, sizes, transcripts
 from marksweep.cli.common import (
@@ -17,6 +18,7 @@ from marksweep.cli.common import (
     json_option,
     open_segments,
     say,
+    settings,
     store_option,
     workspace_option,
 )
@@ -26,16 +28,14 @@ from marksweep.errors import BadInput
 from marksweep.model import Report
 from marksweep.reading import Reading
 from marksweep.segments import Segments
-from marksweep.strategies.named import Choice
-
-TIERS = "superseded,mask,truncate"
-"""What is done unless told otherwise: dead weight first, then old outputs, then old turns."""
+from marksweep.settings import Conversation, Window
+from marksweep.strategies.configured import TIER
 
 
 @make_command("collect")
 @click.argument("transcript", required=False)
-@click.option("--limit", metavar="SIZE", help="Tokens, 32k, or a share such as 60%.")
-@click.option("--strategy", default=TIERS, show_default=True, help="Names, tried in turn.")
+@click.option("--limit", metavar="SIZE", help="Tokens, 32k, or a share such as 60%; else as set.")
+@click.option("--strategy", help="Names, tried in turn, such as superseded+mask; else as set.")
 @click.option("--dialect", help="The format, if it cannot be told from the content.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the result here.")
 @click.option("--write", is_flag=True, help="Replace the file; the original stays as FILE.orig.")
@@ -47,7 +47,7 @@ TIERS = "superseded,mask,truncate"
 def command(
     transcript: str | None,
     limit: str | None,
-    strategy: str,
+    strategy: str | None,
     dialect: str | None,
     output: Path | None,
     write: bool,
@@ -68,15 +68,24 @@ def command(
     if transcript is None:
         _working_set(open_segments(store, workspace), limit, plan_id, yes=yes, as_json=as_json)
         return
-    if limit is None:
-        raise BadInput("a transcript needs --limit, for example --limit 32k or --limit 60%.")
-    _transcript(transcript, limit, strategy, dialect, output, write=write, yes=yes, as_json=as_json)
+    here = settings()
+    if limit is None and here.window.limit_tokens == Window().limit_tokens:
+        raise BadInput(
+            "a transcript needs --limit, for example --limit 32k or --limit 60%, or a limit in the "
+            "settings, as `marksweep tune` writes it."
+        )
+    talk = here.conversation
+    if strategy is not None:
+        names = strategy.replace(",", TIER)
+        talk = msgspec.structs.replace(talk, strategy=names, options={})
+    size = limit or str(here.window.limit_tokens)
+    _transcript(transcript, size, talk, dialect, output, write=write, yes=yes, as_json=as_json)
 
 
 def _transcript(
     name: str,
     limit: str,
-    strategy: str,
+    talk: Conversation,
     dialect: str | None,
     output: Path | None,
     *,
@@ -89,7 +98,13 @@ def _transcript(
     with progress("reading") as tell:
         loaded = transcripts.load(name, dialect)
         tell(1, 3, "counting tokens")
-        reading = Reading(loaded.history, limit=0, strategy=named(strategy))
+        reading = Reading(
+            loaded.history,
+            limit=0,
+            strategy=talk.choice(),
+            preserve_recent_turns=talk.preserve_recent_turns,
+            prices=settings().prices,
+        )
         reading.land_at(sizes.tokens(limit, reading.conversation.tokens))
         tell(2, 3, "planning")
         plan = reading.conversation.plan()
@@ -114,12 +129,6 @@ def _transcript(
         say("Only shown. To do it, add -o FILE, or --write to replace the file.")
     if not plan.steps:
         sys.exit(NOTHING)
-
-
-def named(strategy: str) -> Choice:
-    """Read the name of a strategy, or several with commas between that are tried in turn."""
-    first, *others = [part.strip() for part in strategy.split(",")]
-    return (first, *others) if others else first
 
 
 def _working_set(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import click
@@ -14,7 +15,15 @@ from rich.padding import Padding
 from rich.text import Text
 
 from marksweep.cli import render
-from marksweep.cli.common import NOTHING, emit, errors, json_option
+from marksweep.cli.common import (
+    NOTHING,
+    emit,
+    errors,
+    json_option,
+    settings,
+    store_option,
+    workspace_option,
+)
 from marksweep.cli.common import command as make_command
 from marksweep.cli.progress import progress
 from marksweep.errors import MarksweepError
@@ -22,42 +31,45 @@ from marksweep.graph.memory import Answer, GraphMemory
 from marksweep.indexing.indexer import index_codebase
 from marksweep.indexing.report import IndexReport
 from marksweep.indexing.watch import watch_codebase
-from marksweep.stores.base import DEFAULT_WORKSPACE
 from marksweep.stores.graph.base import GraphHit, GraphQuery
 
 LINES = 5
 """Lines of a hit that are shown."""
 
-memory_option = click.option(
-    "--memory",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path(".marksweep"),
-    show_default=True,
-    help="The folder the memory lives in.",
-)
-workspace_option = click.option("--workspace", default=DEFAULT_WORKSPACE, show_default=True)
+
+@contextlib.asynccontextmanager
+async def memory_of(
+    store: str | None, workspace: str | None
+) -> AsyncIterator[tuple[GraphMemory, str]]:
+    """Open the project's memory, and name the workspace of it that is meant."""
+    found = settings()
+    opened = GraphMemory.open(settings=found, store=store or "", actor="cli")
+    try:
+        yield opened, workspace or found.store.workspace
+    finally:
+        await opened.close()
 
 
 @make_command("index")
 @click.argument("path", type=click.Path(path_type=Path), default=Path())
 @click.option("--language", "languages", multiple=True, help="Only these; may be repeated.")
 @click.option("--no-tests", is_flag=True, help="Leave tests out.")
-@memory_option
+@store_option
 @workspace_option
 @json_option
 def index(
     path: Path,
     languages: tuple[str, ...],
     no_tests: bool,
-    memory: Path,
-    workspace: str,
+    store: str | None,
+    workspace: str | None,
     as_json: bool,
 ) -> None:
     """Index a codebase into memory, reading only what has changed.
 
     Example:  marksweep index . --no-tests
     """
-    report = asyncio.run(_index(path, languages, memory, workspace, with_tests=not no_tests))
+    report = asyncio.run(_index(path, languages, store, workspace, with_tests=not no_tests))
     emit(report, _words(report), as_json=as_json)
 
 
@@ -66,42 +78,43 @@ def _words(report: IndexReport) -> RenderableType:
 
 
 async def _index(
-    path: Path, languages: tuple[str, ...], memory: Path, workspace: str, *, with_tests: bool
+    path: Path,
+    languages: tuple[str, ...],
+    store: str | None,
+    workspace: str | None,
+    *,
+    with_tests: bool,
 ) -> IndexReport:
-    opened = GraphMemory.open(memory, actor="cli")
     with progress("indexing") as tell:
-        try:
+        async with memory_of(store, workspace) as (memory, name):
             return await index_codebase(
                 path,
-                store=opened.graph,
-                workspace_id=workspace,
+                store=memory.graph,
+                workspace_id=name,
                 languages=languages,
                 include_tests=with_tests,
                 progress=lambda at: tell(at.done, at.total, ""),
             )
-        finally:
-            await opened.close()
 
 
 @make_command("search")
 @click.argument("words", nargs=-1, required=True)
 @click.option("--limit", default=5, show_default=True, type=click.IntRange(1))
-@memory_option
+@store_option
 @workspace_option
 @json_option
-def search(words: tuple[str, ...], limit: int, memory: Path, workspace: str, as_json: bool) -> None:
+def search(
+    words: tuple[str, ...], limit: int, store: str | None, workspace: str | None, as_json: bool
+) -> None:
     """Search memory, best first.
 
     Example:  marksweep search open_session cookie
     """
 
     async def find() -> Answer:
-        opened = GraphMemory.open(memory, actor="cli")
-        try:
+        async with memory_of(store, workspace) as (memory, name):
             query = GraphQuery(limit=limit)
-            return await opened.search_memory(" ".join(words), workspace_id=workspace, query=query)
-        finally:
-            await opened.close()
+            return await memory.search_memory(" ".join(words), workspace_id=name, query=query)
 
     found = asyncio.run(find())
     emit(found, _answer(found), as_json=as_json)
@@ -131,10 +144,10 @@ def _place(hit: GraphHit) -> str:
 
 @make_command("watch")
 @click.argument("path", type=click.Path(path_type=Path), default=Path())
-@memory_option
+@store_option
 @workspace_option
 @json_option
-def watch(path: Path, memory: Path, workspace: str, as_json: bool) -> None:
+def watch(path: Path, store: str | None, workspace: str | None, as_json: bool) -> None:
     """Index a codebase now and after every change, until Ctrl-C.
 
     With --json, one line for every time it was indexed.
@@ -142,14 +155,13 @@ def watch(path: Path, memory: Path, workspace: str, as_json: bool) -> None:
     Example:  marksweep watch src
     """
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_watch(path, memory, workspace, as_json=as_json))
+        asyncio.run(_watch(path, store, workspace, as_json=as_json))
 
 
-async def _watch(path: Path, memory: Path, workspace: str, *, as_json: bool) -> None:
-    opened = GraphMemory.open(memory, actor="cli")
-    try:
+async def _watch(path: Path, store: str | None, workspace: str | None, *, as_json: bool) -> None:
+    async with memory_of(store, workspace) as (memory, name):
         async for report in watch_codebase(
-            path, store=opened.graph, stop=asyncio.Event(), workspace_id=workspace
+            path, store=memory.graph, stop=asyncio.Event(), workspace_id=name
         ):
             if isinstance(report, MarksweepError):
                 errors().print(f"marksweep: {report}", markup=False)
@@ -157,5 +169,3 @@ async def _watch(path: Path, memory: Path, workspace: str, *, as_json: bool) -> 
                 click.echo(msgspec.json.encode(report))
             else:
                 render.console().print(_words(report))
-    finally:
-        await opened.close()

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from pathlib import Path
 
 import click
 from rich.console import Group, RenderableType
 
 from marksweep.cli import render
-from marksweep.cli.common import NOTHING, REFUSED, confirmed, emit, json_option
+from marksweep.cli.common import (
+    NOTHING,
+    REFUSED,
+    confirmed,
+    emit,
+    json_option,
+    store_option,
+    workspace_option,
+)
 from marksweep.cli.common import command as make_command
-from marksweep.cli.memory import memory_option, workspace_option
+from marksweep.cli.memory import memory_of
 from marksweep.graph import texts
-from marksweep.graph.memory import GraphMemory
 from marksweep.graph.outcomes import Limits, Preview
 from marksweep.graph.refs import nodes_of
 from marksweep.heaps.graph import PruneStrategy
@@ -35,7 +41,7 @@ SHOWN = 20
 @click.option("--restore", "undone", metavar="PLAN", help="Take back what this plan deleted.")
 @click.option("--limit", type=int, help="Nodes that may go, where that is more than the cap.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@memory_option
+@store_option
 @workspace_option
 @json_option
 def command(
@@ -44,8 +50,8 @@ def command(
     undone: str | None,
     limit: int | None,
     yes: bool,
-    memory: Path,
-    workspace: str,
+    store: str | None,
+    workspace: str | None,
     as_json: bool,
 ) -> None:
     """Show what in memory is stale or orphaned, and delete it after a question.
@@ -57,39 +63,35 @@ def command(
     chosen = PruneStrategy.named(strategy)
     sys.exit(
         asyncio.run(
-            _restore(undone, memory, workspace, as_json=as_json)
+            _restore(undone, store, workspace, as_json=as_json)
             if undone
-            else _prune(chosen, plan_id, limit, memory, workspace, yes=yes, as_json=as_json)
+            else _prune(chosen, plan_id, limit, store, workspace, yes=yes, as_json=as_json)
         )
     )
 
 
-async def _restore(plan_id: str, memory: Path, workspace: str, *, as_json: bool) -> int:
-    opened = GraphMemory.open(memory, actor="cli")
-    try:
-        back = await opened.restore(plan_id=plan_id, workspace_id=workspace)
+async def _restore(plan_id: str, store: str | None, workspace: str | None, *, as_json: bool) -> int:
+    async with memory_of(store, workspace) as (memory, name):
+        back = await memory.restore(plan_id=plan_id, workspace_id=name)
         emit(back, render.line(f"back: {texts.counted(back)}"), as_json=as_json)
         return 0 if len(back) else NOTHING
-    finally:
-        await opened.close()
 
 
 async def _prune(
     strategy: PruneStrategy,
     plan_id: str | None,
     limit: int | None,
-    memory: Path,
-    workspace: str,
+    store: str | None,
+    workspace: str | None,
     *,
     yes: bool,
     as_json: bool,
 ) -> int:
-    opened = GraphMemory.open(memory, actor="cli")
-    try:
+    async with memory_of(store, workspace) as (memory, name):
         if plan_id is None:
-            preview = await opened.plan(workspace, strategy, preview=SHOWN)
+            preview = await memory.plan(name, strategy, preview=SHOWN)
             plan = preview.plan
-            how = () if yes else _how(plan, opened.settings.limits)
+            how = () if yes else _how(plan, memory.settings.limits)
             emit(preview, Group(_shown(preview), *how), as_json=as_json)
             if not plan.steps:
                 return NOTHING
@@ -98,13 +100,11 @@ async def _prune(
             plan_id = plan.plan_id
             # Who has seen the number and says yes has agreed to it; --yes alone has not.
             limit = limit if yes else plan.tokens_freed
-        done = await opened.prune_memory(
-            workspace, dry_run=False, confirm=True, strategy=strategy, plan_id=plan_id, limit=limit
+        done = await memory.prune_memory(
+            name, dry_run=False, confirm=True, strategy=strategy, plan_id=plan_id, limit=limit
         )
         emit(done, render.line(done.text), as_json=as_json)
         return REFUSED if done.is_error else 0
-    finally:
-        await opened.close()
 
 
 def _shown(preview: Preview) -> RenderableType:

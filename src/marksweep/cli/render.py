@@ -28,6 +28,7 @@ STYLES = {
     Action.COMPRESS: "magenta",
     Action.MASK: "yellow",
     Action.TRIM: "yellow",
+    Action.RECALL: "green",
 }
 
 

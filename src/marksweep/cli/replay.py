@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Unpack
 
@@ -20,6 +20,7 @@ from marksweep.cli.replay_options import Given, request_of, shared, with_budgets
 from marksweep.cli.replay_shown import shown
 from marksweep.errors import BadInput
 from marksweep.replay import datasets
+from marksweep.replay.catalog import is_usable, settings_for
 from marksweep.replay.counting import exact
 from marksweep.replay.html import page
 from marksweep.replay.inputs import gather
@@ -85,12 +86,15 @@ def tune(
     Example:  marksweep tune ~/.claude/projects
     """
     path = output or _settings_path()
-    found = _run(paths, with_budgets(given, TUNED))
+    found = _run(paths, with_budgets(given, TUNED), writable)
     if len(found) > 1:
         raise BadInput("several sets were replayed; name one with --set.")
     report = next(iter(found.values()))
     if report.chosen is None:
-        raise BadInput("no strategy that was replayed can be recommended. Name others with -s.")
+        raise BadInput(
+            "no strategy that was replayed can be written to a settings file: they are references, "
+            "plugins or your own, or broke a rule. Name others with -s."
+        )
     if html is not None:
         _write_html(html, found, times=given["times"])
     plain = _plain(report, times=given["times"])
@@ -108,6 +112,11 @@ def tune(
     errors().print(f"Written: {path}", soft_wrap=True)
 
 
+def writable(strategy: str) -> bool:
+    """Whether a settings file can say a strategy."""
+    return settings_for(strategy) is not None
+
+
 def _settings_path() -> Path:
     folder = Path(FOLDER)
     other = folder / FILES[1]
@@ -116,9 +125,11 @@ def _settings_path() -> Path:
     return folder / FILES[0]
 
 
-def _run(paths: Sequence[str], given: Given) -> dict[str, Report]:
+def _run(
+    paths: Sequence[str], given: Given, usable_as: Callable[[str], bool] = is_usable
+) -> dict[str, Report]:
     """Replay what the options say, by name of the set."""
-    request = request_of(paths, given)
+    request = msgspec.structs.replace(request_of(paths, given), usable_as=usable_as)
     try:
         if paths:
             inputs = gather(paths, given["dialect"])
@@ -126,7 +137,11 @@ def _run(paths: Sequence[str], given: Given) -> dict[str, Report]:
                 return {"": replay(inputs, request, lambda done, jobs: told(done, jobs, ""))}
         return _recorded(given["sets"], request)
     except KeyboardInterrupt:
-        kept = "" if request.keep is None else f" What is done is in {request.keep}; run it again."
+        kept = (
+            ""
+            if request.how.folder is None
+            else f" What is done is in {request.how.folder}; run it again."
+        )
         errors().print(f"marksweep: stopped.{kept}")
         sys.exit(INTERRUPTED)
 

@@ -12,8 +12,10 @@ import click
 
 from marksweep.cli.common import json_option
 from marksweep.replay import catalog
+from marksweep.replay.apart import PATIENCE
 from marksweep.replay.atoms import EXTRACTORS
-from marksweep.replay.front import Budget
+from marksweep.replay.clairvoyant import NODES
+from marksweep.replay.front import Budget, How
 from marksweep.replay.recommend import ENOUGH
 from marksweep.replay.report import BUDGETS, Request
 
@@ -33,7 +35,8 @@ class Given(TypedDict):
     answers: bool
     keep: Path | None
     workers: int | None
-    solver_seconds: float
+    solver_nodes: int
+    patience: float
     times: bool
 
 
@@ -52,9 +55,12 @@ def request_of(paths: Sequence[str], given: Given) -> Request:
         enough=given["enough"],
         extractor=given["extractor"],
         answers=given["answers"],
-        workers=given["workers"] or os.cpu_count() or 1,
-        seconds=given["solver_seconds"],
-        keep=given["keep"],
+        how=How(
+            workers=given["workers"] or os.cpu_count() or 1,
+            nodes=given["solver_nodes"],
+            patience=given["patience"],
+            folder=given["keep"],
+        ),
         trace=given["trace"],
         source=shlex.join(paths) or "PATH",
     )
@@ -70,7 +76,7 @@ def shared(function: Command) -> Command:
                 "--strategy",
                 "strategies",
                 multiple=True,
-                help="coverage, GDSF, mask+truncate, gc_hybrid, …; again for more.",
+                help="coverage, mask+truncate:spare=5, gc_hybrid, my.module:Name …; again for more",
             ),
             click.option(
                 "-b", "--budget", "budgets", multiple=True, help="32k or 25%; again for more."
@@ -110,11 +116,18 @@ def shared(function: Command) -> Command:
                 "--workers", type=click.IntRange(1), help="Processes.  [default: one per core]"
             ),
             click.option(
-                "--solver-seconds",
-                default=20.0,
+                "--solver-nodes",
+                default=NODES,
                 show_default=True,
-                type=click.FloatRange(0),
-                help="For the bound, per transcript and budget.",
+                type=click.IntRange(0),
+                help="Effort for the exact bound, per transcript and budget; 0: greedy.",
+            ),
+            click.option(
+                "--patience",
+                default=PATIENCE,
+                show_default=True,
+                type=click.FloatRange(0, min_open=True),
+                help="Seconds that a plugin or strategy of your own has for one call.",
             ),
             click.option(
                 "--times", is_flag=True, help="Put times into JSON and HTML, which then vary."

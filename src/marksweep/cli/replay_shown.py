@@ -27,12 +27,12 @@ def shown(name: str, report: Report) -> RenderableType:
     result = report.result
     needs = sum(line.need_steps for line in result.transcripts)
     head = (
-        f" {len(result.transcripts):,} transcripts, {result.tokens:,} tokens, "
+        f" {_counted(len(result.transcripts))}, {result.tokens:,} tokens, "
         f"{needs:,} steps with needs"
     )
     parts: list[RenderableType] = [Text(f"{name}{head}".strip(), style="bold")]
     if result.rows:
-        parts.append(figures(result))
+        parts += [figures(result), *_broken(result), Text(_bounds(result), style="dim")]
     if result.evidence:
         parts.append(_evidence(result))
     if report.chosen:
@@ -55,13 +55,17 @@ def shown(name: str, report: Report) -> RenderableType:
     return Group(*parts)
 
 
+def _counted(transcripts: int) -> str:
+    return "1 transcript" if transcripts == 1 else f"{transcripts:,} transcripts"
+
+
 def figures(result: Result) -> Table:
-    """The figures as a table that fits 80 columns, or with fewer of them 60."""
+    """The figures as a table that fits 80 columns."""
     best = {(row.strategy, row.budget) for row in front(result.rows)}
     broken = any(row.violations for row in result.rows)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("budget", no_wrap=True, min_width=6)
-    table.add_column("strategy", no_wrap=True, max_width=24)
+    table.add_column("strategy", overflow="fold", min_width=12)
     heads = NARROW if render.is_narrow() else tuple(COLUMNS)
     for head in heads:
         width = COLUMNS[head]
@@ -79,6 +83,29 @@ def figures(result: Result) -> Table:
         table.add_row(row.budget if row.budget != last else "", name, *cells)
         last = row.budget
     return table
+
+
+def _broken(result: Result) -> list[Text]:
+    """Who broke a rule, which, and where first."""
+    told = []
+    for row in result.rows:
+        if row.violations:
+            rules = ", ".join(f"{rule} ({count}×)" for rule, count in row.violations.items())
+            told.append(Text(f"\n{row.strategy} at {row.budget}: {rules}", style="red"))
+            told += [Text(f" {failure}") for failure in row.failures]
+    for asked in result.evidence:
+        if asked.failures:
+            told.append(Text(f"\n{asked.strategy} at {asked.budget} failed", style="red"))
+            told += [Text(f" {failure}") for failure in asked.failures[:SHOWN]]
+    return told
+
+
+def _bounds(result: Result) -> str:
+    """How the clairvoyant bounds were found."""
+    ways = {bound.budget: bound.how for bound in result.bounds}
+    if len(set(ways.values())) == 1:
+        return f"\nThe clairvoyant bound is {next(iter(ways.values()))}."
+    return "\nThe clairvoyant bound: " + "; ".join(f"{b} {how}" for b, how in ways.items()) + "."
 
 
 def _cells(row: Row) -> dict[str, Text]:

@@ -74,7 +74,7 @@ def _tokens_are_real(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
 
 
 def _stops_at_the_target(plan: Plan) -> Iterator[str]:
-    if plan.steps:
+    if plan.steps and plan.steps[-1].tokens > 0:
         before_last = plan.tokens_after + plan.steps[-1].tokens
         if before_last <= plan.target_tokens:
             yield f"the last step was not needed: {before_last} tokens were under the target"

@@ -15,6 +15,7 @@ import msgspec
 
 from marksweep.core.cost import Prices, price
 from marksweep.core.scene import Scene
+from marksweep.errors import BadInput
 from marksweep.model import Action, Kept, Plan, Segment, Step
 
 MOST_REASONS = 8
@@ -87,11 +88,34 @@ def make_plan(
 
 def with_id(plan: Plan) -> Plan:
     """Name a plan by its content: same input, same id."""
-    encode = msgspec.json.Encoder().encode
+    encode = msgspec.msgpack.Encoder().encode
     digest = blake2b(encode(msgspec.structs.replace(plan, steps=())), digest_size=6)
     for step in plan.steps:
         digest.update(encode(step))
     return msgspec.structs.replace(plan, plan_id=f"plan-{digest.hexdigest()}")
+
+
+def make_recall(scene: Scene, proposal: Proposal, prices: Prices | None = None) -> Plan:
+    """Plan to bring back what a strategy proposes, in front of the message it names."""
+    note = proposal.replacement
+    if note is None:
+        raise BadInput("a proposal to recall has no note; expected the text that comes back.")
+    after = scene.tokens + note.tokens
+    step = Step((), Action.RECALL, -note.tokens, proposal.reason, note)
+    plan = Plan(
+        plan_id="",
+        fingerprint=scene.snapshot.fingerprint,
+        made_at=scene.now,
+        strategy="recall",
+        tokens_before=scene.tokens,
+        tokens_after=after,
+        target_tokens=after,
+        steps=(step,),
+        cost=price(scene.sizes, proposal.members, -note.tokens, prices or Prices()),
+        workspace=scene.snapshot.workspace,
+        heap=scene.snapshot.heap,
+    )
+    return with_id(plan)
 
 
 class _Taking:

@@ -131,6 +131,10 @@ class Dialect(Protocol):
         """
         ...
 
+    def with_arguments(self, part: Part, arguments: Json) -> Part:
+        """Give the same call with other arguments; what cannot have them is given back as it is."""
+        ...
+
     def tying(self) -> Tying:
         """Begin to say which messages are valid only together."""
         ...

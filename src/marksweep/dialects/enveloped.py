@@ -69,6 +69,10 @@ class Enveloped:
         """Replace what a result says."""
         return self.inner.with_result(part, text)
 
+    def with_arguments(self, part: Part, arguments: Json) -> Part:
+        """Replace what a call asks for."""
+        return self.inner.with_arguments(part, arguments)
+
     def tying(self) -> Tying:
         """Tie what the provider wants together."""
         return self.inner.tying()

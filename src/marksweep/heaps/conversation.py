@@ -17,15 +17,17 @@ import msgspec
 from marksweep.dialects.base import Dialect, Json, message_of
 from marksweep.dialects.editing import closed, saying
 from marksweep.heaps.conversation_roots import Unanswered
+from marksweep.heaps.conversation_stash import RECALLED
 from marksweep.heaps.conversation_text import (
     as_json,
     outcomes_of,
     said_in,
     texts_of,
+    with_leaf,
     with_words,
 )
 from marksweep.heaps.segments import SegmentHeap
-from marksweep.messages import Counter, Message, Outcome, Role, Text
+from marksweep.messages import Counter, Message, Outcome, Part, Path, Place, Role, Text
 from marksweep.model import GCPolicy, Hold, Link, Reference, Segment, Snapshot
 from marksweep.stores.base import Store
 
@@ -35,7 +37,7 @@ MESSAGE = "message"
 SUMMARY = "summary"
 """The type of segments that stand for messages: told by the user, composed from their text."""
 
-SPOKEN = frozenset({MESSAGE, SUMMARY})
+SPOKEN = frozenset({MESSAGE, SUMMARY, RECALLED})
 """Types that are written as messages. Others only take room: a system prompt, tool schemas."""
 
 replace = msgspec.structs.replace
@@ -176,8 +178,10 @@ class ConversationHeap(SegmentHeap):
 
     def _write(self, *, put: Sequence[Segment] = (), remove: Sequence[str] = ()) -> None:
         self._line = None
+        stays = {segment.segment_id for segment in put}
         for segment_id in remove:
-            self._forget(segment_id)
+            if segment_id not in stays:
+                self._forget(segment_id)
         super()._write(put=put, remove=remove)
         self._shortened.clear()
 
@@ -244,6 +248,10 @@ class ConversationHeap(SegmentHeap):
             return saying(self.dialect, segment.text, segment.segment_id)
         return message_of(self.dialect, json.loads(segment.raw), segment.segment_id)
 
+    def weigh(self, text: str) -> int:
+        """Count the tokens that a text would take as a message of its own."""
+        return self.counter(saying(self.dialect, text, SUMMARY))
+
     def messages(self) -> list[Message]:
         """Give all live messages in order, written as the provider wants them."""
         with self._guard:
@@ -289,23 +297,36 @@ class ConversationHeap(SegmentHeap):
         return tuple(outcomes_of(message, [call for m in asked for call in m.function_calls]))
 
     def texts(self, segment: Segment) -> tuple[Text, ...]:
-        """Give the texts of a message; what is no message has none."""
+        """Give the texts of a message; what is no message is one text."""
         if segment.type not in SPOKEN:
-            return ()
-        return tuple(texts_of(self.message(segment.segment_id)))
+            return (Text((0, ()), segment.text, segment.tokens),)
+        name = segment.segment_id
+        is_live = self.view.live.get(name) is segment
+        return tuple(texts_of(self.message(name) if is_live else self.read_back(segment)))
 
     def masked(self, segment: Segment, texts: Mapping[int, str]) -> Segment | None:
         """Put texts in the place of results or words, by index; None if that is not shorter."""
+        return self.trimmed(segment, {(at, ()): text for at, text in texts.items()})
+
+    def trimmed(self, segment: Segment, texts: Mapping[Place, str]) -> Segment | None:
+        """Put shorter texts in their places; None if that does not make the message shorter."""
         message = self.message(segment.segment_id)
         parts = list(message.parts)
-        is_new = False
-        for at, text in texts.items():
-            old = parts[at]
-            answers = old.function_response is not None
-            parts[at] = self.dialect.with_result(old, text) if answers else with_words(old, text)
-            is_new = is_new or parts[at] is not old
-        if not is_new:
+        for (at, path), text in texts.items():
+            parts[at] = self._with_text(parts[at], path, text)
+        if all(new is old for new, old in zip(parts, message.parts, strict=True)):
             return None
+        return self._shorter(segment, message, parts)
+
+    def _with_text(self, part: Part, path: Path, text: str) -> Part:
+        if part.function_response is not None:
+            return self.dialect.with_result(part, text)
+        if part.function_call is not None:
+            arguments = with_leaf(part.function_call.args, path, text)
+            return self.dialect.with_arguments(part, arguments)
+        return with_words(part, text)
+
+    def _shorter(self, segment: Segment, message: Message, parts: list[Part]) -> Segment | None:
         rebuilt = self.dialect.rebuild(message.raw, parts)
         shorter = replace(message, parts=tuple(parts), raw=rebuilt)
         tokens = self.counter(shorter)
@@ -314,6 +335,19 @@ class ConversationHeap(SegmentHeap):
         raw = as_json(shorter.raw)
         self._shortened[segment.segment_id, raw] = shorter
         return replace(segment, text=said_in(shorter), raw=raw, tokens=tokens)
+
+    def note(self, text: str, before: Segment) -> Segment:
+        """Make a note that stands right in front of a message."""
+        name = f"{RECALLED}-{before.segment_id}"
+        return Segment(
+            segment_id=name,
+            type=RECALLED,
+            created_at=before.created_at,
+            text=text,
+            tokens=self.counter(saying(self.dialect, text, name)),
+            position=before.position - 1,
+            project_id=self.workspace,
+        )
 
 
 def _number(turn: str | None) -> int:

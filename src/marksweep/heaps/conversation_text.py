@@ -8,8 +8,11 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from marksweep.dialects.base import Json, text_of
-from marksweep.messages import FunctionCall, Message, Outcome, Part, Role, Text
+from marksweep.messages import FunctionCall, Message, Outcome, Part, Path, Role, Text
 from marksweep.tokens import count
+
+LONG = 100
+"""Characters from which a string in a call's arguments is a text of its own."""
 
 _encode = msgspec.json.Encoder().encode
 _sorted = msgspec.json.Encoder(order="sorted").encode
@@ -56,27 +59,60 @@ def texts_of(message: Message) -> Iterator[Text]:
     """Give the texts of a message, each with its weight. Thoughts and pictures have none."""
     is_observed = message.role is not Role.MODEL
     for at, part in enumerate(message.parts):
-        call = part.function_call
-        words = "\n".join((call.name, *_leaves(call.args))) if call else _said(part)
-        if words:
-            is_call = call is not None
-            yield Text(at, words, count(words), is_call=is_call, is_observed=is_observed)
+        if part.function_call is not None:
+            yield from _texts_of_call(at, part.function_call)
+        elif words := _said(part):
+            yield Text((at, ()), words, count(words), is_observed=is_observed)
 
 
-def _leaves(value: object) -> Iterator[str]:
-    """Give the strings and numbers in a call's arguments, as the tool sees them."""
+def _texts_of_call(at: int, call: FunctionCall) -> Iterator[Text]:
+    """Give a call as one text, and each long string in its arguments as one of its own."""
+    short = [call.name]
+    for path, leaf in _leaves(call.args):
+        if path and len(leaf) >= LONG:
+            yield Text((at, path), leaf, count(leaf), is_call=True, is_observed=False)
+        else:
+            short.append(leaf)
+    words = "\n".join(short)
+    yield Text((at, ()), words, count(words), is_call=True, is_observed=False)
+
+
+def _leaves(value: object, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Give the strings and numbers in a call's arguments, with the way to each string."""
     if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        for each in value:
-            yield from _leaves(each)
-    elif isinstance(value, str | int | float) and not isinstance(value, bool):
-        yield str(value)
+        for key, each in value.items():
+            yield from _leaves(each, (*path, key))
+    elif isinstance(value, list):
+        for at, each in enumerate(value):
+            yield from _leaves(each, (*path, at))
+    elif isinstance(value, str):
+        yield path, value
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield (), str(value)
+
+
+def with_leaf(value: Json, path: Path, text: str) -> Json:
+    """Give arguments with another text at the end of a way through them."""
+    if not path:
+        return text
+    key, *rest = path
+    copied = dict(value) if isinstance(value, dict) else list(value)
+    copied[key] = with_leaf(value[key], tuple(rest), text)  # type: ignore[index]
+    return copied
 
 
 def with_words(part: Part, text: str) -> Part:
-    """Give a text part with other words, in the form its provider has it."""
-    raw = {**part.raw, "text": text} if isinstance(part.raw, dict) else text
+    """Give a text part with other words, in the form its provider has it.
+
+    A text that stands elsewhere in its block, as that of a document does, is left as it is.
+    """
+    raw = part.raw
+    if isinstance(raw, dict):
+        if raw.get("text") != part.text:
+            return part
+        raw = {**raw, "text": text}
+    else:
+        raw = text
     return msgspec.structs.replace(part, text=text, raw=raw)
 
 
@@ -106,7 +142,21 @@ def outcomes_of(message: Message, calls: Sequence[FunctionCall]) -> Iterator[Out
         name = call.name if call else result.name
         args = call.args if call else None
         text = result_text(result.result)
-        yield Outcome(at, name, args, text, result.is_error, _as_one(name, args))
+        one, said = _as_one(name, args), _in_words(name, args)
+        yield Outcome(at, name, args, text, result.is_error, one, said)
+
+
+LONGEST_ARGUMENT = 60
+"""Characters of an argument that are repeated where a call is told in a few words."""
+
+
+def _in_words(name: str, args: object) -> str:
+    """Say a call in a few words: its name and its first argument."""
+    first = next(iter(args.values()), "") if isinstance(args, dict) and args else args
+    said = " ".join(str(first).split()) if first not in (None, "", {}) else ""
+    if len(said) > LONGEST_ARGUMENT:
+        said = said[: LONGEST_ARGUMENT - 1] + "…"
+    return f"{name or 'a tool'} {said}".rstrip()
 
 
 def _as_one(name: str, args: object) -> bytes:

@@ -15,6 +15,7 @@ from marksweep.dialects import History, read, read_lines
 from marksweep.errors import BadInput
 from marksweep.model import Plan
 from marksweep.reading import Reading
+from marksweep.settings import Settings
 
 LARGEST_FILE = 200_000_000
 """Bytes that are read of one session at most: it is held in memory."""
@@ -33,12 +34,12 @@ class Weighed(msgspec.Struct, frozen=True):
     plan: Plan
 
 
-def weigh(path: Path, progress: Progress) -> Weighed:
+def weigh(path: Path, progress: Progress, settings: Settings) -> Weighed:
     """Read a session file and plan to take out all that is superseded. The file is left alone."""
     progress(0, 3, "reading")
     history = _read(path)
     progress(1, 3, "counting tokens")
-    reading = Reading(history, limit=0, strategy="superseded")
+    reading = Reading(history, limit=0, strategy="superseded", prices=settings.prices)
     progress(2, 3, "looking for what is superseded")
     plan = reading.conversation.plan()
     progress(3, 3, "done")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from marksweep.errors import MarksweepError
 from marksweep.ledger import InstructionBudget
-from marksweep.ledger.turns import SUMMARY, is_summary
+from marksweep.ledger.turns import SUMMARY
 from marksweep.messages import Counter, Message, Part, Role
 from marksweep.model import GCPolicy, Link, Reference, Segment
 from marksweep.plugins.view import View
@@ -30,15 +30,14 @@ class Digester:
         self.made_by: list[str] = []
         self.notes: list[str] = []
 
-    def __call__(self, segments: Sequence[Segment]) -> Segment | None:
+    def __call__(self, segments: Sequence[Segment], earlier: Sequence[Segment]) -> Segment | None:
         """Make a segment that stands for these messages; None if none would be shorter."""
         view, first = self._view, segments[0]
-        earlier = [message for message in view.messages[: first.position] if is_summary(message)]
-        earlier += self.made.values()
+        before = [self.made.get(s.segment_id) or view.messages[s.position] for s in earlier]
         try:
             summary = self._summarizer.summarize(
                 transcript([view.messages[segment.position] for segment in segments]),
-                "\n".join(_HEAD.sub("", message.text) for message in earlier),
+                "\n".join(_HEAD.sub("", message.text) for message in before),
             )
         except MarksweepError as error:
             self.notes.append(str(error))

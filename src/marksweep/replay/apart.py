@@ -1,163 +1,185 @@
-"""GC plugins as collectors, each in a process of its own that is told the past only.
+"""Strategies that are not ours, each in a process of its own that is told the past only.
 
-Plugins may be anybody's code. What one is sent is the prefix, the limit and the messages so far;
-the transcript stays here. One that raises, hangs or dies fails its step, by name, and nothing else.
+What one is sent is the prefix, the limit and the messages so far; the transcript stays here. One
+that raises fails its step. One that hangs or dies fails its steps until the next transcript, by
+name, and nothing else. Only JSON comes back. stranger.py is the other side.
 """
 
 from __future__ import annotations
 
 import atexit
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
-from typing import Any
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from typing import BinaryIO, TypeVar
 
 import msgspec
 
-from marksweep.dialects import read, written
 from marksweep.errors import BadInput, MarksweepError
-from marksweep.messages import Message
-from marksweep.plugins import GCTriggerReason
-from marksweep.plugins.base import ContextUsage
-from marksweep.plugins.files import GCSpec, read_gc
-from marksweep.replay.counting import exact
-from marksweep.replay.drive import Collector
-from marksweep.replay.records import Count, Wire, price
+from marksweep.replay.records import Wire
+from marksweep.replay.stranger import Answer, Call, Hello
 
-CHAT = "openai_chat"
-SECONDS = 60.0
-"""Time a plugin has for one call before its process is ended."""
+PATIENCE = 30.0
+"""Seconds a strategy has for one call before its process is ended."""
+STARTING = 60.0
+"""Seconds it has to start, which includes importing it on a busy machine."""
+
+T = TypeVar("T")
 
 
-class PluginFailed(MarksweepError):
-    """A plugin raised, hung or died."""
+class StrategyFailed(MarksweepError):
+    """A strategy raised, hung or died."""
 
 
-def spec_of(name: str) -> GCSpec:
-    """Read `gc_hybrid` or `gc_hybrid:preserve_recent_turns=2,notify_on_gc=false`."""
-    plugin, _, said = name.partition(":")
-    options: dict[str, object] = {}
-    for pair in filter(None, said.split(",")):
-        key, is_there, value = pair.partition("=")
-        if not is_there:
-            raise BadInput(f"{pair!r} in {name!r} is no option; expected key=value.")
-        try:
-            options[key.strip()] = msgspec.json.decode(value)
-        except msgspec.DecodeError:
-            options[key.strip()] = value
-    return read_gc({"type": plugin, **options}, name)
-
-
-class Plugged:
-    """A plugin as a collector. The pinned prefix is held apart; the rest is its history."""
-
-    def __init__(self, count: Count, name: str) -> None:
-        self._count = count
-        self._name = name
-
-    def start(self, pinned: list[Wire], limit: int) -> None:
-        """Begin a run with a new plugin."""
-        self._plugin, self._config = spec_of(self._name).load()
-        self._pinned = pinned
-        self._limit = max(1, limit - sum(price(message, self._count) for message in pinned))
-        self._history: list[Message] = []
-        self._told = 0
-
-    def add(self, messages: list[Wire]) -> None:
-        """Take new messages."""
-        self._history += read(messages, CHAT, start=self._told).messages
-        self._told += len(messages)
-
-    def context(self) -> list[Wire]:
-        """Let the plugin collect if it wants to, or if it must."""
-        usage = self._usage()
-        due, reason = self._plugin.should_collect(usage, self._config)
-        if due or usage["total_tokens"] > self._limit:
-            history, _ = self._plugin.collect(
-                self._history, usage, self._config, reason or GCTriggerReason.OVERFLOW
-            )
-            self._history = list(history)
-        return [*self._pinned, *written(self._history, CHAT)]
-
-    def _usage(self) -> ContextUsage:
-        tokens = sum(price(message, self._count) for message in written(self._history, CHAT))
-        return {
-            "percent_used": 100 * tokens / self._limit,
-            "total_tokens": tokens,
-            "context_limit": self._limit,
-            "tokens_remaining": max(0, self._limit - tokens),
-        }
+class NoRecall(MarksweepError):
+    """A strategy has no `recall`."""
 
 
 class Apart:
-    """A plugin in a process of its own."""
+    """A strategy in a process of its own, as a collector."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, patience: float = PATIENCE) -> None:
         self._name = name
+        self._patience = patience
+        self._failed: StrategyFailed | None = None
+
+    def check(self) -> None:
+        """Refuse a strategy that cannot be loaded."""
+        try:
+            _process(self._name)
+        except StrategyFailed as error:
+            raise BadInput(str(error)) from error
 
     def start(self, pinned: list[Wire], limit: int) -> None:
         """Begin a run."""
-        _ask(self._name, "start", pinned, limit)
+        self._failed = None
+        self._ask("start", [pinned, limit], object)
 
     def add(self, messages: list[Wire]) -> None:
         """Take new messages."""
-        _ask(self._name, "add", messages)
+        self._ask("add", [messages], object)
 
     def context(self) -> list[Wire]:
         """The context for the next request."""
-        given: list[Wire] = _ask(self._name, "context")
-        return given
+        return self._ask("context", [], list[Wire])
 
+    def recall(self, query: str, limit: int) -> list[str]:
+        """Texts that answer a query; NoRecall if the strategy cannot."""
+        if not _process(self._name).recalls:
+            raise NoRecall(f"{self._name} has no recall(query, limit).")
+        return self._ask("recall", [query, limit], list[str])
 
-_children: dict[str, tuple[Any, Connection]] = {}
-
-
-def _ask(name: str, call: str, *arguments: object) -> Any:  # noqa: ANN401 - what a plugin gives
-    """Call the plugin's process, started at the first call."""
-    if name not in _children:
-        ours, theirs = get_context("spawn").Pipe()
-        child = get_context("spawn").Process(target=_serve, args=(theirs, name), daemon=True)
-        child.start()
-        theirs.close()
-        _children[name] = child, ours
-    _, line = _children[name]
-    try:
-        line.send((call, arguments))
-        is_there = line.poll(SECONDS)
-        is_fine, answer = line.recv() if is_there else (False, "")
-    except (OSError, EOFError) as error:
-        _end(name)
-        raise PluginFailed(f"the process of {name} died.") from error
-    if not is_there:
-        _end(name)
-        raise PluginFailed(f"{name} did not answer within {SECONDS:g} seconds; it was ended.")
-    if not is_fine:
-        raise PluginFailed(f"{name}: {answer}")
-    return answer
-
-
-def _serve(line: Connection, name: str) -> None:
-    """Answer calls until the other side is gone."""
-    collector: Collector = Plugged(exact(), name)
-    while True:
+    def _ask(self, call: str, arguments: list[object], kind: type[T]) -> T:
+        if self._failed is not None:
+            raise self._failed
+        process = _process(self._name)
         try:
-            call, arguments = line.recv()
-        except EOFError:
-            return
+            said = process.ask(Call(call, arguments), self._patience)
+        except StrategyFailed as error:
+            self._failed = error
+            _end(self._name)
+            raise
+        if said.error is not None:
+            raise StrategyFailed(f"{self._name} failed: {said.error}")
         try:
-            answer = True, getattr(collector, call)(*arguments)
-        except Exception as error:  # noqa: BLE001 - whatever a stranger's plugin raises
-            answer = False, f"{type(error).__name__}: {error}"
-        line.send(answer)
+            return msgspec.json.decode(said.value, type=kind)
+        except msgspec.ValidationError as error:
+            raise StrategyFailed(f"{self._name} gave no messages: {error}") from error
+
+
+class Process:
+    """One strategy's process and the lines to it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._child = subprocess.Popen(  # noqa: S603 - the user named it
+            [sys.executable, "-m", "marksweep.replay.stranger", name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                "PYTHONHASHSEED": "0",
+            },
+        )
+        self._said: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        threading.Thread(target=self._listen, args=(self._child.stdout,), daemon=True).start()
+        hello = self._hear(STARTING)
+        if hello.error is not None:
+            self.end()
+            raise StrategyFailed(hello.error)
+        self.recalls = msgspec.json.decode(hello.value, type=Hello).recalls
+
+    def ask(self, call: Call, patience: float) -> Answer:
+        """Call the strategy; StrategyFailed if it does not answer."""
+        line = msgspec.json.encode(call) + b"\n"
+        # a strategy that hangs does not read either, so writing must not wait for it
+        writer = threading.Thread(target=self._tell, args=(line,), daemon=True)
+        writer.start()
+        return self._hear(patience)
+
+    def end(self) -> None:
+        """End the process."""
+        self._child.kill()
+        self._child.wait()
+        for pipe in (self._child.stdin, self._child.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):  # what was not written has nobody to read it
+                    pipe.close()
+
+    def _tell(self, line: bytes) -> None:
+        pipe = self._child.stdin
+        try:
+            if pipe is not None:
+                pipe.write(line)
+                pipe.flush()
+        except (OSError, ValueError):
+            pass  # it died or was ended; whoever listens is told so
+
+    def _listen(self, pipe: BinaryIO) -> None:
+        try:
+            for line in pipe:
+                self._said.put(line)
+        except (OSError, ValueError):
+            pass  # ended while listening
+        self._said.put(b"")
+
+    def _hear(self, patience: float) -> Answer:
+        try:
+            line = self._said.get(timeout=patience)
+        except queue.Empty:
+            self.end()
+            raise StrategyFailed(
+                f"{self._name} did not answer within {patience:g} seconds; its process was ended"
+            ) from None
+        if not line:
+            raise StrategyFailed(f"the process of {self._name} died ({self._death()})")
+        return msgspec.json.decode(line, type=Answer)
+
+    def _death(self) -> str:
+        code = self._child.wait()
+        return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+_processes: dict[str, Process] = {}
+
+
+def _process(name: str) -> Process:
+    """The process of a strategy, started when it is first asked for."""
+    if name not in _processes:
+        _processes[name] = Process(name)
+    return _processes[name]
 
 
 def _end(name: str) -> None:
-    child, line = _children.pop(name)
-    line.close()
-    child.terminate()
-    child.join()
+    _processes.pop(name).end()
 
 
 @atexit.register
 def _end_all() -> None:
-    for name in list(_children):
+    for name in list(_processes):
         _end(name)

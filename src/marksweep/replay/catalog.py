@@ -1,12 +1,13 @@
 """Collectors by name: the fixed references, coverage, and installed strategies.
 
     truncate, mask last 10, original score, GDSF, random     fixed references
-    coverage economy, coverage quality                       the lab's collector: pages back in, too
-    coverage, superseded+mask+truncate                       strategies of a Conversation; tiers
+    coverage, superseded+mask+truncate:spare=5               strategies of a Conversation; tiers
     gc_hybrid:preserve_recent_turns=2                        a GC plugin, with options
+    mypackage.mine:Keeper                                    a strategy or collector of your own
     clairvoyant                                              the bound; sees what comes
 
-Case, blanks, hyphens and underscores in a reference's name do not matter.
+Case, blanks, hyphens and underscores in a reference's name do not matter. What may be somebody
+else's code, plugins and your own, is driven in a process of its own.
 """
 
 from __future__ import annotations
@@ -14,117 +15,133 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from marksweep.conversation import Conversation
-from marksweep.core.budget import Budget
-from marksweep.errors import UnknownName
-from marksweep.messages import Message
-from marksweep.replay.apart import Apart, spec_of
-from marksweep.replay.collectors import economy, quality
+import msgspec
+
+from marksweep.conversation import COVERAGES
+from marksweep.errors import BadInput, UnknownName
+from marksweep.replay.apart import PATIENCE, Apart
 from marksweep.replay.drive import Collector
-from marksweep.replay.lab import CLAIRVOYANT, COLLECTORS
-from marksweep.replay.records import Count, Wire, price
-from marksweep.replay.references import Mask
+from marksweep.replay.installed import Installed
+from marksweep.replay.plugged import plugin_spec
+from marksweep.replay.records import Count
+from marksweep.replay.references import Gdsf, Mask, OriginalScore, Random, Truncate
+from marksweep.replay.spec import parse
+from marksweep.settings import Settings
+from marksweep.strategies.configured import TIER
 from marksweep.strategies.named import NAMED
 
 Make = Callable[[Count], Collector]
 
+CLAIRVOYANT = "clairvoyant"
 TRUNCATE = "truncate"
-ECONOMY, QUALITY = "coverage economy", "coverage quality"
-OWN: dict[str, Make] = {ECONOMY: economy, QUALITY: quality}
-REFERENCES = (TRUNCATE, "mask last 10", "GDSF", "original score", "random")
-DEFAULT = (ECONOMY, QUALITY, "coverage", *REFERENCES)
+ECONOMY, QUALITY = "coverage", "coverage_quality"
+REFERENCES: dict[str, Make] = {
+    TRUNCATE: Truncate,
+    "mask last 10": Mask,
+    "GDSF": Gdsf,
+    "original score": OriginalScore,
+    "random": Random,
+}
+"""What every figure is read beside."""
+DEFAULT = (ECONOMY, QUALITY, "superseded+mask+truncate", *REFERENCES)
 """What is replayed if nothing is named; the clairvoyant bound is always there."""
 
 PLUGIN = "gc_"
 """How the names of GC plugins begin."""
+WINDOW = ("threshold_percent", "target_percent", "pressure_percent")
+"""Options of any strategy of a Conversation that are settings of its window."""
+RECENT = "preserve_recent_turns"
+AT_LIMIT = ",".join(f"{line}=100" for line in WINDOW)
+"""Lines of a window that starts and lands at its limit."""
+
+Overlay = dict[str, dict[str, object]]
+"""Settings that differ from the defaults, by group and name."""
 
 _MASK = re.compile(r"mask last (\d+)")
 
 
 def canonical(name: str) -> str:
     """The name that a collector goes by in tables; UnknownName lists what there is."""
-    if name in NAMED and name != TRUNCATE:
-        return name
-    if name.startswith(PLUGIN):
-        spec_of(name).load()
-        return name
     plain = _plain(name)
-    known = {_plain(each): each for each in (*COLLECTORS, *OWN, CLAIRVOYANT)}
-    if plain in known:
+    known = {_plain(each): each for each in (*REFERENCES, CLAIRVOYANT)}
+    if plain in known and name not in NAMED.keys() - {TRUNCATE}:
         return known[plain]
     if _MASK.fullmatch(plain):
         return plain
-    tiers = [tier.strip() for tier in name.split("+")]
-    if all(tier in NAMED for tier in tiers):
-        return "+".join(tiers)
+    if is_apart(name):
+        spec = parse(name)
+        if not spec.is_imported:
+            plugin_spec(spec)
+        Apart(name).check()
+        return name
+    given = settings_for(name)
+    if given is not None:
+        settings_of(given)
+        return name
     raise UnknownName(
         f"no strategy named {name!r}; known are {', '.join(sorted(known.values()))}, mask last N, "
-        f"tiers of {', '.join(sorted(NAMED))}, such as superseded+mask+truncate, and GC plugins "
-        "such as gc_hybrid."
+        f"tiers of {', '.join(sorted(NAMED))}, such as superseded+mask+truncate:spare=5, GC "
+        "plugins such as gc_hybrid, and package.module:Name for one of your own."
     )
 
 
-def register(name: str) -> None:
-    """Let the lab build this collector. Called in every process that drives one."""
-    if name != CLAIRVOYANT and name not in COLLECTORS:
-        COLLECTORS[name] = maker(name)
-
-
-def maker(name: str) -> Make:
-    """How a collector is built, by its canonical name."""
-    if name in COLLECTORS:
-        return COLLECTORS[name]
-    if name in OWN:
-        return OWN[name]
+def maker(name: str, patience: float = PATIENCE) -> Make:
+    """How a collector is built, by its canonical name; `patience` is for strangers' code."""
+    fixed = REFERENCES.get(name)
+    if fixed is not None:
+        return fixed
     masked = _MASK.fullmatch(name)
     if masked:
         last = int(masked[1])
         return lambda count: Mask(count, last)
-    if name.startswith(PLUGIN):
-        return lambda _: Apart(name)
-    return lambda count: Installed(count, tuple(name.split("+")))
+    if is_apart(name):
+        return lambda _: Apart(name, patience)
+    given = settings_for(name)
+    if given is None:
+        raise UnknownName(f"no strategy named {name!r}; see `marksweep replay --help`.")
+    settings = settings_of(given)
+    return lambda count: Installed(count, settings)
+
+
+def is_apart(name: str) -> bool:
+    """Whether a name stands for what may be somebody else's code."""
+    return name.startswith(PLUGIN) or parse(name).is_imported
 
 
 def is_usable(name: str) -> bool:
     """Whether a program can have this strategy, rather than only compare itself with it."""
-    return name not in (CLAIRVOYANT, "GDSF", "original score", "random")
+    return is_apart(name) or settings_for(name) is not None
 
 
-class Installed:
-    """Installed strategies, tiers in turn, as the conversation of a program would have them."""
+def settings_for(name: str) -> Overlay | None:
+    """The settings that give a Conversation this strategy; None if no settings can.
 
-    def __init__(self, count: Count, tiers: tuple[str, ...]) -> None:
-        self._count = count
-        self._tiers = tiers
+    The reference `truncate` goes to the limit and no deeper, so its settings say that, too.
+    """
+    spec = parse(f"{TRUNCATE}:{AT_LIMIT}" if name == TRUNCATE else name)
+    tiers = [tier.strip() for tier in spec.name.split(TIER)]
+    if not all(tier in NAMED for tier in tiers):
+        return None
+    talk: dict[str, object] = {"strategy": TIER.join(tiers)}
+    found: Overlay = {"conversation": talk}
+    for key, value in spec.options.items():
+        if key in WINDOW and spec.name in COVERAGES:
+            raise BadInput(f"{spec.name} draws its lines itself, so it takes no {key}.")
+        if key in WINDOW:
+            found.setdefault("window", {})[key] = value
+        elif key == RECENT:
+            talk[key] = value
+        else:
+            talk["options"] = {**talk.get("options", {}), key: value}  # type: ignore[dict-item]
+    return found
 
-    def start(self, pinned: list[Wire], limit: int) -> None:
-        """Begin a conversation that lands at its limit."""
-        self._talk = Conversation(
-            limit=limit,
-            budget=Budget.of(
-                limit, threshold_percent=100.0, target_percent=100.0, pressure_percent=100.0
-            ),
-            strategy=self._tiers if len(self._tiers) > 1 else self._tiers[0],
-            counter=self._tokens,
-            dialect="openai_chat",
-        )
-        self._talk.extend(pinned, pin=True)
-        self._tail: list[str] = []
 
-    def add(self, messages: list[Wire]) -> None:
-        """Take new messages; they stay until the next come."""
-        for message_id in self._tail:
-            self._talk.unpin(message_id)
-        self._tail = self._talk.extend(messages, pin=True)
-
-    def context(self) -> list[Wire]:
-        """The messages for the next request."""
-        if self._talk.tokens > self._talk.budget.limit:
-            self._talk.collect()
-        return self._talk.messages
-
-    def _tokens(self, message: Message) -> int:
-        return price(message.raw, self._count)
+def settings_of(given: Overlay) -> Settings:
+    """The defaults, with these settings over them; BadInput if one cannot be."""
+    try:
+        return msgspec.convert(given, Settings)
+    except msgspec.ValidationError as error:
+        raise BadInput(str(error)) from error
 
 
 def _plain(name: str) -> str:

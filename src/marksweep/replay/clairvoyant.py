@@ -18,13 +18,22 @@ from marksweep.replay.needs import Study
 from marksweep.replay.records import Wire
 from marksweep.replay.references import STUB
 
+NODES = 500
+"""Nodes of its tree that the solver may look at; 0 leaves it out.
+
+Most programs are solved at the first node. A limit in nodes, unlike one in seconds, gives the same
+bound on a slow machine as on a fast one.
+"""
+
 
 class Solved(StrEnum):
     """How a bound was found."""
 
     EXACT = "exact"
+    STOPPED = "stopped"
+    """The solver came to the end of its nodes: the best of what it and greed found."""
     GREEDY = "greedy"
-    """No solver, or it did not finish in time: the best of what it and greed found."""
+    """No solver, or the program is too big for it: what greed found."""
 
 
 class Foresight(msgspec.Struct, frozen=True):
@@ -106,18 +115,22 @@ def foresee(
     *,
     stub: int,
     src_weight: float = 1.0,
-    seconds: float = 20.0,
+    nodes: int = NODES,
 ) -> Foresight:
     """Solve a trajectory; `src_weight` is the weight of a src step against an any step."""
     problem = Problem(found, prices, limit, stub, src_weight)
     greedy = _greedy(problem)
+    if nodes == 0:
+        return greedy
     try:
         from marksweep.replay.program import solve
     except ImportError:
         return greedy
-    solved = solve(problem, seconds)
-    if solved is None or (solved.solved is Solved.GREEDY and solved.covered < greedy.covered):
+    solved = solve(problem, nodes)
+    if solved is None:
         return greedy
+    if solved.solved is Solved.STOPPED and solved.covered < greedy.covered:
+        return msgspec.structs.replace(greedy, solved=Solved.STOPPED)
     return solved
 
 

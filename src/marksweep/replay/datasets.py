@@ -14,7 +14,7 @@ from marksweep.replay.needs import Study, habits, study
 from marksweep.replay.records import Count, Trajectory, price, read_trajectories
 
 VARIABLE = "MARKSWEEP_DATA"
-"""Names the folder that holds the recorded data, with a sub-folder `dev`."""
+"""Names the folder that holds the recorded data, or one with such a sub-folder `dev`."""
 NEED_STEPS = 3
 """Steps with a need that a trajectory must have to be used."""
 AT_MOST = 60
@@ -49,12 +49,13 @@ class Case(msgspec.Struct, frozen=True):
 def folder() -> Path:
     """The folder of the development data."""
     given = os.environ.get(VARIABLE)
-    if not given or not (Path(given) / "dev").is_dir():
-        raise NotFound(
-            f"{VARIABLE} is {given!r}; expected a folder with a sub-folder `dev`. "
-            f"Set it to where the recorded data lies."
-        )
-    return Path(given) / "dev"
+    for place in (Path(given) / "dev", Path(given)) if given else ():
+        if (place / f"{DEVELOPMENT[0].name}.jsonl.xz").is_file():
+            return place
+    raise NotFound(
+        f"{VARIABLE} is {given!r}; expected a folder with {DEVELOPMENT[0].name}.jsonl.xz and the "
+        "other sets. Set it to where the recorded data lies."
+    )
 
 
 def load(count: Count, extractor: str = "names") -> dict[str, list[Case]]:

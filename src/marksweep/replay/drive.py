@@ -7,14 +7,16 @@ the context of the next request.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
 
+from marksweep.errors import MarksweepError
 from marksweep.replay.guards import Violation, check
 from marksweep.replay.hits import Reader, StepProofs
 from marksweep.replay.needs import Study
+from marksweep.replay.peeking import Peeking
 from marksweep.replay.records import Count, Wire, calls_of, content_of, price
 
 CACHED_PRICE = 0.1
@@ -48,6 +50,8 @@ class StepResult(msgspec.Struct, frozen=True, gc=False):
     """The same if nothing were ever dropped."""
     seconds: float
     violation: Violation | None = None
+    said: str = ""
+    """What the collector said when it failed."""
 
 
 class Pricer:
@@ -83,26 +87,28 @@ def drive(
     messages = list(found.trajectory.messages)
     pinned = messages[: found.trajectory.pinned]
     pinned_tokens = sum(map(tokens, pinned))
-    collector.start([*pinned], limit)
+    peeking = Peeking(messages, reader)
+    broken = _failure(lambda: collector.start([*pinned], limit))
     before: list[Wire] = []
     seen = 0
-    results = []
+    results: list[StepResult] = []
     for step, proof in zip(found.steps, needed, strict=True):
         tail = messages[step.tail : step.at]
         tail_tokens = sum(map(tokens, tail))
         seen += tail_tokens
         began = time.perf_counter()
-        context, violation = _ask(collector, tail)
+        context, said = ([], broken) if broken else _ask(collector, tail)
         seconds = time.perf_counter() - began
-        violation = violation or check(context, pinned, tail)
-        fits = pinned_tokens + tail_tokens <= limit
-        size = 0
-        if violation is None:
-            size = sum(map(tokens, context))
-            if size > max(limit, pinned_tokens + tail_tokens):
-                violation = Violation.BUDGET
+        violation = Violation.ERROR if said else check(context, pinned, tail)
         if violation in (Violation.MALFORMED, Violation.ERROR):
-            context, size = [], 0
+            context = []
+        fits = pinned_tokens + tail_tokens <= limit
+        size = sum(map(tokens, context))
+        if violation is None and size > max(limit, pinned_tokens + tail_tokens):
+            violation = Violation.BUDGET
+        peeking.tell(step.at)
+        if violation is None and peeking.is_in(context):
+            violation = Violation.PEEKED
         shared = _shared(before, context, tokens)
         scored = fits and violation is None
         shown = reader.read(context[len(pinned) :]) if scored and proof.any else None
@@ -110,13 +116,14 @@ def drive(
             StepResult(
                 any=_score(shown.recall(proof.any) if shown else None, fits and bool(proof.any)),
                 src=_score(shown.recall(proof.src) if shown else None, fits and bool(proof.src)),
-                churn=max(0, size - shared - tail_tokens) if before else 0,
+                churn=max(0, size - shared - tail_tokens) if results else 0,
                 cost=size - shared + CACHED_PRICE * shared,
                 cost_uncollected=tail_tokens + CACHED_PRICE * (pinned_tokens + seen - tail_tokens)
-                if before
+                if results
                 else float(pinned_tokens + tail_tokens),
                 seconds=seconds,
                 violation=violation,
+                said=said,
             )
         )
         before = context
@@ -128,12 +135,27 @@ def _score(recall: float | None, counts: bool) -> float | None:
     return (recall or 0.0) if counts else None
 
 
-def _ask(collector: Collector, tail: list[Wire]) -> tuple[list[Wire], Violation | None]:
-    try:
+def _ask(collector: Collector, tail: list[Wire]) -> tuple[list[Wire], str]:
+    """The context for the next request, or what went wrong."""
+    given: list[list[Wire]] = []
+
+    def ask() -> None:
         collector.add([*tail])
-        return collector.context(), None
-    except Exception:  # noqa: BLE001 - whatever a third party raises is its own failure
-        return [], Violation.ERROR
+        given.append(collector.context())
+
+    said = _failure(ask)
+    return (given[0] if given else []), said
+
+
+def _failure(call: Callable[[], None]) -> str:
+    """What a call raised, in words; empty if it did not."""
+    try:
+        call()
+    except MarksweepError as error:
+        return str(error)
+    except Exception as error:  # noqa: BLE001 - whatever a collector raises is its own failure
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 def _shared(before: list[Wire], context: list[Wire], tokens: Pricer) -> int:

@@ -33,17 +33,19 @@ class Evidence(msgspec.Struct, frozen=True):
     shares: tuple[float, ...]
     over_limit: int = 0
     """Recalls that were over their limit and counted as nothing."""
+    said: str = ""
+    """What the collector said when it failed; then nothing was found."""
 
 
 def blind(talk: Conversation, collector: Collector, percent: float, count: Count) -> Evidence:
     """Evidence in the context under the whole budget, the question unknown."""
-    context = _tell(talk, collector, int(percent / 100 * _tokens(talk, count)))
+    context = _tell(talk, collector, int(percent / 100 * tokens_of(talk, count)))
     return _shares(talk, [context] * len(talk.questions))
 
 
 def recalled(talk: Conversation, collector: Recalling, percent: float, count: Count) -> Evidence:
     """Evidence in a context under half the budget, or in what recall brings with the other half."""
-    limit = int(percent / 100 * _tokens(talk, count))
+    limit = int(percent / 100 * tokens_of(talk, count))
     kept = _tell(talk, collector, limit // 2)
     rest = limit - limit // 2
     shown = []
@@ -55,6 +57,12 @@ def recalled(talk: Conversation, collector: Recalling, percent: float, count: Co
             texts = []
         shown.append("\n".join([kept, *map(squeeze, texts)]))
     return _shares(talk, shown, over)
+
+
+def nothing(talk: Conversation, said: str) -> Evidence:
+    """What a collector that failed has found."""
+    found = _shares(talk, [""] * len(talk.questions))
+    return msgspec.structs.replace(found, said=said)
 
 
 def evidence_recall(found: list[Evidence]) -> float:
@@ -71,7 +79,8 @@ def wire(talk: Conversation) -> list[Wire]:
     ]
 
 
-def _tokens(talk: Conversation, count: Count) -> int:
+def tokens_of(talk: Conversation, count: Count) -> int:
+    """Tokens of all turns."""
     return sum(price(message, count) for message in wire(talk))
 
 

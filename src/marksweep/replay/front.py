@@ -1,32 +1,39 @@
 """Run collectors over transcripts at several budgets: the front of recall against cost.
 
-One job is one transcript at one budget. Jobs are spread over processes and come back in their
-order. What is done can be kept in a folder, so that a run that was stopped goes on from there.
+One job is one transcript at one budget, or one conversation with questions at one budget. What is
+done can be kept in a folder, so that a run that was stopped goes on from there.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import active_children, get_context
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
 
 import msgspec
 
 from marksweep.errors import BadInput
-from marksweep.replay import catalog
+from marksweep.replay.apart import PATIENCE, NoRecall, StrategyFailed
 from marksweep.replay.atoms import EXTRACTORS
+from marksweep.replay.catalog import CLAIRVOYANT, TRUNCATE
+from marksweep.replay.clairvoyant import NODES
 from marksweep.replay.datasets import NEED_STEPS, Case
 from marksweep.replay.drive import limit_of
-from marksweep.replay.evidence import Evidence, Recalling, blind, recalled
+from marksweep.replay.evidence import (
+    Evidence,
+    Recalling,
+    blind,
+    nothing,
+    recalled,
+    tokens_of,
+)
 from marksweep.replay.inputs import Passed
-from marksweep.replay.lab import CLAIRVOYANT, Done, Job, work
+from marksweep.replay.kept import code_of, keep, kept, name_of, own_code
+from marksweep.replay.lab import Done, Job, build, counter, src_weight, work
 from marksweep.replay.needs import habits, study
 from marksweep.replay.records import Conversation, Count, Trajectory, price
+from marksweep.replay.workers import spread
 
 HABIT_SHARE = 0.10
 """Share of transcripts beyond which an atom of their actions is a habit and needs no context."""
@@ -60,18 +67,54 @@ class Budget(msgspec.Struct, frozen=True):
             return Budget(f"{number:g}%", percent=number)
         return Budget(text.strip().lower(), tokens=int(number * _UNITS[unit]))
 
-    def share(self, case: Case) -> float:
-        """The budget as percent of what is not pinned in a transcript."""
-        if self.percent is not None:
-            return self.percent
-        pinned = case.study.trajectory.pinned
-        rest = max(1, sum(case.prices[pinned:]))
-        room = max(0, (self.tokens or 0) - sum(case.prices[:pinned]))
-        return 100 * (room + 0.5) / rest
-
     def limit(self, case: Case) -> int:
         """The budget in tokens of a transcript, with its pinned prefix."""
-        return limit_of(case.prices, case.study.trajectory.pinned, self.share(case))
+        if self.percent is not None:
+            return limit_of(case.prices, case.study.trajectory.pinned, self.percent)
+        return self.tokens or 0
+
+    def share(self, talk_tokens: int) -> float:
+        """The budget as percent of a conversation in which nothing is pinned."""
+        if self.percent is not None:
+            return self.percent
+        return min(100.0, 100 * (self.tokens or 0) / max(1, talk_tokens))
+
+
+class How(msgspec.Struct, frozen=True):
+    """How work is done: it changes the time taken, and what is given up on."""
+
+    workers: int = 1
+    nodes: int = NODES
+    """Nodes that the clairvoyant's solver may look at; 0 takes the greedy bound."""
+    patience: float = PATIENCE
+    """Seconds that a stranger's strategy has for one call."""
+    folder: Path | None = None
+    """Where finished work is kept, to go on from there."""
+
+
+class Answers(msgspec.Struct, frozen=True):
+    """Evidence at hand for the questions of one conversation."""
+
+    blind: Evidence
+    recalled: Evidence | None
+    """None: the strategy has no recall."""
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """One conversation with questions, a strategy, and the budget."""
+
+    talk: Conversation
+    strategy: str
+    budget: Budget
+    folder: Path | None = None
+    patience: float = PATIENCE
+
+
+class Front(msgspec.Struct, frozen=True):
+    """What was done, by budget: per transcript, and per strategy and conversation."""
+
+    done: dict[str, list[Done]]
+    answers: dict[str, dict[str, list[Answers]]]
 
 
 def prepared(
@@ -95,114 +138,90 @@ def prepared(
 
 def run(
     cases: Sequence[Case],
+    talks: Sequence[Conversation],
     strategies: Sequence[str],
     budgets: Sequence[Budget],
+    how: How,
     *,
-    workers: int = 1,
-    seconds: float = 20.0,
-    keep: Path | None = None,
     told: Told | None = None,
-) -> dict[str, list[Done]]:
-    """Drive strategies, and the bound, over every transcript at every budget."""
-    names = tuple(dict.fromkeys((catalog.TRUNCATE, *strategies, CLAIRVOYANT)))
-    jobs = [
-        Job(case, names, budget.share(case), weight, keep, seconds)
-        for budget in budgets
-        for weight in [src_weight(cases, budget)]
-        for case in cases
-    ]
-    size = sum(sum(case.prices) for case in cases) * len(budgets)
-    done: list[Done | None] = [None] * len(jobs)
-    for finished, (at, result) in enumerate(
-        _inline(jobs) if workers <= 1 or size < SMALL else _spread(jobs, workers), 1
-    ):
-        done[at] = result
+) -> Front:
+    """Drive strategies, and the bound, over every transcript and conversation at every budget."""
+    names = tuple(dict.fromkeys((TRUNCATE, *strategies, CLAIRVOYANT)))
+    jobs: list[Job | Ask] = []
+    for budget in budgets:
+        limits = [budget.limit(case) for case in cases]
+        weight = src_weight(cases, limits)
+        jobs += [
+            Job(case, names, limit, weight, how.folder, how.nodes, how.patience)
+            for case, limit in zip(cases, limits, strict=True)
+        ]
+        jobs += [
+            Ask(talk, name, budget, how.folder, how.patience)
+            for name in strategies
+            for talk in talks
+        ]
+    workers = how.workers if sum(map(_size, jobs)) >= SMALL else 1
+    results: dict[int, Done | Answers] = {}
+    for at, result in spread(_do, jobs, workers, _size):
+        results[at] = result
         if told is not None:
-            told(finished, len(jobs))
-    each = iter(result for result in done if result is not None)
-    return {budget.label: [next(each) for _ in cases] for budget in budgets}
+            told(len(results), len(jobs))
+    each = iter(results[at] for at in range(len(jobs)))
+    front = Front({}, {})
+    for budget in budgets:
+        front.done[budget.label] = [cast(Done, next(each)) for _ in cases]
+        front.answers[budget.label] = {
+            name: [cast(Answers, next(each)) for _ in talks] for name in strategies
+        }
+    return front
 
 
-def src_weight(cases: Sequence[Case], budget: Budget) -> float:
-    """Weight of a src step against an any step, so that both halves of the mean count the same."""
-    any_ = src = 0
-    for case in cases:
-        pinned = sum(case.prices[: case.study.trajectory.pinned])
-        limit = budget.limit(case)
-        for step in case.study.steps:
-            if pinned + sum(case.prices[step.tail : step.at]) <= limit:
-                any_ += bool(step.any)
-                src += bool(step.src)
-    return any_ / src if src else 1.0
+def _size(job: Job | Ask) -> int:
+    """About how many tokens a job has to go through."""
+    if isinstance(job, Job):
+        return sum(job.case.prices)
+    return sum(len(turn.text) for turn in job.talk.turns) // 4
 
 
-def _inline(jobs: Sequence[Job]) -> Iterator[tuple[int, Done]]:
-    for at, job in enumerate(jobs):
-        yield at, _work(job)
-
-
-def _spread(jobs: Sequence[Job], workers: int) -> Iterator[tuple[int, Done]]:
-    """Spread jobs over processes, the biggest first; leave none behind when stopped."""
-    order = sorted(range(len(jobs)), key=lambda at: -sum(jobs[at].case.prices))
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_quiet)
-    try:
-        waiting = {pool.submit(_work, jobs[at]): at for at in order}
-        for future in as_completed(waiting):
-            yield waiting[future], future.result()
-    except BaseException:
-        for child in active_children():
-            child.terminate()
-        raise
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _quiet() -> None:
-    """End without a traceback when the user stops the run."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def _work(job: Job) -> Done:
+def _do(job: Job | Ask) -> Done | Answers:
     """Do a job, or take what was kept of it."""
-    for name in job.collectors:
-        catalog.register(name)
-    path = job.cache and job.cache / f"{_key(job)}.json"
-    if path and path.exists():
-        try:
-            return msgspec.json.decode(path.read_bytes(), type=Done)
-        except msgspec.DecodeError:
-            path.unlink()
-    done = work(job)
-    if path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        part.write_bytes(msgspec.json.encode(done))
-        part.replace(path)
+    return _done(job) if isinstance(job, Job) else _answered(job)
+
+
+def _done(job: Job) -> Done:
+    found = job.case.study
+    needs = [[s.at, s.tail, s.any, s.src] for s in found.steps]
+    codes = [own_code(), *map(code_of, job.collectors)]
+    given = (needs, found.trajectory, job.case.prices, job.collectors, job.limit)
+    name = name_of("job", codes, given, job.src_weight, job.nodes)
+    done = kept(job.folder, name, Done)
+    if done is None:
+        done = work(job)
+        keep(job.folder, name, done)
     return done
 
 
-def _key(job: Job) -> str:
-    """Name a job by all that its result depends on."""
-    found = job.case.study
-    needs = [[s.at, s.tail, s.any, s.src] for s in found.steps]
-    given = [needs, found.trajectory, job.case.prices, job.collectors, job.percent]
-    content = msgspec.json.encode([*given, job.src_weight, job.seconds])
-    return "job-" + hashlib.sha256(content).hexdigest()[:32]
+def _answered(job: Ask) -> Answers:
+    codes = [own_code(), code_of(job.strategy)]
+    name = name_of("ask", codes, job.talk, job.strategy, job.budget)
+    answers = kept(job.folder, name, Answers)
+    if answers is None:
+        answers = ask(job, counter())
+        keep(job.folder, name, answers)
+    return answers
 
 
-class Answers(msgspec.Struct, frozen=True):
-    """Evidence at hand for the questions of one conversation."""
-
-    blind: Evidence
-    recalled: Evidence | None
-    """None: the strategy has no recall."""
-
-
-def ask(talk: Conversation, strategy: str, percent: float, count: Count) -> Answers:
+def ask(job: Ask, count: Count) -> Answers:
     """Tell a conversation to a strategy, and see what it holds for the questions."""
-    make = catalog.maker(strategy)
-    found = blind(talk, make(count), percent, count)
-    again = make(count)
-    if not hasattr(again, "recall"):
+    talk = job.talk
+    percent = job.budget.share(tokens_of(talk, count))
+    collector = build(job.strategy, count, job.patience)
+    try:
+        found = blind(talk, collector, percent, count)
+        if not hasattr(collector, "recall"):
+            return Answers(found, None)
+        return Answers(found, recalled(talk, cast(Recalling, collector), percent, count))
+    except NoRecall:
         return Answers(found, None)
-    return Answers(found, recalled(talk, cast(Recalling, again), percent, count))
+    except StrategyFailed as error:
+        return Answers(nothing(talk, str(error)), None)

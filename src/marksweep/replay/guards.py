@@ -25,7 +25,9 @@ class Violation(StrEnum):
     MALFORMED = "malformed"
     """Not a list of messages."""
     ERROR = "error"
-    """The collector raised."""
+    """The collector raised, hung or died."""
+    PEEKED = "peeked"
+    """It holds a line that only later messages hold."""
 
 
 def check(context: object, pinned: list[Wire], tail: list[Wire]) -> Violation | None:
@@ -46,6 +48,19 @@ def is_message(item: object) -> bool:
         isinstance(item, dict)
         and item.get("role") in ("system", "developer", "user", "assistant", "tool")
         and isinstance(item.get("content"), str | list | None)
+        and isinstance(item.get("tool_calls"), list | None)
+        and all(map(_is_call, item.get("tool_calls") or ()))
+    )
+
+
+def _is_call(item: object) -> bool:
+    function = item.get("function") if isinstance(item, dict) else None
+    return (
+        isinstance(item, dict)
+        and isinstance(item.get("id"), str)
+        and isinstance(function, dict)
+        and isinstance(function.get("name"), str)
+        and isinstance(function.get("arguments"), str)
     )
 
 

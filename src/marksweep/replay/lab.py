@@ -1,42 +1,31 @@
 """The lab: collectors against sets of trajectories, beside their bounds.
 
-A collector is named, so that a worker process can build its own: `COLLECTORS` says how. Work is
-spread over trajectories and comes back in their order, so the same input gives the same figures.
+A job is one trajectory at one limit, and the names of collectors, so that a worker process can
+build its own. Results come back in the order of the jobs, so the same input gives the same figures.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from marksweep.replay import collectors as coverage
-from marksweep.replay.clairvoyant import Clairvoyant, Foresight, Solved, foresee
+from marksweep.replay.apart import PATIENCE
+from marksweep.replay.catalog import CLAIRVOYANT, maker
+from marksweep.replay.clairvoyant import NODES, Clairvoyant, Foresight, Solved, foresee
 from marksweep.replay.counting import exact
 from marksweep.replay.datasets import Case
 from marksweep.replay.drive import Collector, Pricer, drive, limit_of
 from marksweep.replay.evidence import Evidence
 from marksweep.replay.hits import Reader, proofs
+from marksweep.replay.kept import keep, kept, name_of, own_code
 from marksweep.replay.measures import Outcome
 from marksweep.replay.records import PER_MESSAGE, Conversation, Count
-from marksweep.replay.references import STUB, Gdsf, Mask, OriginalScore, Random, Truncate
-
-COLLECTORS: dict[str, Callable[[Count], Collector]] = {
-    "truncate": Truncate,
-    "mask last 10": Mask,
-    "original score": OriginalScore,
-    "GDSF": Gdsf,
-    "random": Random,
-    "economy": coverage.economy,
-    "quality": coverage.quality,
-}
-CLAIRVOYANT = "clairvoyant"
+from marksweep.replay.references import STUB
+from marksweep.replay.workers import in_order, spread
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -44,11 +33,14 @@ class Job(msgspec.Struct, frozen=True):
 
     case: Case
     collectors: tuple[str, ...]
-    percent: float
+    limit: int
     src_weight: float = 1.0
-    cache: Path | None = None
-    seconds: float = 60.0
-    """Time limit of the clairvoyant's solver."""
+    folder: Path | None = None
+    """Where what is done is kept."""
+    nodes: int = NODES
+    """Nodes that the clairvoyant's solver may look at."""
+    patience: float = PATIENCE
+    """Seconds that a stranger's strategy has for one call."""
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -65,15 +57,15 @@ def run(
     *,
     workers: int = 2,
     cache: Path | None = None,
-    seconds: float = 60.0,
 ) -> list[Done]:
-    """Drive collectors over the trajectories of a set, in parallel."""
-    weight = src_weight(cases, percent)
-    jobs = [Job(case, tuple(collectors), percent, weight, cache, seconds) for case in cases]
-    if workers <= 1:
-        return [work(job) for job in jobs]
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(work, jobs))
+    """Drive collectors over the trajectories of a set; `cache` keeps their bounds."""
+    limits = [limit_of(case.prices, case.study.trajectory.pinned, percent) for case in cases]
+    weight = src_weight(cases, limits)
+    jobs = [
+        Job(case, tuple(collectors), limit, weight, cache)
+        for case, limit in zip(cases, limits, strict=True)
+    ]
+    return in_order(spread(work, jobs, workers))
 
 
 Measure = Callable[[Conversation, Any, float, Count], Evidence]
@@ -88,84 +80,90 @@ def run_talks(
     *,
     workers: int = 2,
 ) -> list[Evidence]:
-    """Measure a collector on conversations with questions, in parallel."""
+    """Measure a collector on conversations with questions."""
     jobs = [(talk, measure, collector, percent) for talk in talks]
-    if workers <= 1:
-        return [listen(job) for job in jobs]
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(listen, jobs, chunksize=4))
+    return in_order(spread(listen, jobs, workers))
 
 
 def listen(job: tuple[Conversation, Measure, str, float]) -> Evidence:
     """Measure a collector on one conversation."""
     talk, measure, name, percent = job
-    count = _counter()
-    return measure(talk, COLLECTORS[name](count), percent, count)
+    count = counter()
+    return measure(talk, build(name, count), percent, count)
 
 
-def src_weight(cases: Sequence[Case], percent: float) -> float:
-    """Weight of a src step against an any step in the mean of both halves of a set."""
+def src_weight(cases: Sequence[Case], limits: Sequence[int]) -> float:
+    """Weight of a src step against an any step, so that both halves of the mean count the same."""
     any_ = src = 0
-    for case in cases:
-        found, prices = case.study, case.prices
-        pinned = found.trajectory.pinned
-        limit = limit_of(prices, pinned, percent)
-        for step in found.steps:
-            if sum(prices[:pinned]) + sum(prices[step.tail : step.at]) <= limit:
+    for case, limit in zip(cases, limits, strict=True):
+        pinned = sum(case.prices[: case.study.trajectory.pinned])
+        for step in case.study.steps:
+            if pinned + sum(case.prices[step.tail : step.at]) <= limit:
                 any_ += bool(step.any)
                 src += bool(step.src)
     return any_ / src if src else 1.0
 
 
 @lru_cache(maxsize=1)
-def _counter() -> Count:
+def counter() -> Count:
     """The counter of this process, with all it has counted."""
     return exact()
 
 
+def build(name: str, count: Count, patience: float = PATIENCE) -> Collector:
+    """Build a collector by its name."""
+    return maker(name, patience)(count)
+
+
 def work(job: Job) -> Done:
     """Drive all collectors of a job over its trajectory."""
-    count = _counter()
+    count = counter()
     found = job.case.study
     needed = proofs(found)
     tokens, reader = Pricer(count), Reader()
-    limit = limit_of(job.case.prices, found.trajectory.pinned, job.percent)
     outcomes = {}
     solved = None
     for name in job.collectors:
         collector: Collector
         if name == CLAIRVOYANT:
-            sight = _foresee(job, limit, count)
+            sight = _foresight(job, count)
             solved = sight.solved
             collector = Clairvoyant(found, sight)
         else:
-            collector = COLLECTORS[name](count)
-        steps = drive(found, needed, collector, limit, tokens=tokens, reader=reader)
+            collector = build(name, count, job.patience)
+        steps = drive(found, needed, collector, job.limit, tokens=tokens, reader=reader)
         outcomes[name] = Outcome(found.trajectory.id, tuple(steps))
     return Done(outcomes, solved)
 
 
-def _foresee(job: Job, limit: int, count: Count) -> Foresight:
-    """The clairvoyant's schedule, from the cache if it is there."""
-    found = job.case.study
-    key = msgspec.json.encode(
-        [
-            [[s.at, s.tail, s.any, s.src] for s in found.steps],
-            [found.trajectory.pinned, job.case.prices, limit, job.src_weight, job.seconds],
-        ]
-    )
-    path = job.cache and job.cache / f"{hashlib.sha256(key).hexdigest()[:32]}.json"
-    if path and path.exists():
-        return msgspec.json.decode(path.read_bytes(), type=Foresight)
-    sight = foresee(
-        found,
-        job.case.prices,
-        limit,
-        stub=count(STUB) + PER_MESSAGE,
-        src_weight=job.src_weight,
-        seconds=job.seconds,
-    )
-    if path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(msgspec.json.encode(sight))
+def _foresight(job: Job, count: Count) -> Foresight:
+    """The clairvoyant's schedule, from what was kept if it is there."""
+    found, prices = job.case.study, job.case.prices
+    steps = [[s.at, s.tail, s.any, s.src] for s in found.steps]
+    given = (steps, found.trajectory.pinned, prices, job.limit, job.src_weight, job.nodes)
+    name = name_of("bound", own_code(), *given)
+    sight = kept(job.folder, name, Foresight)
+    if sight is None:
+        sight = foresee(
+            found,
+            prices,
+            job.limit,
+            stub=count(STUB) + PER_MESSAGE,
+            src_weight=job.src_weight,
+            nodes=job.nodes,
+        )
+        keep(job.folder, name, sight)
     return sight
+
+
+__all__ = [
+    "CLAIRVOYANT",
+    "Done",
+    "Job",
+    "build",
+    "counter",
+    "run",
+    "run_talks",
+    "src_weight",
+    "work",
+]

@@ -17,6 +17,8 @@ from marksweep.replay.drive import StepResult
 
 RESAMPLES = 1000
 """Bootstrap samples of trajectories behind an interval."""
+FAILURES = 5
+"""Different failures of a collector that are told."""
 NO_ROOM = 3.0
 """Points between the bounds below which a gap cannot be told from noise."""
 
@@ -41,6 +43,8 @@ class Figures(msgspec.Struct, frozen=True):
     ms_p95: float
     ms_max: float
     violations: dict[str, int]
+    failures: tuple[str, ...] = ()
+    """What it said when it failed, each once, with the first transcript and step."""
 
     @property
     def nr(self) -> float:
@@ -74,7 +78,19 @@ def figures(outcomes: Sequence[Outcome]) -> Figures:
         ms_p95=times[int(0.95 * (len(times) - 1))] if times else 0.0,
         ms_max=times[-1] if times else 0.0,
         violations=dict(sorted(broken.items())),
+        failures=_failures(outcomes),
     )
+
+
+def _failures(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
+    """The first breach of each kind: where it was, and what the collector said."""
+    first: dict[str, str] = {}
+    for outcome in outcomes:
+        for number, step in enumerate(outcome.steps, 1):
+            if step.violation:
+                what = step.said or step.violation.value
+                first.setdefault(what, f"{outcome.trajectory}, step {number}: {what}")
+    return tuple(list(first.values())[:FAILURES])
 
 
 def gap(outcomes: Sequence[Outcome], floor: Sequence[Outcome], ceiling: Sequence[Outcome]) -> Gap:
@@ -106,7 +122,7 @@ def _sums(outcome: Outcome) -> _Sums:
 
 def _closed(sums: list[list[_Sums]], chosen: Sequence[int], room: float = NO_ROOM) -> float | None:
     got, low, high = (_nr([row[i] for i in chosen]) for row in sums)
-    return 100 * (got - low) / (high - low) if high - low > room else None
+    return 100 * (got - low) / (high - low) if high - low >= room and high > low else None
 
 
 def _nr(rows: list[_Sums]) -> float:

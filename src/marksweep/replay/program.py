@@ -12,10 +12,18 @@ from marksweep.replay.clairvoyant import Foresight, Problem, Solved, covered
 
 GAP = 1e-4
 """Relative gap at which a solution counts as exact."""
+BIGGEST = 500_000
+"""Coefficients of a program that is given to the solver; a transcript of 130k tokens has 115,000.
+
+Higher solves longer transcripts exactly, and may take minutes for one.
+"""
 
 
-def solve(problem: Problem, seconds: float) -> Foresight | None:
-    """The optimum if found in time, else the best schedule found, or None."""
+def solve(problem: Problem, nodes: int) -> Foresight | None:
+    """The optimum, or the best schedule found within so many nodes; None: too big, or none found.
+
+    No clock is asked, so the same program has the same answer on a slow machine.
+    """
     program = _Program(problem)
     if not program.column:
         return Foresight((-1,) * len(problem.weight), Solved.EXACT, 0.0)
@@ -23,13 +31,15 @@ def solve(problem: Problem, seconds: float) -> Foresight | None:
     program.keep_calls()
     program.keep_within_room()
     program.cover_needs()
+    if program.size > BIGGEST:
+        return None
     keeps, needs = len(program.column), len(problem.needs)
     result = milp(
         np.array([0.0] * keeps + [-weight for _, _, weight in problem.needs]),
         constraints=program.constraint(),
         integrality=np.array([1] * keeps + [0] * needs),
         bounds=Bounds(0, 1),
-        options={"time_limit": seconds, "mip_rel_gap": GAP},
+        options={"node_limit": nodes, "mip_rel_gap": GAP},
     )
     if result.x is None:
         return None
@@ -37,7 +47,7 @@ def solve(problem: Problem, seconds: float) -> Foresight | None:
     for (m, j), index in program.column.items():
         if result.x[index] > 0.5:
             until[m] = max(until[m], problem.stops[m][j])
-    state = Solved.EXACT if result.status == 0 else Solved.GREEDY
+    state = Solved.EXACT if result.status == 0 else Solved.STOPPED
     return Foresight(tuple(until), state, covered(problem, until))
 
 
@@ -52,6 +62,11 @@ class _Program:
         self._rows: list[int] = []
         self._columns: list[int] = []
         self._bounds: list[float] = []
+
+    @property
+    def size(self) -> int:
+        """Coefficients that are not 0."""
+        return len(self._values)
 
     def keep_in_time(self) -> None:
         """What was dropped does not come back."""

@@ -2,25 +2,28 @@
 
 The rule: of the settings that a program can have, that break no rule and that cost no more than no
 collection, the cheapest that had enough of what was needed; if none had, the cheapest of those
-that come near the best. If all cost more than no collection, the same among all.
+that come near the best. Of those that cost about the same, the one with the best recall. If all
+cost more than no collection, the same among all.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from marksweep.errors import BadInput
-from marksweep.replay import catalog
+from marksweep.replay.catalog import PLUGIN, is_usable, settings_for
+from marksweep.replay.spec import parse
 from marksweep.replay.table import Result, Row
-from marksweep.strategies.named import NAMED
 
 ENOUGH = 90.0
 """Need recall, in percent, that is often enough. Higher keeps more and costs more."""
 NEAR = 2.0
 """Points of recall below the best that are near it. Higher looks more at the price."""
+ABOUT = 1.05
+"""Costs up to this many times the lowest are about the same. Higher looks more at recall."""
 ROUND_TO = 500
 """A limit in tokens is rounded to this; transcripts differ by more."""
 
@@ -40,28 +43,33 @@ class Recommendation(msgspec.Struct, frozen=True):
 
 
 def recommend(
-    result: Result, enough: float = ENOUGH, source: str = "PATH"
+    result: Result,
+    enough: float = ENOUGH,
+    source: str = "PATH",
+    usable_as: Callable[[str], bool] = is_usable,
 ) -> Recommendation | None:
     """Choose among the rows; None if no strategy that can be used was replayed.
 
     `source` is where the transcripts are, for the command.
     """
-    usable = [r for r in result.rows if catalog.is_usable(r.strategy) and not r.violations]
+    usable = [r for r in result.rows if usable_as(r.strategy) and not r.violations]
     if not usable:
         return None
     saving = [row for row in usable if row.cost <= 1] or usable
     good = [row for row in saving if row.recall >= enough]
     if good:
-        reason = f"the cheapest setting that had at least {enough:g} % of what the agent needed"
+        reason = f"about the cheapest that had at least {enough:g} % of what the agent needed"
     else:
         most = max(row.recall for row in saving)
         good = [row for row in saving if row.recall >= most - NEAR]
         cheaper = "that costs no more than no collection " if saving is not usable else ""
         reason = (
-            f"no setting {cheaper}had {enough:g} % of what the agent needed; this is the cheapest "
+            f"no setting {cheaper}had {enough:g} % of what the agent needed; about the cheapest "
             f"within {NEAR:g} points of the best"
         )
-    best = min(good, key=lambda row: (row.cost, -row.recall, row.strategy))
+    cheapest = min(row.cost for row in good)
+    same = [row for row in good if row.cost <= ABOUT * cheapest]
+    best = min(same, key=lambda row: (-row.recall, row.cost, row.strategy))
     reason += f": recall {best.recall:.1f} %, {best.cost:.2f} times the price of no collection"
     bound = next(b for b in result.bounds if b.budget == best.budget)
     limit = max(ROUND_TO, round(bound.limit / ROUND_TO) * ROUND_TO)
@@ -80,50 +88,59 @@ def recommend(
 
 def code_for(strategy: str, limit: int) -> str:
     """Give the code that uses a strategy."""
-    if strategy.startswith(catalog.PLUGIN):
+    spec = parse(strategy)
+    given = settings_for(strategy)
+    if given is not None:
+        return _conversation_code(given, limit)
+    options = ", ".join(f"{key}={value!r}" for key, value in spec.options.items())
+    if spec.name.startswith(PLUGIN):
+        fields = {"type": spec.name, **spec.options}
         return (
-            "from marksweep import load_gc_plugin\n\n"
-            f"plugin = load_gc_plugin({strategy.partition(':')[0]!r})"
-            f"  # options: {strategy.partition(':')[2] or 'none'}"
+            "from marksweep.plugins.files import read_gc\n\n"
+            f"# or write the same as JSON to .marksweep/gc.json; at a limit of {limit:,} tokens\n"
+            f'plugin, config = read_gc({fields!r}, "here").load()'
         )
-    named = _as_choice(strategy)
-    if named is not None:
-        return (
-            "from marksweep import Conversation\n\n"
-            f"talk = Conversation(limit={limit:_}, strategy={named})\n"
-            "talk.extend(messages)         # as the provider's SDK gives them\n"
-            "request(messages=talk.messages)  # collected when due"
+    module, _, name = spec.name.partition(":")
+    return f"from {module} import {name}\n\nstrategy = {name}({options})  # at {limit:,} tokens"
+
+
+def _conversation_code(given: Mapping[str, Mapping[str, object]], limit: int) -> str:
+    talk = given["conversation"]
+    if set(given) == {"conversation"} and set(talk) == {"strategy"}:
+        tiers = tuple(str(talk["strategy"]).split("+"))
+        chosen = repr(tiers if len(tiers) > 1 else tiers[0])
+        head = "from marksweep import Conversation\n\n"
+        made = f"talk = Conversation(limit={limit:_}, strategy={chosen})\n"
+    else:
+        merged = {**given, "window": {"limit_tokens": limit, **given.get("window", {})}}
+        head = (
+            "from marksweep import Conversation\nfrom marksweep.settings import load_settings\n\n"
         )
-    make = strategy.removeprefix("coverage ")
+        made = (
+            f"settings = load_settings(explicit={merged!r})\n"
+            "talk = Conversation.from_settings(settings)\n"
+        )
     return (
-        f"from marksweep.replay.collectors import {make}\n\n"
-        f"context = {make}()\n"
-        f"context.start(pinned=messages[:2], limit={limit:_})\n"
-        "context.add(new_messages)     # chat-completions form\n"
-        "request(messages=context.context())"
+        f"{head}{made}talk.extend(messages)            # as the provider's SDK gives them\n"
+        "request(messages=talk.messages)  # collected when due"
     )
 
 
-def _as_choice(strategy: str) -> str | None:
-    """The `strategy` argument of a Conversation, as source; None if it has no such strategy."""
-    if strategy.startswith("mask last"):
-        return repr(("mask", "truncate"))
-    tiers = tuple(strategy.split("+"))
-    if all(tier in NAMED for tier in tiers):
-        return repr(tiers if len(tiers) > 1 else tiers[0])
-    return None
-
-
 def settings_file(chosen: Recommendation, result: Result, before: str = "") -> str:
-    """Write a settings file with the recommended window, and the evidence in comments.
+    """Write a settings file with the recommended setting, and the evidence in comments.
 
     What another settings file says besides is kept.
     """
+    given = settings_for(chosen.strategy)
+    if given is None:
+        raise BadInput(f"{chosen.strategy} cannot be written to a settings file; see its code.")
     try:
         kept = tomllib.loads(before)
     except tomllib.TOMLDecodeError as error:
         raise BadInput(f"the settings file is no TOML: {error}. Mend it or move it away.") from None
-    kept["window"] = {**kept.get("window", {}), "limit_tokens": chosen.limit_tokens}
+    window = {"limit_tokens": chosen.limit_tokens, **given.get("window", {})}
+    kept["window"] = {**kept.get("window", {}), **window}
+    kept["conversation"] = given["conversation"]
     lines = [
         "# Written by `marksweep tune`.",
         f"# {chosen.strategy} at {chosen.budget}: {chosen.reason}.",
@@ -133,8 +150,10 @@ def settings_file(chosen: Recommendation, result: Result, before: str = "") -> s
         "# The figures say whether what the agent used next was still in its context, not whether",
         "# it did its task. Recall and gap in percent; cost against no collection.",
         "#",
-        "# To use the strategy:",
-        *(f"#   {line}".rstrip() for line in chosen.code.split("\n")),
+        "# `marksweep collect` reads this file; in a program:",
+        "#   from marksweep import Conversation",
+        "#   from marksweep.settings import load_settings",
+        "#   talk = Conversation.from_settings(load_settings())",
         "",
     ]
     return "\n".join([*lines, *_toml(kept)]) + "\n"

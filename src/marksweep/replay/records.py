@@ -22,6 +22,9 @@ T = TypeVar("T")
 Wire = dict[str, Any]
 """A message as it goes over the wire, in chat-completions form."""
 
+CHAT = "openai_chat"
+"""The dialect in which collectors are told of messages."""
+
 Count = Callable[[str], int]
 """Tokens of a text."""
 

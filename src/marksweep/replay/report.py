@@ -7,23 +7,22 @@ Path("report.html").write_text(page(found.result, found.chosen, found.timelines)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from marksweep.errors import BadInput
 from marksweep.replay import catalog
-from marksweep.replay.counting import exact
+from marksweep.replay.catalog import CLAIRVOYANT
 from marksweep.replay.datasets import Case
 from marksweep.replay.drive import Pricer
-from marksweep.replay.front import Budget, Told, ask, prepared, run
+from marksweep.replay.front import Budget, Front, How, Told, prepared, run
 from marksweep.replay.inputs import Inputs, Passed
-from marksweep.replay.lab import CLAIRVOYANT, Done
+from marksweep.replay.lab import build, counter
 from marksweep.replay.measures import Outcome
 from marksweep.replay.recommend import ENOUGH, Recommendation, recommend
-from marksweep.replay.records import Conversation, Count
-from marksweep.replay.table import EvidenceRow, Result, evidence_row, tabulate
+from marksweep.replay.records import Conversation
+from marksweep.replay.table import Result, tabulate
 from marksweep.replay.timeline import Timeline, trace
 
 BUDGETS = ("10%", "25%", "50%")
@@ -41,15 +40,13 @@ class Request(msgspec.Struct, frozen=True):
     extractor: str = "names"
     answers: bool = False
     """Whether a plain answer is an action too, for agents whose answer is the deed."""
-    workers: int = 1
-    seconds: float = 20.0
-    """Time limit of the solver per transcript and budget; 0 takes the greedy bound."""
-    keep: Path | None = None
-    """Folder in which finished work is kept, to go on from there."""
+    how: How = How()
     trace: str | None = None
     """Part of the name of the transcript whose timeline is wanted; else those that missed most."""
     source: str = "PATH"
     """Where the transcripts are, for the command that is recommended."""
+    usable_as: Callable[[str], bool] = catalog.is_usable
+    """Which strategies may be recommended."""
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -62,8 +59,9 @@ class Report(msgspec.Struct, frozen=True):
 
 def replay(inputs: Inputs, request: Request, told: Told | None = None) -> Report:
     """Replay transcripts and conversations."""
-    count = exact()
-    cases, unfit = prepared(inputs.trajectories, request.extractor, count, answers=request.answers)
+    cases, unfit = prepared(
+        inputs.trajectories, request.extractor, counter(), answers=request.answers
+    )
     return replay_cases(cases, inputs.conversations, [*inputs.passed, *unfit], request, told)
 
 
@@ -78,31 +76,13 @@ def replay_cases(
     if not cases and not talks:
         first = f"; the first: {passed[0].name}: {passed[0].reason}" if passed else ""
         raise BadInput(f"no transcript can be replayed; {len(passed)} were passed over{first}.")
-    count = exact()
     budgets = _by_size([Budget.of(text) for text in dict.fromkeys(request.budgets)], cases)
     names = [catalog.canonical(name) for name in request.strategies]
     names = [name for name in names if name != CLAIRVOYANT]
-    done: dict[str, list[Done]] = {budget.label: [] for budget in budgets}
-    if cases:
-        done = run(
-            cases,
-            names,
-            budgets,
-            workers=request.workers,
-            seconds=request.seconds,
-            keep=request.keep,
-            told=told,
-        )
-    result = tabulate(
-        cases,
-        budgets,
-        done,
-        passed,
-        _asked(talks, names, budgets, count),
-        extractor=request.extractor,
-    )
-    chosen = recommend(result, request.enough, request.source)
-    timelines = _traced(cases, done, chosen, request, count) if chosen else ()
+    found = run(cases, talks, names, budgets, request.how, told=told)
+    result = tabulate(cases, budgets, found, passed, extractor=request.extractor)
+    chosen = recommend(result, request.enough, request.source, request.usable_as)
+    timelines = _traced(cases, found, chosen, request) if chosen else ()
     return Report(result, chosen, timelines)
 
 
@@ -113,26 +93,11 @@ def _by_size(budgets: list[Budget], cases: Sequence[Case]) -> list[Budget]:
     return sorted(budgets, key=lambda budget: sum(map(budget.limit, cases)))
 
 
-def _asked(
-    talks: Sequence[Conversation], names: Sequence[str], budgets: Sequence[Budget], count: Count
-) -> list[EvidenceRow]:
-    return [
-        evidence_row(name, b.label, [ask(talk, name, b.percent, count) for talk in talks])
-        for b in budgets
-        if talks and b.percent is not None
-        for name in names
-    ]
-
-
 def _traced(
-    cases: Sequence[Case],
-    done: dict[str, list[Done]],
-    chosen: Recommendation,
-    request: Request,
-    count: Count,
+    cases: Sequence[Case], found: Front, chosen: Recommendation, request: Request
 ) -> tuple[Timeline, ...]:
     """Timelines of the chosen setting, and of truncation beside the first of them."""
-    outcomes = [each.outcomes[chosen.strategy] for each in done[chosen.budget]]
+    outcomes = [each.outcomes[chosen.strategy] for each in found.done[chosen.budget]]
     order = sorted(range(len(cases)), key=lambda at: (-_lost(outcomes[at]), at))
     if request.trace is not None:
         order = [at for at in order if request.trace in cases[at].study.trajectory.id]
@@ -144,11 +109,12 @@ def _traced(
     if chosen.strategy != catalog.TRUNCATE:
         wanted.insert(1, (order[0], catalog.TRUNCATE))
     budget = Budget.of(chosen.budget)
+    count = counter()
     tokens = Pricer(count)
     return tuple(
         trace(
             cases[at],
-            catalog.maker(name)(count),
+            build(name, count, request.how.patience),
             tokens,
             strategy=name,
             budget=chosen.budget,

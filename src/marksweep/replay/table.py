@@ -6,16 +6,17 @@ so `timeless` takes them out of what is written: the same input gives the same b
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
 
-from marksweep.replay import catalog
+from marksweep.replay.catalog import CLAIRVOYANT, TRUNCATE
 from marksweep.replay.clairvoyant import Solved
 from marksweep.replay.datasets import Case
-from marksweep.replay.front import Answers, Budget
+from marksweep.replay.front import Answers, Budget, Front
 from marksweep.replay.inputs import Passed
-from marksweep.replay.lab import CLAIRVOYANT, Done
+from marksweep.replay.lab import Done
 from marksweep.replay.measures import Figures, Outcome, figures, gap
 
 DIGITS = 4
@@ -48,6 +49,9 @@ class Row(msgspec.Struct, frozen=True):
     """Priced cost against no collection; above 1 collecting costs money."""
     cost_to_truncate: float
     violations: dict[str, int]
+    """Steps that broke a rule and scored 0, by the name of the rule."""
+    failures: tuple[str, ...]
+    """The first breach of each kind, with the transcript and step, in words."""
     need_steps: int
     times: Times | None = None
 
@@ -62,6 +66,8 @@ class EvidenceRow(msgspec.Struct, frozen=True):
     recalled: float | None
     """In half a context, or brought back by the other half; None: no recall."""
     questions: int
+    failures: tuple[str, ...] = ()
+    """What the strategy said when it failed, by conversation."""
 
 
 class Bound(msgspec.Struct, frozen=True):
@@ -71,7 +77,18 @@ class Bound(msgspec.Struct, frozen=True):
     limit: int
     """Tokens of the budget in the transcript of middle size."""
     exact: int
+    stopped: int
+    """Stopped at the solver's node limit; the true bound may be a little higher."""
     greedy: int
+
+    @property
+    def how(self) -> str:
+        """How it was found, in words."""
+        counts = {"exact": self.exact, "stopped": self.stopped, "greedy": self.greedy}
+        there = {name: count for name, count in counts.items() if count}
+        if len(there) == 1:
+            return next(iter(there))
+        return ", ".join(f"{name} for {count}" for name, count in there.items())
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -113,9 +130,8 @@ def timeless(result: Result) -> Result:
 def tabulate(
     cases: Sequence[Case],
     budgets: Sequence[Budget],
-    done: dict[str, list[Done]],
+    found: Front,
     passed: Sequence[Passed] = (),
-    evidence: Sequence[EvidenceRow] = (),
     *,
     extractor: str = "names",
 ) -> Result:
@@ -123,9 +139,16 @@ def tabulate(
     return Result(
         transcripts=tuple(map(_line, cases)),
         passed=tuple(passed),
-        bounds=tuple(_bound(cases, budget, done[budget.label]) for budget in budgets),
-        rows=tuple(row for budget in budgets for row in _rows(budget.label, done[budget.label])),
-        evidence=tuple(evidence),
+        bounds=tuple(_bound(cases, budget, found.done[budget.label]) for budget in budgets),
+        rows=tuple(
+            row for budget in budgets for row in _rows(budget.label, found.done[budget.label])
+        ),
+        evidence=tuple(
+            evidence_row(name, budget.label, answers)
+            for budget in budgets
+            for name, answers in found.answers[budget.label].items()
+            if answers
+        ),
         extractor=extractor,
     )
 
@@ -140,6 +163,7 @@ def evidence_row(strategy: str, budget: str, found: Sequence[Answers]) -> Eviden
         round(100 * _mean(shares), DIGITS),
         round(100 * _mean(brought), DIGITS) if brought else None,
         len(shares),
+        tuple(f"{e.blind.conversation}: {e.blind.said}" for e in found if e.blind.said),
     )
 
 
@@ -150,7 +174,7 @@ def _rows(budget: str, done: Sequence[Done]) -> list[Row]:
         name: [each.outcomes[name] for each in done] for name in done[0].outcomes
     }
     found = {name: figures(each) for name, each in outcomes.items()}
-    floor, ceiling = outcomes[catalog.TRUNCATE], outcomes[CLAIRVOYANT]
+    floor, ceiling = outcomes[TRUNCATE], outcomes[CLAIRVOYANT]
     rows = []
     for name, each in outcomes.items():
         closed = gap(each, floor, ceiling)
@@ -166,10 +190,9 @@ def _rows(budget: str, done: Sequence[Done]) -> list[Row]:
                 gap_high=round(closed.high, DIGITS),
                 churn=round(found[name].churn, DIGITS),
                 cost=round(found[name].cost, DIGITS),
-                cost_to_truncate=round(
-                    found[name].cost / (found[catalog.TRUNCATE].cost or 1.0), DIGITS
-                ),
+                cost_to_truncate=round(found[name].cost / (found[TRUNCATE].cost or 1.0), DIGITS),
                 violations=found[name].violations,
+                failures=found[name].failures,
                 need_steps=found[name].need_steps,
                 times=_times(found[name]),
             )
@@ -182,10 +205,12 @@ def _times(found: Figures) -> Times:
 
 
 def _bound(cases: Sequence[Case], budget: Budget, done: Sequence[Done]) -> Bound:
-    exact = sum(each.solved is Solved.EXACT for each in done)
+    ways = Counter(each.solved for each in done)
     limits = sorted(budget.limit(case) for case in cases)
     middle = limits[len(limits) // 2] if limits else 0
-    return Bound(budget.label, middle, exact, len(done) - exact)
+    return Bound(
+        budget.label, middle, ways[Solved.EXACT], ways[Solved.STOPPED], ways[Solved.GREEDY]
+    )
 
 
 def _line(case: Case) -> Line:

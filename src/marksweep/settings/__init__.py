@@ -8,7 +8,7 @@ Precedence, for each key on its own: **explicit, then environment, then file, th
 
 - explicit: what the caller passes, in the shape of the file
 - environment: `MARKSWEEP_GC_THRESHOLD`, `_TARGET` and `_PRESSURE`, or else these three under their
-  `JAATO_GC_…` names; `MARKSWEEP_STORE`, `MARKSWEEP_WORKSPACE`
+  `JAATO_GC_…` names; `MARKSWEEP_STORE`, `MARKSWEEP_WORKSPACE`, `MARKSWEEP_MEMORY`
 - file: `.marksweep/settings.toml` or `.marksweep/settings.json`
 - default: the constants where they are used
 
@@ -19,6 +19,8 @@ groups.py the groups and what each value means; in layers.py how the sources are
 from __future__ import annotations
 
 from marksweep.settings.groups import (
+    Conversation,
+    Memory,
     Retention,
     Roots,
     Scoring,
@@ -30,6 +32,8 @@ from marksweep.settings.groups import (
 from marksweep.settings.layers import load_settings
 
 __all__ = [
+    "Conversation",
+    "Memory",
     "Retention",
     "Roots",
     "Scoring",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import Meta
@@ -15,6 +15,7 @@ from msgspec import Meta
 from marksweep.collector import GRACE
 from marksweep.core.budget import PRESSURE_PERCENT, TARGET_PERCENT, THRESHOLD_PERCENT, Budget
 from marksweep.core.cost import Prices
+from marksweep.core.covering import Covering
 from marksweep.core.roots import INVARIANT_TAGS, RECENT_DECISIONS, RECENT_MESSAGES
 from marksweep.core.score import (
     DISPENSABLE,
@@ -24,16 +25,22 @@ from marksweep.core.score import (
     SeedAge,
     SeedRetention,
     Weights,
-    scorer_named,
 )
+from marksweep.core.scorers import scorer_named
 from marksweep.core.trigger import PAYS_WITHIN_TURNS
 from marksweep.errors import BadInput
+from marksweep.heaps.graph import CAP_PERCENT, RECENTLY_READ
+from marksweep.heaps.graph import GRACE as MEMORY_GRACE
 from marksweep.increment import BATCH, SAMPLE
 from marksweep.settings.ranges import Count, Group, Hours, Percent, Positive, Share, check_number
 from marksweep.stores.base import DEFAULT_WORKSPACE
 from marksweep.strategies.scored import COLD_HOURS, DELETE_AFTER_HOURS, VERBOSE_TOKENS
 
+if TYPE_CHECKING:
+    from marksweep.strategies.named import Choice
+
 HOUR = 3600.0
+DAY = 24 * HOUR
 
 
 class Window(Group, frozen=True):
@@ -82,6 +89,32 @@ class Window(Group, frozen=True):
         )
 
 
+class Conversation(Group, frozen=True):
+    """How a conversation is collected; its limit and lines are those of the window."""
+
+    strategy: str = "coverage"
+    """Names of strategies, joined by + for tiers that are tried in turn.
+
+    Coverage goes to the limit and chooses itself how deep; the others start and land at the lines.
+    """
+    options: Mapping[str, int] = {}
+    """Options of the strategies, such as how many results `mask` spares."""
+    preserve_recent_turns: Count = 0
+    """Turns at the end that stay. More keeps more of the talk and frees less."""
+
+    def __post_init__(self) -> None:
+        """Refuse strategies and options that do not exist."""
+        Group.__post_init__(self)
+        if self.strategy != "coverage" or self.options:
+            self.choice()
+
+    def choice(self) -> Choice:
+        """Give what a Conversation takes as its strategy."""
+        from marksweep.strategies.configured import with_options
+
+        return with_options(self.strategy, self.options)
+
+
 class Roots(Group, frozen=True):
     """What must stay beyond what is pinned, locked, or part of the current task."""
 
@@ -99,7 +132,7 @@ class Scoring(Group, frozen=True):
     """How little a segment is worth; high goes first."""
 
     scorer: str = "seed_age"
-    """Which formula: seed_age or seed_retention."""
+    """Which formula: seed_age, seed_retention, or covering, which reads the texts."""
     weights: Weights = Weights()
     """What recency, type, references and generation count; 0 or more, together at most 1."""
     half_life_hours: Positive = HALF_LIFE_HOURS
@@ -133,6 +166,8 @@ class Scoring(Group, frozen=True):
             )
         if self.scorer == "seed_age":
             return SeedAge(self.weights, self.half_life_hours, {**DISPENSABLE, **self.dispensable})
+        if self.scorer == "covering":
+            return Covering(self.half_life_hours)
         return scorer_named(self.scorer)
 
 
@@ -178,10 +213,43 @@ class Store(Group, frozen=True):
                 raise BadInput(f"store.{field} is empty; expected a name.")
 
 
+class Memory(Group, frozen=True):
+    """The long-term memory: where it is, what protects it, when it is collected."""
+
+    location: str = ""
+    """A folder, `falkordb://host:6379`, or `falkordb:FOLDER` for a server of our own.
+
+    Empty: the folder of the store.
+    """
+    grace_days: Positive = MEMORY_GRACE.total_seconds() / DAY
+    """How long deleted memories can be restored. Longer keeps more in the graph."""
+    cap_percent: Percent = CAP_PERCENT
+    """Share of a workspace that one deletion may take. Higher lets a mistake take more at once."""
+    recently_read_hours: Hours = RECENTLY_READ.total_seconds() / HOUR
+    """How long reading a memory protects it. Longer keeps stale ones that somebody looks at."""
+    life_days: Mapping[str, Positive] = {}
+    """Days after which memories of a source expire; a source that is not named lives for ever."""
+    keeps_segments: bool = False
+    """Whether segments and memories that refer to each other by id keep each other.
+
+    On, a segment in use keeps the memories it cites, and a memory the segments it is tagged with
+    (`ref:ID`); what only a deleted memory kept may go.
+    """
+    collect_every_hours: Hours = 0.0
+    """How often `marksweep serve` collects the memory by itself; 0: never."""
+
+    def __post_init__(self) -> None:
+        """Refuse lives that are no time."""
+        Group.__post_init__(self)
+        for source, days in self.life_days.items():
+            check_number(f"memory.life_days.{source}", days, Meta(gt=0))
+
+
 class Settings(msgspec.Struct, frozen=True):
     """All settings. What is not given has its default."""
 
     window: Window = Window()
+    conversation: Conversation = Conversation()
     roots: Roots = Roots()
     scoring: Scoring = Scoring()
     retention: Retention = Retention()
@@ -192,6 +260,7 @@ class Settings(msgspec.Struct, frozen=True):
     Dearer writes let a sweep wait longer until it pays.
     """
     store: Store = Store()
+    memory: Memory = Memory()
 
     def __post_init__(self) -> None:
         """Refuse prices below 0."""

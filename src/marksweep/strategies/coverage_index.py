@@ -13,7 +13,8 @@ The index is told of each block once, in order. The same stream gives the same s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from marksweep.core.atoms import Kind
 from marksweep.core.blocks import Cut, Piece
@@ -45,8 +46,8 @@ class Block:
     """A part of a message that is kept or given up as one."""
 
     __slots__ = (
-        "age_at", "alive", "atoms", "born", "dirty", "glued", "home", "joints", "observed",
-        "seq", "text", "tokens", "value",
+        "age_at", "alive", "atoms", "born", "dirty", "glued", "home", "is_copy", "joints",
+        "observed", "seq", "text", "tokens", "value",
     )  # fmt: skip
 
     def __init__(self, seq: int, piece: Piece, tokens: int, observed: bool, born: int) -> None:
@@ -60,7 +61,9 @@ class Block:
         self.joints: list[_Joint] = []
         self.alive = True
         self.home: object = None
-        """The message it stands in now; it may come back in another one than it came from."""
+        """The message it stands in."""
+        self.is_copy = False
+        """Whether it came back from another message."""
         self.value = 0.0
         self.age_at = 0
         self.dirty = True
@@ -84,7 +87,6 @@ class Index:
         self.now = 0
         self._ids: dict[str, int] = {}
         self._names: list[str] = []
-        self._known: set[str] = set()
         self._holders: list[int] = []
         self._witnesses: list[int] = []
         self._uses: list[int] = []
@@ -104,23 +106,16 @@ class Index:
         self._fading.append((self.now + 1) ** -FADING)
         self._fresh = []
 
-    def know(self, atoms: Iterable[str]) -> None:
-        """Leave out atoms that are always in context."""
-        self._known.update(atoms)
-
     def add(self, text: Cut, tokens: Callable[[str], int], *, observed: bool) -> list[Block]:
         """Take in the pieces of a new text."""
         self._crowd(sum(len(piece.atoms) for piece in text.pieces) + len(text.joints))
         blocks = [self._block(p, tokens(p.text), observed) for p in text.pieces]
         for joint in text.joints:
-            if joint.atom not in self._known:
-                held = _Joint(
-                    self._id(joint.atom, joint.kind, self._crowded),
-                    [blocks[i] for i in joint.pieces],
-                )
-                self._hold(held.atom, held.blocks[-1])
-                for block in held.blocks:
-                    block.joints.append(held)
+            number = self._id(joint.atom, joint.kind, self._crowded)
+            held = _Joint(number, [blocks[i] for i in joint.pieces])
+            self._hold(held.atom, held.blocks[-1])
+            for block in held.blocks:
+                block.joints.append(held)
         return blocks
 
     def add_whole(self, piece: Piece, tokens: int, *, observed: bool) -> Block:
@@ -131,17 +126,16 @@ class Index:
     def act(self, atoms: dict[str, Kind]) -> None:
         """Take note of what the agent acted on."""
         for atom, kind in atoms.items():
-            if atom not in self._known:
-                number = self._id(atom, kind, 0.0)
-                self._uses[number] += 1
-                newest = self._newest[number]
-                if newest is not None:
-                    newest.dirty = True
-                if self._uses[number] >= len(self._boost):
-                    self._boost.append(ACTED * self._uses[number] ** AGAIN)
+            number = self._id(atom, kind, 0.0)
+            self._uses[number] += 1
+            newest = self._newest[number]
+            if newest is not None:
+                newest.dirty = True
+            if self._uses[number] >= len(self._boost):
+                self._boost.append(ACTED * self._uses[number] ** AGAIN)
 
     def drop(self, block: Block) -> None:
-        """Give a block up."""
+        """Give a block up; `keep` takes that back."""
         block.alive = False
         for atom in block.atoms:
             self._release(atom, block)
@@ -149,29 +143,52 @@ class Index:
             if joint.alive:
                 joint.alive = False
                 self._release(joint.atom, block)
-            else:
-                self._gone.setdefault(joint.atom, []).append(block)
 
-    def bring_back(self, block: Block, home: object) -> None:
-        """Take a block back, into the message that is its home now."""
+    def keep(self, block: Block) -> None:
+        """Have a dropped block where it was."""
         block.alive = True
-        block.home = home
-        block.born = self.now
         block.dirty = True
         for atom in block.atoms:
             self._regain(atom, block)
         for joint in block.joints:
-            if not joint.alive and all(b.alive and b.home is home for b in joint.blocks):
+            if not joint.alive and all(b.alive for b in joint.blocks):
                 joint.alive = True
                 self._regain(joint.atom, block)
 
-    def forget(self) -> None:
-        """Let go of what was remembered of dropped blocks; nothing can be missed any more."""
-        self._gone.clear()
+    def remember(self, block: Block) -> None:
+        """Note that a dropped block is gone and may be missed; of copies there is an original."""
+        if not block.is_copy:
+            for atom in block.atoms:
+                self._gone.setdefault(atom, []).append(block)
+            for joint in block.joints:
+                self._gone.setdefault(joint.atom, []).append(block)
+
+    def copies(self, blocks: Sequence[Block]) -> list[Block]:
+        """Let dropped blocks stand in a new place, together and in this order."""
+        taken: set[int] = set()
+        made: dict[int, Block] = {}
+        for block in blocks:
+            piece = Piece(block.text, block.glued and block.seq - 1 in taken, ())
+            copy = Block(self._blocks, piece, block.tokens, block.observed, self.now)
+            self._blocks += 1
+            copy.is_copy = True
+            made[block.seq] = copy
+            copy.atoms = block.atoms
+            joints = [j for j in block.joints if _is_whole(j, block, taken)]
+            taken.add(block.seq)
+            for joint in joints:
+                again = _Joint(joint.atom, [made[b.seq] for b in joint.blocks])
+                for each in again.blocks:
+                    each.joints.append(again)
+            for atom in (*copy.atoms, *(joint.atom for joint in joints)):
+                self._regain(atom, copy)
+                self._newest[atom] = copy
+        return list(made.values())
 
     def worth(self, block: Block) -> float:
         """Worth per token of a kept block: high stays longest."""
-        block.value = self._sum(block, 1, self._joined(block)) / block.tokens
+        joined = [joint.atom for joint in block.joints if joint.alive] if block.joints else ()
+        block.value = self._sum(block, 1, joined) / block.tokens
         block.age_at = self.now
         block.dirty = False
         return block.value
@@ -182,14 +199,27 @@ class Index:
             return self.worth(block)
         return block.value
 
-    def worth_back(self, block: Block, home: object) -> float:
-        """Worth per token that a dropped block would have back, in this home."""
-        joined = (
-            joint.atom
-            for joint in block.joints
-            if all(b is block or (b.alive and b.home is home) for b in joint.blocks)
-        )
+    def worth_back(self, block: Block, taken: Collection[int]) -> float:
+        """Worth per token that a dropped block would have, beside those taken back already."""
+        joined = (joint.atom for joint in block.joints if _is_whole(joint, block, taken))
         return self._sum(block, 0, joined) / block.tokens
+
+    @contextmanager
+    def trial(self) -> Iterator[Callable[[Block, Collection[int]], None]]:
+        """Take blocks back for as long as this lasts, to see what the others are worth then."""
+        regained: list[tuple[int, Block]] = []
+
+        def take(block: Block, taken: Collection[int]) -> None:
+            joined = (joint.atom for joint in block.joints if _is_whole(joint, block, taken))
+            for atom in (*block.atoms, *joined):
+                self._regain(atom, block)
+                regained.append((atom, block))
+
+        try:
+            yield take
+        finally:
+            for atom, block in regained:
+                self._release(atom, block)
 
     def missing(self) -> list[Block]:
         """Dropped blocks that hold what this step speaks of and no observation in context does."""
@@ -202,20 +232,26 @@ class Index:
                 found.update(still)
         return list(found.values())
 
-    def sole(self, block: Block) -> list[str]:
-        """The atoms that no other kept block holds, those the agent acted on first."""
-        mine = [a for a in (*block.atoms, *self._joined(block)) if self._holders[a] <= 1]
-        mine.sort(key=lambda a: -self._uses[a])
-        return [self._names[a] for a in mine]
+    def lost(self, blocks: Iterable[Block]) -> tuple[int, int]:
+        """How many atoms of dropped blocks no kept block holds, and how many of them were used."""
+        holders, uses = self._holders, self._uses
+        gone = {atom for block in blocks for atom in block.atoms if not holders[atom]}
+        gone |= {j.atom for b in blocks for j in b.joints if not holders[j.atom]}
+        return len(gone), sum([1 for atom in gone if uses[atom]])
 
-    def lost(self, block: Block) -> list[str]:
-        """The atoms of a dropped block that no kept block holds."""
-        mine = (*block.atoms, *(joint.atom for joint in block.joints))
-        return [self._names[a] for a in mine if self._holders[a] == 0]
+    def missed(self, blocks: Iterable[Block]) -> list[str]:
+        """The atoms of dropped blocks that this step speaks of."""
+        fresh = set(self._fresh)
+        held = (a for b in blocks for a in (*b.atoms, *(joint.atom for joint in b.joints)))
+        return [self._names[a] for a in dict.fromkeys(held) if a in fresh]
 
-    def acted_on(self, atom: str) -> bool:
-        """Whether an atom occurred in an action."""
-        return atom in self._ids and self._uses[self._ids[atom]] > 0
+    def is_newer_elsewhere(self, block: Block) -> bool:
+        """Whether a later message holds something that this block does."""
+        for atom in block.atoms:
+            newest = self._newest[atom]
+            if newest is not None and newest.seq > block.seq and newest.home is not block.home:
+                return True
+        return False
 
     def _sum(self, block: Block, last: int, joined: Iterable[int]) -> float:
         holders, witnesses, uses, seen = self._holders, self._witnesses, self._uses, self._seen
@@ -232,18 +268,13 @@ class Index:
                     total += share * (needed if needed < MOST else MOST)
         return total
 
-    @staticmethod
-    def _joined(block: Block) -> Iterator[int]:
-        return (joint.atom for joint in block.joints if joint.alive)
-
     def _block(self, piece: Piece, tokens: int, observed: bool) -> Block:
         block = Block(self._blocks, piece, tokens, observed, self.now)
         self._blocks += 1
         for atom, kind in piece.atoms:
-            if atom not in self._known:
-                number = self._id(atom, kind, self._crowded)
-                block.atoms.append(number)
-                self._hold(number, block)
+            number = self._id(atom, kind, self._crowded)
+            block.atoms.append(number)
+            self._hold(number, block)
         return block
 
     def _id(self, atom: str, kind: Kind, share: float) -> int:
@@ -281,8 +312,15 @@ class Index:
     def _release(self, atom: int, block: Block) -> None:
         self._holders[atom] -= 1
         self._witnesses[atom] -= block.observed
-        self._gone.setdefault(atom, []).append(block)
 
     def _regain(self, atom: int, block: Block) -> None:
         self._holders[atom] += 1
         self._witnesses[atom] += block.observed
+        newest = self._newest[atom]
+        if newest is not None:
+            newest.dirty = True
+
+
+def _is_whole(joint: _Joint, block: Block, others: Collection[int]) -> bool:
+    """Whether a block and these others are all that hold an atom together."""
+    return all(each is block or each.seq in others for each in joint.blocks)

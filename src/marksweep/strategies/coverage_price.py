@@ -9,8 +9,13 @@ Nothing switches batching off at a tiny budget; there it simply does not pay.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
+from operator import itemgetter
+from typing import NamedTuple
 
 import msgspec
+
+from marksweep.strategies.coverage_index import Block
 
 FRONTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03)
 """Shares of the old context, counted from its end, within which a sweep may stay."""
@@ -36,12 +41,13 @@ QUALITY = Setting("quality", reread=0.0)
 SETTINGS = {setting.name: setting for setting in (ECONOMY, QUALITY)}
 
 
-class Offer(msgspec.Struct, frozen=True, gc=False):
+class Offer(NamedTuple):
     """A block that may go: its worth per token, its tokens, and where its message stands."""
 
     worth: float
     tokens: int
     at: int
+    block: Block
 
 
 class Choice(msgspec.Struct, frozen=True, gc=False):
@@ -52,39 +58,45 @@ class Choice(msgspec.Struct, frozen=True, gc=False):
 
 
 def choose(
-    offers: Sequence[Offer], sizes: Sequence[int], must: int, budget: int, setting: Setting
+    offers: Sequence[Offer],
+    sizes: Sequence[int],
+    span: tuple[int, int],
+    *,
+    must: int,
+    budget: int,
+    setting: Setting,
 ) -> Choice:
     """Choose the sweep with the least price per token of room.
 
-    `sizes` are the tokens of the messages in order, `must` what has to be freed, `budget` the
-    tokens that all of them may take.
+    `sizes` are the tokens of all messages in order; those in `span` may go. `must` is what has to
+    be freed, `budget` the tokens that all of them may take.
     """
+    start, end = span
     if not setting.reread or not offers:
-        return Choice(0, must)
-    behind = [0] * (len(sizes) + 1)
-    for at in range(len(sizes) - 1, -1, -1):
-        behind[at] = behind[at + 1] + sizes[at]
-    weight = sum(offer.tokens for offer in offers)
-    toll = setting.reread * sum(offer.worth * offer.tokens for offer in offers) / weight
+        return Choice(start, must)
+    behind = [*accumulate(reversed(sizes[start:end]), initial=0)][::-1]
+    weight = sum([offer.tokens for offer in offers])
+    toll = setting.reread * sum([offer.worth * offer.tokens for offer in offers]) / weight
     order = sorted(offers, key=_worth)
     best: tuple[float, Choice] | None = None
     for share in FRONTS:
-        first = next(at for at, left in enumerate(behind) if left <= share * behind[0])
-        freed, lost, edge = 0, 0.0, len(sizes)
-        takes = iter([offer for offer in order if offer.at >= first])
+        most = share * behind[0]
+        first = start + next(at for at, left in enumerate(behind) if left <= most)
+        freed, lost, edge = 0, 0.0, end
+        takes = iter(order)
         for depth in DEPTHS:
             free = must + int(depth * budget)
             while freed < free and (offer := next(takes, None)) is not None:
-                freed += offer.tokens
-                lost += offer.worth * offer.tokens
-                edge = min(edge, offer.at)
+                if offer.at >= first:
+                    freed += offer.tokens
+                    lost += offer.worth * offer.tokens
+                    edge = min(edge, offer.at)
             if freed < free:
                 break
-            price = (lost + toll * (behind[edge] - freed)) / free
+            price = (lost + toll * (behind[edge - start] - freed)) / free
             if best is None or price < best[0]:
                 best = price, Choice(first, free)
-    return best[1] if best else Choice(0, must)
+    return best[1] if best else Choice(start, must)
 
 
-def _worth(offer: Offer) -> float:
-    return offer.worth
+_worth = itemgetter(0)

@@ -17,14 +17,10 @@ More keeps the gist of more history and takes longer; 0 makes it a plain truncat
 
 
 class Hybrid:
-    """Rank ancient turns first, then the newest `middle` of those that may go, as a summary.
+    """Rank ancient turns first, then the newest `middle` of those that may go, as a summary."""
 
-    `needed` is what must be freed; 0: not known.
-    """
-
-    def __init__(self, digest: Digest, needed: int = 0, middle: int = MIDDLE_TURNS) -> None:
+    def __init__(self, digest: Digest, middle: int = MIDDLE_TURNS) -> None:
         self._digest = digest
-        self._needed = needed
         self._middle = middle
 
     @property
@@ -39,6 +35,6 @@ class Hybrid:
         ancient, middle = groups[:cut], groups[cut:]
         yield from drop(scene, ancient, "ancient_truncated")
         freed = sum(group.weight(scene) for group in ancient)
-        needed = max(1, self._needed - freed) if self._needed else 0
+        needed = max(1, scene.tokens - scene.target_tokens - freed)
         yield from summarized(scene, middle, self._digest, needed, "middle_summarized")
         yield from drop_preservable(scene, "preservable_under_pressure")

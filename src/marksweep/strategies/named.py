@@ -8,42 +8,62 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from marksweep.core.plan import Strategy
 from marksweep.errors import UnknownName
 from marksweep.strategies.budget import ByPolicy
-from marksweep.strategies.coverage import Coverage, Texts
-from marksweep.strategies.coverage_price import ECONOMY, QUALITY
+from marksweep.strategies.coverage import Coverage, Note
+from marksweep.strategies.coverage_held import Texts
+from marksweep.strategies.coverage_price import ECONOMY, QUALITY, Setting
+from marksweep.strategies.coverage_sweep import Trimmed
 from marksweep.strategies.garbage import Garbage
 from marksweep.strategies.hybrid import Hybrid
 from marksweep.strategies.mask import Mask, Masked, Outcomes
 from marksweep.strategies.scored import Scored
-from marksweep.strategies.summarize import Summarize
+from marksweep.strategies.summarize import Digest, Summarize
 from marksweep.strategies.superseded import Superseded
 from marksweep.strategies.tiers import Tiers
 from marksweep.strategies.truncate import Truncate
-from marksweep.summarizers.digesting import digesting
 
-Make = Callable[[Outcomes, Masked, Texts], Strategy]
-"""Make a strategy, given how to look at results and texts, and how to shorten them."""
+
+class Means(msgspec.Struct, frozen=True):
+    """What a heap of messages lends a strategy: how to look at messages, shorten and make them."""
+
+    outcomes: Outcomes
+    masked: Masked
+    digest: Digest
+    texts: Texts
+    trimmed: Trimmed
+    note: Note | None = None
+    """Where there is none, nothing comes back by itself."""
+
+
+Make = Callable[[Means], Strategy]
+
+
+def _coverage(setting: Setting) -> Make:
+    return lambda means: Coverage(means.texts, means.trimmed, setting, note=means.note)
+
 
 NAMED: dict[str, Make] = {
-    "budget": lambda *_: ByPolicy(),
-    "coverage": lambda _, masked, texts: Coverage(texts, masked, ECONOMY),
-    "coverage_quality": lambda _, masked, texts: Coverage(texts, masked, QUALITY),
-    "garbage": lambda *_: Garbage(),
-    "hybrid": lambda *_: Hybrid(digesting()),
-    "mask": lambda outcomes, masked, _: Mask(outcomes, masked),
-    "scored": lambda *_: Scored(),
-    "summarize": lambda *_: Summarize(digesting()),
-    "superseded": lambda outcomes, masked, _: Superseded(outcomes, masked),
-    "truncate": lambda *_: Truncate(),
+    "budget": lambda _: ByPolicy(),
+    "coverage": _coverage(ECONOMY),
+    "coverage_quality": _coverage(QUALITY),
+    "garbage": lambda _: Garbage(),
+    "hybrid": lambda means: Hybrid(means.digest),
+    "mask": lambda means: Mask(means.outcomes, means.masked),
+    "scored": lambda _: Scored(),
+    "summarize": lambda means: Summarize(means.digest),
+    "superseded": lambda means: Superseded(means.outcomes, means.masked),
+    "truncate": lambda _: Truncate(),
 }
 
 Choice = str | Strategy | Make | Sequence["str | Strategy | Make"]
 """What callers may pass for a strategy; several make tiers."""
 
 
-def strategy_of(choice: Choice, outcomes: Outcomes, masked: Masked, texts: Texts) -> Strategy:
+def strategy_of(choice: Choice, means: Means) -> Strategy:
     """Make the strategy somebody chose; UnknownName lists the names there are."""
     if isinstance(choice, str):
         make = NAMED.get(choice)
@@ -52,9 +72,9 @@ def strategy_of(choice: Choice, outcomes: Outcomes, masked: Masked, texts: Texts
                 f"no strategy named {choice!r}; known are {', '.join(sorted(NAMED))}. "
                 "Pass a name, several names in order, or a strategy object."
             )
-        return make(outcomes, masked, texts)
+        return make(means)
     if isinstance(choice, Sequence):
-        return Tiers(*(strategy_of(each, outcomes, masked, texts) for each in choice))
+        return Tiers(*(strategy_of(each, means) for each in choice))
     if callable(choice):
-        return choice(outcomes, masked, texts)
+        return choice(means)
     return choice

@@ -19,14 +19,14 @@ Only to choose how many turns it takes. Too low, and a second summary is needed;
 turns are summarised that could have stayed.
 """
 
-BITE = 0.25
-"""Share of a heap that one summary takes where nobody says how much must be freed.
+SUMMARIES = frozenset({"summary", "turn summary"})
+"""Types of segments that stand for others."""
 
-Smaller bites stop closer to the target, and make more and thinner summaries.
+Digest = Callable[[Sequence[Segment], Sequence[Segment]], Segment | None]
+"""Make one segment that stands for the first of these, or None if none would be shorter.
+
+The second are the summaries before it: it goes on from there, and does not tell them again.
 """
-
-Digest = Callable[[Sequence[Segment]], Segment | None]
-"""Make one segment that stands for these, or None if none would be shorter."""
 
 
 def summarized(
@@ -34,30 +34,34 @@ def summarized(
 ) -> Iterator[Proposal]:
     """Propose summaries of turns, oldest first, each of no more turns than are needed.
 
-    `needed` 0 means that nobody knows: then each takes a share of the heap.
-
     Too little to be worth a summary is tried again with twice as many turns.
     """
     waiting = list(reversed(groups))
-    needed = needed or int(scene.tokens * BITE)
+    made: list[Segment] = []
     while waiting:
         taken: list[Group] = []
         weight = 0
         while waiting and weight * (1 - EXPECTED_SHARE) < needed:
             taken.append(waiting.pop())
             weight += taken[-1].weight(scene)
-        summary = digest(_segments(scene, taken))
+        earlier = [*_summaries_before(scene, taken[0].members[0]), *made]
+        summary = digest(_segments(scene, taken), earlier)
         while summary is None and waiting:
             taken += [waiting.pop() for _ in range(min(len(taken), len(waiting)))]
-            summary = digest(_segments(scene, taken))
+            summary = digest(_segments(scene, taken), earlier)
         if summary is None:
             return
+        made.append(summary)
         first, last = taken[0].spoken(), taken[-1].spoken()
         span = first if len(taken) == 1 else f"{first} to {last}"
         members = _members(taken)
         yield Proposal(members, Action.COMPRESS, f"{word}: {span}, the oldest left", summary)
         freed = sum(scene.sizes[i] for i in members) - summary.tokens
         needed = max(1, needed - freed)
+
+
+def _summaries_before(scene: Scene, index: int) -> list[Segment]:
+    return [segment for segment in scene.segments[:index] if segment.type in SUMMARIES]
 
 
 def _segments(scene: Scene, groups: list[Group]) -> list[Segment]:
@@ -69,14 +73,13 @@ def _members(groups: list[Group]) -> tuple[int, ...]:
 
 
 class Summarize:
-    """Rank the oldest turns as one range to summarise.
+    """Rank the oldest turns as ranges to summarise.
 
-    `needed` is what must be freed; 0: not known, then a share of the heap at a time.
+    A summary made now is no part of the scene, so pressure that lasts takes it the next time.
     """
 
-    def __init__(self, digest: Digest, needed: int = 0) -> None:
+    def __init__(self, digest: Digest) -> None:
         self._digest = digest
-        self._needed = needed
 
     @property
     def name(self) -> str:
@@ -86,5 +89,6 @@ class Summarize:
     def rank(self, scene: Scene) -> Iterator[Proposal]:
         """Propose summaries, then, under pressure, to let go of earlier ones."""
         groups = collectable_turns(scene)
-        yield from summarized(scene, groups, self._digest, self._needed, "summarized")
+        needed = scene.tokens - scene.target_tokens
+        yield from summarized(scene, groups, self._digest, needed, "summarized")
         yield from drop_preservable(scene, "preservable_under_pressure")

@@ -1,6 +1,6 @@
 """Summaries of segments by their text: what a strategy that summarises needs of any heap.
 
-Conversation(limit=100_000, strategy=Summarize(digesting()))
+Conversation(limit=100_000, strategy=Summarize(digesting(my_summarizer)))
 """
 
 from __future__ import annotations
@@ -23,18 +23,26 @@ def weight(text: str) -> int:
     return count(text) + FRAME
 
 
+def texts_of(segments: Sequence[Segment]) -> str:
+    """Tell segments by their text, a paragraph each."""
+    return "\n\n".join(segment.text for segment in segments)
+
+
 def digesting(
-    summarizer: Summarizer | None = None, weigh: Callable[[str], int] = weight
-) -> Callable[[Sequence[Segment]], Segment | None]:
+    summarizer: Summarizer | None = None,
+    weigh: Callable[[str], int] = weight,
+    tell: Callable[[Sequence[Segment]], str] = texts_of,
+) -> Callable[[Sequence[Segment], Sequence[Segment]], Segment | None]:
     """Make a function from segments to one that stands for them; None if none would be shorter.
 
-    It is named after what it stands for, so the same segments give the same name.
+    It is given the summaries before them too, to go on from. The new segment is named after what
+    it stands for, so the same segments give the same name.
     """
     chosen = summarizer or Extractive()
 
-    def digest(segments: Sequence[Segment]) -> Segment | None:
+    def digest(segments: Sequence[Segment], earlier: Sequence[Segment]) -> Segment | None:
         try:
-            summary = chosen.summarize("\n\n".join(segment.text for segment in segments))
+            summary = chosen.summarize(tell(segments), "\n".join(each.text for each in earlier))
         except MarksweepError:
             return None
         text = f"[Summary of {len(segments)} earlier messages]\n{summary.text}"

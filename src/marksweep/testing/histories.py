@@ -53,7 +53,8 @@ class Script(msgspec.Struct, frozen=True):
     """A conversation, whatever its format."""
 
     beats: tuple[Said | Answered, ...]
-    system: str = ""
+    system: tuple[str, ...] = ()
+    """Instructions before all else, in formats that have them among the messages."""
     extras: bool = False
     """Whether messages carry fields that no documentation mentions."""
 
@@ -68,7 +69,7 @@ def _extra(script: Script, raw: Raw, at: int) -> Raw:
 
 
 def _chat(script: Script) -> list[Raw]:
-    out: list[Raw] = [{"role": "system", "content": script.system}] if script.system else []
+    out: list[Raw] = [{"role": "system", "content": text} for text in script.system]
     for at, beat in enumerate(script.beats):
         if isinstance(beat, Said):
             content: Any = beat.text
@@ -106,7 +107,7 @@ def _chat(script: Script) -> list[Raw]:
 
 
 def _responses(script: Script) -> list[Raw]:
-    out: list[Raw] = [{"role": "developer", "content": script.system}] if script.system else []
+    out: list[Raw] = [{"role": "developer", "content": text} for text in script.system]
     for at, beat in enumerate(script.beats):
         if isinstance(beat, Said):
             content: Any = beat.text
@@ -244,7 +245,13 @@ words = st.sampled_from(
         "all " * 40 + "!",
     ]
 )
-results = words | st.just("") | st.integers(1, 60).map(lambda n: f"line of output {n}\n" * n)
+ENORMOUS = "".join(f"{n}: a line of a log that nobody reads to its end\n" for n in range(1_000))
+results = (
+    words
+    | st.just("")
+    | st.integers(1, 60).map(lambda n: f"line of output {n}\n" * n)
+    | st.integers(0, 15).map(lambda n: ENORMOUS if n == 0 else f"short {n}")
+)
 calls = st.builds(
     Call,
     name=st.sampled_from(["read", "bash", "search"]),
@@ -280,8 +287,8 @@ def scripts(draw: st.DrawFn, max_beats: int = 12) -> Script:
     last = beats[-1]
     if isinstance(last, Answered) and last.calls and draw(st.booleans()):
         beats[-1] = _pending(last, draw(st.integers(0, len(last.calls) - 1)))
-    system = draw(st.just("") | words)
-    return Script(tuple(beats), system, draw(st.booleans()))
+    system = draw(st.lists(words, max_size=3))
+    return Script(tuple(beats), tuple(system), draw(st.booleans()))
 
 
 def valid(dialect: str, max_beats: int = 12) -> st.SearchStrategy[list[Raw]]:

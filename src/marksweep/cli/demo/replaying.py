@@ -20,7 +20,7 @@ from marksweep.replay.table import timeless
 BUDGETS = ("15%", "30%", "50%")
 ENOUGH = 80.0
 """Recall that is asked of the recommended setting: what a single short transcript allows."""
-STRATEGIES = (catalog.ECONOMY, catalog.QUALITY, catalog.TRUNCATE, "mask last 10", "GDSF")
+STRATEGIES = ("coverage", "coverage_quality", catalog.TRUNCATE, "mask last 10", "GDSF")
 
 
 def replay_sample() -> Report:

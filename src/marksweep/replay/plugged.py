@@ -1,0 +1,58 @@
+"""A GC plugin as a collector. The pinned prefix is held apart; the rest is its history."""
+
+from __future__ import annotations
+
+from marksweep.dialects import read, written
+from marksweep.messages import Message
+from marksweep.plugins import GCTriggerReason
+from marksweep.plugins.base import ContextUsage
+from marksweep.plugins.files import GCSpec, read_gc
+from marksweep.replay.records import CHAT, Count, Wire, price
+from marksweep.replay.spec import Spec
+
+
+def plugin_spec(spec: Spec) -> GCSpec:
+    """What the name and options of a plugin mean."""
+    return read_gc({"type": spec.name, **spec.options}, spec.name)
+
+
+class Plugged:
+    """Asks a plugin whether to collect, as a host would, and lets it."""
+
+    def __init__(self, count: Count, spec: Spec) -> None:
+        self._count = count
+        self._spec = plugin_spec(spec)
+        self._spec.load()
+
+    def start(self, pinned: list[Wire], limit: int) -> None:
+        """Begin a run with a new plugin."""
+        self._plugin, self._config = self._spec.load()
+        self._pinned = pinned
+        self._limit = max(1, limit - sum(price(message, self._count) for message in pinned))
+        self._history: list[Message] = []
+        self._told = 0
+
+    def add(self, messages: list[Wire]) -> None:
+        """Take new messages."""
+        self._history += read(messages, CHAT, start=self._told).messages
+        self._told += len(messages)
+
+    def context(self) -> list[Wire]:
+        """Let the plugin collect if it wants to, or if it must."""
+        usage = self._usage()
+        due, reason = self._plugin.should_collect(usage, self._config)
+        if due or usage["total_tokens"] > self._limit:
+            history, _ = self._plugin.collect(
+                self._history, usage, self._config, reason or GCTriggerReason.OVERFLOW
+            )
+            self._history = list(history)
+        return [*self._pinned, *written(self._history, CHAT)]
+
+    def _usage(self) -> ContextUsage:
+        tokens = sum(price(message, self._count) for message in written(self._history, CHAT))
+        return {
+            "percent_used": 100 * tokens / self._limit,
+            "total_tokens": tokens,
+            "context_limit": self._limit,
+            "tokens_remaining": max(0, self._limit - tokens),
+        }

@@ -1,0 +1,50 @@
+"""Work spread over processes: the biggest first, results by the number of their job."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import active_children, get_context
+from typing import TypeVar
+
+J = TypeVar("J")
+R = TypeVar("R")
+
+
+def spread(
+    work: Callable[[J], R],
+    jobs: Sequence[J],
+    workers: int,
+    size: Callable[[J], int] = lambda _: 0,
+) -> Iterator[tuple[int, R]]:
+    """Do jobs in so many processes, and give each result with its job's number as it comes.
+
+    Leaves no process behind when it is stopped.
+    """
+    if workers <= 1:
+        for at, job in enumerate(jobs):
+            yield at, work(job)
+        return
+    order = sorted(range(len(jobs)), key=lambda at: -size(jobs[at]))
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_quiet)
+    try:
+        waiting = {pool.submit(work, jobs[at]): at for at in order}
+        for future in as_completed(waiting):
+            yield waiting.pop(future), future.result()
+    except BaseException:
+        for child in active_children():
+            child.terminate()
+        raise
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def in_order(found: Iterator[tuple[int, R]]) -> list[R]:
+    """All results, in the order of their jobs."""
+    return [result for _, result in sorted(found, key=lambda each: each[0])]
+
+
+def _quiet() -> None:
+    """End without a traceback when the user stops the run."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,0 +1,214 @@
+"""Messages in blocks, as coverage holds them: learnt once, and followed through every change.
+
+A bulky text is cut into blocks, and so is a long string in the arguments of a call. What else a
+call says is its frame: it goes only when nothing else of the call and its results is left, so that
+pairs stay whole. A small text is one block.
+
+A message is told once, in order. Which blocks stand in a shortened version is noted when that
+version is proposed, so that a sweep, an undo or a restore is followed without reading again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import cast
+
+from marksweep.core.atoms import atoms_of
+from marksweep.core.blocks import cut, whole
+from marksweep.messages import Place, Text
+from marksweep.model import Hold, Segment
+from marksweep.strategies.coverage_index import Block, Index
+from marksweep.tokens import count
+
+BULKY = 100
+"""Tokens from which a text is cut into blocks. Smaller texts go whole."""
+
+_FENCED = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
+
+Texts = Callable[[Segment], Sequence[Text]]
+"""Give the texts of a message."""
+
+
+class Held:
+    """A message in blocks."""
+
+    __slots__ = ("fields", "frame", "kept", "left", "name", "version")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.fields: dict[Place, list[Block]] = {}
+        self.frame: Block | None = None
+        self.left = 0
+        """How many blocks are kept, without the frame."""
+        self.version: str | None = None
+        """The form of the message that the blocks show now; None: it is not in the heap."""
+        self.kept: dict[str, frozenset[int]] = {}
+        """Which blocks stand in each form of the message that is known."""
+
+    def blocks(self) -> Iterator[Block]:
+        """Give all blocks."""
+        for field in self.fields.values():
+            yield from field
+        if self.frame is not None:
+            yield self.frame
+
+    def blocks_left(self) -> list[Block]:
+        """Give the blocks that are kept, without the frame."""
+        return [block for field in self.fields.values() for block in field if block.alive]
+
+    @property
+    def stands(self) -> bool:
+        """Whether anything of it is kept."""
+        return self.left > 0 or (self.frame is not None and self.frame.alive)
+
+
+class Shelf:
+    """All messages that were ever told, in blocks, and the index over them."""
+
+    def __init__(self, texts: Texts) -> None:
+        self.index = Index()
+        self.held: dict[str, Held] = {}
+        self.gone: list[Block] = []
+        """What was dropped, in order; some of it may be back."""
+        self.level = 0.0
+        """The worth of the best that the last sweep took."""
+        self._texts = texts
+        self._present: dict[str, Held] = {}
+        self._copied: dict[str, list[Block]] = {}
+        self._spoke = False
+
+    def announce(self, note: Segment, blocks: list[Block]) -> None:
+        """Say of which dropped blocks a note would consist, if it came."""
+        self._copied[note.segment_id + _form(note)] = blocks
+
+    def arrive(self, segments: Iterable[Segment]) -> None:
+        """Learn of new messages."""
+        for segment in segments:
+            if segment.segment_id not in self.held:
+                self._present[segment.segment_id] = self._learn(segment)
+
+    def follow(self, segments: Iterable[Segment]) -> None:
+        """Learn of new messages, and of what happened to the known ones."""
+        present: dict[str, Held] = {}
+        lost: list[Block] = []
+        for segment in segments:
+            name = segment.segment_id
+            held = self._present.pop(name, None) or self.held.get(name)
+            if held is None:
+                held = self._learn(segment)
+            elif held.version is not _form(segment):
+                held = self._change(held, segment, lost)
+            present[name] = held
+        for held in self._present.values():
+            self._show(held, frozenset(), lost)
+            held.version = None
+        self._present = present
+        if lost:
+            self.gone += [block for block in lost if not block.is_copy]
+            self.level = max(block.value for block in lost)
+
+    def _change(self, held: Held, segment: Segment, lost: list[Block]) -> Held:
+        form = _form(segment)
+        if form not in held.kept:
+            self._show(held, frozenset(), lost)
+            held = self._cut(segment, self._texts(segment))
+        self._show(held, held.kept[form], lost)
+        held.version = form
+        return held
+
+    def _show(self, held: Held, kept: frozenset[int], lost: list[Block]) -> None:
+        for block in held.blocks():
+            if block.alive and block.seq not in kept:
+                self.drop(block)
+                self.index.remember(block)
+                lost.append(block)
+            elif not block.alive and block.seq in kept:
+                self.keep(block)
+
+    def drop(self, block: Block) -> Held:
+        """Give a block up; `keep` takes that back. Give the message it stands in."""
+        self.index.drop(block)
+        held = cast("Held", block.home)
+        held.left -= block is not held.frame
+        return held
+
+    def keep(self, block: Block) -> None:
+        """Have a dropped block where it was."""
+        self.index.keep(block)
+        held = cast("Held", block.home)
+        held.left += block is not held.frame
+
+    def _learn(self, segment: Segment) -> Held:
+        copied = self._copied.pop(segment.segment_id + _form(segment), None)
+        if copied is not None:
+            held = Held(segment.segment_id)
+            held.fields[0, ()] = self.index.copies(copied)
+            return self._settle(held, segment)
+        texts = self._texts(segment)
+        speaks = any(not text.is_observed for text in texts)
+        answers = any(reference.hold is Hold.PAIRED for reference in segment.references)
+        if (speaks and not self._spoke) or not (speaks or self._spoke or answers):
+            self.index.step()
+        held = self._cut(segment, texts)
+        if speaks:
+            self.index.act(atoms_of(action_in(texts)))
+        self._spoke = speaks
+        return held
+
+    def _cut(self, segment: Segment, texts: Sequence[Text]) -> Held:
+        """Cut a message into blocks."""
+        held = Held(segment.segment_id)
+        calls = any(text.is_call for text in texts)
+        small: list[Text] = []
+        rest = segment.tokens
+        for text in texts:
+            if text.tokens < BULKY or (text.is_call and not text.place[1]):
+                small.append(text)
+                continue
+            blocks = self.index.add(cut(text.words), count, observed=text.is_observed)
+            held.fields[text.place] = blocks
+            rest -= text.tokens
+        if calls:
+            words = "\n".join(text.words for text in small)
+            held.frame = self._whole(words, rest, observed=False)
+        else:
+            for text in small:
+                tokens = rest if len(texts) == 1 else text.tokens
+                held.fields[text.place] = [
+                    self._whole(text.words, tokens, observed=text.is_observed)
+                ]
+        return self._settle(held, segment)
+
+    def _settle(self, held: Held, segment: Segment) -> Held:
+        for block in held.blocks():
+            block.home = held
+        held.left = sum(map(len, held.fields.values()))
+        held.version = _form(segment)
+        held.kept[held.version] = frozenset(block.seq for block in held.blocks())
+        self.held[held.name] = held
+        return held
+
+    def _whole(self, words: str, tokens: int, *, observed: bool) -> Block:
+        return self.index.add_whole(whole(words), max(1, tokens), observed=observed)
+
+
+def _form(segment: Segment) -> str:
+    return segment.raw or segment.text
+
+
+def _asked(text: Text) -> str:
+    """What a call asks for, without the name of the tool, which stands first."""
+    return text.words if text.place[1] else text.words.partition("\n")[2]
+
+
+def action_in(texts: Sequence[Text]) -> str:
+    """What the agent does: its calls, else its code blocks, else its words with a digit."""
+    calls = [_asked(text) for text in texts if text.is_call]
+    if calls:
+        return "\n".join(calls)
+    said = "\n".join(text.words for text in texts if not text.is_observed)
+    blocks = _FENCED.findall(said)
+    if blocks:
+        return "\n".join(blocks)
+    return "\n".join(word for word in said.split() if any(map(str.isdigit, word)))

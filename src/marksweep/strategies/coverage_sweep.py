@@ -1,0 +1,165 @@
+"""One sweep of coverage: which blocks go, and what becomes of the messages they stood in.
+
+Blocks are dropped in the index while a sweep is ranked, so that each next one is judged by what is
+left; `close` takes that back. The planner stops when it has enough, so what comes late is lazy.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
+
+from marksweep.core.blocks import join
+from marksweep.core.plan import Proposal
+from marksweep.core.scene import Scene
+from marksweep.messages import Place
+from marksweep.model import Action, Segment
+from marksweep.strategies.coverage_held import Shelf
+from marksweep.strategies.coverage_index import Block
+from marksweep.strategies.coverage_price import Choice, Offer, Setting, choose
+
+MORE = 0.05
+"""Share of what must be freed that each further round offers, if markers ate up the last one."""
+LEAST = 32
+"""Tokens that each further round offers at least."""
+
+Trimmed = Callable[[Segment, Mapping[Place, str]], Segment | None]
+"""Put shorter texts in their places; None if that does not make the message shorter."""
+
+
+class Sweep:
+    """A scene, seen as blocks that may go."""
+
+    def __init__(self, scene: Scene, shelf: Shelf) -> None:
+        self._scene = scene
+        self._shelf = shelf
+        self._held = [shelf.held[segment.segment_id] for segment in scene.segments]
+        self._free = [i for i in range(len(scene.segments)) if scene.may_go((i,))]
+        self._dropped: list[Block] = []
+        self.fixed = scene.tokens - sum(scene.sizes[i] for i in self._free)
+        """Tokens that must stay."""
+        self._offers = [
+            Offer(shelf.index.worth_about(block), block.tokens, i, block)
+            for i in self._free
+            for block in self._may_drop(i)
+        ]
+
+    def choose(self, target_tokens: int, setting: Setting) -> Choice:
+        """Choose from where on to cut, and how deep: near the end is cheap for the prompt cache."""
+        scene = self._scene
+        must = max(1, scene.tokens - target_tokens)
+        if not self._free or self.fixed > target_tokens:
+            return Choice(0, must)
+        start, end = self._free[0], self._free[-1] + 1
+        budget = max(1, target_tokens - sum(scene.sizes[:start]))
+        return choose(
+            self._offers, scene.sizes, (start, end), must=must, budget=budget, setting=setting
+        )
+
+    def rank(self, first: int, trimmed: Trimmed) -> Iterator[Proposal]:
+        """Drop in rounds; after each, propose what became of the messages it touched."""
+        places = {held.name: i for i, held in enumerate(self._held)}
+        must = max(1, self._scene.tokens - self._scene.target_tokens)
+        for start in dict.fromkeys((first, 0)):
+            heap = [(o.worth, o.block.seq, o.block) for o in self._offers if o.at >= start]
+            heapq.heapify(heap)
+            amount = must
+            while heap:
+                for i in sorted(self._drop(heap, amount, places)):
+                    proposal = self._proposal(i, trimmed)
+                    if proposal is not None:
+                        yield proposal
+                amount = max(LEAST, int(must * MORE))
+
+    def close(self) -> None:
+        """Have everything back that was dropped on the way."""
+        for block in reversed(self._dropped):
+            self._shelf.keep(block)
+        self._dropped.clear()
+
+    def _may_drop(self, i: int) -> list[Block]:
+        held = self._held[i]
+        frame = held.frame
+        if frame is not None and frame.alive and not held.left and self._is_bare(i):
+            return [frame]
+        return held.blocks_left()
+
+    def _is_bare(self, i: int) -> bool:
+        """Whether nothing but frames is left of a unit, and all of it may go."""
+        members = self._scene.units.members(i)
+        for mate in members:
+            if self._held[mate].left:
+                return False
+        return self._scene.may_go(members)
+
+    def _drop(
+        self, heap: list[tuple[float, int, Block]], amount: int, places: Mapping[str, int]
+    ) -> set[int]:
+        """Drop the least worth first; a block may have become a last holder, so look again."""
+        shelf, worth_of, touched = self._shelf, self._shelf.index.worth, set()
+        while amount > 0 and heap:
+            _, seq, block = heapq.heappop(heap)
+            if not block.alive:
+                continue
+            worth = worth_of(block)
+            if heap and worth > heap[0][0]:
+                heapq.heappush(heap, (worth, seq, block))
+                continue
+            held = shelf.drop(block)
+            self._dropped.append(block)
+            amount -= max(1, block.tokens - 1)
+            i = places[held.name]
+            touched.add(i)
+            if not held.left and block is not held.frame and self._is_bare(i):
+                for mate in self._scene.units.members(i):
+                    frame = self._held[mate].frame
+                    if frame is not None and frame.alive:
+                        heapq.heappush(heap, (worth_of(frame), frame.seq, frame))
+        return touched
+
+    def _proposal(self, i: int, trimmed: Trimmed) -> Proposal | None:
+        """Say what became of a message."""
+        held = self._held[i]
+        if not held.stands:
+            members = self._scene.units.members(i)
+            if self._scene.may_go(members) and not any(self._held[m].stands for m in members):
+                blocks = chain.from_iterable(self._held[mate].blocks() for mate in members)
+                return Proposal((i,), Action.STASH, self._reason(list(blocks)))
+        texts = {
+            place: join([(b.text, b.glued) if b.alive else None for b in blocks])
+            for place, blocks in held.fields.items()
+            if any(not block.alive for block in blocks)
+        }
+        shorter = trimmed(self._scene.segments[i], texts)
+        if shorter is None:
+            return None
+        held.kept[shorter.raw] = frozenset([b.seq for b in held.blocks() if b.alive])
+        return Proposal((i,), Action.TRIM, self._reason(list(held.blocks())), shorter)
+
+    def _reason(self, blocks: list[Block]) -> str:
+        """Say what goes with the dropped ones among these blocks."""
+        index = self._shelf.index
+        gone = [block for block in blocks if not block.alive]
+        what = "it" if len(gone) == len(blocks) else f"{len(gone)} of its {len(blocks)} parts"
+        lost, used = index.lost(gone)
+        if not lost:
+            return f"{what} {_goes(gone)}: {self._covered(gone)}"
+        names = _counted(used or lost, "name or line", "names and lines")
+        told = "the agent used before" if used else "that the agent never used"
+        return f"{what} {_goes(gone)}: of the least worth per token, last copy of {names} {told}"
+
+    def _covered(self, gone: list[Block]) -> str:
+        """Say where dropped blocks stand that nothing is lost with."""
+        lines = sum(block.text.count("\n") + 1 for block in gone)
+        newer = all(self._shelf.index.is_newer_elsewhere(block) for block in gone)
+        where = "newer messages" if newer else "other messages"
+        return f"{_counted(lines, 'line', 'lines')} of it stand in {where}"
+
+
+def _goes(gone: list[Block]) -> str:
+    return "goes" if len(gone) == 1 else "go"
+
+
+def _counted(number: int, one: str, more: str) -> str:
+    return f"{number} {one if number == 1 else more}"

@@ -1,0 +1,95 @@
+"""What the laws about conversations share: every strategy, in every dialect, on the same ground.
+
+The laws look at provider messages alone. A message is taken apart into the pieces its provider
+sees, since messages may be joined where others went.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from marksweep.conversation import Conversation
+from marksweep.core.plan import Strategy
+from marksweep.dialects import read
+from marksweep.messages import Message, Role
+from marksweep.strategies.mask import Mask
+from marksweep.strategies.named import NAMED, Choice, strategy_of
+from marksweep.testing.builders import Clock
+
+PROVIDERS = ("openai_chat", "openai_responses", "anthropic", "gemini")
+TIERS: tuple[Choice, ...] = (
+    ("superseded", "mask", "truncate"),
+    ("superseded", "mask", "summarize", "truncate"),
+)
+
+few = settings(max_examples=max(30, settings().max_examples * 3 // 10))
+"""Histories for each strategy and law: some ten laws make a few hundred for each strategy."""
+
+each_strategy = pytest.mark.parametrize("strategy", [*sorted(NAMED), *TIERS], ids=str)
+dialects = st.sampled_from(PROVIDERS)
+shares = st.integers(0, 100)
+names = st.sampled_from([*sorted(NAMED), "mask all"])
+
+Raws = list[Any]
+
+
+def weigh(message: Message) -> int:
+    """Weigh what a message holds, so that joined messages weigh as much as apart."""
+    return sum(len(json.dumps(part.raw)) for part in message.parts)
+
+
+def conversation(dialect: str, strategy: Choice, **options: Any) -> Conversation:
+    """Begin a conversation that collects only when told."""
+    chosen = {"limit": 10**9, "counter": weigh, "clock": Clock(), **options}
+    return Conversation(dialect=dialect, strategy=strategy, **chosen)
+
+
+def holding(messages: Raws, dialect: str, strategy: Choice, **options: Any) -> Conversation:
+    """Begin a conversation with these messages."""
+    talk = conversation(dialect, strategy, **options)
+    talk.extend(messages)
+    return talk
+
+
+def another(talk: Conversation, name: str) -> Strategy:
+    """Make another strategy for a conversation."""
+    means = talk._means()
+    if name == "mask all":
+        return Mask(means.outcomes, means.masked, bulky=80, spare=0)
+    return strategy_of(name, means)
+
+
+def raws(talk: Conversation) -> Raws:
+    """The messages as they stand; nothing is collected."""
+    return [message.raw for message in talk.history]
+
+
+def pieces(messages: Iterable[Message]) -> list[str]:
+    """What a provider sees, piece by piece."""
+    return [json.dumps(part.raw, sort_keys=True) for m in messages for part in m.parts]
+
+
+def must_stay(messages: Raws, dialect: str) -> list[Message]:
+    """The system prompt, the first request, and what the model has not answered."""
+    found = read(messages, dialect).messages
+    request = next((at for at, m in enumerate(found) if m.role is Role.USER), None)
+    answers = [at for at, m in enumerate(found) if m.role is Role.MODEL]
+    last = answers[-1] if answers else len(found) - 1
+    return [
+        message
+        for at, message in enumerate(found)
+        if message.role is Role.SYSTEM or at == request or at >= last
+    ]
+
+
+def is_in_order(some: list[str], whole: list[str]) -> bool:
+    """Whether those of some that are in the whole come in its order."""
+    known = set(whole)
+    rest = iter(whole)
+    return all(piece in rest for piece in some if piece in known)

@@ -1,0 +1,79 @@
+"""Law 1 on conversations: what is pinned, locked, recent or not answered yet is never touched."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marksweep.dialects import read
+from marksweep.messages import Message, Role
+from marksweep.testing.histories import valid
+from tests.laws.talking import (
+    conversation,
+    dialects,
+    each_strategy,
+    few,
+    holding,
+    is_in_order,
+    must_stay,
+    pieces,
+    shares,
+)
+
+
+@each_strategy
+@few
+@given(data=st.data(), dialect=dialects, share=shares)
+def test_what_the_next_request_needs_stays_and_the_order_is_kept(
+    strategy: Any, data: st.DataObject, dialect: str, share: int
+) -> None:
+    messages = data.draw(valid(dialect))
+    given_as = copy.deepcopy(messages)
+    talk = holding(messages, dialect, strategy)
+    talk.collect(talk.plan(talk.tokens * share // 100))
+    left = pieces(talk.history)
+    assert not Counter(pieces(must_stay(messages, dialect))) - Counter(left)
+    assert is_in_order(left, pieces(read(messages, dialect).messages))
+    assert messages == given_as
+
+
+@each_strategy
+@few
+@given(data=st.data(), dialect=dialects, share=shares)
+def test_pinned_messages_stay_whatever_they_belong_to(
+    strategy: Any, data: st.DataObject, dialect: str, share: int
+) -> None:
+    messages = data.draw(valid(dialect))
+    talk = conversation(dialect, strategy)
+    pins = data.draw(st.lists(st.booleans(), min_size=len(messages), max_size=len(messages)))
+    for message, pin in zip(messages, pins, strict=True):
+        talk.extend([message], pin=pin)
+    talk.collect(talk.plan(talk.tokens * share // 100))
+    found = read(messages, dialect).messages
+    pinned = [message for message, pin in zip(found, pins, strict=True) if pin]
+    assert not Counter(pieces(pinned)) - Counter(pieces(talk.history))
+
+
+@each_strategy
+@few
+@given(data=st.data(), dialect=dialects, share=shares, turns=st.integers(1, 4))
+def test_the_most_recent_turns_stay_whole(
+    strategy: Any, data: st.DataObject, dialect: str, share: int, turns: int
+) -> None:
+    messages = data.draw(valid(dialect))
+    talk = holding(messages, dialect, strategy, preserve_recent_turns=turns)
+    talk.collect(talk.plan(talk.tokens * share // 100))
+    recent = last_turns(read(messages, dialect).messages, turns)
+    assert not Counter(pieces(recent)) - Counter(pieces(talk.history))
+
+
+def last_turns(messages: tuple[Message, ...], count: int) -> tuple[Message, ...]:
+    """A turn begins where the user says something that is no result."""
+    starts = [
+        at for at, m in enumerate(messages) if m.role is Role.USER and not m.function_responses
+    ]
+    return messages[starts[-count] :] if len(starts) >= count else messages[starts[0] :]

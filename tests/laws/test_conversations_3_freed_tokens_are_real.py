@@ -1,0 +1,34 @@
+"""Laws 3 and 4 on conversations: freed tokens are real, and a plan stops at its target."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marksweep.testing.histories import valid
+from tests.laws.talking import dialects, each_strategy, few, holding, shares, weigh
+
+
+@each_strategy
+@few
+@given(data=st.data(), dialect=dialects, share=shares)
+def test_freed_tokens_are_counted_on_the_result_and_no_step_is_too_many(
+    strategy: Any, data: st.DataObject, dialect: str, share: int
+) -> None:
+    talk = holding(data.draw(valid(dialect)), dialect, strategy)
+    before = sum(map(weigh, talk.history))
+    target = before * share // 100
+    plan = talk.plan(target)
+    report = talk.collect(plan)
+    after = sum(map(weigh, talk.history))
+    assert plan.tokens_before == report.tokens_before == before
+    assert plan.tokens_after == report.tokens_after == after == talk.tokens
+    assert before - after == sum(step.tokens for step in plan.steps)
+    assert all(step.tokens > 0 and step.reason for step in plan.steps)
+    if plan.steps:
+        assert after + plan.steps[-1].tokens > target
+    if after > target:
+        assert plan.kept
+        assert sum(kept.tokens for kept in plan.kept) <= before

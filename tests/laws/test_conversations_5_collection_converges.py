@@ -1,0 +1,78 @@
+"""Law 5 on conversations: a second collection right after the first changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marksweep.conversation import Conversation
+from marksweep.core.budget import Budget
+from marksweep.core.trigger import LONGEST_WAIT
+from marksweep.model import Event
+from marksweep.testing.histories import Answered, Call, Said, Script, told, valid
+from tests.laws.talking import conversation, dialects, each_strategy, few, holding, raws, shares
+
+
+@each_strategy
+@few
+@given(data=st.data(), dialect=dialects, share=shares)
+def test_a_second_plan_for_the_same_target_is_empty(
+    strategy: Any, data: st.DataObject, dialect: str, share: int
+) -> None:
+    talk = holding(data.draw(valid(dialect)), dialect, strategy)
+    target = talk.tokens * share // 100
+    talk.collect(talk.plan(target))
+    assert talk.plan(target).steps == ()
+
+
+@each_strategy
+@few
+@given(data=st.data(), dialect=dialects, share=st.integers(1, 100))
+def test_asking_for_the_messages_again_gives_the_same_messages(
+    strategy: Any, data: st.DataObject, dialect: str, share: int
+) -> None:
+    messages = data.draw(valid(dialect))
+    whole = holding(messages, dialect, strategy).tokens
+    talk = holding(messages, dialect, strategy, limit=max(1, whole * share // 100))
+    asked = talk.messages
+    assert [talk.messages for _ in range(3)] == [asked] * 3
+    assert raws(talk) == asked
+
+
+FUTILE = 40
+
+
+@pytest.mark.parametrize("strategy", ["coverage", "mask", "superseded", "truncate"])
+def test_however_often_a_pass_was_futile_it_is_tried_again(strategy: str) -> None:
+    """Below the limit, but over the hard line, and nothing may go; until something may."""
+    talk = conversation("openai_chat", strategy, limit=10_000, budget=Budget.of(10_000))
+    talk.extend([{"role": "user", "content": "fix " * 2_300}])
+    passes = [_passes(talk) for _ in range(FUTILE)]
+    assert 1 < sum(passes) < FUTILE / 4
+    assert not sweeps(talk)
+    talk.extend(_bulky())
+    for _ in range(LONGEST_WAIT):
+        _passes(talk)
+    assert sweeps(talk)
+
+
+def sweeps(talk: Conversation) -> bool:
+    return talk.store.journal.read(talk.workspace, events=(Event.SWEPT,)) != ()
+
+
+def _passes(talk: Conversation) -> bool:
+    """Say a little more, and tell whether a pass was made."""
+    talk.extend([{"role": "user", "content": ""}], pin=True)
+    was_due = talk.is_due
+    talk.tend()
+    assert not talk.is_due
+    return was_due
+
+
+def _bulky() -> list[Any]:
+    """Reads of one file, the last of them answered."""
+    reads = [Answered(calls=(Call("read", {"path": "a.py"}, "row\n" * 200),)) for _ in range(5)]
+    return told(Script((Said("go on"), *reads, Answered("done"))), "openai_chat")
