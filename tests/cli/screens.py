@@ -25,7 +25,7 @@ FOLDER = Path(__file__).parent / "screens"
 WIDTHS = (60, 80, 120)
 COMMAND = Path(sys.executable).with_name("marksweep")
 
-COMPARED = ("--strategy", "truncate", "--strategy", "superseded,mask,truncate")
+COMPARED = ("--strategy", "truncate", "--strategy", "superseded+mask+truncate")
 """Strategies whose figures do not change with every idea of how to rank."""
 
 SCREENS = {

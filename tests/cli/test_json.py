@@ -20,7 +20,7 @@ from tests.cli.support import fill, history, run
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/json.schema.json").read_text())
 WITHOUT_RESULT = {"demo", "serve"}
-QUICK = ("-s", "mask last 10", "-b", "30%", "--solver-nodes", "10", "--workers", "1")
+QUICK = ("-s", "mask last 10", "-b", "30%", "--workers", "1")
 
 
 @pytest.fixture(autouse=True)

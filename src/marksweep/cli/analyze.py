@@ -26,12 +26,11 @@ from marksweep.dialects import Finding, Skipped, validate
 from marksweep.model import Plan
 from marksweep.reading import DeadWeight, Reading, dead_weight
 from marksweep.segments import Segments
+from marksweep.settings import Settings
+from marksweep.strategies.configured import TIER
 from marksweep.strategies.named import Choice
 
-TIERS = "superseded,mask,truncate"
-"""Dead weight first, then old outputs, then old turns."""
-
-QUICK = ("truncate", "mask", "superseded", "budget", TIERS)
+QUICK = ("truncate", "mask", "superseded", "budget", "superseded+mask+truncate")
 """Strategies that look at messages from outside: a second for fifty megabytes."""
 
 THOROUGH = ("summarize", "hybrid", "coverage", "coverage_quality")
@@ -137,7 +136,8 @@ def analyse(
     history = loaded.history
     findings = tuple(validate(history.given, history.dialect))
     tell(0, 0, "counting tokens")
-    reading = Reading(history, limit=0, prices=settings().prices)
+    here = settings()
+    reading = Reading(history, limit=0, prices=here.prices)
     talk = reading.conversation
     target = sizes.tokens(limit, talk.tokens)
     reading.land_at(target)
@@ -148,7 +148,7 @@ def analyse(
     offers = []
     for done, strategy in enumerate(compared, 1):
         tell(done, len(compared) + 1, strategy)
-        offers.append(_offer(strategy, talk.plan(strategy=named(strategy))))
+        offers.append(_offer(strategy, talk.plan(strategy=_choice(strategy, here))))
     return Analysis(
         dialect=history.dialect,
         messages=len(history.messages),
@@ -163,6 +163,12 @@ def analyse(
         skipped=history.skipped,
         recommended=_recommended(name, target),
     )
+
+
+def _choice(strategy: str, here: Settings) -> Choice:
+    """Make what `collect --strategy` would."""
+    names = strategy.replace(",", TIER)
+    return msgspec.structs.replace(here.conversation, strategy=names, options={}).choice()
 
 
 def _offer(name: str, plan: Plan) -> Offer:
@@ -242,27 +248,23 @@ def _dead(weights: tuple[DeadWeight, ...]) -> RenderableType:
 
 
 def _offers(offers: tuple[Offer, ...]) -> RenderableType:
+    default = settings().conversation.strategy
     numbers = ("left", "freed", "read again", "pays after")
     table = render.table("strategy", *numbers, right=numbers)
     for offer in offers:
         pays = "never" if offer.pays_after_turns is None else f"{offer.pays_after_turns:.1f} turns"
-        is_default = offer.strategy == TIERS
+        is_default = offer.strategy == default
         table.add_row(
-            offer.strategy.replace(",", ", ") + " *" * is_default,
+            offer.strategy.replace("+", " + ") + " *" * is_default,
             f"{offer.tokens_after:,}",
             f"{offer.tokens_freed:,}",
             f"{offer.reread_tokens:,}",
             pays,
             style="bold" if is_default else "",
         )
-    notes = (
-        "* what collect does unless told otherwise. read again: what the prompt cache loses once; "
-        "pays after: when the smaller requests have made up for it."
+    is_there = any(offer.strategy == default for offer in offers)
+    notes = "* what collect does unless told otherwise. " * is_there + (
+        "read again: what the prompt cache loses once; pays after: when the smaller requests have "
+        "made up for it."
     )
     return Group(table, render.line(notes, style="dim"))
-
-
-def named(strategy: str) -> Choice:
-    """Read the name of a strategy, or several with commas between that are tried in turn."""
-    first, *others = [part.strip() for part in strategy.split(",")]
-    return (first, *others) if others else first

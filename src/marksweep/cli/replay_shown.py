@@ -64,7 +64,7 @@ def _counted(transcripts: int) -> str:
 
 
 def figures(result: Result) -> Table:
-    """The figures as a table that fits 80 columns, or with fewer of them 60."""
+    """The figures as a table that fits 80 columns."""
     best = {(row.strategy, row.budget) for row in front(result.rows)}
     broken = any(row.violations for row in result.rows)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
