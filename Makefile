@@ -4,7 +4,7 @@ PY := .venv/bin/python
 INPUTS := pyproject.toml constraints.txt tools/setup.sh
 WORKERS ?= 2
 
-.PHONY: help demo test check bench bench-graph bench-mcp bench-peers bench-quality bench-validity nightly mutants docs clean
+.PHONY: help demo test check bench bench-graph bench-mcp bench-peers bench-quality bench-replay bench-validity nightly mutants docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -46,6 +46,9 @@ bench-graph: .venv/.dev  ## the knowledge graph: indexing, planning, purging, se
 
 bench-quality: .venv/.dev  ## strategies against recorded runs in MARKSWEEP_DATA, beside the clairvoyant
 	$(PY) -m benchmarks.quality
+
+bench-replay: .venv/.dev  ## a hundred made-up transcripts of 20k tokens through the replay lab
+	$(PY) -m benchmarks replay
 
 nightly: .venv/.dev  ## the laws on fifty times as many examples, new ones every time
 	HYPOTHESIS_PROFILE=nightly $(PY) -m pytest -n $(WORKERS) tests/laws tests/heaps tests/dialects tests/plugins --timeout 7200

@@ -1,6 +1,8 @@
 """Collecting and searching a large graph, on SQLite and on FalkorDB.
 
     python -m benchmarks.graph [--memories 100000] [--store SQLite] [--store FalkorDB]
+    python -m benchmarks.graph --build FOLDER     build the graphs, or go on; measure later
+    python -m benchmarks.graph --built FOLDER     measure graphs that were built; they are used up
 
 A graph of memories with five chunks each, 10 % of the memories stale and 5 % of the chunks
 orphaned. Planned, deleted, purged while a reader fetches; beside it the original design's queries.
@@ -147,11 +149,9 @@ class Meter:
         return result, await self.read() - started
 
 
-async def bench(name: str, store: GraphStore, memories: int, folder: Path) -> AsyncIterator[Row]:
-    """Fill a store and measure it."""
+async def bench(name: str, store: GraphStore, folder: Path) -> AsyncIterator[Row]:
+    """Measure a store that was filled."""
     meter = Meter(store)
-    for batch in graph(memories):
-        await store.load("bench", batch)
     counts = await store.counts("bench")
     chunks = f"{counts.chunks:,} chunks"
     p50, p95 = await searches(store, meter)
@@ -186,7 +186,8 @@ async def purging(name: str, store: GraphStore, nodes: Nodes, meter: Meter) -> A
     what = f"{name}: purge, {len(gone):,} nodes"
     yield Row(what, "≥ 20,000 nodes/s", f"{rate:,.0f} nodes/s", rate >= 20_000)
     waits: list[float] = []
-    reader = asyncio.create_task(reading(store, waits))
+    memories = (await store.counts("bench")).memories
+    reader = asyncio.create_task(reading(store, memories, waits))
     await asyncio.sleep(0.05)
     await store.purge("bench", halves[1], before=later)
     reader.cancel()
@@ -207,11 +208,11 @@ async def searches(store: GraphStore, meter: Meter) -> tuple[float, float]:
     return statistics.median(times), sorted(times)[int(0.95 * len(times))]
 
 
-async def reading(store: GraphStore, waits: list[float]) -> None:
+async def reading(store: GraphStore, memories: int, waits: list[float]) -> None:
     rng = random.Random(13)
     while True:
         started = time.perf_counter()
-        await store.fetch("bench", [f"m{rng.randrange(100_000)}"])
+        await store.fetch("bench", [f"m{rng.randrange(memories)}"])
         waits.append(time.perf_counter() - started)
         await asyncio.sleep(0.005)
 
@@ -228,32 +229,53 @@ OPENING: dict[str, Callable[[Path], GraphStore]] = {
 }
 
 
-async def measure(memories: int, stores: Sequence[str]) -> list[Row]:
+async def build(memories: int, stores: Sequence[str], folder: Path) -> None:
+    """Fill each store, or go on where the last try was cut off."""
+    for name in stores:
+        store = OPENING[name](folder)
+        mark = folder / f"{name}.batches"
+        done = int(mark.read_text()) if mark.exists() else 0
+        for number, batch in enumerate(graph(memories)):
+            if number >= done:
+                await store.load("bench", batch)
+                mark.write_text(str(number + 1))
+        await store.close()
+
+
+async def measure(stores: Sequence[str], folder: Path) -> list[Row]:
     """Measure each store in turn."""
     found = []
     for name in stores:
-        with tempfile.TemporaryDirectory(prefix="marksweep-bench-") as folder:
-            store = OPENING[name](Path(folder))
-            try:
-                async for row in bench(name, store, memories, Path(folder)):
-                    print_rows([row], sys.stderr)
-                    found.append(row)
-            finally:
-                await store.close()
+        store = OPENING[name](folder)
+        async for row in bench(name, store, folder):
+            print_rows([row], sys.stderr)
+            found.append(row)
+        await store.close()
     return found
 
 
 def rows(memories: int = 100_000, stores: Sequence[str] = tuple(OPENING)) -> list[Row]:
-    """Measure everything."""
-    return asyncio.run(measure(memories, stores))
+    """Build and measure everything."""
+    with tempfile.TemporaryDirectory(prefix="marksweep-bench-") as name:
+        asyncio.run(build(memories, stores, Path(name)))
+        return asyncio.run(measure(stores, Path(name)))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--memories", type=int, default=100_000)
     parser.add_argument("--store", action="append", choices=list(OPENING), default=[])
+    parser.add_argument("--build", type=Path, metavar="FOLDER")
+    parser.add_argument("--built", type=Path, metavar="FOLDER")
     given = parser.parse_args()
-    found = rows(given.memories, given.store or list(OPENING))
+    stores = given.store or list(OPENING)
+    if given.build:
+        asyncio.run(build(given.memories, stores, given.build))
+        return 0
+    if given.built:
+        found = asyncio.run(measure(stores, given.built))
+    else:
+        found = rows(given.memories, stores)
     print_rows(found)
     return 0 if all(row.ok for row in found) else 1
 

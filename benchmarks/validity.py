@@ -81,16 +81,19 @@ def counter(message: Message) -> int:
 
 
 def judge(record: Record, strategy: Choice, counts: Counter[str]) -> None:
-    """Collect one trajectory to each of its budgets."""
+    """Collect one trajectory to each of its budgets; each sweep is undone before the next."""
+    talk = Conversation(limit=10**9, strategy=strategy, counter=counter, dialect="openai_chat")
+    talk.extend(record.messages)
     for budget in record.budgets:
-        talk = Conversation(limit=10**9, strategy=strategy, counter=counter, dialect="openai_chat")
-        talk.extend(record.messages)
-        talk.collect(talk.plan(budget))
+        plan = talk.plan(budget)
+        talk.collect(plan)
         left = talk.messages
         counts["histories"] += 1
         counts["findings"] += bool(validate(left, "openai_chat"))
         counts["unpaired"] += not is_paired(left)
         counts["taskless"] += not has_task(left, record.messages)
+        if plan.steps:
+            talk.undo(plan.plan_id)
 
 
 def rows() -> Iterator[Row]:

@@ -19,7 +19,9 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"collector"}),
     frozenset({"increment"}),
     frozenset({"settings"}),
-    frozenset({"segments", "conversation", "reading", "engine", "ledger", "graph"}),
+    frozenset(
+        {"segments", "conversation", "async_conversation", "reading", "engine", "ledger", "graph"}
+    ),
     frozenset({"plugins"}),
     frozenset({"session", "telemetry", "replay"}),
     frozenset({"testing"}),

@@ -9,6 +9,7 @@ import sys
 import marksweep
 
 PUBLIC = {
+    "AsyncConversation",
     "Budget",
     "ContextSegment",
     "Conversation",

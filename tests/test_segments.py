@@ -340,6 +340,17 @@ class TestSection9Compression:
             heap.compress("a", "much longer")
         assert ids(heap) == ["a"]
 
+    def test_undoing_the_first_of_a_chain_brings_the_original_back_alone(
+        self, heap: Segments
+    ) -> None:
+        heap.add(segment("b", tokens=0, text="x" * 100))
+        first = heap.compress("b", "x" * 20)
+        second = heap.compress("b~1", "x" * 5)
+        heap.undo(first.plan_id)
+        assert [s.segment_id for s in heap.list() if s.segment_id.startswith("b")] == ["b"]
+        with pytest.raises(NotFound):
+            heap.undo(second.plan_id)
+
     def test_what_must_stay_is_not_compressed(self, heap: Segments) -> None:
         heap.add(segment("a", tokens=0, text="x" * 50, pinned=True))
         with pytest.raises(Refused, match="pinned"):

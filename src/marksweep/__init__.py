@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from marksweep.async_conversation import AsyncConversation
     from marksweep.conversation import Conversation
     from marksweep.core.budget import Budget
     from marksweep.core.roots import Focus
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from marksweep.stores.open import open_store
 
 _HOMES = {
+    "AsyncConversation": "async_conversation",
     "Budget": "core.budget",
     "ContextSegment": "model",
     "Conversation": "conversation",
@@ -75,6 +77,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AsyncConversation",
     "Budget",
     "ContextSegment",
     "Conversation",

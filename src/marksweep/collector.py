@@ -37,6 +37,7 @@ from marksweep.model import (
     Stashed,
 )
 from marksweep.stores.base import Store
+from marksweep.stores.versions import later_versions
 
 GRACE = timedelta(days=7)
 """How long a deleted segment can still be restored. Longer keeps more in the stash."""
@@ -174,7 +175,10 @@ class Collector:
                     f"nothing in the stash was swept by {plan_id!r}: it was undone, restored or "
                     "purged already, or there is no such plan. `history` lists the sweeps."
                 )
-            return self._bring_back(entries, Event.UNDONE, now)
+            later = later_versions(self._store.stash, self._heap.workspace, entries)
+            for swept_by, segment_id in later.stashed:
+                self._store.stash.remove(self._heap.workspace, swept_by, [segment_id])
+            return self._bring_back(entries, Event.UNDONE, now, later.stand_ins)
 
     def latest(self) -> str | None:
         """Name the newest plan that can be undone: something of it is swept, or came back."""
@@ -218,7 +222,11 @@ class Collector:
             return self._bring_back(tuple(newest.values()), Event.RESTORED, now)
 
     def _bring_back(
-        self, entries: Sequence[Stashed], closing: Event, now: datetime
+        self,
+        entries: Sequence[Stashed],
+        closing: Event,
+        now: datetime,
+        stand_ins: Sequence[str] = (),
     ) -> tuple[str, ...]:
         workspace = self._heap.workspace
         by_plan: dict[str, list[str]] = {}
@@ -229,7 +237,7 @@ class Collector:
         self._log(Event.RESTORING, now, plan_id=plan_id, segments=ids)
         self._heap.take_back(
             [entry.segment for entry in entries],
-            [entry.replaced_by for entry in entries if entry.replaced_by],
+            [*(entry.replaced_by for entry in entries if entry.replaced_by), *stand_ins],
         )
         with _done_but_for_tidying():
             for stashed_by, segment_ids in by_plan.items():

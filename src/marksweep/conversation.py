@@ -9,12 +9,12 @@
     talk.undo()                            # and back, in place, to the last field
     talk.recall("the port of the proxy")   # or just look something up
 
-For a single list of messages there is `tidy`, in reading.py.
+For a single list of messages there is `tidy`, in reading.py; for an event loop there is
+`AsyncConversation`, in async_conversation.py.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,17 +28,15 @@ from marksweep.core.plan import Strategy, make_plan, make_recall
 from marksweep.core.scene import Scene
 from marksweep.core.trigger import PAYS_WITHIN_TURNS, Backoff, Due, after_pass, due, is_time
 from marksweep.core.why import why
-from marksweep.dialects import Skipped, dialect_named, read
+from marksweep.dialects import Skipped, dialect_named
 from marksweep.dialects.base import Json
-from marksweep.dialects.detecting import marks_in
-from marksweep.dialects.history import LISTS, History
 from marksweep.errors import BadInput, NotFound
 from marksweep.heaps.conversation import MESSAGE, ConversationHeap
+from marksweep.heaps.conversation_intake import PLAIN, Intake
 from marksweep.heaps.conversation_roots import conversation_roots
 from marksweep.heaps.conversation_stash import (
     Recalled,
     all_said,
-    drop_later_versions,
     recalled,
     with_units,
 )
@@ -52,13 +50,6 @@ from marksweep.strategies.coverage import Coverage
 from marksweep.strategies.named import Choice, Means, strategy_of
 from marksweep.summarizers.digesting import digesting
 from marksweep.summarizers.transcript import transcript
-from marksweep.tokens import count
-
-PLAIN = "openai_chat"
-"""The dialect of a conversation that has been plain text so far."""
-
-ONE_SHOT = 100.0
-"""Where `tidy` starts and lands, in percent of the limit: no sooner and no deeper than needed."""
 
 COVERAGE = "coverage"
 COVERAGES = (COVERAGE, "coverage_quality")
@@ -103,15 +94,12 @@ class Conversation:
         self.budget = budget or lines_of(limit, strategy)
         self.store = _opened(store)
         self.workspace = workspace
-        self.skipped: list[Skipped] = []
-        """What `extend` could not read, by its position in the list that was passed."""
         self._guard = RLock()
         self._preserve_recent_turns = preserve_recent_turns
         self._prices = prices
         self._pays_within_turns = pays_within_turns
         self._clock = clock
         self._actor = actor
-        self._is_sure = dialect is not None
         self._heap = ConversationHeap(
             self.store,
             workspace,
@@ -129,10 +117,11 @@ class Conversation:
         self._changes = 0
         self._backoff: Backoff | None = None
         self._passed = ""
-        self._learn_dialect(self._heap.stored())
-        for kind, value in (("system", system), ("tools", tools)):
-            if value is not None:
-                self._heap.fix(kind, value, count(_as_text(value)), clock())
+        self._intake = Intake(self._heap, dialect)
+        self.skipped: list[Skipped] = self._intake.skipped
+        """What `extend` could not read, by its position in the list that was passed."""
+        self._intake.fix("system", system, clock())
+        self._intake.fix("tools", tools, clock())
 
     @classmethod
     def from_settings(
@@ -170,29 +159,8 @@ class Conversation:
         left out and told in `skipped`.
         """
         with self._guard:
-            history = self._read(messages)
-            if isinstance(messages, dict):
-                self._fix_request(history, messages)
+            history = self._intake.read(messages, self._clock())
             return self._take(history.messages, "the caller" if pin else "")
-
-    def _read(self, messages: Json) -> History:
-        values = (
-            messages.get(LISTS.get(self.dialect, "")) if isinstance(messages, dict) else messages
-        )
-        if isinstance(messages, dict) and not self._is_sure:
-            self._speak(read(messages).dialect)
-        elif isinstance(values, Sequence) and not isinstance(values, str):
-            self._learn_dialect(values)
-        history = read(messages, self.dialect)
-        self.skipped += history.skipped
-        return history
-
-    def _fix_request(self, history: History, body: dict[str, Json]) -> None:
-        fixed = {"system": history.system.raw if history.system else None}
-        fixed["tools"] = body.get("tools")
-        for kind, value in fixed.items():
-            if value is not None:
-                self._heap.fix(kind, value, count(_as_text(value)), self._clock())
 
     def _take(self, messages: Sequence[Message], pinned_by: str) -> list[str]:
         self._changes += 1
@@ -214,25 +182,6 @@ class Conversation:
             said = all_said(self.store.stash, self.workspace, live)
             self._strategy.catch_up(said, live)
 
-    def _learn_dialect(self, values: Sequence[Json]) -> None:
-        """Settle on a dialect once a message has its marks; plain text is the same in several."""
-        if self._is_sure:
-            return
-        named = [m.dialect for m in values if isinstance(m, Message) and m.dialect]
-        found = list(dict.fromkeys(named)) or marks_in(values)
-        if len(found) > 1 and found[0] not in ("claude_code", "codex"):
-            raise BadInput(
-                f"messages of {' and '.join(found)} in one conversation. Pass dialect=, or convert "
-                "them first: `written(read(messages).messages, dialect)`."
-            )
-        if found:
-            self._speak(found[0])
-
-    def _speak(self, dialect: str) -> None:
-        self._is_sure = True
-        if dialect != self.dialect:
-            self._heap.speak(dialect_named(dialect))
-
     @property
     def messages(self) -> list[Json]:
         """The messages for the next request, in the provider's format; collected when due.
@@ -246,7 +195,8 @@ class Conversation:
     @property
     def history(self) -> list[Message]:
         """The messages as they stand, neutral. Nothing is collected."""
-        return self._heap.messages()
+        with self._guard:
+            return self._heap.messages()
 
     @property
     def tokens(self) -> int:
@@ -335,7 +285,6 @@ class Conversation:
                 raise NotFound("nothing was collected from this conversation, so there is no undo.")
             now = self._clock()
             with self._collector.holding(now):
-                drop_later_versions(self.store.stash, self.workspace, latest)
                 back = self._collector.undo(latest, now=now)
                 return back + self._bring_mates(back)
 
@@ -364,7 +313,8 @@ class Conversation:
 
     def recall(self, query: str, limit: int = RECALL_TOKENS) -> list[Recalled]:
         """Find what was swept and answers a question, in order, in at most so many tokens."""
-        live = self._heap.snapshot().segments
+        with self._guard:
+            live = self._heap.snapshot().segments
         return recalled(self.store.stash, self.workspace, live, query, limit)
 
     def why(self, message_id: str) -> str:
@@ -393,11 +343,13 @@ class Conversation:
 
     def pin(self, message_id: str, by: str = "the caller") -> None:
         """Protect a message from every collection."""
-        self._heap.pin(message_id, by)
+        with self._guard:
+            self._heap.pin(message_id, by)
 
     def unpin(self, message_id: str) -> None:
         """Take the protection away."""
-        self._heap.unpin(message_id)
+        with self._guard:
+            self._heap.unpin(message_id)
 
     def journal(self, limit: int | None = None) -> tuple[Entry, ...]:
         """Give what was planned and done, newest first."""
@@ -434,9 +386,7 @@ def lines_of(limit: int, strategy: Choice) -> Budget:
     """Draw the lines of a budget. Coverage goes to the limit, and chooses itself how deep."""
     if strategy not in COVERAGES:
         return Budget.of(limit)
-    return Budget.of(
-        limit, threshold_percent=ONE_SHOT, target_percent=ONE_SHOT, pressure_percent=ONE_SHOT
-    )
+    return Budget.at_limit(limit)
 
 
 def _opened(store: Store | str | Path | None) -> Store:
@@ -447,7 +397,3 @@ def _opened(store: Store | str | Path | None) -> Store:
 
         return open_store(store)
     return store
-
-
-def _as_text(value: Json) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -119,6 +119,8 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     is_error: bool = False
     call: bytes = b""
     """The call as one value: equal for equal calls, whatever the order of their arguments."""
+    said: str = ""
+    """The call in a few words, for people to read."""
 
 
 Path = tuple[str | int, ...]

@@ -10,7 +10,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from marksweep.conversation import COVERAGE, Conversation, lines_of
+from marksweep.conversation import COVERAGE, Conversation
+from marksweep.core.budget import Budget
+from marksweep.core.cost import Prices
 from marksweep.dialects import History, read
 from marksweep.dialects.base import Json
 from marksweep.dialects.history import rewritten
@@ -48,12 +50,14 @@ class Reading:
         strategy: Choice = COVERAGE,
         counter: Callable[..., int] = count_message,
         preserve_recent_turns: int = 0,
+        prices: Prices | None = None,
     ) -> None:
         self.history = history
         body = history.given if isinstance(history.given, dict) else {}
         self.conversation = Conversation(
             limit=limit,
-            budget=lines_of(limit, COVERAGE),
+            budget=Budget.at_limit(limit),
+            prices=prices,
             strategy=strategy,
             counter=counter,
             dialect=history.dialect,

@@ -1,5 +1,8 @@
 """Recall: which of many texts in order answer a query. Pure; the same ranking everywhere.
 
+`Conversation.recall`, `stash search` and `context_recall` all rank by it; stores only choose which
+texts it looks at, where there are very many.
+
 A conversation answers a question over several turns, so a turn's own score (BM25 over word stems)
 is joined by its neighbours', by the best of the stretch around it, and by how well the whole region
 around it answers. If the query names a speaker, what others say counts less. Texts are taken by
@@ -13,6 +16,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Sequence
+from functools import lru_cache
+from typing import TypeVar
+
+from marksweep.stores.words import asked
 
 K1, B = 1.2, 0.75
 """BM25: how soon repetition stops to count, and how much length is held against a text."""
@@ -40,6 +47,8 @@ FRAMING = 4
 SEAM = 1
 """Tokens that a line break between texts may cost."""
 
+N = TypeVar("N", int, float)
+
 _WORD = re.compile(r"\w+")
 _SUFFIXES = ("ingly", "edly", "ings", "ing", "ies", "ied", "ely", "ed", "es", "ly", "s", "e")
 _SPEAKER = re.compile(r"^(?:\([^)\n]{1,60}\)\s*)?([^\W\d_][\w .'-]{0,30}):\s")
@@ -58,8 +67,24 @@ def stem(word: str) -> str:
 
 
 def stems(text: str) -> list[str]:
-    """The stems of a text's words, in order."""
-    return [stem(word) for word in _WORD.findall(text)]
+    """What a text's words are found by, in order.
+
+    A plain word is found by its stem, a name such as `read_config2` whole and by its parts, a
+    number whole, and a script without spaces by pairs of characters.
+    """
+    return [form for word in _WORD.findall(text) for form in _forms(word)]
+
+
+@lru_cache(maxsize=1 << 16)
+def _forms(word: str) -> tuple[str, ...]:
+    first, *parts = asked(word) or [word]
+    if first == "".join(parts):
+        return (first, *map(_form, parts))
+    return (_form(first), *map(_form, parts))
+
+
+def _form(word: str) -> str:
+    return stem(word) if word.isalpha() else word
 
 
 def speaker_of(text: str) -> str | None:
@@ -77,6 +102,8 @@ class Recall:
         self._lengths: list[int] = []
         self._postings: dict[str, list[tuple[int, int]]] = {}
         self._words = 0
+        self._places: list[int] = []
+        self._next = 0
 
     def __len__(self) -> int:
         """How many texts there are."""
@@ -92,13 +119,34 @@ class Recall:
         self._speakers.append(speaker_of(text))
         self._lengths.append(sum(found.values()))
         self._words += self._lengths[-1]
+        self._places.append(self._next)
+        self._next += 1
+
+    def leave_gap(self) -> None:
+        """Note that the next text stood nowhere near the last, so neither lends its score."""
+        self._next += REGION + 1
 
     def scores(self, query: str) -> list[float]:
         """How well each text answers a query, with what stands around it; high is better."""
-        scores = _spread(self._bm25(query))
-        for number, region in enumerate(self._regions(query)):
-            scores[number] += REGION_SHARE * region
+        spread = _spread(self._placed(self._bm25(query)))
+        regions = self._regions(query)
+        scores = [spread[at] + REGION_SHARE * regions[at] for at in self._places]
         return self._by_speaker(query, scores)
+
+    def best(self, query: str, limit: int) -> list[tuple[int, float]]:
+        """Numbers and scores of the texts that hold a word of the query, best first.
+
+        Of texts that answer equally well the last is given first.
+        """
+        own = self._bm25(query)
+        found = [
+            (score / (length + FRAMING) ** SIZE_POWER, number)
+            for number, (score, length) in enumerate(
+                zip(self.scores(query), self._lengths, strict=True)
+            )
+            if own[number] > 0
+        ]
+        return [(number, score) for score, number in heapq.nlargest(max(0, limit), found)]
 
     def find(
         self,
@@ -157,21 +205,28 @@ class Recall:
     def _regions(self, query: str) -> list[float]:
         """BM25 of the region around each text."""
         count = len(self._texts)
-        scores = [0.0] * count
-        lengths = _sums_around(self._lengths)
-        mean = sum(lengths) / count if count else 1.0
+        scores = [0.0] * self._next
+        lengths = _sums_around(self._placed(self._lengths))
+        mean = sum(lengths[at] for at in self._places) / count if count else 1.0
         for word in dict.fromkeys(stems(query)):
             if word not in self._postings:
                 continue
-            own = [0] * count
+            own = [0] * self._next
             for number, times in self._postings[word]:
-                own[number] = times
+                own[self._places[number]] = times
             around = _sums_around(own)
-            rare = _rarity(sum(1 for times in around if times), count)
-            for number, times in enumerate(around):
-                if times:
-                    scores[number] += rare * _frequency(times, lengths[number] / mean)
+            rare = _rarity(sum(1 for at in self._places if around[at]), count)
+            for at in self._places:
+                if around[at]:
+                    scores[at] += rare * _frequency(around[at], lengths[at] / mean)
         return scores
+
+    def _placed(self, values: Sequence[N]) -> list[N]:
+        """Values of texts, at the places of the texts."""
+        placed: list[N] = [values[0] * 0] * self._next if values else []
+        for at, value in zip(self._places, values, strict=True):
+            placed[at] = value
+        return placed
 
     def _by_speaker(self, query: str, scores: list[float]) -> list[float]:
         words = set(_WORD.findall(query))

@@ -14,7 +14,7 @@ everything is looked at.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -31,6 +31,7 @@ from marksweep.core.why import why
 from marksweep.errors import BadInput, NotFound, Refused, StoreError
 from marksweep.heaps.segments import SegmentHeap
 from marksweep.heaps.shortened import shortened
+from marksweep.heaps.stash_search import search_stash
 from marksweep.increment import Increment
 from marksweep.model import (
     Action,
@@ -89,6 +90,7 @@ class Segments:
         self._clock = clock
         self._actor = actor
         self._opened: dict[str, datetime] = {}
+        self._cited: Mapping[str, str] = {}
         self._heap = SegmentHeap(
             self.store,
             self.workspace,
@@ -125,11 +127,11 @@ class Segments:
 
     def search(self, words: str = "", **filters: object) -> tuple[Hit[Segment], ...]:
         """Find live segments, best first; filters as in `Query`."""
-        return self.store.segments.search(self.workspace, _query(words, filters))
+        return self.store.segments.search(self.workspace, Query.of(words, filters))
 
     def search_stash(self, words: str = "", **filters: object) -> tuple[Hit[Stashed], ...]:
         """Find swept segments, best first; filters as in `Query`."""
-        return self.store.stash.search(self.workspace, _query(words, filters))
+        return search_stash(self.store.stash, self.workspace, Query.of(words, filters))
 
     @property
     def tokens(self) -> int:
@@ -248,7 +250,13 @@ class Segments:
             recent_decisions=timedelta(hours=roots.decision_hours),
             invariant_tags=frozenset(roots.invariant_tags),
         )
-        self._increment.mark_all(self._current_focus())
+        self._increment.mark_all(self.current_focus())
+
+    def keep(self, cited: Mapping[str, str]) -> None:
+        """Keep segments that something elsewhere refers to, each with why, until told again."""
+        if cited != self._cited:
+            self._cited = dict(cited)
+            self._increment.mark_all(self.current_focus())
 
     def plan(
         self,
@@ -267,7 +275,7 @@ class Segments:
             snapshot,
             strategy,
             target,
-            self._current_focus(),
+            self.current_focus(),
             pressure=pressure,
             prices=self.settings.prices,
         )
@@ -303,7 +311,7 @@ class Segments:
         if report.swept:
             with contextlib.suppress(StoreError):  # the sweep is done; survivals are only counts
                 self._heap.survive()
-            self._increment.mark_all(self._current_focus())
+            self._increment.mark_all(self.current_focus())
         return report
 
     def compress(self, segment_id: str, text: str) -> Report:
@@ -320,7 +328,7 @@ class Segments:
         chosen = Chosen([segment_id], Action.COMPRESS, replacements={segment_id: shorter})
         plan = self.plan(target_tokens=-1, strategy=chosen)
         if not plan.steps:
-            reason = reason_to_stay(segment, self._current_focus())
+            reason = reason_to_stay(segment, self.current_focus())
             raise Refused(f"{segment_id!r} may not be changed: {reason}.")
         return self.collect(plan)
 
@@ -347,12 +355,13 @@ class Segments:
         stays due, and is tried again after a while.
         """
         try:
-            if self._increment.step(self._current_focus()) is Due.FULL:
+            if self._increment.step(self.current_focus()) is Due.FULL:
                 self._increment.pass_over(self.collect().tokens_freed)
         except StoreError:
             self._increment.pass_over(0)
 
-    def _current_focus(self) -> Focus:
+    def current_focus(self) -> Focus:
+        """Tell what the agent is at, as the rules see it now."""
         now = self._clock()
         since = now - timedelta(hours=self.settings.roots.recent_file_hours)
         active = self._focus.active_file
@@ -362,10 +371,11 @@ class Segments:
             now=now,
             open_files=frozenset(path for path in self._opened if path != active),
             recent_messages=self._heap.view.recent_messages(),
+            cited=self._cited,
         )
 
     def _scene(self) -> Scene:
-        return Scene.of(self._heap.snapshot(), self._current_focus())
+        return Scene.of(self._heap.snapshot(), self.current_focus())
 
     def _scored(self, disposal: Disposal) -> Scored:
         retention = self.settings.retention
@@ -383,12 +393,3 @@ class Segments:
             return None
         text = self._shorten_text(segment.text)
         return shortened(segment, text, self._count_tokens(text))
-
-
-def _query(words: str, filters: dict[str, object]) -> Query:
-    """Make a query of keyword filters, with lists for tuples and unknown names refused."""
-    known = set(Query.__struct_fields__) - {"words"}
-    unknown = sorted(set(filters) - known)
-    if unknown:
-        raise BadInput(f"unknown filters: {', '.join(unknown)}; known are {sorted(known)}.")
-    return msgspec.convert({"words": words, **filters}, Query)

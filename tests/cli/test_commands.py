@@ -69,6 +69,18 @@ class TestAnalyze:
         assert {offer["strategy"] for offer in found["offers"]} >= {"mask", "truncate"}
         assert found["dead_weight"]["steps"]
 
+    def test_prices_of_the_settings_are_what_a_sweep_is_weighed_with(
+        self, transcript: Path, tmp_path: Path
+    ) -> None:
+        def waits() -> dict[str, float]:
+            found = json.loads(run("analyze", "chat.json", "--limit", "50%", "--json").output)
+            return {offer["strategy"]: offer["pays_after_turns"] for offer in found["offers"]}
+
+        before = waits()
+        (tmp_path / ".marksweep").mkdir()
+        (tmp_path / ".marksweep/settings.toml").write_text("[prices]\ncached = 0.5\n")
+        assert 0 < waits()["mask"] < before["mask"]
+
     def test_the_file_is_left_alone(self, transcript: Path) -> None:
         before = transcript.read_bytes()
         run("analyze", "chat.json")

@@ -84,9 +84,9 @@ class TestReplay:
     def test_several_processes_find_what_one_does(self) -> None:
         for n in range(4):
             Path(f"more-{n}.json").write_text(json.dumps(sample_messages()[: 60 - 2 * n]))
-        budgets = ("-b", "30%", "-b", "20%", "-s", "GDSF", "--solver-nodes", "20")
-        one = replayed(".", *budgets, "--workers", "1")
-        assert replayed(".", *budgets, "--workers", "2") == one
+        asked = ("-b", "30%", "-b", "20%", "-s", "coverage", "-s", "GDSF", "--solver-nodes", "1")
+        one = replayed(".", *asked, "--workers", "1")
+        assert replayed(".", *asked, "--workers", "2") == one
         assert len(one["result"]["transcripts"]) == 5
 
     def test_installed_strategies_are_replayed_as_tiers(self) -> None:
@@ -178,6 +178,60 @@ class TestReplay:
         with pytest.raises(ProcessLookupError):
             _wait_for_group(started.pid)
 
+    def test_stopping_it_ends_a_strategy_that_hangs(self) -> None:
+        Path("hanging.py").write_text(HANGING)
+        for n in range(4):
+            Path(f"more-{n}.json").write_text(json.dumps(sample_messages()))
+        started = subprocess.Popen(
+            [sys.executable, "-m", "marksweep", "replay", ".", "-s", "hanging:Hangs"]  # noqa: RUF005
+            + ["--workers", "2", "-b", "30%", "--patience", "500"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            text=True,
+        )
+        deadline = time.monotonic() + 60
+        while not Path("hung").exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        started.send_signal(signal.SIGINT)
+        _, said = started.communicate(timeout=60)
+        assert started.returncode == 130, said
+        assert "Traceback" not in said
+        with pytest.raises(ProcessLookupError):
+            _wait_for_group(started.pid)
+
+    def test_strategies_of_your_own_are_replayed_and_their_failures_named(self) -> None:
+        Path("hanging.py").write_text(HANGING)
+        found = replayed("chat.json", "-b", "30%", "-s", "hanging:Dies")
+        row = next(r for r in found["result"]["rows"] if r["strategy"] == "hanging:Dies")
+        assert row["violations"] == {"error": 32}
+        assert row["failures"] == [
+            "chat.json, step 1: the process of hanging:Dies died (exit code 3)"
+        ]
+        assert found["recommended"]["strategy"] == "truncate"
+        told = run("replay", "chat.json", "-b", "30%", "-s", "hanging:Dies").stdout
+        assert "hanging:Dies at 30%: error (32×)" in told
+
+
+HANGING = """
+import os, pathlib, time
+
+class Hangs:
+    def start(self, pinned, limit):
+        pathlib.Path("hung").touch()
+        time.sleep(900)
+
+    def add(self, messages):
+        os._exit(3)
+
+    def context(self):
+        return []
+
+class Dies(Hangs):
+    def start(self, pinned, limit):
+        pass
+"""
+
 
 def _wait_for_group(pid: int) -> None:
     """Wait until no process of the group is left, which raises."""
@@ -213,7 +267,7 @@ class TestTune:
         assert collected.exit_code == 0, collected.output
         plan = json.loads(collected.stdout)
         assert plan["target_tokens"] == settings.window.limit_tokens
-        assert plan["strategy"] == "superseded, mask, truncate"
+        assert plan["strategy"] == "superseded → mask → truncate"
         assert {step["reason"] for step in plan["steps"]} <= planned
 
     def test_what_settings_cannot_say_is_not_written(self) -> None:

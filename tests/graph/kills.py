@@ -1,9 +1,11 @@
-"""Kills the pruner over and over, and looks at what it left.
+"""Kills the pruner, or the server under it, over and over, and looks at what that left.
 
-    python -m tests.graph.kills sqlite|falkor DIRECTORY KILLS
+    python -m tests.graph.kills sqlite|falkor|server DIRECTORY KILLS
 
 A child prunes, restores and purges in a loop until it is killed at a random moment. Then another
 child checks: every live memory is whole, no chunk lost its memory, and the next run completes.
+With `server` the child lives on and the server is killed and started again; the child has to find
+it and go on.
 """
 
 from __future__ import annotations
@@ -12,13 +14,14 @@ import asyncio
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 import traceback
 from pathlib import Path
 
-from marksweep.graph.memory import GraphMemory, MemorySettings
-from marksweep.graph.outcomes import Limits
+from marksweep.graph.memory import GraphMemory
+from marksweep.graph.outcomes import Limits, MemorySettings
 from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.falkor import FalkorGraphStore
 from marksweep.stores.graph.falkor.server import EmbeddedServer
@@ -28,6 +31,7 @@ from marksweep.stores.sqlite import SqliteStore
 from marksweep.testing.graph_contract import everything
 from marksweep.testing.graphs import file, later, note
 from tests.graph.memories import Clock
+from tests.graph.servers import falkor_options, free_port, start
 
 LIVE: list[Record] = [
     *(file("w", f"live{n}.py", {f"live{n}": ["shared"]}) for n in range(20)),
@@ -46,11 +50,14 @@ class Place:
     def __init__(self, kind: str, directory: Path) -> None:
         self.kind = kind
         self.directory = directory
+        self.port = free_port()
 
     def open(self) -> tuple[GraphMemory, Clock]:
         graph: GraphStore
         if self.kind == "sqlite":
             graph = SqliteGraphStore(self.directory / "graph.db")
+        elif self.kind == "server":
+            graph = FalkorGraphStore(f"redis://127.0.0.1:{self.port}")
         else:
             graph = FalkorGraphStore.embedded(self.directory / "falkor")
         clock = Clock()
@@ -157,22 +164,65 @@ def wait_for(pid: int) -> None:
         raise SystemExit(f"the check failed with status {status}")
 
 
-def main() -> None:
-    kind, directory, kills = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
-    place = Place(kind, directory)
-    rng = random.Random(kills)
-    server = EmbeddedServer(directory / "falkor")
-    if kind == "falkor":
-        # Held open, so that the server need not start anew after each kill.
-        server.open()
+def kill_the_pruner(place: Place, kills: int, rng: random.Random) -> None:
+    """Kill one child after the other, and check each time."""
     wait_for(in_child(set_up, place))
     for _ in range(kills):
         victim = in_child(prune_for_ever, place)
         time.sleep(rng.uniform(0.01, 0.25))
-        os.kill(victim, signal.SIGKILL)
-        os.waitpid(victim, 0)
+        end(victim)
         wait_for(in_child(check, place))
-    server.close()
+
+
+def kill_the_server(place: Place, kills: int, rng: random.Random) -> None:
+    """Kill the server under a child that goes on, and check now and then."""
+
+    def begin() -> subprocess.Popen[bytes]:
+        return start(place.directory, place.port, *falkor_options())
+
+    server = begin()
+    try:
+        wait_for(in_child(set_up, place))
+        for number in range(kills):
+            if number % CHECK_EVERY == 0:
+                pruner = in_child(prune_for_ever, place)
+            time.sleep(rng.uniform(0.01, 0.25))
+            server.kill()
+            server.wait()
+            server = begin()
+            if os.waitpid(pruner, os.WNOHANG) != (0, 0):
+                raise SystemExit("the pruner gave up when its server was killed")
+            if number % CHECK_EVERY == CHECK_EVERY - 1:
+                end(pruner)
+                wait_for(in_child(check, place))
+    finally:
+        server.kill()
+        server.wait()
+
+
+CHECK_EVERY = 5
+"""Kills of the server between two checks."""
+
+
+def end(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def main() -> None:
+    kind, directory, kills = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    place = Place(kind, directory)
+    rng = random.Random(kills)
+    if kind == "server":
+        kill_the_server(place, kills, rng)
+    elif kind == "falkor":
+        # Held open, so that the server need not start anew after each kill.
+        server = EmbeddedServer(directory / "falkor")
+        server.open()
+        kill_the_pruner(place, kills, rng)
+        server.close()
+    else:
+        kill_the_pruner(place, kills, rng)
     print(f"{kills} kills, no harm")
 
 

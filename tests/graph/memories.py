@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
-from marksweep.graph.memory import GraphMemory, MemorySettings
-from marksweep.graph.outcomes import Limits
+from marksweep.graph.memory import GraphMemory
+from marksweep.graph.outcomes import Limits, MemorySettings
 from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.sqlite import SqliteGraphStore
 from marksweep.stores.memory import MemoryStore

@@ -8,7 +8,7 @@ import pytest
 
 from marksweep.errors import BadInput, NotFound, StoreBusy, UnknownName
 from marksweep.graph.client import GraphClient
-from marksweep.graph.memory import MemorySettings
+from marksweep.graph.outcomes import MemorySettings
 from marksweep.model import Event, Reference, Segment, Stashed
 from marksweep.stores.graph.base import Nodes, Run, Seen
 from marksweep.stores.graph.leases import CHANGE, hold
@@ -280,7 +280,7 @@ class SafetyContract:
             references=(Reference(cited.memory.memory_id),),
         )
         world.store.segments.write("w", put=[segment])
-        memory = world.with_settings(MemorySettings(keep_cited=True))
+        memory = world.with_settings(MemorySettings(keeps_segments=True))
         answer = await memory.prune_memory("w")
         assert answer.planned.memories == (other.memory.memory_id,)
         assert len((await world.memory.prune_memory("w")).planned.memories) == 2

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from marksweep.stores.graph.base import GraphStore
@@ -18,11 +18,17 @@ from marksweep.testing.graph_contract import OpenStore
 SERVER, MODULE = binaries()
 
 
+PORTS = range(15_000, 32_000)
+"""Below those that the system gives to clients: one that tries to reach a server which is away must
+not be given that server's port, or it would find itself there."""
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    while True:
+        port = secrets.choice(PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def start(directory: Path, port: int, *options: str) -> subprocess.Popen[bytes]:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from marksweep.errors import MarksweepError
 from marksweep.graph.background import COLLECT, Collected, collect_once, collect_regularly
-from marksweep.graph.memory import MemorySettings
-from marksweep.graph.outcomes import Limits
+from marksweep.graph.outcomes import Limits, MemorySettings
 from marksweep.model import Event
 from marksweep.stores.graph.leases import hold
 from marksweep.testing.graphs import file

@@ -9,12 +9,14 @@ from marksweep.testing.graph_contract import (
     RememberContract,
     SearchContract,
 )
+from marksweep.testing.graph_merge_contract import MergeContract
 from marksweep.testing.graph_sweep_contract import LeaseContract, RunContract, SweepContract
 from tests.graph.servers import fresh_graphs
 
 
 class FalkorContract(
     RememberContract,
+    MergeContract,
     SearchContract,
     HostileContract,
     MoveContract,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from marksweep.errors import StoreError, StoreTooNew
-from marksweep.stores.graph.base import GraphQuery
+from marksweep.stores.graph.base import SCHEMA_VERSION, GraphQuery
 from marksweep.stores.graph.falkor import FalkorGraphStore, connection
 from marksweep.stores.graph.falkor.server import EmbeddedServer
 from marksweep.testing.graph_contract import everything, shape
@@ -61,6 +61,24 @@ def test_a_graph_of_a_newer_marksweep_is_refused(falkor_url: str) -> None:
         async with opened() as store:
             with pytest.raises(StoreTooNew, match="layout 99"):
                 await store.counts("w")
+
+    asyncio.run(body())
+
+
+def test_a_graph_of_the_first_layout_is_brought_up(falkor_url: str) -> None:
+    async def body() -> None:
+        opened = fresh_graphs(falkor_url)
+        async with opened() as store:
+            await store.put("w", [note("w", "first")])
+            assert isinstance(store, FalkorGraphStore)
+            await store._db._transaction("w", [("MATCH (w:Workspace) SET w.schema = 1", {})])
+        async with opened() as store:
+            assert await shape(store, "w") == (1, 1, 0, 0, 0)
+            await store.put("w", [note("w", "second")])
+            assert isinstance(store, FalkorGraphStore)
+            statement = "MATCH (w:Workspace) RETURN w.schema"
+            assert await store.query("w", statement, {}) == [(SCHEMA_VERSION,)]
+            assert await shape(store, "w") == (2, 2, 0, 0, 0)
 
     asyncio.run(body())
 

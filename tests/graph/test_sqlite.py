@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
 
-from marksweep.stores.graph.base import GraphStore
+from marksweep.errors import StoreTooNew
+from marksweep.stores.graph.base import SCHEMA_VERSION, GraphStore
 from marksweep.stores.graph.sqlite import SqliteGraphStore
 from marksweep.testing.graph_contract import (
     HostileContract,
@@ -14,12 +17,16 @@ from marksweep.testing.graph_contract import (
     OpenStore,
     RememberContract,
     SearchContract,
+    found,
 )
+from marksweep.testing.graph_merge_contract import MergeContract
 from marksweep.testing.graph_sweep_contract import LeaseContract, RunContract, SweepContract
+from marksweep.testing.graphs import entity, file
 
 
 class TestSqliteGraph(
     RememberContract,
+    MergeContract,
     SearchContract,
     HostileContract,
     MoveContract,
@@ -38,3 +45,45 @@ class TestSqliteGraph(
                 await store.close()
 
         return opened
+
+
+FIRST_LAYOUT = """
+CREATE TRIGGER chunk_text_added AFTER INSERT ON chunk_text BEGIN
+    INSERT INTO chunk_words (rowid, title, text) VALUES (new.key, new.title, new.text);
+END;
+CREATE TRIGGER chunk_text_gone AFTER DELETE ON chunk_text BEGIN
+    INSERT INTO chunk_words (chunk_words, rowid, title, text)
+    VALUES ('delete', old.key, old.title, old.text);
+END;
+DROP TABLE alias;
+PRAGMA user_version = 1;
+"""
+"""Turns the layout of today into the first one."""
+
+
+def test_a_file_of_the_first_layout_is_brought_up(tmp_path: Path) -> None:
+    async def body() -> None:
+        store = SqliteGraphStore(tmp_path / "graph.db")
+        await store.put("w", [file("w", "a.py", {"parse": ["Config", "config"]})])
+        await store.close()
+        with closing(sqlite3.connect(tmp_path / "graph.db")) as db:
+            db.executescript(FIRST_LAYOUT)
+        store = SqliteGraphStore(tmp_path / "graph.db")
+        await store.put("w", [file("w", "a.py", {"split": ["Config", "config"]})])
+        assert await found(store, "w", "parse") == []
+        assert len(await found(store, "w", "split")) == 1
+        keep, gone = (entity("w", name).entity_id for name in ("Config", "config"))
+        assert await store.merge("w", keep, [gone]) == 1
+        await store.close()
+        with closing(sqlite3.connect(tmp_path / "graph.db")) as db:
+            assert db.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
+            db.execute("INSERT INTO chunk_words (chunk_words) VALUES ('integrity-check')")
+
+    asyncio.run(body())
+
+
+def test_a_file_of_a_newer_marksweep_is_refused(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "graph.db")) as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(StoreTooNew, match="layout 99"):
+        SqliteGraphStore(tmp_path / "graph.db")

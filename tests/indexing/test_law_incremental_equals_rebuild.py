@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from marksweep.indexing.report import Progress
 from marksweep.indexing.selection import Selection
 from marksweep.stores.graph.base import GraphStore, Item
 from marksweep.stores.graph.falkor import FalkorGraphStore
-from marksweep.stores.graph.nouns import Chunk, Entity, Memory, Mention, Relation
+from marksweep.stores.graph.nouns import Alias, Chunk, Entity, Memory, Mention, Relation
 from tests.graph.servers import network_server
 from tests.indexing.trees import (
     WORKSPACE,
@@ -190,15 +190,18 @@ class Tree(RuleBasedStateMachine):
 
     @rule()
     def purge_what_is_stale(self) -> None:
-        async def purge() -> None:
-            store = self.kept()
-            stale = [item.memory_id for item in items if isinstance(item, Memory) and item.stale]
-            await store.remove(WORKSPACE, stale)
-            await store.close()
-
         items = items_of(self.kept)
-        asyncio.run(purge())
+        stale = [item.memory_id for item in items if isinstance(item, Memory) and item.stale]
+        on_store(self.kept, lambda store: store.remove(WORKSPACE, stale))
         assert holds_together(items_of(self.kept))
+
+    @rule(keep=st.integers(0, 50), gone=st.integers(0, 50))
+    def merge_two_names(self, keep: int, gone: int) -> None:
+        """From now on a clean index starts with the same aliases."""
+        entities = sorted(i.entity_id for i in items_of(self.kept) if isinstance(i, Entity))
+        if entities:
+            kept, merged = entities[keep % len(entities)], entities[gone % len(entities)]
+            on_store(self.kept, lambda store: store.merge(WORKSPACE, kept, [merged]))
 
     @rule(selection=SELECTIONS)
     def look_at_other_files(self, selection: Selection) -> None:
@@ -234,7 +237,7 @@ class Tree(RuleBasedStateMachine):
         self.run(self.kept, self.selection)
         after = items_of(self.kept)
         assert holds_together(after)
-        assert live(after, takes) == self.rebuilt()
+        assert live(after, takes) == self.rebuilt([i for i in after if isinstance(i, Alias)])
         assert outside(after) == outside(before)
 
     def run(
@@ -252,8 +255,10 @@ class Tree(RuleBasedStateMachine):
             progress=progress,
         )
 
-    def rebuilt(self) -> Graph:
+    def rebuilt(self, aliases: list[Alias]) -> Graph:
         clean = self.new_store()
+        if aliases:
+            on_store(clean, lambda store: store.load(WORKSPACE, aliases))
         self.run(clean, self.selection)
         items = items_of(clean)
         assert live(items) == everything(items)
@@ -262,6 +267,17 @@ class Tree(RuleBasedStateMachine):
 
 class Interrupted(Exception):
     pass
+
+
+def on_store(open_store: OpenStore, work: Callable[[GraphStore], Awaitable[object]]) -> None:
+    async def body() -> None:
+        store = open_store()
+        try:
+            await work(store)
+        finally:
+            await store.close()
+
+    asyncio.run(body())
 
 
 def everything(items: list[Item]) -> Graph:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -17,6 +17,8 @@ from marksweep.strategies.named import Choice
 LIMIT = 20_000
 TURNS = 400
 PRICES = Prices()
+AT_ONCE = 1e9
+"""Turns within which every sweep pays: nothing is put off."""
 TIERS = ("superseded", "mask", "truncate")
 
 Request = list[dict[str, Any]]
@@ -86,12 +88,12 @@ def waiting(strategy: Choice) -> Run:
 
 
 def never_waiting(strategy: Choice) -> Run:
-    return Run(strategy, Budget.of(LIMIT), math.inf)
+    return Run(strategy, Budget.of(LIMIT), AT_ONCE)
 
 
 def at_the_limit() -> Run:
     lines = {"threshold_percent": 100.0, "target_percent": 100.0, "pressure_percent": 100.0}
-    return Run("truncate", Budget.of(LIMIT, **lines), math.inf)
+    return Run("truncate", Budget.of(LIMIT, **lines), AT_ONCE)
 
 
 @pytest.mark.parametrize("strategy", ["truncate", TIERS], ids=str)
@@ -116,3 +118,19 @@ def test_of_what_is_equally_worthless_the_newest_goes_and_the_longest_prefix_sta
     assert a_little.cost.edits_from is not None
     assert everything.cost.edits_from is not None
     assert a_little.cost.edits_from > 10 * everything.cost.edits_from
+
+
+@pytest.mark.parametrize("strategy", ["garbage", "scored", "superseded"])
+def test_a_small_cut_among_equals_is_made_near_the_end(strategy: str) -> None:
+    talk = Conversation(
+        limit=LIMIT,
+        strategy=strategy,
+        counter=count,
+        clock=lambda: datetime(2026, 1, 1, tzinfo=UTC),
+    )
+    talk.extend([{"role": "user", "content": "Mend the parser."}])
+    for n in range(100):
+        talk.extend(turn(n % 30))
+    plan = talk.plan(talk.tokens - 1)
+    assert plan.cost.edits_from is not None
+    assert plan.cost.edits_from > 100

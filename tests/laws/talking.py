@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from marksweep.conversation import Conversation
@@ -27,6 +28,9 @@ TIERS: tuple[Choice, ...] = (
     ("superseded", "mask", "summarize", "truncate"),
 )
 
+few = settings(max_examples=max(30, settings().max_examples * 3 // 10))
+"""Histories for each strategy and law: some ten laws make a few hundred for each strategy."""
+
 each_strategy = pytest.mark.parametrize("strategy", [*sorted(NAMED), *TIERS], ids=str)
 dialects = st.sampled_from(PROVIDERS)
 shares = st.integers(0, 100)
@@ -42,8 +46,8 @@ def weigh(message: Message) -> int:
 
 def conversation(dialect: str, strategy: Choice, **options: Any) -> Conversation:
     """Begin a conversation that collects only when told."""
-    settings = {"limit": 10**9, "counter": weigh, "clock": Clock(), **options}
-    return Conversation(dialect=dialect, strategy=strategy, **settings)
+    chosen = {"limit": 10**9, "counter": weigh, "clock": Clock(), **options}
+    return Conversation(dialect=dialect, strategy=strategy, **chosen)
 
 
 def holding(messages: Raws, dialect: str, strategy: Choice, **options: Any) -> Conversation:

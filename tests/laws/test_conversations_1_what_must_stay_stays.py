@@ -16,6 +16,7 @@ from tests.laws.talking import (
     conversation,
     dialects,
     each_strategy,
+    few,
     holding,
     is_in_order,
     must_stay,
@@ -25,6 +26,7 @@ from tests.laws.talking import (
 
 
 @each_strategy
+@few
 @given(data=st.data(), dialect=dialects, share=shares)
 def test_what_the_next_request_needs_stays_and_the_order_is_kept(
     strategy: Any, data: st.DataObject, dialect: str, share: int
@@ -40,6 +42,7 @@ def test_what_the_next_request_needs_stays_and_the_order_is_kept(
 
 
 @each_strategy
+@few
 @given(data=st.data(), dialect=dialects, share=shares)
 def test_pinned_messages_stay_whatever_they_belong_to(
     strategy: Any, data: st.DataObject, dialect: str, share: int
@@ -56,6 +59,7 @@ def test_pinned_messages_stay_whatever_they_belong_to(
 
 
 @each_strategy
+@few
 @given(data=st.data(), dialect=dialects, share=shares, turns=st.integers(1, 4))
 def test_the_most_recent_turns_stay_whole(
     strategy: Any, data: st.DataObject, dialect: str, share: int, turns: int

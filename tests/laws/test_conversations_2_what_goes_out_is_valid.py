@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from marksweep.dialects import validate
 from marksweep.testing.histories import broken, valid
-from tests.laws.talking import conversation, dialects, each_strategy, holding, raws, shares
+from tests.laws.talking import conversation, dialects, each_strategy, few, holding, raws, shares
 
 
 @each_strategy
+@few
 @given(data=st.data(), dialect=dialects, share=shares)
 def test_a_valid_history_is_valid_after_any_collection(
     strategy: Any, data: st.DataObject, dialect: str, share: int
@@ -24,6 +25,7 @@ def test_a_valid_history_is_valid_after_any_collection(
 
 
 @each_strategy
+@few
 @given(data=st.data(), dialect=dialects, share=shares)
 def test_a_broken_history_is_never_made_worse(
     strategy: Any, data: st.DataObject, dialect: str, share: int
@@ -36,6 +38,7 @@ def test_a_broken_history_is_never_made_worse(
 
 
 @each_strategy
+@few
 @given(data=st.data(), dialect=dialects, shares=st.lists(shares, min_size=2, max_size=4))
 def test_a_conversation_that_goes_on_between_collections_stays_valid(
     strategy: Any, data: st.DataObject, dialect: str, shares: list[int]

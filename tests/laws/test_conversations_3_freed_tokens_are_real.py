@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marksweep.testing.histories import valid
-from tests.laws.talking import dialects, each_strategy, holding, shares, weigh
+from tests.laws.talking import dialects, each_strategy, few, holding, shares, weigh
 
 
 @each_strategy
+@few
 @given(data=st.data(), dialect=dialects, share=shares)
 def test_freed_tokens_are_counted_on_the_result_and_no_step_is_too_many(
     strategy: Any, data: st.DataObject, dialect: str, share: int

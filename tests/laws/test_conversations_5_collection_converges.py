@@ -13,10 +13,11 @@ from marksweep.core.budget import Budget
 from marksweep.core.trigger import LONGEST_WAIT
 from marksweep.model import Event
 from marksweep.testing.histories import Answered, Call, Said, Script, told, valid
-from tests.laws.talking import conversation, dialects, each_strategy, holding, raws, shares
+from tests.laws.talking import conversation, dialects, each_strategy, few, holding, raws, shares
 
 
 @each_strategy
+@few
 @given(data=st.data(), dialect=dialects, share=shares)
 def test_a_second_plan_for_the_same_target_is_empty(
     strategy: Any, data: st.DataObject, dialect: str, share: int
@@ -28,6 +29,7 @@ def test_a_second_plan_for_the_same_target_is_empty(
 
 
 @each_strategy
+@few
 @given(data=st.data(), dialect=dialects, share=st.integers(1, 100))
 def test_asking_for_the_messages_again_gives_the_same_messages(
     strategy: Any, data: st.DataObject, dialect: str, share: int

@@ -17,6 +17,7 @@ from tests.laws.talking import (
     conversation,
     dialects,
     each_strategy,
+    few,
     holding,
     names,
     raws,
@@ -25,6 +26,7 @@ from tests.laws.talking import (
 
 
 @each_strategy
+@few
 @given(data=st.data(), dialect=dialects, share=shares)
 def test_undo_brings_everything_back_also_after_a_restart(
     strategy: Any, data: st.DataObject, dialect: str, share: int
@@ -42,6 +44,7 @@ def test_undo_brings_everything_back_also_after_a_restart(
 
 
 @each_strategy
+@few
 @given(data=st.data(), dialect=dialects, share=shares)
 def test_a_broken_history_comes_back_as_broken_as_it_was(
     strategy: Any, data: st.DataObject, dialect: str, share: int
@@ -56,6 +59,7 @@ def test_a_broken_history_comes_back_as_broken_as_it_was(
 
 
 @each_strategy
+@few
 @given(data=st.data(), dialect=dialects, shares=st.lists(shares, min_size=2, max_size=4))
 def test_sweeps_between_which_it_went_on_are_undone_one_by_one(
     strategy: Any, data: st.DataObject, dialect: str, shares: list[int]
@@ -84,7 +88,8 @@ def test_sweeps_of_any_strategies_may_be_undone_in_any_order(
     data: st.DataObject, dialect: str, sweeps: list[tuple[str, int]]
 ) -> None:
     messages = data.draw(valid(dialect))
-    talk = holding(messages, dialect, "truncate")
+    limit = data.draw(st.sampled_from([10**9, 1]))
+    talk = holding(messages, dialect, "truncate", limit=limit)
     plans: list[str] = []
     for name, share in sweeps:
         plan = talk.plan(talk.tokens * share // 100, strategy=another(talk, name))

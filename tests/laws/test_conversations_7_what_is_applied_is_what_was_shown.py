@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from marksweep.conversation import Conversation
 from marksweep.errors import PlanOutdated
 from marksweep.testing.histories import valid
-from tests.laws.talking import dialects, each_strategy, holding, raws, shares
+from tests.laws.talking import dialects, each_strategy, few, holding, raws, shares
 
 MOVES = {
     "a message came": lambda talk: talk.extend([{"role": "user", "content": "and?", "parts": []}]),
@@ -21,6 +21,7 @@ MOVES = {
 
 
 @each_strategy
+@few
 @given(data=st.data(), dialect=dialects, share=shares, move=st.sampled_from(sorted(MOVES)))
 def test_a_plan_is_refused_once_the_conversation_has_moved(
     strategy: Any, data: st.DataObject, dialect: str, share: int, move: str
@@ -38,6 +39,7 @@ def test_a_plan_is_refused_once_the_conversation_has_moved(
 
 
 @each_strategy
+@few
 @given(data=st.data(), dialect=dialects, share=shares)
 def test_a_plan_that_was_shown_is_what_happens(
     strategy: Any, data: st.DataObject, dialect: str, share: int

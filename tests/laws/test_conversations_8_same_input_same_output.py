@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from marksweep.conversation import Conversation
 from marksweep.stores.memory import MemoryStore
 from marksweep.testing.histories import valid
-from tests.laws.talking import conversation, dialects, each_strategy, holding, raws, shares
+from tests.laws.talking import conversation, dialects, each_strategy, few, holding, raws, shares
 
 SCRIPT = """
 from marksweep.testing.histories import Answered, Call, Said, Script, told
@@ -47,6 +47,7 @@ def test_plans_and_what_they_leave_do_not_depend_on_the_hash_seed() -> None:
 
 
 @each_strategy
+@few
 @given(
     data=st.data(), dialect=dialects, share=shares, stops=st.lists(st.integers(0, 40), max_size=4)
 )

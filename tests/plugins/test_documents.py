@@ -28,8 +28,9 @@ def test_every_plugin_is_described_with_the_options_of_its_own() -> None:
     assert set(described) == set(BUILT_IN)
     for name, (_, options) in described.items():
         said = set(re.findall(r"`(\w+)`", options))
-        for option in ("summarizer", "summarize_middle_turns", "ask_owner"):
-            given = {option: {"summarize_middle_turns": 3}.get(option, lambda *_: "")}
+        for option in ("summarizer", "summarize_middle_turns", "setting", "ask_owner"):
+            plain = {"summarize_middle_turns": 3, "setting": "quality"}
+            given = {option: plain.get(option, lambda *_: "")}
             if option in said:
                 load_gc_plugin(name, given)
             else:

@@ -304,3 +304,39 @@ def test_the_counter_of_the_budget_counts_everything() -> None:
     history = talk(10)
     _, result = collect(history, 1600)
     assert result.tokens_before == sum(map(words, history))
+
+
+class TestWaitingForTheBetterMoment:
+    """`pays_within_turns`: a cut near the front throws a long cached prefix away."""
+
+    def test_a_collection_that_pays_too_late_is_put_off_and_says_so(self) -> None:
+        history = talk(10)
+        kept, result = collect(history, limit=1600, pays_within_turns=1.0)
+        assert kept == history
+        assert result.success
+        assert (result.items_collected, result.tokens_freed) == (0, 0)
+        assert "better for the prompt cache" in str(result.details["put_off"])
+        late = result.details["pays_after_turns"]
+        assert isinstance(late, float)
+        assert late > 1
+
+    def test_one_that_pays_in_time_is_carried_out(self) -> None:
+        kept, result = collect(talk(10), limit=1600, pays_within_turns=1_000.0)
+        assert result.tokens_freed > 0
+        assert weigh(kept) == result.tokens_after
+
+    def test_over_the_pressure_line_nothing_is_put_off(self) -> None:
+        assert collect(talk(10), limit=1050, pays_within_turns=1.0)[1].tokens_freed > 0
+
+    def test_what_somebody_asked_for_is_not_put_off(self) -> None:
+        by_hand = GCTriggerReason.MANUAL
+        _, result = collect(talk(10), limit=1600, reason=by_hand, pays_within_turns=1.0)
+        assert result.tokens_freed > 0
+
+    def test_without_the_option_nothing_is_put_off(self) -> None:
+        assert collect(talk(10), limit=1600)[1].tokens_freed > 0
+
+    @pytest.mark.parametrize("value", [0, -1, True, "soon"])
+    def test_an_impossible_value_is_refused(self, value: object) -> None:
+        with pytest.raises(BadInput, match="pays_within_turns"):
+            load_gc_plugin("gc_truncate", {"pays_within_turns": value})

@@ -118,12 +118,11 @@ def test_a_strategy_of_the_shared_core_is_driven_through_a_conversation() -> Non
     collector = Apart(f"{HERE}:Oldest")
     messages = sample_messages()
     collector.start(messages[:2], 3_000)
-    collector.add(messages[2:30])
-    collector.context()
-    collector.add(messages[30:40])
-    context = collector.context()
+    for at in range(2, 40, 2):
+        collector.add(messages[at : at + 2])
+        context = collector.context()
     assert context[:2] == messages[:2]
-    assert context[-10:] == messages[30:40]
+    assert context[-2:] == messages[38:40]
     assert len(context) < 40
 
 

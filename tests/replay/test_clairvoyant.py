@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
+from marksweep.replay import program
 from marksweep.replay.atoms import names
 from marksweep.replay.clairvoyant import Clairvoyant, Foresight, Problem, Solved, _greedy, foresee
 from marksweep.replay.drive import Collector, Pricer, drive
@@ -62,3 +66,46 @@ def test_greed_is_valid_and_never_better_than_the_optimum(seed: int) -> None:
     greedy = _greedy(Problem(found, prices, 120, STUB_TOKENS, 1.0))
     assert greedy.covered <= solve(found, 120).covered + 1e-6
     nr(found, Clairvoyant(found, greedy), 120)
+
+
+def test_a_solver_that_is_stopped_says_so_and_is_never_worse_than_greed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = study(history(3), names)
+    prices = [price(message, by_words) for message in found.trajectory.messages]
+    greedy = foresee(found, prices, 120, stub=STUB_TOKENS, nodes=0)
+    assert greedy.solved is Solved.GREEDY
+    solver = getattr(program, "milp")  # noqa: B009 - it is imported there, not offered
+    monkeypatch.setattr(program, "milp", lambda *a, **k: stopped(solver(*a, **k)))
+    sight = foresee(found, prices, 120, stub=STUB_TOKENS, nodes=1)
+    assert sight.solved is Solved.STOPPED
+    assert sight.covered >= greedy.covered
+
+
+def stopped(result: Any) -> Any:
+    """A result of the solver as if its nodes had been used up before it found anything."""
+    result.status = 1
+    result.x = np.zeros_like(result.x)
+    return result
+
+
+def test_no_clock_is_asked_so_a_slow_machine_finds_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: list[dict[str, Any]] = []
+    solver = getattr(program, "milp")  # noqa: B009 - it is imported there, not offered
+
+    def watched(*arguments: Any, **named: Any) -> Any:
+        given.append(named["options"])
+        return solver(*arguments, **named)
+
+    monkeypatch.setattr(program, "milp", watched)
+    found = study(history(3), names)
+    assert solve(found, 120) == solve(found, 120)
+    assert given
+    assert all("time_limit" not in options for options in given)
+
+
+def test_a_program_that_is_too_big_is_left_to_greed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "BIGGEST", 10)
+    assert solve(study(history(3), names), 120).solved is Solved.GREEDY

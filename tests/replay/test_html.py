@@ -16,7 +16,7 @@ from marksweep.replay.lab import CLAIRVOYANT
 from marksweep.replay.report import Report
 from marksweep.replay.table import timeless
 
-VOID = {"meta", "input", "br", "link", "img"}
+VOID = {"meta", "input", "br", "link", "img", "wbr"}
 
 
 @pytest.fixture(scope="module")
@@ -149,3 +149,19 @@ def test_nothing_to_recommend_and_no_timeline_is_a_page_too(found: Report) -> No
 def test_times_are_in_it_only_if_kept(found: Report, report: str) -> None:
     assert '<th scope="col">ms</th>' not in report
     assert '<th scope="col">ms</th>' in page(found.result, found.chosen)
+
+
+def test_who_broke_a_rule_is_named_and_has_no_place_in_the_picture(found: Report) -> None:
+    first, *others = found.result.rows
+    bad = msgspec.structs.replace(
+        first,
+        strategy="my.module:Broken",
+        cost=99.0,
+        violations={"peeked": 2},
+        failures=("chat, step 7: peeked",),
+    )
+    result = msgspec.structs.replace(found.result, rows=(bad, first, *others))
+    shown = page(timeless(result), found.chosen, ())
+    assert "chat, step 7: peeked" in shown
+    figures = shown[shown.index('id="front"') : shown.index('id="figures"')]
+    assert "Broken" not in figures

@@ -57,6 +57,30 @@ def claude_code() -> list[Wire]:
     ]
 
 
+def codex() -> list[Wire]:
+    """Lines as Codex writes them: a head, events beside the items, reasoning, calls, outputs."""
+    return [
+        {"type": "session_meta", "payload": {"id": "s", "cwd": "/shop", "cli_version": "0.58.0"}},
+        _item(type="message", role="user", content=[_text("input_text", "Fix the login.")]),
+        {"type": "event_msg", "payload": {"type": "user_message", "message": "Fix the login."}},
+        _item(type="reasoning", summary=[], encrypted_content="gAAA"),
+        _item(type="function_call", name="shell", arguments='{"cmd": "ls"}', call_id="a"),
+        {"type": "event_msg", "payload": {"type": "token_count", "info": None}},
+        _item(type="function_call_output", call_id="a", output="login.py"),
+        _item(type="function_call", name="shell", arguments='{"cmd": "cat"}', call_id="b"),
+        _item(type="function_call_output", call_id="b", output="def login(): ..."),
+        _item(type="message", role="assistant", content=[_text("output_text", "Done.")]),
+    ]
+
+
+def _item(**payload: object) -> Wire:
+    return {"type": "response_item", "timestamp": "2026-11-15T08:00:00Z", "payload": payload}
+
+
+def _text(kind: str, text: str) -> Wire:
+    return {"type": kind, "text": text}
+
+
 def _line(role: str, content: object) -> Wire:
     return {"type": role, "uuid": "u", "message": {"role": role, "content": content}}
 
@@ -124,6 +148,32 @@ def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run.id == "standard input"
 
 
+def test_packed_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = gzip.compress(json.dumps(chat()).encode())
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(packed)))
+    assert len(gather(["-"]).trajectories) == 1
+
+
+def test_a_codex_session_becomes_paired_chat_messages(tmp_path: Path) -> None:
+    (tmp_path / "rollout.jsonl").write_bytes(lines(codex()))
+    (run,) = gather([str(tmp_path)]).trajectories
+    assert is_paired(list(run.messages))
+    assert [message["role"] for message in run.messages[run.pinned :]] == [
+        "assistant",
+        "tool",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+    assert "Fix the login." in str(run.messages[: run.pinned])
+
+
+def test_an_empty_folder_is_an_error_that_says_what_is_looked_for(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(BadInput, match="jsonl"):
+        gather([str(tmp_path)])
+
+
 def test_records_keep_their_own_names_and_prefix(tmp_path: Path) -> None:
     records: list[Wire] = [
         {"id": "r1", "messages": chat(), "pinned": 1},
@@ -157,10 +207,14 @@ def test_conversations_with_questions_are_told_apart(tmp_path: Path) -> None:
         ("text.json", b"this is no transcript", "messages"),
         ("number.json", b"42", "holds a int"),
         ("short.json", json.dumps(chat()[:3]).encode(), "at least 2"),
-        ("broken.json.xz", b"not xz at all", "cannot be read"),
-        ("broken.json.gz", b"not gzip at all", "cannot be read"),
-        ("empty.jsonl", b"", ""),
+        ("other.json.xz", b"not xz at all", "JSON"),
+        ("broken.json.xz", lzma.compress(b"[]" * 999)[:-20], "cannot be unpacked"),
+        ("broken.json.gz", gzip.compress(b"[]" * 999, mtime=0)[:15] + b"???", "cannot be unpacked"),
+        ("noise.jsonl", bytes(range(256)) * 9, "JSON"),
+        ("settings.json", b'{"model": "x"}', "messages"),
+        ("empty.jsonl", b"  ", "is empty"),
     ],
+    ids=lambda given: given if isinstance(given, str) else "",
 )
 def test_what_cannot_be_replayed_is_passed_over_with_a_reason(
     tmp_path: Path, name: str, content: bytes, reason: str

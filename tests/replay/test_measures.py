@@ -41,6 +41,8 @@ def test_the_gap_is_the_share_of_the_way_between_the_bounds() -> None:
 def test_bounds_less_than_three_points_apart_leave_no_room() -> None:
     low, near = [outcome(step(0.50, 0.50))], [outcome(step(0.529, 0.529))]
     assert gap(near, low, near).percent is None
+    enough = [outcome(step(0.54, 0.54))]
+    assert gap(enough, low, enough).percent == pytest.approx(100)
 
 
 def test_the_interval_holds_the_gap_and_is_the_same_every_time() -> None:

@@ -99,5 +99,5 @@ def test_a_unit_is_worth_as_much_as_its_best_member() -> None:
     assert ranked == [(2,), (0, 1)]
 
 
-def test_garbage_offers_only_the_unreachable() -> None:
-    assert [name for name, _ in rank(Garbage(), *HEAP)] == ["old log", "new note", "related"]
+def test_garbage_offers_only_the_unreachable_the_newest_first() -> None:
+    assert [name for name, _ in rank(Garbage(), *HEAP)] == ["new note", "old log", "related"]

@@ -11,9 +11,16 @@ from rich.text import Text
 
 from marksweep.cli import render, sizes, transcripts
 from marksweep.cli.common import command as make_command
-from marksweep.cli.common import emit, json_option, open_segments, store_option, workspace_option
+from marksweep.cli.common import (
+    emit,
+    json_option,
+    open_segments,
+    settings,
+    store_option,
+    workspace_option,
+)
 from marksweep.core.budget import Budget, Line
-from marksweep.dialects import Finding, Skipped, validate
+from marksweep.dialects import Finding, History, Skipped, validate
 from marksweep.model import Plan
 from marksweep.reading import Reading
 from marksweep.segments import Segments
@@ -89,12 +96,9 @@ def analyse(loaded: transcripts.Transcript, name: str, limit: str) -> Analysis:
     history = loaded.history
     talk = Reading(history, limit=10**12).conversation
     target = sizes.tokens(limit, talk.tokens)
-    dead = Reading(history, limit=0, strategy="superseded").conversation.plan()
+    dead = _fitting(history, 0, "superseded")
     choices: dict[str, Choice] = {**{name: name for name in OFFERED}, RECOMMENDED: TIERS}
-    offers = [
-        _offer(name, Reading(history, limit=target, strategy=choice).conversation.plan())
-        for name, choice in choices.items()
-    ]
+    offers = [_offer(name, _fitting(history, target, choice)) for name, choice in choices.items()]
     return Analysis(
         dialect=history.dialect,
         messages=len(history.messages),
@@ -107,6 +111,12 @@ def analyse(loaded: transcripts.Transcript, name: str, limit: str) -> Analysis:
         skipped=history.skipped,
         recommended=f"marksweep collect {name} --limit {target}",
     )
+
+
+def _fitting(history: History, limit: int, strategy: Choice) -> Plan:
+    return Reading(
+        history, limit=limit, strategy=strategy, prices=settings().prices
+    ).conversation.plan()
 
 
 def _offer(name: str, plan: Plan) -> Offer:

@@ -96,6 +96,7 @@ def _transcript(
         limit=sizes.tokens(limit, whole),
         strategy=talk.choice(),
         preserve_recent_turns=talk.preserve_recent_turns,
+        prices=settings().prices,
     )
     plan = reading.conversation.plan()
     is_stream = name == transcripts.STDIN and output is None

@@ -11,9 +11,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -44,9 +45,26 @@ def settings() -> Settings:
 
 def open_segments(store: str | None, workspace: str | None) -> Segments:
     """Open the working set that the options name; it is closed when the command ends."""
-    context = Segments(store, workspace=workspace, settings=settings(), actor="cli")
+    found = settings()
+    context = Segments(store, workspace=workspace, settings=found, actor="cli")
     click.get_current_context().call_on_close(context.close)
+    if found.memory.keeps_segments:
+        context.keep(_cited(context, found, store or ""))
     return context
+
+
+def _cited(context: Segments, found: Settings, store: str) -> Mapping[str, str]:
+    """Ask the long-term memory which segments it keeps."""
+    from marksweep.graph.memory import GraphMemory
+
+    async def ask() -> Mapping[str, str]:
+        memory = GraphMemory.open(settings=found, store=store, actor="cli")
+        try:
+            return await memory.cited_segments(workspace_id=context.workspace)
+        finally:
+            await memory.close()
+
+    return asyncio.run(ask())
 
 
 def emit(value: object, shown: RenderableType | None, *, as_json: bool) -> None:

@@ -24,7 +24,7 @@ def shown(name: str, report: Report) -> RenderableType:
     result = report.result
     needs = sum(line.need_steps for line in result.transcripts)
     head = (
-        f" {len(result.transcripts):,} transcripts, {result.tokens:,} tokens, "
+        f" {_counted(len(result.transcripts))}, {result.tokens:,} tokens, "
         f"{needs:,} steps with needs"
     )
     parts: list[RenderableType] = [Text(f"{name}{head}".strip(), style="bold")]
@@ -50,6 +50,10 @@ def shown(name: str, report: Report) -> RenderableType:
         )
     )
     return Group(*parts)
+
+
+def _counted(transcripts: int) -> str:
+    return "1 transcript" if transcripts == 1 else f"{transcripts:,} transcripts"
 
 
 def figures(result: Result) -> Table:

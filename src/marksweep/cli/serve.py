@@ -35,6 +35,12 @@ BAD_USAGE = 2
 @click.option("--allow-host", "hosts", multiple=True, help="A Host header to accept, with port.")
 @click.option("--rate", default=500.0, show_default=True, help="Requests a second per caller.")
 @click.option(
+    "--collect-every",
+    metavar="HOURS",
+    type=click.FloatRange(0, min_open=False),
+    help="Collect the long-term memory by itself at this interval; 0: never. Else as set.",
+)
+@click.option(
     "--log-level",
     default="info",
     show_default=True,
@@ -56,6 +62,7 @@ def command(
     token_file: str | None,
     hosts: tuple[str, ...],
     rate: float,
+    collect_every: float | None,
     log_level: str,
     client: str | None,
 ) -> None:
@@ -76,11 +83,20 @@ def command(
             options = HttpOptions(
                 host=host, port=port, token_file=token_file, hosts=hosts, rate=rate
             )
-            serve_http(options, roots or (".",), store, workspace, log_level)
+            serve_http(
+                options,
+                roots or (".",),
+                store,
+                workspace,
+                log_level=log_level,
+                collect_every=collect_every,
+            )
         else:
             from marksweep.mcp.stdio import serve_stdio
 
-            serve_stdio(roots or None, store, workspace, log_level)
+            serve_stdio(
+                roots or None, store, workspace, log_level=log_level, collect_every=collect_every
+            )
     except ModuleNotFoundError as error:
         print(
             f"marksweep serve needs the package {error.name}. "

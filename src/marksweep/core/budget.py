@@ -68,6 +68,11 @@ class Budget(msgspec.Struct, frozen=True):
             int(limit * pressure_percent / 100),
         )
 
+    @classmethod
+    def at_limit(cls, limit: int) -> Budget:
+        """Draw all lines at the limit: collect no sooner and no deeper than needed."""
+        return cls.of(limit, threshold_percent=100, target_percent=100, pressure_percent=100)
+
     def pressure_at(self, used: int) -> Pressure:
         """Say how hard a collection may press at this usage."""
         if used > self.pressure:

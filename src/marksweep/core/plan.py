@@ -84,7 +84,7 @@ def make_plan(
 
 def with_id(plan: Plan) -> Plan:
     """Name a plan by its content: same input, same id."""
-    encode = msgspec.json.Encoder().encode
+    encode = msgspec.msgpack.Encoder().encode
     digest = blake2b(encode(msgspec.structs.replace(plan, steps=())), digest_size=6)
     for step in plan.steps:
         digest.update(encode(step))

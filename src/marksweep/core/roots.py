@@ -6,7 +6,7 @@ the first reason counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -37,6 +37,8 @@ class Focus(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of the last messages; see `last_messages`."""
     recent_decisions: timedelta = RECENT_DECISIONS
     invariant_tags: frozenset[str] = INVARIANT_TAGS
+    cited: Mapping[str, str] = {}
+    """Segments that something outside the heap refers to, by id, with the reason they stay."""
 
 
 Rule = Callable[[Segment, Focus], str | None]
@@ -103,6 +105,11 @@ def invariant(segment: Segment, focus: Focus) -> str | None:
     return None
 
 
+def cited(segment: Segment, focus: Focus) -> str | None:
+    """Keep what something outside the heap refers to."""
+    return focus.cited.get(segment.segment_id)
+
+
 RULES: tuple[Rule, ...] = (
     pinned,
     locked,
@@ -112,6 +119,7 @@ RULES: tuple[Rule, ...] = (
     recent_message,
     recent_decision,
     invariant,
+    cited,
 )
 """The rules for context segments."""
 

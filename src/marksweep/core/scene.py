@@ -84,8 +84,13 @@ class Scene:
         Roots, pins and locks always hold; PRESERVABLE yields only to HARD pressure; CONDITIONAL
         stays unless its owner gave it another policy.
         """
-        pressure = self.pressure
-        held = bytearray(_hold(segment, pressure) for segment in self.segments)
+        pressure, partial = self.pressure, GCPolicy.PARTIAL
+        held = bytearray(
+            [
+                _FREE if s.policy is partial and not s.pinned else _hold(s, pressure)
+                for s in self.segments
+            ]
+        )
         for root in self.roots:
             held[root] = _ROOT
         return held
@@ -106,8 +111,6 @@ def _hold(segment: Segment, pressure: Pressure) -> int:
     if segment.pinned:
         return _PINNED
     policy = segment.policy
-    if policy == GCPolicy.PARTIAL:
-        return _FREE
     if policy == GCPolicy.LOCKED:
         return _LOCKED
     if policy == GCPolicy.PRESERVABLE:

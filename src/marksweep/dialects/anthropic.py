@@ -9,13 +9,12 @@ keeps it in `system`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from marksweep.dialects.anthropic_rules import RULES, client_result
-from marksweep.dialects.base import Json, Messages, Rule, Unreadable, word
-from marksweep.dialects.openai_chat import as_text
-from marksweep.dialects.pairing import Tying, ties_of
-from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
+from marksweep.dialects.base import Json, Rule, Unreadable, word
+from marksweep.dialects.common import TiedByCalls, as_text, parts_of
+from marksweep.messages import FunctionCall, InlineData, Part, Role, ToolResult
 
 ROLES = {"user": Role.USER, "assistant": Role.MODEL, "system": Role.SYSTEM}
 
@@ -23,7 +22,7 @@ SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
 """Calls that the provider runs itself. Their results stand in the same turn of the assistant."""
 
 
-class Anthropic:
+class Anthropic(TiedByCalls):
     """Reads and writes Anthropic messages."""
 
     name = "anthropic"
@@ -36,7 +35,7 @@ class Anthropic:
         role = ROLES.get(word(raw.get("role")))
         if role is None:
             raise Unreadable(f"role {raw.get('role')!r}; expected user or assistant")
-        parts = tuple(_content(raw.get("content")))
+        parts = tuple(parts_of(raw.get("content"), _part))
         if role is Role.USER and parts and all(part.function_response for part in parts):
             role = Role.TOOL
         return role, parts
@@ -81,35 +80,6 @@ class Anthropic:
         if part.function_call is None or part.raw.get("type") in SERVER_CALLS:
             return part
         return _part({**part.raw, "input": arguments})
-
-    def tying(self) -> Tying:
-        """Tie results to their calls, and thoughts to what the model did next."""
-        return Tying()
-
-    def ties(self, messages: Messages) -> Iterator[tuple[int, int]]:
-        """Tie results to their calls, and thoughts to what the model did next."""
-        return ties_of(self.tying(), messages)
-
-    def joins(self, before: Message, after: Message) -> bool:  # noqa: ARG002
-        """Never: any two messages may follow each other."""
-        return False
-
-
-def _content(content: Json) -> Iterator[Part]:
-    if content is None:
-        return
-    if isinstance(content, str):
-        yield Part(text=content, raw=content)
-        return
-    if not isinstance(content, list):
-        raise Unreadable(f"content is {type(content).__name__}; expected text or a list of blocks")
-    for block in content:
-        if isinstance(block, str):
-            yield Part(text=block, raw=block)
-        elif isinstance(block, dict):
-            yield _part(block)
-        else:
-            raise Unreadable(f"a content block is {type(block).__name__}; expected an object")
 
 
 def _part(block: dict[str, Json]) -> Part:

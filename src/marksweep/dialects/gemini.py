@@ -9,9 +9,10 @@ edited keeps its form. A request keeps the system prompt in `systemInstruction`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from marksweep.dialects.base import Json, Messages, Rule, Unreadable, word
+from marksweep.dialects.base import Json, Rule, Unreadable, word
+from marksweep.dialects.common import TiedByCalls
 from marksweep.dialects.gemini_rules import (
     RULES,
     follows_model,
@@ -19,7 +20,7 @@ from marksweep.dialects.gemini_rules import (
     named_result,
     signature,
 )
-from marksweep.dialects.pairing import Tying, ties_of
+from marksweep.dialects.pairing import Tying
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 
 ROLES = {
@@ -31,7 +32,7 @@ ROLES = {
 }
 
 
-class Gemini:
+class Gemini(TiedByCalls):
     """Reads and writes Gemini contents."""
 
     name = "gemini"
@@ -97,10 +98,6 @@ class Gemini:
     def tying(self) -> Tying:
         """Tie results to their calls, and thoughts to what the model did next."""
         return TurnTying(named_call, named_result)
-
-    def ties(self, messages: Messages) -> Iterator[tuple[int, int]]:
-        """Tie results to their calls, and thoughts to what the model did next."""
-        return ties_of(self.tying(), messages)
 
     def joins(self, before: Message, after: Message) -> bool:
         """Join the model's text and the calls that come to follow it."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from marksweep.dialects.base import Json, Messages, Rule, Unreadable, decoded, encoded, word
+from marksweep.dialects.base import Json, Rule, Unreadable, decoded, encoded, word
+from marksweep.dialects.common import TiedByCalls, as_text, as_url, parts_of
 from marksweep.dialects.openai_chat_rules import RULES
-from marksweep.dialects.pairing import Tying, ties_of
-from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
+from marksweep.messages import FunctionCall, InlineData, Part, Role, ToolResult
 
 ROLES = {
     "system": Role.SYSTEM,
@@ -28,7 +28,7 @@ REASONING_FIELDS = ("reasoning_content", "reasoning")
 """Where compatible servers put what the model thought."""
 
 
-class OpenAIChat:
+class OpenAIChat(TiedByCalls):
     """Reads and writes chat completions messages."""
 
     name = "openai_chat"
@@ -47,7 +47,7 @@ class OpenAIChat:
             call_id = word(raw.get("tool_call_id")) or _legacy_id(name)
             result = ToolResult(call_id, name, content)
             return role, (Part(function_response=result, raw=content),)
-        return role, (*_thoughts(raw), *_content(content), *_calls(raw))
+        return role, (*_thoughts(raw), *parts_of(content, _part), *_calls(raw))
 
     def rebuild(self, raw: Json, parts: Sequence[Part]) -> Json:
         """Copy the message with these parts."""
@@ -136,36 +136,9 @@ class OpenAIChat:
         raw = {**part.raw, "function": {**held, "arguments": encoded(arguments)}}
         return Part(function_call=FunctionCall(call.id, call.name, arguments), raw=raw)
 
-    def tying(self) -> Tying:
-        """Tie results to their calls, and thoughts to what the model did next."""
-        return Tying()
 
-    def ties(self, messages: Messages) -> Iterator[tuple[int, int]]:
-        """Tie results to their calls, and thoughts to what the model did next."""
-        return ties_of(self.tying(), messages)
-
-    def joins(self, before: Message, after: Message) -> bool:  # noqa: ARG002
-        """Never: any two messages may follow each other."""
-        return False
-
-
-def _content(content: Json) -> Iterator[Part]:
-    if content is None:
-        return
-    if isinstance(content, str):
-        yield Part(text=content, raw=content)
-    elif isinstance(content, list):
-        yield from map(_part, content)
-    else:
-        raise Unreadable(f"content is {type(content).__name__}; expected text or a list of blocks")
-
-
-def _part(block: Json) -> Part:
+def _part(block: dict[str, Json]) -> Part:
     """Understand one block of a content list."""
-    if isinstance(block, str):
-        return Part(text=block, raw=block)
-    if not isinstance(block, dict):
-        raise Unreadable(f"a content block is {type(block).__name__}; expected an object")
     kind = block.get("type")
     if kind in ("text", "refusal"):
         return Part(text=word(block.get(kind)), raw=block)
@@ -232,18 +205,6 @@ def _written(part: Part) -> Json:
 def _call(call: FunctionCall) -> Json:
     function = {"name": call.name, "arguments": encoded(call.args if call.args is not None else {})}
     return {"id": call.id, "type": "function", "function": function}
-
-
-def as_url(mime: str, data: str) -> str:
-    """Give an address for data: its own if it has one, else a data URL."""
-    if "://" in data[:16] or data.startswith("data:"):
-        return data
-    return f"data:{mime.replace('*', 'octet-stream')};base64,{data}"
-
-
-def as_text(result: Json) -> str:
-    """Write a result as text."""
-    return "" if result is None else encoded(result)
 
 
 OPENAI_CHAT = OpenAIChat()

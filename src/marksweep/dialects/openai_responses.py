@@ -7,13 +7,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from marksweep.dialects.base import Json, Messages, Rule, Unreadable, decoded, encoded, word
-from marksweep.dialects.openai_chat import as_text, as_url
+from marksweep.dialects.base import Json, Rule, Unreadable, decoded, encoded, word
+from marksweep.dialects.common import TiedByCalls, as_text, as_url, parts_of
 from marksweep.dialects.openai_responses_rules import RULES
-from marksweep.dialects.pairing import Tying, ties_of
-from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
+from marksweep.messages import FunctionCall, InlineData, Part, Role, ToolResult
 
 ROLES = {
     "system": Role.SYSTEM,
@@ -38,7 +37,7 @@ OUTPUTS = {f"{kind}_output": kind for kind in CALLS}
 TEXTS = ("input_text", "output_text", "text", "refusal", "summary_text", "reasoning_text")
 
 
-class OpenAIResponses:
+class OpenAIResponses(TiedByCalls):
     """Reads and writes Responses items."""
 
     name = "openai_responses"
@@ -53,7 +52,7 @@ class OpenAIResponses:
             role = ROLES.get(word(raw.get("role")))
             if role is None:
                 raise Unreadable(f"role {raw.get('role')!r}; expected one of {', '.join(ROLES)}")
-            return role, tuple(_content(raw.get("content")))
+            return role, tuple(parts_of(raw.get("content"), _part))
         if kind in CALLS:
             name = word(raw.get("name")) or kind
             call = FunctionCall(word(raw.get("call_id")), name, decoded(raw.get(CALLS[kind])))
@@ -127,35 +126,6 @@ class OpenAIResponses:
             return part
         _, parts = self.read({**part.raw, "arguments": encoded(arguments)})
         return parts[0]
-
-    def tying(self) -> Tying:
-        """Tie results to their calls, and thoughts to what the model did next."""
-        return Tying()
-
-    def ties(self, messages: Messages) -> Iterator[tuple[int, int]]:
-        """Tie results to their calls, and thoughts to what the model did next."""
-        return ties_of(self.tying(), messages)
-
-    def joins(self, before: Message, after: Message) -> bool:  # noqa: ARG002
-        """Never: any two messages may follow each other."""
-        return False
-
-
-def _content(content: Json) -> Iterator[Part]:
-    if content is None:
-        return
-    if isinstance(content, str):
-        yield Part(text=content, raw=content)
-        return
-    if not isinstance(content, list):
-        raise Unreadable(f"content is {type(content).__name__}; expected text or a list")
-    for block in content:
-        if isinstance(block, str):
-            yield Part(text=block, raw=block)
-        elif isinstance(block, dict):
-            yield _part(block)
-        else:
-            raise Unreadable(f"a content block is {type(block).__name__}; expected an object")
 
 
 def _part(block: dict[str, Json]) -> Part:

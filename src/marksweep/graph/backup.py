@@ -19,7 +19,7 @@ import msgspec
 
 from marksweep.errors import StoreCorrupt, StoreTooNew
 from marksweep.stores.graph.base import GraphStore, Item, Nodes
-from marksweep.stores.graph.nouns import Chunk, Entity, Kind, Memory, Mention, Relation
+from marksweep.stores.graph.nouns import Alias, Chunk, Entity, Kind, Memory, Mention, Relation
 
 FORMAT_VERSION = 1
 Decoded = TypeVar("Decoded")
@@ -52,6 +52,7 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
     entity: Entity | None = None
     mention: Mention | None = None
     relation: Relation | None = None
+    alias: Alias | None = None
 
     @classmethod
     def of(cls, item: Item) -> Line:
@@ -67,11 +68,14 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
                 return cls(mention=item)
             case Relation():
                 return cls(relation=item)
+            case Alias():
+                return cls(alias=item)
 
     @property
     def item(self) -> Item:
         """The item within."""
-        for item in (self.memory, self.chunk, self.entity, self.mention, self.relation):
+        for name in self.__struct_fields__:
+            item: Item | None = getattr(self, name)
             if item is not None:
                 return item
         raise msgspec.ValidationError("a line without a node or edge")
@@ -154,7 +158,7 @@ def read_backup(path: Path) -> Iterator[Item]:
 async def load_backup(store: GraphStore, backup: Backup, workspace_id: str) -> tuple[str, ...]:
     """Bring a checked backup's nodes to life in a workspace, then join them; name the memories."""
     memories: list[str] = []
-    for wanted in ((Memory, Chunk, Entity), (Mention, Relation)):
+    for wanted in ((Memory, Chunk, Entity), (Mention, Relation, Alias)):
         batch: list[Item] = []
         for item in read_backup(backup.path):
             if isinstance(item, wanted):
@@ -213,6 +217,8 @@ class _Doomed:
             case Relation():
                 ends = {item.source_id, item.target_id}
                 return item.memory_id in self._memories or bool(ends & self._entities)
+            case Alias():
+                return item.keep_id in self._entities
 
 
 def backups_in(directory: Path) -> tuple[Path, ...]:

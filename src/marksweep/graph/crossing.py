@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
 
 import msgspec
 
 from marksweep.core.graph import Graph
 from marksweep.core.mark import reach
-from marksweep.core.roots import Focus, Rule, find_roots
+from marksweep.core.roots import Focus, find_roots, last_messages
 from marksweep.heaps.graph import GraphRules, MarkedGraph, PruneStrategy
 from marksweep.model import Segment
 from marksweep.stores.base import SegmentStore
-from marksweep.stores.graph.base import GraphStore, MemoryRow
+from marksweep.stores.graph.base import GraphStore, MemoryRow, Survey
 
 
 class Crossed(msgspec.Struct, frozen=True):
@@ -28,15 +27,7 @@ class Crossed(msgspec.Struct, frozen=True):
     memories: Mapping[str, str] = {}
     """Memories that would go, but that a segment in use refers to."""
     segments: Mapping[str, str] = {}
-    """Segments that a memory that stays refers to."""
-
-    def rule(self) -> Rule:
-        """Make a root rule for the segments' heap, to be used beside its own."""
-
-        def kept_by_memory(segment: Segment, focus: Focus) -> str | None:  # noqa: ARG001
-            return self.segments.get(segment.segment_id)
-
-        return kept_by_memory
+    """Segments that a memory that stays refers to: for the focus of the segments' heap."""
 
 
 async def cross(
@@ -46,18 +37,31 @@ async def cross(
     strategy: PruneStrategy,
     *,
     rules: GraphRules,
-    now: datetime,
+    focus: Focus,
 ) -> Crossed:
     """Mark a workspace's segments and memories together, as if a strategy's choice were gone."""
     survey = await graph.survey(workspace_id)
     live = await asyncio.to_thread(segments.changes, workspace_id)
-    marked = MarkedGraph(survey, rules, now)
+    return await asyncio.to_thread(_crossed, survey, live.put, strategy, rules, focus)
+
+
+def _crossed(
+    survey: Survey,
+    segments: Sequence[Segment],
+    strategy: PruneStrategy,
+    rules: GraphRules,
+    focus: Focus,
+) -> Crossed:
+    marked = MarkedGraph(survey, rules, focus.now)
     going = {
         survey.memories[each.place].memory_id
         for each in marked.choose(strategy)
         if each.place < len(survey.memories)
     }
-    return mark_together(live.put, survey.memories, going, Focus(now=now))
+    if not focus.recent_messages:
+        in_order = sorted(segments, key=lambda segment: segment.position)
+        focus = msgspec.structs.replace(focus, recent_messages=last_messages(in_order))
+    return mark_together(segments, survey.memories, going, focus)
 
 
 def mark_together(

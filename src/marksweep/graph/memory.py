@@ -1,6 +1,6 @@
 """Long-term memory: a graph of notes and code that remembers, finds, forgets and can take it back.
 
-memory = GraphMemory.open(".marksweep")
+memory = GraphMemory.open()        # of the project in the current folder
 await memory.add_memory("Ada owns the parser in src/parse.py", tags=["people"])
 answer = await memory.search_memory("parser")
 shown = await memory.prune_memory(strategy="stale_code")
@@ -12,27 +12,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
+from marksweep.core.roots import Focus
 from marksweep.errors import Refused
 from marksweep.graph import texts
 from marksweep.graph.backup import Backup, check_backup, load_backup, write_backup
-from marksweep.graph.crossing import cross
+from marksweep.graph.crossing import Crossed, cross
 from marksweep.graph.erasure import Forgotten, erase_everywhere, hide
 from marksweep.graph.merging import apply_merge, plan_merge
 from marksweep.graph.notes import note_record
-from marksweep.graph.outcomes import Limits, Preview, Purged
+from marksweep.graph.outcomes import MemorySettings, Preview, Purged
+from marksweep.graph.place import place_of
 from marksweep.graph.prune import Pruner
-from marksweep.heaps.graph import RECENTLY_READ, GraphRules, PruneStrategy
+from marksweep.heaps.graph import GraphRules, PruneStrategy
 from marksweep.model import Entry, Event, Plan, Report
+from marksweep.settings import Settings, load_settings
 from marksweep.stores.base import Store
 from marksweep.stores.graph.base import Counts, GraphHit, GraphQuery, GraphStore, Nodes
 from marksweep.stores.graph.nouns import DEFAULT_WORKSPACE, Entity, Memory, Record, Scalar
-from marksweep.stores.graph.sqlite import SqliteGraphStore
-from marksweep.stores.sqlite import SqliteStore
+from marksweep.stores.graph.open import open_graph
+from marksweep.stores.open import open_store
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -42,19 +45,12 @@ class Answer(msgspec.Struct, frozen=True):
     neighbours: tuple[Entity, ...] = ()
 
 
-class MemorySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How long memories live and what protects them."""
-
-    limits: Limits = Limits()
-    recently_read: timedelta = RECENTLY_READ
-    ttl: Mapping[str, timedelta] = {}
-    """Life of memories by source. A source that is not named lives for ever."""
-    keep_cited: bool = False
-    """Whether context segments that are in use keep the memories that they refer to."""
-
-
 def _utc_now() -> datetime:
     return datetime.now(UTC)
+
+
+def _no_focus(workspace_id: str, now: datetime) -> Focus:  # noqa: ARG001
+    return Focus(now=now)
 
 
 class GraphMemory:
@@ -69,7 +65,9 @@ class GraphMemory:
         settings: MemorySettings | None = None,
         actor: str = "",
         clock: Callable[[], datetime] = _utc_now,
+        focus: Callable[[str, datetime], Focus] = _no_focus,
     ) -> None:
+        """Take the stores. `focus` tells what the agent in a workspace is at, if somebody knows."""
         self.graph = graph
         self.store = store
         self.settings = settings or MemorySettings()
@@ -81,27 +79,47 @@ class GraphMemory:
             actor=actor,
         )
         self.now = clock
+        self.focus = focus
 
     @classmethod
     def open(
-        cls, directory: str | Path, *, settings: MemorySettings | None = None, actor: str = ""
+        cls,
+        project: str | Path = ".",
+        *,
+        settings: Settings | None = None,
+        store: str = "",
+        actor: str = "",
     ) -> GraphMemory:
-        """Open a memory that lives in one directory, on SQLite."""
-        place = Path(directory)
+        """Open the memory of the project in a folder, where its settings say.
+
+        `store` takes the place of the store that the settings name.
+        """
+        found = load_settings(project) if settings is None else settings
+        place = place_of(found, project, store=store)
         return cls(
-            SqliteGraphStore(place / "graph.db"),
-            SqliteStore(place / "marksweep.db"),
-            backups=place / "backups",
-            settings=settings,
+            open_graph(place.graph),
+            open_store(place.store),
+            backups=place.backups,
+            settings=MemorySettings.of(found),
             actor=actor,
+        )
+
+    def acting_as(self, actor: str) -> GraphMemory:
+        """Give this memory with another name in the journal."""
+        return GraphMemory(
+            self.graph,
+            self.store,
+            backups=self.pruner.backups,
+            settings=self.settings,
+            actor=actor,
+            clock=self.now,
+            focus=self.focus,
         )
 
     async def close(self) -> None:
         """Let go of the stores."""
         await self.graph.close()
         self.store.close()
-
-    # Remembering
 
     async def add_memory(
         self,
@@ -181,8 +199,6 @@ class GraphMemory:
         plan = await self.pruner.find_plan(workspace_id, plan_id)
         return await apply_merge(self.pruner, workspace_id, plan, self.now())
 
-    # Collecting
-
     async def prune_memory(
         self,
         workspace_id: str = "",
@@ -227,14 +243,31 @@ class GraphMemory:
         self, workspace_id: str, strategy: PruneStrategy, *, preview: int = 20
     ) -> Preview:
         """Say what a strategy would take, and keep that plan in the journal."""
-        now = self.now()
-        rules = GraphRules(recently_read=self.settings.recently_read, ttl=self.settings.ttl)
-        if self.settings.keep_cited:
-            crossed = await cross(
-                self.graph, self.store.segments, workspace_id, strategy, rules=rules, now=now
-            )
-            rules = msgspec.structs.replace(rules, cited=crossed.memories)
-        return await self.pruner.plan(workspace_id, strategy, rules, now, preview=preview)
+        crossed = await self._crossed(workspace_id, strategy)
+        rules = msgspec.structs.replace(self._rules, cited=crossed.memories)
+        return await self.pruner.plan(workspace_id, strategy, rules, self.now(), preview=preview)
+
+    async def cited_segments(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> Mapping[str, str]:
+        """Say which segments memories keep, and why: for `Segments.keep`. None if not so set."""
+        return (await self._crossed(workspace_id, PruneStrategy.ALL)).segments
+
+    @property
+    def _rules(self) -> GraphRules:
+        return GraphRules(recently_read=self.settings.recently_read, ttl=self.settings.ttl)
+
+    async def _crossed(self, workspace_id: str, strategy: PruneStrategy) -> Crossed:
+        """Mark segments and memories together, if the settings say that they keep each other."""
+        if not self.settings.keeps_segments:
+            return Crossed()
+        focus = self.focus(workspace_id, self.now())
+        return await cross(
+            self.graph,
+            self.store.segments,
+            workspace_id,
+            strategy,
+            rules=self._rules,
+            focus=focus,
+        )
 
     async def restore(
         self,

@@ -1,20 +1,17 @@
-"""What pruning is allowed, and what it says it did."""
+"""What a memory and its pruning are allowed, and what pruning says it did."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 import msgspec
 
 from marksweep.graph.backup import Backup
+from marksweep.heaps.graph import CAP_PERCENT, GRACE, RECENTLY_READ
 from marksweep.model import Plan
+from marksweep.settings import Settings
 from marksweep.stores.graph.base import Nodes
-
-GRACE = timedelta(days=7)
-"""How long what was deleted can be restored. Longer keeps more in the store."""
-
-CAP_PERCENT = 20.0
-"""Share of a workspace's nodes that one plan may take. Higher lets a mistake take more at once."""
 
 CAP_FLOOR = 100
 """Nodes that a plan may always take: in a small workspace one file may be more than the cap."""
@@ -38,6 +35,28 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     def cap_of(self, plan: Plan) -> int:
         """Count the nodes that a plan may take."""
         return max(self.cap_floor, int(plan.tokens_before * self.cap_percent / 100))
+
+
+class MemorySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How long memories live and what protects them."""
+
+    limits: Limits = Limits()
+    recently_read: timedelta = RECENTLY_READ
+    ttl: Mapping[str, timedelta] = {}
+    """Life of memories by source. A source that is not named lives for ever."""
+    keeps_segments: bool = False
+    """Whether segments and memories that refer to each other by id keep each other."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> MemorySettings:
+        """Take what the settings of a project say."""
+        said = settings.memory
+        return cls(
+            limits=Limits(grace=timedelta(days=said.grace_days), cap_percent=said.cap_percent),
+            recently_read=timedelta(hours=said.recently_read_hours),
+            ttl={source: timedelta(days=days) for source, days in said.life_days.items()},
+            keeps_segments=said.keeps_segments,
+        )
 
 
 class PreviewRow(msgspec.Struct, frozen=True, gc=False):

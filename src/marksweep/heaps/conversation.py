@@ -178,8 +178,10 @@ class ConversationHeap(SegmentHeap):
 
     def _write(self, *, put: Sequence[Segment] = (), remove: Sequence[str] = ()) -> None:
         self._line = None
+        stays = {segment.segment_id for segment in put}
         for segment_id in remove:
-            self._forget(segment_id)
+            if segment_id not in stays:
+                self._forget(segment_id)
         super()._write(put=put, remove=remove)
         self._shortened.clear()
 

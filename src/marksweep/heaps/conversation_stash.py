@@ -15,8 +15,14 @@ FRAME = 4
 RECALLED = "recalled"
 """The type of notes: parts of swept messages that came back."""
 
-MOST = 1_000_000
-"""How many swept messages are looked at; all, for any conversation one can hold."""
+ALL = Query(limit=1_000_000)
+"""All swept messages, for any conversation one can hold."""
+
+WHOLE = 20_000
+"""Swept messages up to which all are ranked; of more, those that the store finds by their words.
+
+Higher ranks longer conversations with all that stands around each message, and takes longer.
+"""
 
 
 class Recalled(str):
@@ -40,13 +46,15 @@ class Recalled(str):
         return str(self)
 
 
-def all_said(stash: Stash, workspace: str, live: Sequence[Segment]) -> list[Segment]:
-    """Give all that was ever said, live or swept, whole and in order.
+def all_said(
+    stash: Stash, workspace: str, live: Sequence[Segment], query: Query = ALL
+) -> list[Segment]:
+    """Give all that was ever said, live or swept and found by a query, whole and in order.
 
     A message that was shortened lies in the stash once for each time; the longest is the whole.
     """
     whole = {segment.segment_id: segment for segment in live}
-    for hit in stash.search(workspace, Query(limit=MOST)):
+    for hit in stash.search(workspace, query):
         swept = hit.found.segment
         if swept.type != RECALLED:
             known = whole.get(swept.segment_id)
@@ -62,7 +70,8 @@ def recalled(
 
     What was said around a match often holds the answer, so live messages count as surroundings.
     """
-    said = all_said(stash, workspace, live)
+    words = query if stash.count(workspace) > WHOLE else ""
+    said = all_said(stash, workspace, live, Query(words=words, limit=WHOLE))
     kept_whole = {id(segment) for segment in live}
     ranking = Recall()
     for segment in said:
@@ -79,22 +88,6 @@ def recalled(
 
 def _price(text: str) -> int:
     return count(text) + FRAME
-
-
-def drop_later_versions(stash: Stash, workspace: str, plan_id: str) -> None:
-    """Let go of what later plans swept of the messages that this plan is about to bring back.
-
-    A message that was masked and then swept lies in the stash twice: whole, and masked. Once it is
-    back whole, the masked version must never take its place.
-    """
-    ids = [entry.segment.segment_id for entry in stash.of_plan(workspace, plan_id)]
-    reached: set[str] = set()
-    for entry in stash.get(workspace, ids):
-        name = entry.segment.segment_id
-        if entry.plan_id == plan_id:
-            reached.add(name)
-        elif name not in reached:
-            stash.remove(workspace, entry.plan_id, [name])
 
 
 def with_units(stash: Stash, workspace: str, segment_ids: Collection[str]) -> tuple[str, ...]:

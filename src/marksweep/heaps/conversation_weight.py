@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Callable
 
@@ -34,13 +33,22 @@ def count_message(message: Message) -> int:
 
 
 def as_passed(counter: Callable[..., int]) -> Counter:
-    """Let a counter see messages in the form they were passed in, or neutral if it wants that."""
+    """Let a counter see messages in the form they were passed in, or neutral if it wants that.
+
+    Which of the two it wants shows at the first message that it can count in one form only.
+    """
+    wants_neutral = False
 
     def weigh(message: Message) -> int:
-        if message.raw is not None:
-            with contextlib.suppress(AttributeError, TypeError, KeyError):
-                return counter(message.raw)
-        return counter(message)
+        nonlocal wants_neutral
+        if wants_neutral or message.raw is None:
+            return counter(message)
+        try:
+            return counter(message.raw)
+        except (AttributeError, TypeError, KeyError):
+            tokens = counter(message)
+            wants_neutral = True
+            return tokens
 
     return weigh
 

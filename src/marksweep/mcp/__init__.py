@@ -13,6 +13,7 @@
 8. app.py               All of it as one server. Start reading here.
 9. stdio.py             For the client that started it.
    http.py, guard.py    Over HTTP: who may come in, how often, and what they see.
+10. background.py       Collections of the long-term memory meanwhile.
 
 Results are in results.py, gc_results.py and memory_results.py; reference.py writes docs/mcp.md.
 

@@ -11,6 +11,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from marksweep.core.score import Scorer
+from marksweep.core.scorers import knowing
 from marksweep.errors import BadInput, NotFound
 from marksweep.mcp.asking import Here, desk_of
 from marksweep.mcp.context_tools import usage
@@ -63,7 +64,9 @@ def context_gc_analyze(
         return _of_transcript(ctx, here, transcript, max_candidates)
     with here.segments() as context:
         plan = context.plan(target_tokens=target_tokens, disposal=strategy)
-        scorer = context.settings.scoring.build() if include_scores else None
+        scorer = (
+            knowing(context.settings.scoring.build(), context.list()) if include_scores else None
+        )
         rows = [
             _candidate(context, plan, step, name, scorer)
             for step, name in _named(plan, max_candidates)
@@ -119,7 +122,9 @@ def _of_transcript(ctx: Ctx, here: Place, path: str, most: int) -> Analysis:
         anyio.from_thread.check_cancelled()
         anyio.from_thread.run(ctx.report_progress, done, total, what)
 
-    weighed = weigh(desk_of(ctx).allowed(path), tell)
+    with here.segments() as context:
+        settings = context.settings
+    weighed = weigh(desk_of(ctx).allowed(path), tell, settings)
     plan = weighed.plan
     tokens: Counter[str] = Counter()
     messages: Counter[str] = Counter()

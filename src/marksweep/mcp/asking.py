@@ -58,7 +58,12 @@ async def here(ctx: Ctx, told: Annotated[ListRootsResult | None, Resolve(client_
     if not desk.is_settled:
         await anyio.to_thread.run_sync(desk.settle, folders_of(told))
     opened = desk.opened()
-    return await anyio.to_thread.run_sync(desk.place) if opened is None else opened
+    place = await anyio.to_thread.run_sync(desk.place) if opened is None else opened
+    if desk.settings.memory.keeps_segments:
+        memory = await anyio.to_thread.run_sync(desk.memory)
+        cited = await memory.cited_segments(workspace_id=place.name)
+        await anyio.to_thread.run_sync(place.keep, cited)
+    return place
 
 
 def folders_of(told: ListRootsResult | None) -> list[Path]:

@@ -215,6 +215,8 @@ def context_gc_configure(
     last_messages: Annotated[int, Field(ge=0, le=100_000)] | None = None,
     decision_hours: Hours | None = None,
     recent_file_hours: Hours | None = None,
+    scorer: Annotated[str, Field(description="seed_age, seed_retention or covering.")]
+    | None = None,
     half_life_hours: Annotated[float, Field(gt=0, le=876_000)] | None = None,
     delete_after_hours: Hours | None = None,
     batch: Annotated[int, Field(ge=5, le=20)] | None = None,
@@ -222,7 +224,7 @@ def context_gc_configure(
     """Turn the limits (tokens; soft, hard and target as percent of them), the recency windows
     (messages, hours) and the most segments a small sweep takes. Without parameters: show them. To
     keep a change beyond this server, write it to .marksweep/settings.toml."""
-    given: dict[str, dict[str, float | None]] = {
+    given: dict[str, dict[str, float | str | None]] = {
         "window": {
             "limit_tokens": limit_tokens,
             "threshold_percent": soft_percent,
@@ -234,7 +236,7 @@ def context_gc_configure(
             "decision_hours": decision_hours,
             "recent_file_hours": recent_file_hours,
         },
-        "scoring": {"half_life_hours": half_life_hours},
+        "scoring": {"scorer": scorer, "half_life_hours": half_life_hours},
         "retention": {"delete_after_hours": delete_after_hours},
         "steps": {"batch": batch},
     }

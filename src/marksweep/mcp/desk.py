@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import datetime
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from marksweep.core.roots import Focus
 from marksweep.errors import BadInput, Refused
+from marksweep.graph.place import Place as Where
+from marksweep.graph.place import place_of
 from marksweep.segments import Segments
 from marksweep.settings import Settings, load_settings
-from marksweep.settings.layers import FOLDER
 from marksweep.stores.base import Store
 from marksweep.stores.open import open_store
 
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
 
 ACTOR = "mcp"
 """Who the journal says it was."""
-
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 Changes = Mapping[str, Mapping[str, object]]
 """Settings by group and name, in the shape of the settings file."""
@@ -81,6 +81,16 @@ class Place:
             self._attention = attention
             self._look(self._segments)
 
+    def keep(self, cited: Mapping[str, str]) -> None:
+        """Keep segments that memories refer to, each with why."""
+        with self._guard:
+            self._segments.keep(cited)
+
+    def current_focus(self) -> Focus:
+        """Tell what the agent is at, as the rules see it now."""
+        with self._guard:
+            return self._segments.current_focus()
+
     def _look(self, segments: Segments) -> None:
         at = self._attention
         segments.focus(task=at.task, file=at.file, lines=at.lines, open_files=at.open_files)
@@ -116,8 +126,10 @@ class Desk:
         self._guard = RLock()
         self._places: dict[str, Place] = {}
         self._store: Store | None = None
-        self._memory_folder = Path()
+        self._where: Where
         self._memory: GraphMemory | None = None
+        self.settings = Settings()
+        """The project's, once the folders are known."""
         self.folders: tuple[Path, ...] = ()
         self.shown_plans: dict[tuple[str, str], str] = {}
         """Plans of the memory shown last, by workspace and strategy: these are what is deleted."""
@@ -141,10 +153,9 @@ class Desk:
                     f"no such folder: {', '.join(missing) or 'none was named'}. "
                     "Start the server with --root FOLDER."
                 )
-            settings = load_settings(found[0], explicit=self._changes)
-            where = _located(self._store_place or settings.store.location, found[0])
-            self._store = open_store(where)
-            self._memory_folder = found[0] / FOLDER if _URL.match(where) else Path(where).parent
+            self.settings = settings = load_settings(found[0], explicit=self._changes)
+            self._where = place_of(settings, found[0], store=self._store_place)
+            self._store = open_store(self._where.store)
             self._workspace = self._workspace or settings.store.workspace
             self.folders = found
 
@@ -199,19 +210,28 @@ class Desk:
         return found
 
     def memory(self) -> GraphMemory:
-        """Give the long-term memory of all workspaces; its graph lies beside the store."""
+        """Give the long-term memory of all workspaces."""
         from marksweep.graph.memory import GraphMemory
-        from marksweep.stores.graph.sqlite import SqliteGraphStore
+        from marksweep.graph.outcomes import MemorySettings
+        from marksweep.stores.graph.open import open_graph
 
         with self._guard:
             if self._memory is None:
+                store = self.store
                 self._memory = GraphMemory(
-                    SqliteGraphStore(self._memory_folder / "graph.db"),
-                    self.store,
-                    backups=self._memory_folder / "backups",
+                    open_graph(self._where.graph),
+                    store,
+                    backups=self._where.backups,
+                    settings=MemorySettings.of(self.settings),
                     actor=ACTOR,
+                    focus=self._focus,
                 )
             return self._memory
+
+    def _focus(self, workspace: str, now: datetime) -> Focus:
+        """Tell what the agent of a workspace is at, if it is one of ours."""
+        place = self._places.get(workspace)
+        return place.current_focus() if place else Focus(now=now)
 
     async def close(self) -> None:
         """Close the store and the memory."""
@@ -219,8 +239,3 @@ class Desk:
             await self._memory.graph.close()
         if self._store is not None:
             self._store.close()
-
-
-def _located(store: str, folder: Path) -> str:
-    """Take a file's place from the project, not from where the server was started."""
-    return store if _URL.match(store) else str(folder / Path(store).expanduser())

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 
 from marksweep.errors import Refused
 from marksweep.mcp.app import build_server
+from marksweep.mcp.background import collecting
 from marksweep.mcp.desk import ACCESS, Desk
 from marksweep.mcp.guard import ACCESS_KEY, VARIABLE, Guard, Rates, Tokens
 from marksweep.mcp.logs import log_to_stderr
@@ -59,7 +60,13 @@ class HttpOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def serve_http(
-    options: HttpOptions, roots: Sequence[str], store: str, workspace: str, log_level: str = "info"
+    options: HttpOptions,
+    roots: Sequence[str],
+    store: str,
+    workspace: str,
+    *,
+    log_level: str = "info",
+    collect_every: float | None = None,
 ) -> None:
     """Serve until interrupted. Refused without a token unless only this machine can connect."""
     desk = Desk(roots, store=store, workspace=workspace)
@@ -70,10 +77,12 @@ def serve_http(
             f"Pass --token-file, set {VARIABLE}, or listen on 127.0.0.1."
         )
     log_to_stderr(log_level, tokens.values)
-    anyio.run(_serve, options, desk, tokens)
+    anyio.run(_serve, options, desk, tokens, collect_every)
 
 
-async def _serve(options: HttpOptions, desk: Desk, tokens: Tokens) -> None:
+async def _serve(
+    options: HttpOptions, desk: Desk, tokens: Tokens, collect_every: float | None
+) -> None:
     anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
     config = uvicorn.Config(
         http_app(options, desk, tokens),
@@ -87,7 +96,8 @@ async def _serve(options: HttpOptions, desk: Desk, tokens: Tokens) -> None:
     socket = config.bind_socket()
     try:
         logger.info("listening on http://%s:%s%s", options.host, socket.getsockname()[1], PATH)
-        await uvicorn.Server(config).serve(sockets=[socket])
+        async with collecting(desk, collect_every):
+            await uvicorn.Server(config).serve(sockets=[socket])
     finally:
         socket.close()
         await desk.close()

@@ -7,20 +7,27 @@ from collections.abc import Sequence
 import anyio
 
 from marksweep.mcp.app import build_server
+from marksweep.mcp.background import collecting
 from marksweep.mcp.desk import Desk
 from marksweep.mcp.logs import log_to_stderr
 
 
 def serve_stdio(
-    roots: Sequence[str] | None, store: str, workspace: str, log_level: str = "info"
+    roots: Sequence[str] | None,
+    store: str,
+    workspace: str,
+    *,
+    log_level: str = "info",
+    collect_every: float | None = None,
 ) -> None:
     """Serve until the client closes its end. Without roots, its client's folders are asked for."""
     log_to_stderr(log_level)
-    anyio.run(_serve, Desk(roots, store=store, workspace=workspace))
+    anyio.run(_serve, Desk(roots, store=store, workspace=workspace), collect_every)
 
 
-async def _serve(desk: Desk) -> None:
+async def _serve(desk: Desk, collect_every: float | None) -> None:
     try:
-        await build_server(desk).run_stdio_async()
+        async with collecting(desk, collect_every):
+            await build_server(desk).run_stdio_async()
     finally:
         await desk.close()

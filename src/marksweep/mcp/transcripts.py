@@ -15,6 +15,7 @@ from marksweep.conversation import Conversation
 from marksweep.dialects import History, read, read_lines
 from marksweep.errors import BadInput
 from marksweep.model import Plan
+from marksweep.settings import Settings
 
 LARGEST_FILE = 200_000_000
 """Bytes that are read of one session at most: it is held in memory."""
@@ -33,12 +34,14 @@ class Weighed(msgspec.Struct, frozen=True):
     plan: Plan
 
 
-def weigh(path: Path, progress: Progress) -> Weighed:
+def weigh(path: Path, progress: Progress, settings: Settings) -> Weighed:
     """Read a session file and plan to take out all that is superseded. The file is left alone."""
     progress(0, 3, "reading")
     history = _read(path)
     progress(1, 3, "counting tokens")
-    talk = Conversation(limit=0, strategy="superseded", dialect=history.dialect)
+    talk = Conversation(
+        limit=0, strategy="superseded", dialect=history.dialect, prices=settings.prices
+    )
     talk.extend(list(history.messages))
     progress(2, 3, "looking for what is superseded")
     plan = talk.plan(target_tokens=0)

@@ -9,11 +9,12 @@
 7. goal.py        When a collection is due, and how far it goes.
 8. view.py        A history as the collector sees it.
 9. digest.py      Summaries on demand.
-10. masking.py    Results shortened in place.
+10. masking.py    Messages shortened in place.
 11. outcome.py    The plan carried out, and told as a GCResult.
 12. apply.py      How a host calls a plugin and applies its result.
 
-Then one file per plugin: gc_truncate, gc_summarize, gc_hybrid, gc_budget, gc_superseded.
+Then one file per plugin: gc_truncate, gc_summarize, gc_hybrid, gc_budget, gc_superseded,
+gc_coverage.
 """
 
 from marksweep.plugins.base import (

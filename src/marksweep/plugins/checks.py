@@ -81,6 +81,12 @@ def check_turns(name: str, value: object, *, least: int = 0) -> None:
         raise BadInput(f"{name} is {value!r}; expected a whole number of at least {least}.")
 
 
+def check_positive(name: str, value: object) -> None:
+    """Refuse a value that is no number above 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise BadInput(f"{name} is {value!r}; expected a number above 0.")
+
+
 def check_flag(name: str, value: object) -> None:
     """Refuse a value that is neither true nor false."""
     if not isinstance(value, bool):

@@ -20,7 +20,14 @@ from marksweep.plugins.base import GCPlugin
 GROUPS = ("marksweep.gc_plugins", "jaato.gc_plugins")
 """Entry point groups, in the order in which they are read. A name that is taken stays taken."""
 
-BUILT_IN = ("gc_truncate", "gc_summarize", "gc_hybrid", "gc_budget", "gc_superseded")
+BUILT_IN = (
+    "gc_truncate",
+    "gc_summarize",
+    "gc_hybrid",
+    "gc_budget",
+    "gc_superseded",
+    "gc_coverage",
+)
 """The plugins that come with marksweep: one module each, with a `create_plugin`."""
 
 PREFIX = "gc_"

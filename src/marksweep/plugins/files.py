@@ -35,7 +35,14 @@ DEFAULT_TYPE = "gc_truncate"
 _TYPED, _NAMED = "type", "plugin"
 _CONFIG = frozenset(GCConfig.__struct_fields__)
 _OPTIONS = frozenset(
-    {"notify_on_gc", "notification_template", "summarize_middle_turns", "summarizer"}
+    {
+        "notify_on_gc",
+        "notification_template",
+        "pays_within_turns",
+        "setting",
+        "summarize_middle_turns",
+        "summarizer",
+    }
 )
 """Options of plugins that may stand beside the configuration."""
 

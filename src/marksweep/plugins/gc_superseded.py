@@ -17,5 +17,6 @@ NAME = "gc_superseded"
 def create_plugin() -> HistoryPlugin:
     """Make the plugin."""
     return HistoryPlugin(
-        NAME, lambda task: Tiers(Superseded(task.outcomes, task.masked), OldestTurns())
+        NAME,
+        lambda task: Tiers(Superseded(task.means.outcomes, task.means.masked), OldestTurns()),
     )

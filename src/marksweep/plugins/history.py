@@ -13,32 +13,33 @@ import msgspec
 
 from marksweep.core.budget import Budget
 from marksweep.core.plan import Strategy, make_plan
-from marksweep.core.trigger import Backoff, after_pass
+from marksweep.core.trigger import Backoff, Due, after_pass, is_time
 from marksweep.heaps.conversation_weight import count_message
 from marksweep.ledger import InstructionBudget, InstructionSource
 from marksweep.messages import Message
-from marksweep.model import GCPolicy
+from marksweep.model import GCPolicy, Plan, Pressure
 from marksweep.plugins.base import ContextUsage, GCConfig, GCResult, GCTriggerReason
 from marksweep.plugins.digest import Digester
-from marksweep.plugins.goal import Request, due, set_goal
+from marksweep.plugins.goal import Goal, Request, due, set_goal
 from marksweep.plugins.masking import Masker
 from marksweep.plugins.options import Options, read_options
-from marksweep.plugins.outcome import Teller, result_of, write_out
+from marksweep.plugins.outcome import Teller, put_off, result_of, write_out
 from marksweep.plugins.view import Outside, look
-from marksweep.strategies.mask import Masked, Outcomes
-from marksweep.strategies.summarize import Digest
+from marksweep.strategies.named import Means
 
 WHOLE = 10_000
 """Usage is measured in hundredths of a percent where no limit is known."""
+
+
+AT_LEISURE = frozenset({GCTriggerReason.THRESHOLD, GCTriggerReason.CONTINUOUS})
+"""Reasons for a collection that leave room to wait."""
 
 
 class Task(msgspec.Struct, frozen=True):
     """What one collection has to do, and the means a strategy may need for it."""
 
     options: Options
-    digest: Digest
-    outcomes: Outcomes
-    masked: Masked
+    means: Means
     budget: InstructionBudget | None
     """The budget that was passed in, if one was."""
 
@@ -114,19 +115,23 @@ class HistoryPlugin:
         target = goal.target(view.total)
         teller = Teller(self._name, reason, self._options, counter).unless_over(view.total - target)
         room = view.scene.tokens if view.total <= target else max(0, target - teller.weight())
-        task = Task(
-            self._options,
-            digester,
-            masker.outcomes,
-            masker.masked,
-            budget,
-        )
-        plan = make_plan(view.scene, self._make(task), room)
+        means = Means(masker.outcomes, masker.masked, digester, masker.texts, masker.trimmed)
+        strategy = self._make(Task(self._options, means, budget))
+        plan = make_plan(view.scene, strategy, room)
+        if self._should_wait(goal, plan):
+            plan = put_off(plan)
         written = write_out(view, plan, {**digester.made, **masker.made}, teller)
         if reason is not GCTriggerReason.MANUAL:
             freed = view.total - written.tokens
             self._backoff = after_pass(freed, _used(context_usage), self._looks, self._backoff)
         return written.history, result_of(view, plan, written, digester, teller)
+
+    def _should_wait(self, goal: Goal, plan: Plan) -> bool:
+        """Whether a later moment is better: nobody asked, and the prompt cache is worth more."""
+        most = self._options.pays_within_turns
+        if most is None or goal.pressure is Pressure.HARD or goal.request.reason not in AT_LEISURE:
+            return False
+        return bool(plan.steps) and not is_time(Due.STEP, plan.cost, most)
 
     def _yielding(self, outside: Sequence[Outside], ledger: InstructionBudget) -> frozenset[str]:
         """Ask the owners of CONDITIONAL entries which may go."""

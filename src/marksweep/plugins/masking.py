@@ -1,4 +1,4 @@
-"""Results shortened in place: what a strategy needs to see them, and to put a line instead."""
+"""Messages shortened in place: what a strategy needs to see their texts, and to put others."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from marksweep.dialects.base import with_parts
-from marksweep.heaps.conversation_text import outcomes_of
-from marksweep.messages import Counter, Message, Outcome, Part
+from marksweep.heaps.conversation_text import outcomes_of, texts_of, with_leaf, with_words
+from marksweep.messages import Counter, Message, Outcome, Part, Path, Place, Text
 from marksweep.model import Segment
 from marksweep.plugins.view import View
 
 
 class Masker:
-    """Shortens the results of a view's messages, and remembers the shorter messages."""
+    """Shortens a view's messages, and remembers every version, by the `raw` of its segment."""
 
     def __init__(self, view: View, counter: Counter) -> None:
         self._view = view
@@ -31,15 +31,23 @@ class Masker:
         calls = [call for i in unit for call in view.messages[i].function_calls]
         return tuple(outcomes_of(message, calls))
 
+    def texts(self, segment: Segment) -> Sequence[Text]:
+        """Give the texts of a message; what stands beside the history has none."""
+        message = self._message(segment)
+        return tuple(texts_of(message)) if message is not None else ()
+
     def masked(self, segment: Segment, texts: Mapping[int, str]) -> Segment | None:
         """Put texts in the place of results, by their index; None if that is not shorter."""
+        return self.trimmed(segment, {(at, ()): text for at, text in texts.items()})
+
+    def trimmed(self, segment: Segment, texts: Mapping[Place, str]) -> Segment | None:
+        """Put shorter texts in their places; None if that does not make the message shorter."""
         message = self._message(segment)
         if message is None:
             return None
-        parts = [
-            self._with_text(part, texts[at]) if at in texts else part
-            for at, part in enumerate(message.parts)
-        ]
+        parts = list(message.parts)
+        for (at, path), text in texts.items():
+            parts[at] = self._with_text(parts[at], path, text)
         if self._view.dialect is not None and message.raw is not None:
             shorter = with_parts(self._view.dialect, message, parts)
         else:
@@ -47,17 +55,25 @@ class Masker:
         tokens = self._counter(shorter)
         if tokens >= segment.tokens:
             return None
-        self.made[segment.segment_id] = shorter
-        return msgspec.structs.replace(segment, tokens=tokens)
+        version = f"{segment.segment_id} {len(self.made)}"
+        self.made[version] = shorter
+        return msgspec.structs.replace(segment, tokens=tokens, raw=version)
 
     def _message(self, segment: Segment) -> Message | None:
         at = segment.position
         return self._view.messages[at] if at < len(self._view.messages) else None
 
-    def _with_text(self, part: Part, text: str) -> Part:
-        old = part.function_response
-        if old is None:
-            return part
-        if self._view.dialect is not None and part.raw is not None:
-            return self._view.dialect.with_result(part, text)
-        return Part(function_response=msgspec.structs.replace(old, result=text))
+    def _with_text(self, part: Part, path: Path, text: str) -> Part:
+        """Put a text into a part, in its provider's form if it has one."""
+        dialect = self._view.dialect if part.raw is not None else None
+        call, result = part.function_call, part.function_response
+        if result is not None:
+            if dialect is not None:
+                return dialect.with_result(part, text)
+            return Part(function_response=msgspec.structs.replace(result, result=text))
+        if call is not None:
+            arguments = with_leaf(call.args, path, text)
+            if dialect is not None:
+                return dialect.with_arguments(part, arguments)
+            return Part(function_call=msgspec.structs.replace(call, args=arguments))
+        return with_words(part, text) if dialect is not None else Part(text=text)

@@ -11,7 +11,7 @@ import msgspec
 from marksweep.errors import BadInput
 from marksweep.ledger import SourceEntry
 from marksweep.plugins.base import GCConfig, GCTriggerReason
-from marksweep.plugins.checks import check_flag, check_keys, check_turns
+from marksweep.plugins.checks import check_flag, check_keys, check_positive, check_turns
 from marksweep.strategies.hybrid import MIDDLE_TURNS
 from marksweep.summarizers import Extractive, Summarizer, make_summarizer
 
@@ -28,7 +28,13 @@ NOTICE_TEMPLATE = (
 PLACEHOLDERS = frozenset({"items", "tokens", "percent", "plugin", "reason"})
 """What a notification template may contain, in braces."""
 
-COMMON = frozenset({"preserve_recent_turns", "notify_on_gc", "notification_template"})
+ECONOMY, QUALITY = "economy", "quality"
+SETTINGS = (ECONOMY, QUALITY)
+"""What a coverage plugin may save."""
+
+COMMON = frozenset(
+    {"preserve_recent_turns", "notify_on_gc", "notification_template", "pays_within_turns"}
+)
 """Options of every plugin."""
 
 
@@ -42,6 +48,13 @@ class Options(msgspec.Struct, frozen=True):
     notification_template: str = NOTICE_TEMPLATE
     summarizer: Summarizer = msgspec.field(default_factory=Extractive)
     summarize_middle_turns: int = MIDDLE_TURNS
+    setting: str = ECONOMY
+    """What coverage saves: economy the prompt cache, quality what the agent may need again."""
+    pays_within_turns: float | None = None
+    """Put a collection off that would take longer to pay for the prompt cache it throws away.
+
+    Not beyond the pressure line. Without it, none is put off.
+    """
     ask_owner: AskOwner | None = None
     """Whether a CONDITIONAL entry may go now. Without it, none may."""
 
@@ -81,10 +94,14 @@ def read_options(plugin: str, given: Mapping[str, object] | None, own: frozenset
     for name in ("preserve_recent_turns", "summarize_middle_turns"):
         if name in said:
             check_turns(name, said[name])
+    if "pays_within_turns" in said:
+        check_positive("pays_within_turns", said["pays_within_turns"])
     if "notify_on_gc" in said:
         check_flag("notify_on_gc", said["notify_on_gc"])
     if "notification_template" in said:
         _check_template(said["notification_template"])
+    if said.get("setting", ECONOMY) not in SETTINGS:
+        raise BadInput(f"setting is {said['setting']!r}; expected {' or '.join(SETTINGS)}.")
     if not callable(said.get("ask_owner", read_options)):
         raise BadInput(
             f"ask_owner is {said['ask_owner']!r}; expected a function of a key and an entry."

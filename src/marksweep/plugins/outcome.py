@@ -12,7 +12,7 @@ from marksweep.dialects.editing import closed
 from marksweep.ledger import InstructionSource
 from marksweep.ledger.turns import NOTICE
 from marksweep.messages import Counter, Message, Part, Role
-from marksweep.model import Plan, Step
+from marksweep.model import Plan, Segment, Step
 from marksweep.plugins.base import GCRemovalItem, GCResult, GCTriggerReason
 from marksweep.plugins.digest import Digester
 from marksweep.plugins.options import Options
@@ -69,6 +69,13 @@ class Teller(msgspec.Struct, frozen=True):
         return self.counter(Message(Role.USER, (Part(text=f"[{name}] {longest}"),), name))
 
 
+def put_off(plan: Plan) -> Plan:
+    """Leave everything where it is; the cost says what a later moment should better."""
+    return msgspec.structs.replace(
+        plan, steps=(), tokens_after=plan.tokens_before, target_tokens=plan.tokens_before
+    )
+
+
 def write_out(view: View, plan: Plan, made: Mapping[str, Message], teller: Teller) -> Written:
     """Carry a plan out on a copy of the history.
 
@@ -81,7 +88,7 @@ def write_out(view: View, plan: Plan, made: Mapping[str, Message], teller: Telle
     if all(at >= len(view.messages) for at, _ in steps):
         return Written(list(view.history), view.total - plan.tokens_freed)
     gone = {index[name] for step in plan.steps for name in step.segments}
-    instead = {at: made[step.replacement.segment_id] for at, step in steps if step.replacement}
+    instead = {at: made[_version(step.replacement)] for at, step in steps if step.replacement}
     whole = [at for at, step in steps if step.action not in IN_PLACE and at < len(view.messages)]
     notice = teller.notice(view, plan) if whole else None
     first = min(whole, default=None)
@@ -95,6 +102,11 @@ def write_out(view: View, plan: Plan, made: Mapping[str, Message], teller: Telle
             kept.append((at, message))
     weight = teller.counter(notice) if notice else 0
     return _joined(view, kept, plan.tokens_after + weight, teller, notice)
+
+
+def _version(replacement: Segment) -> str:
+    """Name the message of a replacement: a summary by its id, a shorter version by its own name."""
+    return replacement.raw or replacement.segment_id
 
 
 def _joined(
@@ -150,11 +162,13 @@ def _details(
         "reread_tokens": plan.cost.reread_tokens,
         "pays_after_turns": plan.cost.pays_after_turns,
     }
-    summaries = [step.replacement for step in plan.steps if step.replacement is not None]
+    summaries = [s.replacement for s in plan.steps if s.replacement and s.action not in IN_PLACE]
     if summaries:
         details["summary_keys"] = [summary.segment_id for summary in summaries]
         details["summary_tokens"] = sum(summary.tokens for summary in summaries)
         details["summarized_by"] = digester.made_by
+    if not plan.steps and plan.cost.edits_from is not None:
+        details["put_off"] = "a later moment is better for the prompt cache"
     if digester.notes:
         details["summarizer_notes"] = digester.notes
     if plan.short_by:
@@ -173,7 +187,7 @@ def removals(view: View, plan: Plan) -> Iterator[GCRemovalItem]:
     index = view.scene.graph.index
     for step in plan.steps:
         members = sorted(index[name] for name in step.segments)
-        word = step.reason.partition(":")[0]
+        word = _word(step)
         if step.action in IN_PLACE:
             yield _shortened(view, step, members[0], word)
             continue
@@ -181,8 +195,14 @@ def removals(view: View, plan: Plan) -> Iterator[GCRemovalItem]:
         yield from _outside(view, [i for i in members if i >= len(view.messages)], word)
 
 
+def _word(step: Step) -> str:
+    """The reason in a word: the one it begins with, else what was done."""
+    word = step.reason.partition(":")[0]
+    return word if word.isidentifier() else step.action.value
+
+
 def _shortened(view: View, step: Step, at: int, word: str) -> GCRemovalItem:
-    """A result that became one line. Its message is still there."""
+    """What of a message went. The message is still there."""
     key = view.reading.keys[at]
     return GCRemovalItem(InstructionSource.CONVERSATION, key, step.tokens, word)
 

@@ -195,6 +195,9 @@ def _roots(
             yield from ((at, f"in the pinned turn {turn.number}") for at in _span(turn))
     for turn in recent if protection.recent_turns else ():
         yield from ((at, f"in one of the last {len(recent)} turns") for at in _span(turn))
+    opening = next((at for at, m in enumerate(messages) if m.role is not Role.SYSTEM), None)
+    if opening is not None and messages[opening].role is not Role.MODEL:
+        yield opening, "it stands first, and a history begins with the user"
     for at in range(_first_unanswered(messages), len(messages)):
         yield at, "the model has not answered it yet"
 

@@ -1,26 +1,68 @@
 """The replay lab: how far a strategy is from the best possible, on recorded runs.
 
+    from marksweep.replay import Request, gather, page, replay
+
+    found = replay(gather(["logs"]), Request(budgets=("25%",)))
+    Path("report.html").write_text(page(found.result, found.chosen, found.timelines))
+
+The measure:
+
 1. records.py      Read trajectories and conversations.
 2. atoms.py        Find the names and lines of a text: what can be needed again.
 3. needs.py        Say what each step takes from the past.
 4. drive.py        Run a collector over a trajectory, told past messages only.
-5. guards.py       Refuse what no collector may do.
+5. guards.py       Refuse what no collector may do; peeking.py catches those that read ahead.
 6. hits.py         Test whether what was needed was verbatim in context.
 7. measures.py     Need recall, gap closed, churn, priced cost, time.
-8. references.py   Simple collectors to read every figure beside.
-9. clairvoyant.py  The best that dropping whole messages can do.
-10. lab.py         All of it, over sets, in parallel.
+8. clairvoyant.py  The best that dropping whole messages can do; program.py solves it.
+9. evidence.py     The same for conversations with questions.
 
-evidence.py does the same for conversations with questions.
+What is measured:
 
-And in front of it, for anybody's transcripts:
+catalog.py     Collectors by name; spec.py reads names with options.
+references.py  Simple collectors to read every figure beside.
+installed.py   Strategies of a Conversation.
+apart.py       Plugins and strategies of your own, in processes of their own; stranger.py and
+               plugged.py are the other side.
 
-inputs.py     Find transcripts in any dialect; pass over what cannot be replayed, with a reason.
-catalog.py    Collectors by name; apart.py drives GC plugins in processes of their own.
-front.py      All of them at several budgets.
-table.py      The figures as data.
-recommend.py  Which setting to use, and the file that says so.
-timeline.py   What was in context at each step, what went, what was missed.
-report.py     A whole replay in one call.
-html.py       The report for a browser; html_front, html_timeline and html_style are its parts.
+From transcripts to a recommendation:
+
+inputs.py      Find transcripts in any dialect; pass over what cannot be replayed, with a reason.
+datasets.py    The recorded sets of MARKSWEEP_DATA.
+lab.py         Collectors over one trajectory; workers.py spreads it, kept.py resumes it.
+front.py       All of them at several budgets.
+table.py       The figures as data.
+recommend.py   Which setting to use, and the file that says so.
+timeline.py    What was in context at each step, what went, what was missed.
+report.py      A whole replay in one call.
+html.py        The report for a browser; html_front, html_timeline and html_style are its parts.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from marksweep.replay.front import How
+    from marksweep.replay.html import page
+    from marksweep.replay.inputs import gather
+    from marksweep.replay.report import Report, Request, replay
+
+_HOMES = {
+    "How": "front",
+    "Report": "report",
+    "Request": "report",
+    "gather": "inputs",
+    "page": "html",
+    "replay": "report",
+}
+
+__all__ = ["How", "Report", "Request", "gather", "page", "replay"]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

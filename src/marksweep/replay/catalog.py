@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from marksweep.conversation import COVERAGES
 from marksweep.errors import BadInput, UnknownName
 from marksweep.replay.apart import PATIENCE, Apart
 from marksweep.replay.drive import Collector
@@ -124,6 +125,8 @@ def settings_for(name: str) -> Overlay | None:
     talk: dict[str, object] = {"strategy": TIER.join(tiers)}
     found: Overlay = {"conversation": talk}
     for key, value in spec.options.items():
+        if key in WINDOW and spec.name in COVERAGES:
+            raise BadInput(f"{spec.name} draws its lines itself, so it takes no {key}.")
         if key in WINDOW:
             found.setdefault("window", {})[key] = value
         elif key == RECENT:

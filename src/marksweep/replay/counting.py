@@ -5,6 +5,9 @@ from __future__ import annotations
 from marksweep.errors import NotFound
 from marksweep.replay.records import Count
 
+REMEMBERED = 20_000
+"""Texts whose counts are remembered. More counts less often, and takes memory."""
+
 
 def exact() -> Count:
     """Count o200k_base tokens; figures made with an estimate could not be compared."""
@@ -15,11 +18,13 @@ def exact() -> Count:
             "rs-bpe is not installed; figures need exact token counts. Install marksweep[exact]."
         ) from error
     count = openai.o200k_base().count
-    known: dict[str, int] = {"": 0}
+    known: dict[str, int] = {}
 
     def tokens(text: str) -> int:
         size = known.get(text)
         if size is None:
+            if len(known) >= REMEMBERED:
+                known.clear()
             size = known[text] = count(text)
         return size
 

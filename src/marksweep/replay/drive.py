@@ -91,7 +91,7 @@ def drive(
     broken = _failure(lambda: collector.start([*pinned], limit))
     before: list[Wire] = []
     seen = 0
-    results = []
+    results: list[StepResult] = []
     for step, proof in zip(found.steps, needed, strict=True):
         tail = messages[step.tail : step.at]
         tail_tokens = sum(map(tokens, tail))
@@ -116,10 +116,10 @@ def drive(
             StepResult(
                 any=_score(shown.recall(proof.any) if shown else None, fits and bool(proof.any)),
                 src=_score(shown.recall(proof.src) if shown else None, fits and bool(proof.src)),
-                churn=max(0, size - shared - tail_tokens) if before else 0,
+                churn=max(0, size - shared - tail_tokens) if results else 0,
                 cost=size - shared + CACHED_PRICE * shared,
                 cost_uncollected=tail_tokens + CACHED_PRICE * (pinned_tokens + seen - tail_tokens)
-                if before
+                if results
                 else float(pinned_tokens + tail_tokens),
                 seconds=seconds,
                 violation=violation,

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import msgspec
 
 from marksweep.replay.atoms import squeeze
-from marksweep.replay.needs import Need, Step, Study
+from marksweep.replay.needs import Need, Study
 from marksweep.replay.records import Wire, calls_of, content_of, text_of
 
 WINDOW = 200
@@ -107,6 +107,3 @@ def _proof(found: Study, sources: tuple[int, ...], atom: str) -> Proof:
     short = frozenset(line for line in lines if len(line) < WINDOW)
     long = sorted({window(line, atom) for line in lines if len(line) >= WINDOW})
     return Proof(short, tuple(long))
-
-
-__all__ = ["Proof", "Reader", "Shown", "Step", "StepProofs", "proofs", "window"]

@@ -13,7 +13,7 @@ from html import escape
 
 from marksweep.replay import catalog
 from marksweep.replay.catalog import CLAIRVOYANT
-from marksweep.replay.html_front import Mark, front, marks, picture, symbol
+from marksweep.replay.html_front import Mark, drawn, front, marks, picture, symbol, wrapped
 from marksweep.replay.html_style import SCRIPT, STYLE
 from marksweep.replay.html_timeline import section
 from marksweep.replay.recommend import Recommendation, gap_text
@@ -80,7 +80,7 @@ def _recommended(result: Result, chosen: Recommendation | None) -> str:
     ceiling = result.row(CLAIRVOYANT, chosen.budget)
     return f"""<section id="recommended" aria-labelledby="h-recommended">
 <h2 id="h-recommended">Recommended</h2>
-<p class="choice">{escape(chosen.strategy)} <span>at {escape(chosen.budget)}, about
+<p class="choice">{wrapped(chosen.strategy)} <span>at {escape(chosen.budget)}, about
  {chosen.limit_tokens:,} tokens</span></p>
 <dl class="tiles">
 <div><dt>Recall</dt><dd>{chosen.recall:.1f}<small> %</small></dd>
@@ -91,12 +91,24 @@ def _recommended(result: Result, chosen: Recommendation | None) -> str:
 <dd class="beside">of the way from truncation to the clairvoyant</dd></div>
 </dl>
 <p>Why: {escape(chosen.reason).replace(" %", "&nbsp;%")}.</p>
-<div class="code"><button type="button" class="copy">Copy</button>
-<pre tabindex="0" aria-label="Code to use the recommended setting"
-><code>{escape(chosen.code)}</code></pre></div>
-<p>Or write it into the project's settings: <code>{escape(chosen.command)}</code></p>
-</section>
+{_code(chosen.code, "Code to use the recommended setting")}
+{_tuning(chosen)}</section>
 """
+
+
+def _tuning(chosen: Recommendation) -> str:
+    if catalog.settings_for(chosen.strategy) is None:
+        return ""
+    return f"""<p>Or let the project's settings say it, with these figures as comments:</p>
+{_code(chosen.command, "Command that writes the recommended setting")}
+"""
+
+
+def _code(text: str, label: str) -> str:
+    return (
+        '<div class="code"><button type="button" class="copy">Copy</button>'
+        f'<pre tabindex="0" aria-label="{label}"><code>{escape(text)}</code></pre></div>'
+    )
 
 
 def _gap_tile(gap: float | None) -> str:
@@ -104,8 +116,11 @@ def _gap_tile(gap: float | None) -> str:
 
 
 def _front(result: Result, chosen: Recommendation | None) -> str:
+    shown = {row.strategy for row in drawn(result)}
     items = "".join(
-        f"<li>{symbol(mark)}{escape(name)}</li>" for name, mark in marks(result).items()
+        f"<li>{symbol(mark)}{wrapped(name)}</li>"
+        for name, mark in marks(result).items()
+        if name in shown
     )
     ring = "<li><span class='ringkey' aria-hidden='true'></span>recommended</li>" if chosen else ""
     return f"""<section id="front" aria-labelledby="h-front">
@@ -122,7 +137,7 @@ def _front(result: Result, chosen: Recommendation | None) -> str:
 
 
 def _table(result: Result) -> str:
-    drawn = marks(result)
+    looks = marks(result)
     best = {(row.strategy, row.budget) for row in front(result.rows)}
     timed = any(row.times for row in result.rows)
     heads = ["strategy", "recall", "cost", "gap closed", "any", "src", "÷ truncate", "churn"]
@@ -133,7 +148,7 @@ def _table(result: Result) -> str:
         f"{escape(bound.budget)} <span>{bound.limit:,} tokens in the middle transcript; bound "
         f"{bound.how}</span></th></tr>"
         + "".join(
-            _row(row, drawn[row.strategy], timed=timed, on_front=(row.strategy, row.budget) in best)
+            _row(row, looks[row.strategy], timed=timed, on_front=(row.strategy, row.budget) in best)
             for row in sorted(
                 (r for r in result.rows if r.budget == bound.budget), key=lambda r: -r.recall
             )
@@ -147,6 +162,7 @@ def _table(result: Result) -> str:
 <div class="scroll" tabindex="0" role="region" aria-labelledby="h-figures">
 <table class="figures"><thead><tr>{columns}</tr></thead>{groups}</table>
 </div>
+{_failures(result)}
 <p class="fine">Recall is the mean of <i>any</i> (the agent's own words count as a source) and
  <i>src</i> (only what it was shown counts). Gap closed: 0 is truncation, 100 is the best that
  dropping whole messages can do knowing the future, with a 95 % interval over transcripts. Cost:
@@ -155,6 +171,16 @@ def _table(result: Result) -> str:
  ★ none is better in both recall and cost.</p>
 </section>
 """
+
+
+def _failures(result: Result) -> str:
+    """Who broke a rule or failed, and where first."""
+    told = [(f"{r.strategy} at {r.budget}", said) for r in result.rows for said in r.failures]
+    told += [(f"{r.strategy} at {r.budget}", said) for r in result.evidence for said in r.failures]
+    items = "".join(
+        f"<li><b>{wrapped(who)}</b> <small>{escape(what)}</small></li>" for who, what in told
+    )
+    return f'<h3 class="broken">Rules broken</h3><ul class="plain">{items}</ul>' if items else ""
 
 
 def _row(row: Row, mark: Mark, *, timed: bool, on_front: bool) -> str:
@@ -172,7 +198,7 @@ def _row(row: Row, mark: Mark, *, timed: bool, on_front: bool) -> str:
     if timed:
         cells.append(f"<td>{row.times.mean:.1f}</td>" if row.times else "<td></td>")
     cells.append(f'<td class="broken">{broken}</td>' if broken else "<td>none</td>")
-    name = f"{symbol(mark)}{escape(row.strategy)}{star if on_front else ''}"
+    name = f"{symbol(mark)}{wrapped(row.strategy)}{star if on_front else ''}"
     return f'<tr><th scope="row">{name}</th>{"".join(cells)}</tr>'
 
 

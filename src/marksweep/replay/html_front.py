@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from html import escape
 
@@ -16,6 +17,12 @@ from marksweep.replay.table import Result, Row
 COLOURS = 5
 """Colours for strategies that can be used; references are grey, and told apart by shape."""
 SHAPES = ("circle", "square", "triangle", "diamond", "cross")
+NARROW = 500
+"""Pixels up to which a picture has no room for names; the legend has them."""
+LABEL_ROOM = 230
+"""Pixels that names may take at most, beside the picture."""
+LABEL = 30
+"""Characters of a name that fit there."""
 LINE_HEIGHT = 15.0
 """Pixels between two labels, at least."""
 
@@ -72,21 +79,28 @@ def _fixed(name: str) -> tuple[int, str]:
 
 def picture(result: Result, chosen: Recommendation | None, *, width: int, height: int) -> str:
     """Draw the front for a screen of this width."""
-    frame = _frame(result.rows, width, height)
-    drawn = marks(result)
+    rows = drawn(result)
+    frame = _frame(rows, width, height)
+    looks = marks(result)
     lines = [
-        _line([row for row in result.rows if row.strategy == name], mark, frame)
-        for name, mark in reversed(drawn.items())
+        _line([row for row in rows if row.strategy == name], mark, frame)
+        for name, mark in reversed(looks.items())
     ]
     title = "Need recall against priced cost, per strategy and budget"
-    body = [_grid(frame), _pareto(result.rows, frame), *lines]
+    body = [_grid(frame), _pareto(rows, frame), *lines]
     if chosen:
         body.append(_ring(result.row(chosen.strategy, chosen.budget), frame))
-    body.append(_labels(result, drawn, frame))
+    body.append(_labels(rows, looks, frame))
     return (
         f'<svg class="front w{width}" viewBox="0 0 {width} {height}" role="img" '
         f'aria-label="{title}">{"".join(body)}</svg>'
     )
+
+
+def drawn(result: Result) -> list[Row]:
+    """The rows that the picture shows: a strategy that broke rules has no place on it."""
+    bad = {row.strategy for row in result.rows if row.violations}
+    return [row for row in result.rows if row.strategy not in bad]
 
 
 def symbol(mark: Mark) -> str:
@@ -112,7 +126,9 @@ def _frame(rows: Sequence[Row], width: int, height: int) -> Frame:
     low = max(0.0, 10 * math.floor(min(row.recall for row in rows) / 10 - 0.2))
     cheap = max(0.0, math.floor(10 * min(costs) - 0.5) / 10)
     dear = math.ceil(10 * max(costs) + 0.5) / 10
-    return Frame(width, height, 40, 150 if width > 500 else 16, min(low, 90.0), cheap, dear)
+    longest = max(len(row.strategy) for row in rows)
+    right = min(LABEL_ROOM, int(28 + 7 * longest)) if width > NARROW else 16
+    return Frame(width, height, 40, right, min(low, 90.0), cheap, dear)
 
 
 def _grid(frame: Frame) -> str:
@@ -167,14 +183,15 @@ def _ring(row: Row, frame: Frame) -> str:
     return f'<circle class="ring" cx="{frame.x(row.cost)}" cy="{frame.y(row.recall)}" r="10"/>'
 
 
-def _labels(result: Result, drawn: dict[str, Mark], frame: Frame) -> str:
+def _labels(rows: Sequence[Row], looks: dict[str, Mark], frame: Frame) -> str:
     """Name each line at its end, on wide pictures, moved apart where they would touch."""
-    if frame.right < 100:
+    if frame.width <= NARROW:
         return ""
     ends = []
-    for name, mark in drawn.items():
-        last = [row for row in result.rows if row.strategy == name][-1]
-        ends.append((frame.y(last.recall), frame.x(last.cost), name, mark))
+    for name, mark in looks.items():
+        own = [row for row in rows if row.strategy == name]
+        if own:
+            ends.append((frame.y(own[-1].recall), frame.x(own[-1].cost), name, mark))
     ends.sort(key=lambda end: (end[0], end[1]))
     places: list[float] = []
     for y, *_ in ends:
@@ -186,9 +203,19 @@ def _labels(result: Result, drawn: dict[str, Mark], frame: Frame) -> str:
         at = place - over
         out.append(f'<path class="lead" d="M{end + 7} {y}L{x - 3} {at:.1f}"/>')
         out.append(
-            f'<text class="label {mark.style}" x="{x}" y="{at + 4:.1f}">{escape(name)}</text>'
+            f'<text class="label {mark.style}" x="{x}" y="{at + 4:.1f}">'
+            f"{escape(_short(name))}</text>"
         )
     return "".join(out)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LABEL else name[: LABEL - 1] + "…"
+
+
+def wrapped(name: str) -> str:
+    """A name as HTML that may break where its parts meet."""
+    return re.sub(r"([+:,._])", r"\1<wbr>", escape(name))
 
 
 def _shape(shape: str, x: float, y: float) -> str:

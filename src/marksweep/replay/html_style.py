@@ -69,7 +69,8 @@ g.bound circle{fill:var(--card);stroke-width:1.5}
 svg.front text.label{fill:var(--c)}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:4px 18px;margin:10px 0 0;padding:0;
 font-size:.88rem}
-.legend li,.figures th[scope=row]{white-space:nowrap}
+.figures th[scope=row]{white-space:nowrap}
+.legend li{overflow-wrap:anywhere}
 .key{vertical-align:-2px;margin-right:7px;flex:none}
 .ringkey{display:inline-block;width:13px;height:13px;border:2px solid var(--ink);border-radius:50%;
 margin-right:7px;vertical-align:-2px}
@@ -86,6 +87,10 @@ td:last-child,th:last-child{padding-right:0}
 .group th span{font-weight:400;color:var(--soft);font-size:.85rem;margin-left:.4em}
 .bar{background:linear-gradient(var(--band),var(--band)) no-repeat 0 50%/var(--share) 62%}
 .figures .bar{min-width:6rem}
+.plain{list-style:none;padding:0;margin:.25rem 0 1rem}
+.plain li{padding:.3rem 0;border-top:1px solid var(--line);overflow-wrap:anywhere}
+.plain small{display:block}
+h3.broken{margin-top:1.2rem}
 .star{color:var(--accent)}
 .broken,.miss b{color:var(--bad)}
 label{color:var(--soft);font-size:.9rem;margin-right:.3rem}
@@ -121,7 +126,7 @@ svg.steps{display:block;width:100%;background:var(--faint);border-radius:6px;cur
 .tiles div{display:grid;grid-template-columns:1fr auto;align-items:baseline;column-gap:10px}
 .tiles dd.beside{grid-column:1/-1;margin:0}
 .figures th[scope=row]{position:sticky;left:0;background:var(--card);white-space:normal;
-max-width:38vw;min-width:8.5rem}
+max-width:40vw;min-width:8.5rem;overflow-wrap:anywhere}
 .figures .bar{min-width:4.2rem}
 .group th span{display:block;margin:0;max-width:76vw;white-space:normal}
 .stack thead{position:absolute;clip-path:inset(50%)}

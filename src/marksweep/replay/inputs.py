@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import lzma
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from glob import glob, has_magic
 from pathlib import Path
@@ -26,7 +27,8 @@ from marksweep.replay.records import CHAT, Conversation, Trajectory, Wire
 STDIN = "-"
 ENDINGS = (".json", ".jsonl", ".ndjson")
 """What transcripts in a folder are called; each may be compressed, too."""
-PACKED = {".xz": lzma.decompress, ".gz": gzip.decompress}
+PACKED = {b"\xfd7zXZ\0": lzma.decompress, b"\x1f\x8b": gzip.decompress}
+"""What compressed data begins with, and how it is read."""
 LEAST_STEPS = 2
 """Assistant messages that a transcript must have to be worth replaying."""
 
@@ -55,11 +57,22 @@ def gather(names: Sequence[str], dialect: str | None = None) -> Inputs:
     items: list[Item] = []
     for name, path in _paths(names):
         try:
-            data = sys.stdin.buffer.read() if path is None else unpacked(path)
-            items += read_data(data, name, dialect)
+            items += read_data(unpacked(_content(path)), name, dialect)
         except MarksweepError as error:
             items.append(Passed(name, str(error)))
+    if not items:
+        raise BadInput(
+            f"no transcripts in {', '.join(names)}; expected files that end in "
+            f"{', '.join(ENDINGS)}, perhaps with .gz or .xz behind it."
+        )
     return _sorted_out(items)
+
+
+def _content(path: Path | None) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if path is None else path.read_bytes()
+    except OSError as error:
+        raise BadInput(f"cannot be read: {error}") from error
 
 
 def _sorted_out(items: list[Item]) -> Inputs:
@@ -115,18 +128,22 @@ def _is_transcript(path: Path) -> bool:
     return name.endswith(ENDINGS)
 
 
-def unpacked(path: Path) -> bytes:
-    """Read a file, .xz and .gz too."""
+def unpacked(data: bytes) -> bytes:
+    """Unpack data that was compressed; give other data as it is."""
     try:
-        data = path.read_bytes()
-        unpack = PACKED.get(path.suffix)
-        return unpack(data) if unpack else data
-    except (OSError, EOFError, lzma.LZMAError) as error:
-        raise BadInput(f"cannot be read: {error}") from error
+        for start, unpack in PACKED.items():
+            if data.startswith(start):
+                return unpack(data)
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        raise BadInput(f"cannot be unpacked: {error}") from error
+    return data
 
 
 def read_data(data: bytes, name: str, dialect: str | None = None) -> Iterator[Item]:
     """Read one file: a transcript, a list of messages, a request, or records, one per line."""
+    if not data.strip():
+        yield Passed(name, "is empty")
+        return
     try:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

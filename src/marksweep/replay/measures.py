@@ -122,7 +122,7 @@ def _sums(outcome: Outcome) -> _Sums:
 
 def _closed(sums: list[list[_Sums]], chosen: Sequence[int], room: float = NO_ROOM) -> float | None:
     got, low, high = (_nr([row[i] for i in chosen]) for row in sums)
-    return 100 * (got - low) / (high - low) if high - low > room else None
+    return 100 * (got - low) / (high - low) if high - low >= room and high > low else None
 
 
 def _nr(rows: list[_Sums]) -> float:

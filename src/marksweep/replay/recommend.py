@@ -2,7 +2,8 @@
 
 The rule: of the settings that a program can have, that break no rule and that cost no more than no
 collection, the cheapest that had enough of what was needed; if none had, the cheapest of those
-that come near the best. If all cost more than no collection, the same among all.
+that come near the best. Of those that cost about the same, the one with the best recall. If all
+cost more than no collection, the same among all.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ ENOUGH = 90.0
 """Need recall, in percent, that is often enough. Higher keeps more and costs more."""
 NEAR = 2.0
 """Points of recall below the best that are near it. Higher looks more at the price."""
+ABOUT = 1.05
+"""Costs up to this many times the lowest are about the same. Higher looks more at recall."""
 ROUND_TO = 500
 """A limit in tokens is rounded to this; transcripts differ by more."""
 
@@ -55,16 +58,18 @@ def recommend(
     saving = [row for row in usable if row.cost <= 1] or usable
     good = [row for row in saving if row.recall >= enough]
     if good:
-        reason = f"the cheapest setting that had at least {enough:g} % of what the agent needed"
+        reason = f"about the cheapest that had at least {enough:g} % of what the agent needed"
     else:
         most = max(row.recall for row in saving)
         good = [row for row in saving if row.recall >= most - NEAR]
         cheaper = "that costs no more than no collection " if saving is not usable else ""
         reason = (
-            f"no setting {cheaper}had {enough:g} % of what the agent needed; this is the cheapest "
+            f"no setting {cheaper}had {enough:g} % of what the agent needed; about the cheapest "
             f"within {NEAR:g} points of the best"
         )
-    best = min(good, key=lambda row: (row.cost, -row.recall, row.strategy))
+    cheapest = min(row.cost for row in good)
+    same = [row for row in good if row.cost <= ABOUT * cheapest]
+    best = min(same, key=lambda row: (-row.recall, row.cost, row.strategy))
     reason += f": recall {best.recall:.1f} %, {best.cost:.2f} times the price of no collection"
     bound = next(b for b in result.bounds if b.budget == best.budget)
     limit = max(ROUND_TO, round(bound.limit / ROUND_TO) * ROUND_TO)

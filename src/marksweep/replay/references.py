@@ -7,7 +7,7 @@ from collections import Counter
 from typing import ClassVar
 
 from marksweep.replay.atoms import atoms_of, names
-from marksweep.replay.records import PER_MESSAGE, Count, Wire, price, text_of
+from marksweep.replay.records import Count, Wire, price, text_of
 
 COMMON_AT = 8
 """Units that hold an atom before it is too common to be a reference."""
@@ -199,16 +199,3 @@ class Mask(Dropping):
                 old.tokens -= saved
                 if old in self.units:
                     self.size -= saved
-
-
-__all__ = [
-    "PER_MESSAGE",
-    "STUB",
-    "Dropping",
-    "Gdsf",
-    "Mask",
-    "OriginalScore",
-    "Random",
-    "Truncate",
-    "Unit",
-]

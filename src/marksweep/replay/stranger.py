@@ -7,7 +7,10 @@ standard error, and what it reads from standard input is empty, so it cannot dis
 from __future__ import annotations
 
 import os
+import queue
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable
 from functools import partial
 from importlib import import_module
@@ -118,7 +121,17 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)
-    serve(sys.argv[1], calls, out)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process ends it
+    waiting: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(calls, waiting), daemon=True).start()
+    serve(sys.argv[1], iter(waiting.get, b""), out)
+
+
+def _listen(calls: BinaryIO, waiting: queue.SimpleQueue[bytes]) -> None:
+    """Pass calls on; end the process when nobody can ask any more, even if the strategy hangs."""
+    for line in calls:
+        waiting.put(line)
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,10 @@
 
 1. session.py      Session. Start reading here.
 2. collecting.py   One run of a plugin, made safe.
-3. providers.py    Models: a callable, an OpenAI-compatible endpoint, an Anthropic endpoint.
-4. tools.py        Tools a session offers its model.
-5. events.py       What a session tells its host.
+3. keeping.py      What plugins take out, kept in a store.
+4. providers.py    Models: a callable, an OpenAI-compatible endpoint, an Anthropic endpoint.
+5. tools.py        Tools a session offers its model.
+6. events.py       What a session tells its host.
 """
 
 from marksweep.session.events import Happened, SessionEvent

@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from threading import RLock
 
+from marksweep.conversation import RECALL_TOKENS
 from marksweep.errors import BadInput, ContextOverflow, ModelError, NotFound
+from marksweep.heaps.conversation_stash import Recalled
 from marksweep.heaps.conversation_weight import count_message
 from marksweep.ledger import BudgetSnapshot, ChildKind, InstructionBudget, InstructionSource
 from marksweep.ledger.budget import CONTEXT_LIMIT
@@ -24,8 +26,10 @@ from marksweep.plugins.base import ContextUsage, GCConfig, GCPlugin, GCResult, G
 from marksweep.plugins.files import Profile, choose_gc, load_gc_from_file, load_profile
 from marksweep.session.collecting import Outcome, run_plugin
 from marksweep.session.events import Happened, Listener, Listeners, SessionEvent
+from marksweep.session.keeping import Keeper
 from marksweep.session.providers import CallableProvider, Provider, Respond
 from marksweep.session.tools import Tool, answer_calls
+from marksweep.stores.base import Store
 from marksweep.tokens import Calibration, count
 
 MOST_ROUNDS = 100
@@ -45,7 +49,10 @@ class Session:
         tools: Sequence[Tool] = (),
         counter: Counter = count_message,
         history: Sequence[Message] = (),
+        store: Store | None = None,
+        workspace: str = "session",
     ) -> None:
+        """Begin a session. With a store, what plugins take out can be found again and undone."""
         self._provider = provider if isinstance(provider, Provider) else CallableProvider(provider)
         self._context_limit = context_limit
         self._count = CountOnce(counter)
@@ -59,6 +66,7 @@ class Session:
         self._results: list[GCResult] = []
         self._listeners = Listeners()
         self._lock = RLock()
+        self._keeper = Keeper(store, workspace) if store is not None else None
         self.budget = InstructionBudget.create_default(context_limit)
         self.budget.follow(lambda: self._history, self._count)
         if system_instructions:
@@ -152,6 +160,21 @@ class Session:
     def get_gc_history(self) -> tuple[GCResult, ...]:
         """Every collection of this session, oldest first."""
         return tuple(self._results)
+
+    def undo_gc(self) -> None:
+        """Put back what the latest collection took from the history. Dropped tools stay dropped."""
+        with self._lock:
+            self._replace(self._kept().undo(self._history))
+
+    def recall(self, query: str, limit: int = RECALL_TOKENS) -> list[Recalled]:
+        """Find what collections took out and answers a question, in at most so many tokens."""
+        with self._lock:
+            return self._kept().recall(query, limit, self._history, self._count)
+
+    def _kept(self) -> Keeper:
+        if self._keeper is None:
+            raise NotFound("this session has no store; pass one to keep what is collected.")
+        return self._keeper
 
     def get_context_usage(self) -> ContextUsage:
         """How full the context is, in the provider's tokens as far as they are known."""
@@ -262,6 +285,8 @@ class Session:
             text = result.error or "nothing had to go"
             self._listeners.tell(SessionEvent(Happened.FUTILE, text, result=result))
             return
+        if self._keeper is not None:
+            self._keeper.keep(self._history, outcome.history, result, self._count)
         self._replace(outcome.history)
         outcome.apply(self.budget)
         for item in result.removal_list:

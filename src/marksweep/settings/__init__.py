@@ -8,7 +8,7 @@ Precedence, for each key on its own: **explicit, then environment, then file, th
 
 - explicit: what the caller passes, in the shape of the file
 - environment: `MARKSWEEP_GC_THRESHOLD`, `_TARGET` and `_PRESSURE`, or else these three under their
-  `JAATO_GC_…` names; `MARKSWEEP_STORE`, `MARKSWEEP_WORKSPACE`
+  `JAATO_GC_…` names; `MARKSWEEP_STORE`, `MARKSWEEP_WORKSPACE`, `MARKSWEEP_MEMORY`
 - file: `.marksweep/settings.toml` or `.marksweep/settings.json`
 - default: the constants where they are used
 
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from marksweep.settings.groups import (
     Conversation,
+    Memory,
     Retention,
     Roots,
     Scoring,
@@ -32,6 +33,7 @@ from marksweep.settings.layers import load_settings
 
 __all__ = [
     "Conversation",
+    "Memory",
     "Retention",
     "Roots",
     "Scoring",

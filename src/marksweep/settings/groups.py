@@ -15,6 +15,7 @@ from msgspec import Meta
 from marksweep.collector import GRACE
 from marksweep.core.budget import PRESSURE_PERCENT, TARGET_PERCENT, THRESHOLD_PERCENT, Budget
 from marksweep.core.cost import Prices
+from marksweep.core.covering import Covering
 from marksweep.core.roots import INVARIANT_TAGS, RECENT_DECISIONS, RECENT_MESSAGES
 from marksweep.core.score import (
     DISPENSABLE,
@@ -24,10 +25,12 @@ from marksweep.core.score import (
     SeedAge,
     SeedRetention,
     Weights,
-    scorer_named,
 )
+from marksweep.core.scorers import scorer_named
 from marksweep.core.trigger import PAYS_WITHIN_TURNS
 from marksweep.errors import BadInput
+from marksweep.heaps.graph import CAP_PERCENT, RECENTLY_READ
+from marksweep.heaps.graph import GRACE as MEMORY_GRACE
 from marksweep.increment import BATCH, SAMPLE
 from marksweep.settings.ranges import Count, Group, Hours, Percent, Positive, Share, check_number
 from marksweep.stores.base import DEFAULT_WORKSPACE
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from marksweep.strategies.named import Choice
 
 HOUR = 3600.0
+DAY = 24 * HOUR
 
 
 class Window(Group, frozen=True):
@@ -128,7 +132,7 @@ class Scoring(Group, frozen=True):
     """How little a segment is worth; high goes first."""
 
     scorer: str = "seed_age"
-    """Which formula: seed_age or seed_retention."""
+    """Which formula: seed_age, seed_retention, or covering, which reads the texts."""
     weights: Weights = Weights()
     """What recency, type, references and generation count; 0 or more, together at most 1."""
     half_life_hours: Positive = HALF_LIFE_HOURS
@@ -162,6 +166,8 @@ class Scoring(Group, frozen=True):
             )
         if self.scorer == "seed_age":
             return SeedAge(self.weights, self.half_life_hours, {**DISPENSABLE, **self.dispensable})
+        if self.scorer == "covering":
+            return Covering(self.half_life_hours)
         return scorer_named(self.scorer)
 
 
@@ -207,6 +213,38 @@ class Store(Group, frozen=True):
                 raise BadInput(f"store.{field} is empty; expected a name.")
 
 
+class Memory(Group, frozen=True):
+    """The long-term memory: where it is, what protects it, when it is collected."""
+
+    location: str = ""
+    """A folder, `falkordb://host:6379`, or `falkordb:FOLDER` for a server of our own.
+
+    Empty: the folder of the store.
+    """
+    grace_days: Positive = MEMORY_GRACE.total_seconds() / DAY
+    """How long deleted memories can be restored. Longer keeps more in the graph."""
+    cap_percent: Percent = CAP_PERCENT
+    """Share of a workspace that one deletion may take. Higher lets a mistake take more at once."""
+    recently_read_hours: Hours = RECENTLY_READ.total_seconds() / HOUR
+    """How long reading a memory protects it. Longer keeps stale ones that somebody looks at."""
+    life_days: Mapping[str, Positive] = {}
+    """Days after which memories of a source expire; a source that is not named lives for ever."""
+    keeps_segments: bool = False
+    """Whether segments and memories that refer to each other by id keep each other.
+
+    On, a segment in use keeps the memories it cites, and a memory the segments it is tagged with
+    (`ref:ID`); what only a deleted memory kept may go.
+    """
+    collect_every_hours: Hours = 0.0
+    """How often `marksweep serve` collects the memory by itself; 0: never."""
+
+    def __post_init__(self) -> None:
+        """Refuse lives that are no time."""
+        Group.__post_init__(self)
+        for source, days in self.life_days.items():
+            check_number(f"memory.life_days.{source}", days, Meta(gt=0))
+
+
 class Settings(msgspec.Struct, frozen=True):
     """All settings. What is not given has its default."""
 
@@ -222,6 +260,7 @@ class Settings(msgspec.Struct, frozen=True):
     Dearer writes let a sweep wait longer until it pays.
     """
     store: Store = Store()
+    memory: Memory = Memory()
 
     def __post_init__(self) -> None:
         """Refuse prices below 0."""

@@ -31,6 +31,7 @@ VARIABLES: Mapping[str, str] = {
     "MARKSWEEP_GC_PRESSURE": "window.pressure_percent",
     "MARKSWEEP_STORE": "store.location",
     "MARKSWEEP_WORKSPACE": "store.workspace",
+    "MARKSWEEP_MEMORY": "memory.location",
 }
 """Environment variables and the keys they set; of two for one key, the later line wins."""
 
@@ -151,6 +152,9 @@ def _typed(key: str, given: Given, kind: object) -> object:
         ) from None
 
 
+_PLAIN: Mapping[object, str] = {float: "a number", str: "a text", bool: "true or false"}
+
+
 def _expected(kind: object) -> str:
     """Put a type into words."""
     if get_origin(kind) is Annotated:
@@ -159,8 +163,8 @@ def _expected(kind: object) -> str:
         return words.replace("a number", "a whole number") if number is int else words
     if kind == Mapping[str, int]:
         return "a table of whole numbers"
-    if kind is float:
-        return "a number"
-    if kind is str:
-        return "a text"
-    return "a list of texts" if get_origin(kind) is tuple else "a table of numbers from 0 to 1"
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if get_origin(kind) is tuple:
+        return "a list of texts"
+    return _expected(get_args(kind)[-1]).replace("a number", "a table of numbers")

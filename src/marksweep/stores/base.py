@@ -10,13 +10,14 @@ business: it works under `lock` and mends what a crash left half done.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
+from marksweep.errors import BadInput
 from marksweep.model import Entry, Event, Segment, Stashed
 
 DEFAULT_WORKSPACE = "default"
@@ -58,6 +59,15 @@ class Query(msgspec.Struct, frozen=True, gc=False, kw_only=True):
             given: datetime | None = getattr(self, name)
             if given is not None and given.tzinfo is None:
                 msgspec.structs.force_setattr(self, name, given.replace(tzinfo=UTC))
+
+    @classmethod
+    def of(cls, words: str, filters: Mapping[str, object]) -> Query:
+        """Make a query of named filters, with lists for tuples and unknown names refused."""
+        known = set(cls.__struct_fields__) - {"words"}
+        unknown = sorted(set(filters) - known)
+        if unknown:
+            raise BadInput(f"unknown filters: {', '.join(unknown)}; known are {sorted(known)}.")
+        return msgspec.convert({"words": words, **filters}, cls)
 
 
 Found = TypeVar("Found")

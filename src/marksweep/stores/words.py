@@ -36,9 +36,14 @@ _PART = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[^\WA-Z_]+")
 
 
 def document(segment: Segment) -> str:
-    """Spell the words a segment is found by: of its text, file, symbol, type and tags."""
+    """Spell the words a segment is found by."""
+    return spell(said(segment))
+
+
+def said(segment: Segment) -> str:
+    """All that a segment is found by: its text, file, symbol, type and tags."""
     named = (segment.text, segment.file_path or "", segment.symbol or "", segment.type)
-    return spell("\n".join(named + segment.tags))
+    return "\n".join(named + segment.tags)
 
 
 def spell(text: str) -> str:

@@ -1,4 +1,7 @@
-"""Garbage: only what no root reaches, in heap order. Never touches anything in use."""
+"""Garbage: only what no root reaches, the newest first. Never touches anything in use.
+
+All of it is equally worthless, and a cut near the end keeps the prompt cache.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ class Garbage:
     def rank(self, scene: Scene) -> Iterator[Proposal]:
         """Propose every unreachable unit; first those unrelated to what is in use."""
         for wanted in (Mark.GARBAGE, Mark.RELATED):
-            for members in scene.units:
+            for members in reversed(tuple(scene.units)):
                 if scene.marks[members[0]] == wanted:
                     kind = scene.segments[members[0]].type
                     yield Proposal(

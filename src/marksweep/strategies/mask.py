@@ -56,18 +56,4 @@ class Mask:
 
 def note(segment: Segment, outcome: Outcome, why: str) -> str:
     """Say in one line what stood here, and how to get it back."""
-    return f"[{why}: {called(outcome)}, {len(outcome.text)} characters; id {segment.segment_id}]"
-
-
-LONGEST_ARGUMENT = 60
-"""Characters of an argument that a note repeats."""
-
-
-def called(outcome: Outcome) -> str:
-    """Say a call in a few words: its name and its first argument."""
-    args = outcome.args
-    first = next(iter(args.values()), "") if isinstance(args, dict) and args else args
-    said = " ".join(str(first).split()) if first not in (None, "", {}) else ""
-    if len(said) > LONGEST_ARGUMENT:
-        said = said[: LONGEST_ARGUMENT - 1] + "…"
-    return f"{outcome.name or 'a tool'} {said}".rstrip()
+    return f"[{why}: {outcome.said}, {len(outcome.text)} characters; id {segment.segment_id}]"

@@ -35,7 +35,8 @@ class Means(msgspec.Struct, frozen=True):
     digest: Digest
     texts: Texts
     trimmed: Trimmed
-    note: Note
+    note: Note | None = None
+    """Where there is none, nothing comes back by itself."""
 
 
 Make = Callable[[Means], Strategy]

@@ -6,15 +6,18 @@ is stashed, if a way to shorten text is given.
 
 from __future__ import annotations
 
+import heapq
 from array import array
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from functools import lru_cache
 
+from marksweep.core.covering import Covered, Covering
 from marksweep.core.mark import Mark
 from marksweep.core.plan import Proposal
 from marksweep.core.scene import Scene
 from marksweep.core.score import Scorer, age_hours, seed_age
+from marksweep.core.scorers import knowing
 from marksweep.core.words import (
     age_in_words,
     minutes_in_words,
@@ -76,6 +79,9 @@ class Scored:
 
     def rank(self, scene: Scene) -> Iterator[Proposal]:
         """Propose garbage, then related, then reached segments."""
+        if isinstance(self._scorer, Covering):
+            yield from self._covered(scene, self._scorer.over(scene.segments))
+            return
         for mark in (Mark.GARBAGE, Mark.RELATED, Mark.REACHED):
             ranked, scores, ages = self.ranked(scene, mark)
             if mark is Mark.REACHED and self._shorten is not None:
@@ -84,14 +90,39 @@ class Scored:
                 reason = reason_to_go(scene.segments[i], ages[i], mark, scores[i])
                 yield Proposal((i,), self._action(scene, i), reason)
 
-    def ranked(self, scene: Scene, wanted: Mark) -> tuple[list[int], array[float], array[float]]:
+    def _covered(self, scene: Scene, known: Covered) -> Iterator[Proposal]:
+        """Propose by what each unit alone holds, which grows as others that held it too go."""
+        for mark in (Mark.GARBAGE, Mark.RELATED, Mark.REACHED):
+            ranked, scores, ages = self.ranked(scene, mark, known)
+            if mark is Mark.REACHED and self._shorten is not None:
+                yield from self._compressions(scene, ranked, self._shorten)
+            heap = [(-scores[i], i) for i in ranked]
+            while heap:
+                _, i = heapq.heappop(heap)
+                unit = [scene.segments[mate] for mate in scene.units.members(i)]
+                score = min(known(segment, scene.now) for segment in unit)
+                if heap and -score > heap[0][0]:
+                    heapq.heappush(heap, (-score, i))
+                    continue
+                alone = sum(map(known.alone, unit))
+                known.forget(*(segment.segment_id for segment in unit))
+                held = (
+                    f"{alone} names and lines go with it" if alone else "all of it stands elsewhere"
+                )
+                reason = reason_to_go(scene.segments[i], ages[i], mark, score)
+                yield Proposal((i,), self._action(scene, i), f"{reason}; {held}")
+
+    def ranked(
+        self, scene: Scene, wanted: Mark, scorer: Scorer | None = None
+    ) -> tuple[list[int], array[float], array[float]]:
         """Give the units of one mark that may go, by their first member, highest score first.
 
         With them come arrays that hold the score and the age in hours of each at its index: looked
         up in heap order, which the processor likes better than the order of scores. A unit is
         worth as much as its best member, so the lowest score counts.
         """
-        segments, marks, scorer, now = scene.segments, scene.marks, self._scorer, scene.now
+        segments, marks, now = scene.segments, scene.marks, scene.now
+        scorer = scorer or knowing(self._scorer, segments)
         members_of, may_go, level = scene.units.members, scene.may_go, int(wanted)
         scores = array("d", bytes(8 * len(segments)))
         ages = array("f", bytes(4 * len(segments)))
@@ -105,6 +136,8 @@ class Scored:
                     scores[i] = scorer(segments[i], now)
                     if len(members) > 1:
                         scores[i] = min(scorer(segments[mate], now) for mate in members)
+        # A sort keeps the order of equals: of equal scores the newest goes, for the prompt cache.
+        found.reverse()
         found.sort(key=scores.__getitem__, reverse=True)
         return found, scores, ages
 

@@ -41,23 +41,21 @@ class Kind(msgspec.Struct, frozen=True):
     heading: str
     tell: re.Pattern[str]
     share: float
-    words: tuple[str, ...] = ()
-    """Where given, one of them is in every sentence that `tell` finds: a quick first look."""
+    hint: re.Pattern[str] | None = None
+    """Where given, found in every sentence in small letters that `tell` finds: a first look."""
     in_output: bool = False
     """Whether it is looked for in what tools returned; code is full of words like "must"."""
 
-    def wants(self, sentence: str, lowered: str) -> bool:
-        """Whether a sentence is of this kind."""
-        if self.words and not any(word in lowered for word in self.words):
-            return False
-        return self.tell.search(sentence) is not None
+
+def _one_of(words: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, words)))
 
 
 def _of_words(heading: str, words: str, share: float, in_output: bool = False) -> Kind:
     """A kind that is told by words; they may go on, as "decid" does in "decided"."""
     each = tuple(words.split(", "))
     tell = re.compile(r"(?<![a-z])(?:" + "|".join(map(re.escape, each)) + ")", re.IGNORECASE)
-    return Kind(heading, tell, share, each, in_output)
+    return Kind(heading, tell, share, _one_of(each), in_output)
 
 
 KINDS = (
@@ -77,9 +75,11 @@ KINDS = (
             re.IGNORECASE,
         ),
         0.35,
-        (
-            *("error", "exception", "traceback", "fail", "panic", "denied", "not found"),
-            *("no such", "timed", "timeout", "time out", "exit ", "cannot", "could not"),
+        _one_of(
+            (
+                *("error", "exception", "traceback", "fail", "panic", "denied", "not found"),
+                *("no such", "timed", "timeout", "time out", "exit ", "cannot", "could not"),
+            )
         ),
         in_output=True,
     ),
@@ -122,7 +122,7 @@ class Extractive:
         """Pick what is worth keeping; Refused if that is not shorter."""
         room = min(self._most, int(len(conversation) * self._ratio))
         lines: list[str] = []
-        words, known = Counter(conversation.split()), Counter(previous.split())
+        words, known = _words(conversation), _words(previous)
         for heading, pattern in (("Files", _FILE), ("Symbols", _SYMBOL)):
             names = _names(words, known, pattern)
             line = _fill(f"{heading}: ", names, int(room * NAMES_SHARE))
@@ -142,26 +142,38 @@ def _sort(conversation: str, previous: str) -> dict[str, list[str]]:
     """Give each sentence to the first kind that wants it, once."""
     found: dict[str, list[str]] = {kind.heading: [] for kind in KINDS}
     seen = {line.removeprefix("- ") for line in previous.splitlines()}
+    in_talk, in_output = (
+        [(k.hint.search if k.hint else None, k.tell.search, found[k.heading]) for k in kinds]
+        for kinds in (KINDS, OUTPUT_KINDS)
+    )
     for sentence, kinds in _sentences(conversation):
         if sentence in seen:
             continue
         seen.add(sentence)
         lowered = sentence.lower()
-        for kind in kinds:
-            if kind.wants(sentence, lowered):
-                found[kind.heading].append(sentence)
+        for hints, tells, taken in in_talk if kinds is KINDS else in_output:
+            if (hints is None or hints(lowered)) and tells(sentence):
+                taken.append(sentence)
                 break
     return found
 
 
 def _sentences(conversation: str) -> Iterator[tuple[str, tuple[Kind, ...]]]:
-    """Sentences of talk and lines of output, each with the kinds it may be of."""
+    """Sentences of talk and lines of output, each with the kinds it may be of.
+
+    A line that came before, as logs have them by the thousand, is passed over.
+    """
     kinds: tuple[Kind, ...] = KINDS
+    begins: dict[str, tuple[Kind, ...] | None] = {}
     for line in conversation.splitlines():
+        if line in begins:
+            kinds = begins[line] or kinds
+            continue
+        begins[line] = None
         if line.startswith(TALK):
-            kinds = KINDS
+            kinds = begins[line] = KINDS
         elif line.startswith(OUTPUT):
-            kinds = OUTPUT_KINDS
+            kinds = begins[line] = OUTPUT_KINDS
         for sentence in _SENTENCE.split(line) if kinds is KINDS else (line,):
             squeezed = _cut(" ".join(sentence.split()), LONGEST_SENTENCE)
             if len(squeezed) > 2:
@@ -185,6 +197,16 @@ def _section(heading: str, sentences: list[str], room: int) -> str:
     return "\n".join([f"{heading}:", *reversed(taken)]) if taken else ""
 
 
+def _words(text: str) -> Counter[str]:
+    """Count words that may hold names, each line once: what a log repeats counts no more for it."""
+    words = Counter("\n".join(dict.fromkeys(text.splitlines())).split())
+    return Counter({word: times for word, times in words.items() if _may_name(word)})
+
+
+def _may_name(word: str) -> bool:
+    return len(word) <= LONGEST_WORD and not (word.isalpha() and word[1:].islower())
+
+
 def _names(words: Counter[str], known: Counter[str], pattern: re.Pattern[str]) -> list[str]:
     """Names among words, most often named first, then in order of appearance."""
     named = _named(words, pattern)
@@ -195,8 +217,6 @@ def _names(words: Counter[str], known: Counter[str], pattern: re.Pattern[str]) -
 def _named(words: Counter[str], pattern: re.Pattern[str]) -> Counter[str]:
     named: Counter[str] = Counter()
     for word, times in words.items():
-        if len(word) > LONGEST_WORD or (word.isalpha() and word[1:].islower()):
-            continue
         for found in pattern.finditer(word):
             named[found.group().rstrip(".")] += times
     return named

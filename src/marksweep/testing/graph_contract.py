@@ -1,7 +1,7 @@
 """The contract of graph stores: remembering, searching, hostile names, moving.
 
-Derive a class from these and from those in `graph_sweep_contract`, and give it an `open_store`
-fixture.
+Derive a class from these and from those in `graph_merge_contract` and `graph_sweep_contract`, and
+give it an `open_store` fixture.
 """
 
 # ruff: noqa: D102, S101  these are tests
@@ -60,7 +60,7 @@ async def found(store: GraphStore, workspace_id: str, words: str) -> list[str]:
 
 
 class RememberContract:
-    """What is put can be fetched, replaced, moved, merged and removed."""
+    """What is put can be fetched, replaced, moved and removed."""
 
     @on_store
     async def test_what_is_put_is_fetched_whole(self, store: GraphStore) -> None:
@@ -166,23 +166,6 @@ class RememberContract:
         assert set(removed.chunks) == {chunk.chunk_id for chunk in gone.chunks}
         assert {each.name for each in await store.entities("w")} == {"b", "shared"}
         assert await found(store, "w", "only") == []
-
-    @on_store
-    async def test_merged_entities_keep_all_their_edges(self, store: GraphStore) -> None:
-        await store.put(
-            "w",
-            [
-                file("w", "a.py", {"caller": ["Config"]}),
-                file("w", "b.py", {"other": ["config"], "config": ["deep"]}),
-            ],
-        )
-        keep, gone = entity("w", "Config"), entity("w", "config")
-        assert await store.merge("w", keep.entity_id, [gone.entity_id, "unknown"]) == 1
-        names = {each.name for each in await store.neighbours("w", [keep.entity_id])}
-        assert names == {"caller", "other", "deep"}
-        assert "config" not in {each.name for each in await store.entities("w")}
-        mentions = [i for i in await everything(store, "w") if isinstance(i, Mention)]
-        assert sum(m.entity_id == keep.entity_id for m in mentions) == 3
 
     @on_store
     async def test_neighbours_are_found_both_ways(self, store: GraphStore) -> None:

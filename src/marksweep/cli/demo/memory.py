@@ -25,7 +25,7 @@ async def _show(out: Console, folder: Path) -> None:
     shutil.copytree(
         Path(marksweep.__file__).parent, code, ignore=shutil.ignore_patterns("__pycache__")
     )
-    memory = GraphMemory.open(folder / "memory", actor="demo")
+    memory = GraphMemory.open(folder, actor="demo")
     try:
         out.print(Rule("9. marksweep's own code, indexed into a graph", style="dim"))
         first = await index_codebase(code, store=memory.graph)

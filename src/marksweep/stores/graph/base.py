@@ -94,7 +94,11 @@ class GraphStore(Protocol):
         ...
 
     async def merge(self, workspace_id: str, keep: str, gone: Sequence[str]) -> int:
-        """Move all edges of `gone` to the entity `keep` and drop the emptied nodes; count them."""
+        """Move all edges of `gone` to the entity `keep` and drop the emptied nodes; count them.
+
+        For good: each becomes an alias, so what is put later under its id goes to `keep`. A
+        relation between two that are merged goes.
+        """
         ...
 
     async def pin(self, workspace_id: str, memory_ids: Sequence[str], by: str) -> int:

@@ -125,6 +125,16 @@ class Relation(msgspec.Struct, frozen=True, gc=False):
     memory_id: str
 
 
+class Alias(msgspec.Struct, frozen=True, gc=False):
+    """The id of an entity that was merged into another: whoever brings it brings the other."""
+
+    entity_id: str
+    keep_id: str
+    name: str
+    """The name of the entity that was kept."""
+    kind: str
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """One memory with all that it brings: the unit of writing.
 
@@ -154,12 +164,9 @@ def normalised(kind: str, name: str) -> str:
 
 def _hashed(*parts: str) -> str:
     """Hash parts so that no two different lists give the same text to hash."""
-    digest = hashlib.blake2b(digest_size=ID_BYTES)
-    for part in parts:
-        encoded = part.encode("utf-8", "surrogatepass")
-        digest.update(len(encoded).to_bytes(8, "big"))
-        digest.update(encoded)
-    return digest.hexdigest()
+    encoded = [part.encode("utf-8", "surrogatepass") for part in parts]
+    told_apart = b"".join([len(part).to_bytes(8, "big") + part for part in encoded])
+    return hashlib.blake2b(told_apart, digest_size=ID_BYTES).hexdigest()
 
 
 def file_memory_id(workspace_id: str, repository: str, relative_path: str) -> str:

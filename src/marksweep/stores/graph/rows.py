@@ -31,7 +31,7 @@ CHUNK_COLUMNS = (
 )  # fmt: skip
 ENTITY_COLUMNS = ("id", "name", "type", "deleted_at")
 SURVEY_COLUMNS = (
-    "id", "source", "repository", "file_path", "relative_path", "content_hash", "run", "lines",
+    "id", "source", "repository", "file_path", "relative_path", "content_hash", "lines",
     "stale", "pinned", "pinned_by", "created_at", "last_seen_at", "read_at", "deleted_at", "tags",
 )  # fmt: skip
 FILE_COLUMNS = (

@@ -9,11 +9,20 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from marksweep.errors import BadInput
-from marksweep.stores.graph.nouns import Chunk, Entity, Kind, Memory, Mention, Record, Relation
+from marksweep.stores.graph.nouns import (
+    Alias,
+    Chunk,
+    Entity,
+    Kind,
+    Memory,
+    Mention,
+    Record,
+    Relation,
+)
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Layout of the stored graph. Raised when a store must be migrated on opening."""
 
 
@@ -113,7 +122,6 @@ class MemoryRow(msgspec.Struct, frozen=True, gc=False):
     file_path: str
     relative_path: str
     content_hash: str
-    run: str
     lines: int
     stale: int
     pinned: int
@@ -195,8 +203,9 @@ class DeletedRow(msgspec.Struct, frozen=True, gc=False):
 
 
 def checked(workspace_id: str, records: Sequence[Record]) -> Sequence[Record]:
-    """Refuse records that do not hold together."""
-    for record in records:
+    """Refuse records that do not hold together; of two for one memory, the last counts."""
+    last = {record.memory.memory_id: record for record in records}
+    for record in last.values():
         memory = record.memory
         chunks = {chunk.chunk_id for chunk in record.chunks}
         entities = {entity.entity_id for entity in record.entities}
@@ -204,6 +213,10 @@ def checked(workspace_id: str, records: Sequence[Record]) -> Sequence[Record]:
         named.update(end for r in record.relations for end in (r.source_id, r.target_id))
         faults = (
             (memory.workspace_id != workspace_id, f"it is of workspace {memory.workspace_id!r}"),
+            (
+                record.moved_from in last and record.moved_from != memory.memory_id,
+                "it was moved from a memory that is written with it",
+            ),
             (len(chunks) < len(record.chunks), "two chunks have one id"),
             (any(c.memory_id != memory.memory_id for c in record.chunks), "a chunk is another's"),
             (not {m.chunk_id for m in record.mentions} <= chunks, "a mention has no chunk"),
@@ -219,8 +232,8 @@ def checked(workspace_id: str, records: Sequence[Record]) -> Sequence[Record]:
                     f"memory {memory.memory_id!r} cannot be stored in {workspace_id!r}: {fault}. "
                     "A record brings everything that it names."
                 )
-    return records
+    return tuple(last.values())
 
 
-Item = Memory | Chunk | Entity | Mention | Relation
+Item = Memory | Chunk | Entity | Mention | Relation | Alias
 """What an export consists of: nodes before the edges that join them."""

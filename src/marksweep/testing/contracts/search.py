@@ -7,6 +7,7 @@ from datetime import datetime
 
 import pytest
 
+from marksweep.heaps.stash_search import search_stash
 from marksweep.model import Segment, Stashed
 from marksweep.stores.base import Query, Store
 from marksweep.testing.contracts.handles import (
@@ -29,7 +30,7 @@ FILLER = [segment(f"filler-{n}", "nothing of interest stands here") for n in ran
 class SearchContract(Handles):
     """What every search must find."""
 
-    @pytest.fixture(params=["segments", "stash"])
+    @pytest.fixture(params=["segments", "stash", "recall"])
     def put(self, request: pytest.FixtureRequest, store: Store) -> Callable[..., Find]:
         """Give a function that puts segments somewhere and gives another to search there."""
 
@@ -45,7 +46,41 @@ class SearchContract(Handles):
                 hit.found.segment.segment_id for hit in store.stash.search("w", Query(**query))
             ]
 
-        return put_live if request.param == "segments" else put_stashed
+        def put_to_recall(segments: Iterable[Segment]) -> Find:
+            put_stashed(segments)
+            return lambda **query: [
+                hit.found.segment.segment_id
+                for hit in search_stash(store.stash, "w", Query(**query))
+            ]
+
+        places = {"segments": put_live, "stash": put_stashed, "recall": put_to_recall}
+        return places[request.param]
+
+    def test_recall_ranks_what_was_swept_alike_in_every_store(self, store: Store) -> None:
+        swept = [
+            segment("port", "the proxy listens on port 8080", position=10),
+            segment("planned", "we planned the proxy", position=20),
+            segment("reply", "and then it was moved", position=11),
+            segment("named", "open_session reads proxy_port", position=30),
+            *FILLER,
+        ]
+        store.stash.put("w", [Stashed(each, "plan", NOON) for each in swept])
+
+        def found(words: str) -> list[str]:
+            hits = search_stash(store.stash, "w", Query(words=words))
+            return [hit.found.segment.segment_id for hit in hits]
+
+        assert found("planning") == ["planned"]
+        assert found("port proxy") == ["named", "port", "planned"]
+        assert found("OpenSession") == ["named"]
+
+    def test_recall_looks_at_what_a_large_stash_chooses(self, store: Store) -> None:
+        many = [segment(f"n{n}", f"note {n} about berth_{n}", position=3 * n) for n in range(600)]
+        store.stash.put("w", [Stashed(each, "plan", NOON) for each in many])
+        hits = search_stash(store.stash, "w", Query(words="berth_377 note", limit=5))
+        assert hits[0].found.segment.segment_id == "n377"
+        assert len(hits) == 5
+        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
     def test_any_word_finds_and_more_rank_higher(self, put: Callable[..., Find]) -> None:
         find = put(

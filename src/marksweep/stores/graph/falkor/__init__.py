@@ -20,7 +20,7 @@ from marksweep.stores.graph.base import (
     Survey,
     checked,
 )
-from marksweep.stores.graph.falkor import moving, remember, runs, search, sweep
+from marksweep.stores.graph.falkor import fetching, moving, runs, search, sweep, writing
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import PREFIX, Connection, Params
 from marksweep.stores.graph.falkor.server import EmbeddedServer
@@ -60,19 +60,19 @@ class FalkorGraphStore:
 
     async def put(self, workspace_id: str, records: Sequence[Record]) -> None:
         """Write memories with all they bring, replacing what each had."""
-        await remember.put(self._db, workspace_id, checked(workspace_id, records))
+        await writing.put(self._db, workspace_id, checked(workspace_id, records))
 
     async def remove(self, workspace_id: str, memory_ids: Sequence[str]) -> Nodes:
         """Erase memories at once with what only they hold."""
-        return await remember.remove(self._db, workspace_id, memory_ids)
+        return await writing.remove(self._db, workspace_id, memory_ids)
 
     async def fetch(self, workspace_id: str, memory_ids: Sequence[str]) -> tuple[Record, ...]:
         """Fetch memories whole."""
-        return await remember.fetch(self._db, workspace_id, memory_ids)
+        return await fetching.fetch(self._db, workspace_id, memory_ids)
 
     async def find(self, workspace_id: str, nodes: Nodes) -> tuple[Memory | Chunk | Entity, ...]:
         """Fetch nodes by id."""
-        return await remember.find(self._db, workspace_id, nodes)
+        return await fetching.find(self._db, workspace_id, nodes)
 
     async def search(self, workspace_id: str, query: GraphQuery) -> tuple[GraphHit, ...]:
         """Find chunks of live memories, best first."""
@@ -82,7 +82,7 @@ class FalkorGraphStore:
         self, workspace_id: str, entity_ids: Sequence[str], limit: int = 20
     ) -> tuple[Entity, ...]:
         """Fetch live entities one step away."""
-        return await remember.neighbours(self._db, workspace_id, entity_ids, limit)
+        return await fetching.neighbours(self._db, workspace_id, entity_ids, limit)
 
     async def entities(self, workspace_id: str) -> tuple[Entity, ...]:
         """Fetch every live entity."""
@@ -91,19 +91,19 @@ class FalkorGraphStore:
 
     async def merge(self, workspace_id: str, keep: str, gone: Sequence[str]) -> int:
         """Move the edges of some entities to one."""
-        return await remember.merge(self._db, workspace_id, keep, gone)
+        return await writing.merge(self._db, workspace_id, keep, gone)
 
     async def pin(self, workspace_id: str, memory_ids: Sequence[str], by: str) -> int:
         """Pin memories."""
-        return await remember.pin(self._db, workspace_id, memory_ids, by)
+        return await writing.pin(self._db, workspace_id, memory_ids, by)
 
     async def unpin(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
         """Take pins off."""
-        return await remember.unpin(self._db, workspace_id, memory_ids)
+        return await writing.unpin(self._db, workspace_id, memory_ids)
 
     async def touch(self, workspace_id: str, memory_ids: Sequence[str], at: datetime) -> int:
         """Note that memories were read."""
-        return await remember.touch(self._db, workspace_id, memory_ids, at)
+        return await writing.touch(self._db, workspace_id, memory_ids, at)
 
     async def files(self, workspace_id: str, repository: str) -> tuple[FileRow, ...]:
         """Fetch what is known of a repository's files."""

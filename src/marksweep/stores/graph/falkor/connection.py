@@ -116,8 +116,9 @@ class Connection:
                 f"workspace {workspace_id!r} at {self.url} has graph layout {found}, this "
                 f"marksweep knows up to {SCHEMA_VERSION}. Upgrade marksweep to open it."
             )
-        if found == SCHEMA_VERSION:
+        if found:
             await self._indexes(workspace_id)
+        if found == SCHEMA_VERSION:
             self._checked.add(workspace_id)
 
     async def _indexes(self, workspace_id: str) -> None:
@@ -134,7 +135,8 @@ class Connection:
     async def _prepare(self, workspace_id: str) -> None:
         """Create a graph's indexes, wait until they are in use, and only then say it is laid out.
 
-        A process that dies half way leaves a graph without a layout, and the next one goes on.
+        A process that dies half way leaves a graph without a layout, and the next one goes on. An
+        older layout is brought up the same way: nothing that was stored has changed since.
         """
         await self._check(workspace_id)
         if workspace_id in self._checked:

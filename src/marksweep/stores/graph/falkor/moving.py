@@ -7,14 +7,16 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from marksweep.stores.graph.base import Item, Nodes
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection, Step
-from marksweep.stores.graph.falkor.remember import (
+from marksweep.stores.graph.falkor.writing import (
+    SETTLING,
+    alias_cells,
     chunk_cells,
     memory_cells,
     mention_cells,
     relation_cells,
     worthwhile,
 )
-from marksweep.stores.graph.nouns import Chunk, Entity, Kind, Memory, Mention, Relation
+from marksweep.stores.graph.nouns import Alias, Chunk, Entity, Kind, Memory, Mention, Relation
 from marksweep.stores.graph.rows import (
     Row,
     chunk_of,
@@ -48,6 +50,8 @@ async def everything(db: Connection, workspace_id: str, batch: int) -> AsyncIter
         ids = [row[0] for row in page]
         for row in await db.read(workspace_id, cypher.RELATIONS_FROM, ids=ids):
             yield Relation(*map(str, row))
+    for row in await db.read(workspace_id, cypher.ALIASES):
+        yield Alias(*map(str, row))
 
 
 async def _pages(
@@ -94,6 +98,7 @@ async def load(db: Connection, workspace_id: str, items: Collection[Item]) -> No
     ]
     owners = [plain(each) for each in dict.fromkeys((*memories, *(c.memory_id for c in chunks)))]
     steps: list[Step] = [
+        (cypher.PUT_ALIASES, {"rows": alias_cells(i for i in items if isinstance(i, Alias))}),
         (cypher.PUT_MEMORIES, {"rows": [memory_cells(memory) for memory in memories.values()]}),
         (cypher.LOAD_CHUNKS, {"rows": rows}),
         (cypher.ADOPT_CHUNKS, {"ids": owners}),
@@ -110,4 +115,4 @@ async def load(db: Connection, workspace_id: str, items: Collection[Item]) -> No
             {"rows": relation_cells(item for item in items if isinstance(item, Relation))},
         ),
     ]
-    await db.write(workspace_id, *worthwhile(steps))
+    await db.write(workspace_id, *worthwhile(steps), *SETTLING)

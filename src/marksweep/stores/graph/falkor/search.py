@@ -5,7 +5,7 @@ from __future__ import annotations
 from marksweep.stores.graph.base import GraphHit, GraphQuery
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection
-from marksweep.stores.graph.falkor.remember import entities_of
+from marksweep.stores.graph.falkor.fetching import entities_of
 from marksweep.stores.graph.rows import (
     CHUNK_COLUMNS,
     MEMORY_COLUMNS,

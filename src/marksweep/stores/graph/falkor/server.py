@@ -26,8 +26,17 @@ from typing import TextIO
 
 from marksweep.errors import StoreError
 
-START_SECONDS = 60.0
-"""How long a server may take to read its append-only file back before we give up."""
+START_SECONDS = 600.0
+"""How long a server that lives may take to read its append-only file back before we give up.
+
+A graph of half a million chunks takes about a minute.
+"""
+
+STOP_SECONDS = 60.0
+"""How long a server that was killed may take to end."""
+
+LOOK_SECONDS = 0.25
+"""How often to look whether a server that does not answer yet is still alive."""
 
 
 class EmbeddedServer:
@@ -71,18 +80,27 @@ class EmbeddedServer:
         with (self.directory / "alive.lock").open("w") as alive:
             if _locked(alive):
                 self._launch(alive.fileno())
-        deadline = time.monotonic() + START_SECONDS
+        started = looked = time.monotonic()
         while not _answers(self.socket_path):
-            if time.monotonic() > deadline:
-                raise StoreError(
-                    f"the embedded FalkorDB on {self.directory} did not answer within "
-                    f"{START_SECONDS:.0f} s; {self.directory / 'falkordb.log'} says why."
-                )
+            now = time.monotonic()
+            if now - looked > LOOK_SECONDS:
+                looked = now
+                if now - started > START_SECONDS or not self._lives():
+                    raise StoreError(
+                        f"the embedded FalkorDB on {self.directory} does not answer after "
+                        f"{now - started:.0f} s; {self.directory / 'falkordb.log'} says why."
+                    )
             time.sleep(0.02)
+
+    def _lives(self) -> bool:
+        with (self.directory / "alive.lock").open("w") as alive:
+            return not _locked(alive)
 
     def _launch(self, lock: int) -> None:
         """Run the server in the background; it inherits the lock and keeps it while it lives."""
         executable, module = binaries()
+        for cut_off in self.directory.glob("temp-rewriteaof-*.aof"):
+            cut_off.unlink(missing_ok=True)
         settings = {
             "loadmodule": str(module),
             "port": "0",
@@ -107,7 +125,7 @@ class EmbeddedServer:
             _ask(self.socket_path, "WAITAOF", "1", "0", "2000")
             os.kill(int((self.directory / "falkordb.pid").read_text()), signal.SIGKILL)
         with (self.directory / "alive.lock").open("w") as alive:
-            deadline = time.monotonic() + START_SECONDS
+            deadline = time.monotonic() + STOP_SECONDS
             while not _locked(alive) and time.monotonic() < deadline:
                 time.sleep(0.005)
         self.socket_path.unlink(missing_ok=True)

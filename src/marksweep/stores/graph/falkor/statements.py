@@ -146,20 +146,40 @@ MATCH (w:Workspace) UNWIND $ids AS i MATCH (m:Memory {id: i})
 SET m.read_at = CASE WHEN m.read_at > $at THEN m.read_at ELSE $at END, m.version = w.version
 RETURN m.id"""
 EXISTING_ENTITIES = "UNWIND $ids AS i MATCH (e:Entity {id: i}) RETURN e.id"
-MOVE_MENTIONS = """
+PUT_ALIASES = """
+UNWIND $rows AS r MERGE (a:Alias {id: r[0]}) SET a.keep = r[1], a.name = r[2], a.type = r[3]"""
+MAKE_ALIASES = """
 MATCH (k:Entity {id: $keep}) UNWIND $ids AS i
-MATCH (c:Chunk)-[:MENTIONS]->(g:Entity {id: i}) MERGE (c)-[:MENTIONS]->(k)"""
-MOVE_RELATIONS_OUT = """
-MATCH (k:Entity {id: $keep}) UNWIND $ids AS i
-MATCH (g:Entity {id: i})-[r:RELATED_TO]->(t:Entity) WHERE t.id <> $keep
-MERGE (k)-[:RELATED_TO {relation: r.relation, memory_id: r.memory_id}]->(t)"""
-MOVE_RELATIONS_IN = """
-MATCH (k:Entity {id: $keep}) UNWIND $ids AS i
-MATCH (s:Entity)-[r:RELATED_TO]->(g:Entity {id: i}) WHERE s.id <> $keep
-MERGE (s)-[:RELATED_TO {relation: r.relation, memory_id: r.memory_id}]->(k)"""
-DROP_ENTITIES = "UNWIND $ids AS i MATCH (e:Entity {id: i}) DELETE e"
-DROP_SELF_RELATIONS = "MATCH (k:Entity {id: $keep})-[r:RELATED_TO]->(k) DELETE r"
-RAISE_ENTITY = "MATCH (w:Workspace) MATCH (k:Entity {id: $keep}) SET k.version = w.version"
+MERGE (a:Alias {id: i}) SET a.keep = k.id, a.name = k.name, a.type = k.type"""
+HAND_ALIASES_ON = """
+MATCH (k:Entity {id: $keep}) MATCH (a:Alias) WHERE a.keep IN $ids
+SET a.keep = k.id, a.name = k.name, a.type = k.type"""
+"""Let what stood for entities stand for the one that they were merged into."""
+ALIASES = "MATCH (a:Alias) RETURN a.id, a.keep, a.name, a.type ORDER BY a.id"
+DROP_ALIASES = """
+MATCH (a:Alias) WHERE a.keep IN $ids
+OPTIONAL MATCH (k:Entity {id: a.keep}) WITH a, k WHERE k IS NULL DELETE a"""
+"""Forget what stood for those of some entities that are gone."""
+_UNSETTLED = """
+MATCH (a:Alias) WITH a.id AS i, a.keep AS keep, a.name AS name, a.type AS type
+MATCH (g:Entity {id: i})"""
+"""Entities that are there although they were merged into another."""
+_KEEPER = f"{_UNSETTLED} WITH g, keep MATCH (k:Entity {{id: keep}})"
+SETTLE = (
+    f"""{_UNSETTLED} WITH keep, name, type MATCH (w:Workspace)
+MERGE (k:Entity {{id: keep}})
+SET k.name = name, k.type = type, k.deleted_at = null, k.deleted_by = null,
+    k.workspace_id = w.workspace_id, k.version = w.version""",
+    f"{_KEEPER} MATCH (c:Chunk)-[:MENTIONS]->(g) MERGE (c)-[:MENTIONS]->(k)",
+    f"""{_KEEPER} MATCH (g)-[r:RELATED_TO]->(t:Entity) WHERE t.id <> keep AND t.id <> g.id
+MERGE (k)-[:RELATED_TO {{relation: r.relation, memory_id: r.memory_id}}]->(t)""",
+    f"""{_KEEPER} MATCH (s:Entity)-[r:RELATED_TO]->(g) WHERE s.id <> keep AND s.id <> g.id
+MERGE (s)-[:RELATED_TO {{relation: r.relation, memory_id: r.memory_id}}]->(k)""",
+    f"""{_KEEPER} MATCH (g)-[r:RELATED_TO]->(g)
+MERGE (k)-[:RELATED_TO {{relation: r.relation, memory_id: r.memory_id}}]->(k)""",
+    f"{_UNSETTLED} DELETE g",
+)
+"""Move the edges of entities that came under an alias to those that they stand for."""
 
 # Fetching
 
@@ -216,7 +236,7 @@ RETURN {_RUN} ORDER BY r.started_at DESC, r.id DESC"""
 
 _AS_NUMBER = {name: f"CASE WHEN m.{name} THEN 1 ELSE 0 END" for name in ("stale", "pinned")}
 _SURVEY = ", ".join(_AS_NUMBER.get(name, _of("m", (name,))) for name in SURVEY_COLUMNS)
-SURVEY_MEMORIES = f"MATCH (m:Memory) RETURN id(m), {_SURVEY} ORDER BY id(m)"
+SURVEY_MEMORIES = f"MATCH (m:Memory) RETURN id(m), {_SURVEY}"
 SURVEY_CHUNKS = "MATCH (c:Chunk) RETURN collect(id(c))"
 SURVEY_OWNERS = "MATCH (m:Memory)-[:HAS_CHUNK]->(c:Chunk) RETURN collect(id(c)), collect(id(m))"
 SURVEY_DELETED_CHUNKS = "MATCH (c:Chunk) WHERE c.deleted_at > 0 RETURN collect(id(c))"
@@ -282,13 +302,15 @@ MATCH (n:{kind.capitalize()}) WHERE n.deleted_at > 0
 RETURN n.id, n.deleted_at, n.deleted_by ORDER BY n.id"""
     for kind in ("memory", "chunk", "entity")
 }
-PURGE_CHUNKS_OF = """
+PURGE_WITH_CHUNKS = """
 UNWIND $ids AS i MATCH (m:Memory {id: i}) WITH i, m WHERE m.deleted_at < $before
-MATCH (m)-[:HAS_CHUNK]->(c:Chunk) WITH c, c.id AS id DELETE c RETURN id"""
+MATCH (m)-[:HAS_CHUNK]->(c:Chunk) WITH m, c, m.id AS memory, c.id AS chunk DELETE c, m
+RETURN memory, chunk"""
+"""Memories and chunks in one statement: each one that deletes has a price by the graph's size."""
 PURGE_RELATIONS_OF = """
 UNWIND $ids AS i MATCH (m:Memory {id: i}) WITH i, m WHERE m.deleted_at < $before
 WITH i MATCH ()-[r:RELATED_TO {memory_id: i}]->() DELETE r"""
-PURGE_MEMORIES = """
+PURGE_WITHOUT_CHUNKS = """
 UNWIND $ids AS i MATCH (m:Memory {id: i}) WITH i, m WHERE m.deleted_at < $before
 WITH m, m.id AS id DELETE m RETURN id"""
 PURGE_ORPHANS = """

@@ -23,7 +23,7 @@ from marksweep.stores.graph.base import (
 )
 from marksweep.stores.graph.leases import is_dead
 from marksweep.stores.graph.nouns import Chunk, Entity, Kind, Memory, Record
-from marksweep.stores.graph.sqlite import moving, remember, runs, search, sweep
+from marksweep.stores.graph.sqlite import fetching, moving, runs, search, sweep, writing
 from marksweep.stores.graph.sqlite import statements as sql
 from marksweep.stores.graph.sqlite.connection import Database
 
@@ -43,19 +43,19 @@ class SqliteGraphStore:
 
     async def put(self, workspace_id: str, records: Sequence[Record]) -> None:
         """Write memories with all they bring, replacing what each had."""
-        await self._db.write(remember.put, workspace_id, checked(workspace_id, records))
+        await self._db.write(writing.put, workspace_id, checked(workspace_id, records))
 
     async def remove(self, workspace_id: str, memory_ids: Sequence[str]) -> Nodes:
         """Erase memories at once with what only they hold."""
-        return await self._db.write(remember.remove, workspace_id, memory_ids)
+        return await self._db.write(writing.remove, workspace_id, memory_ids)
 
     async def fetch(self, workspace_id: str, memory_ids: Sequence[str]) -> tuple[Record, ...]:
         """Fetch memories whole."""
-        return await self._db.read(remember.fetch, workspace_id, memory_ids)
+        return await self._db.read(fetching.fetch, workspace_id, memory_ids)
 
     async def find(self, workspace_id: str, nodes: Nodes) -> tuple[Memory | Chunk | Entity, ...]:
         """Fetch nodes by id."""
-        return await self._db.read(remember.find, workspace_id, nodes)
+        return await self._db.read(fetching.find, workspace_id, nodes)
 
     async def search(self, workspace_id: str, query: GraphQuery) -> tuple[GraphHit, ...]:
         """Find chunks of live memories, best first."""
@@ -65,27 +65,27 @@ class SqliteGraphStore:
         self, workspace_id: str, entity_ids: Sequence[str], limit: int = 20
     ) -> tuple[Entity, ...]:
         """Fetch live entities one step away."""
-        return await self._db.read(remember.neighbours, workspace_id, entity_ids, limit)
+        return await self._db.read(fetching.neighbours, workspace_id, entity_ids, limit)
 
     async def entities(self, workspace_id: str) -> tuple[Entity, ...]:
         """Fetch every live entity."""
-        return await self._db.read(remember.entities, workspace_id)
+        return await self._db.read(fetching.entities, workspace_id)
 
     async def merge(self, workspace_id: str, keep: str, gone: Sequence[str]) -> int:
         """Move the edges of some entities to one."""
-        return await self._db.write(remember.merge, workspace_id, keep, gone)
+        return await self._db.write(writing.merge, workspace_id, keep, gone)
 
     async def pin(self, workspace_id: str, memory_ids: Sequence[str], by: str) -> int:
         """Pin memories."""
-        return await self._db.write(remember.pin, workspace_id, memory_ids, by)
+        return await self._db.write(writing.pin, workspace_id, memory_ids, by)
 
     async def unpin(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
         """Take pins off."""
-        return await self._db.write(remember.unpin, workspace_id, memory_ids)
+        return await self._db.write(writing.unpin, workspace_id, memory_ids)
 
     async def touch(self, workspace_id: str, memory_ids: Sequence[str], at: datetime) -> int:
         """Note that memories were read."""
-        return await self._db.write(remember.touch, workspace_id, memory_ids, at)
+        return await self._db.write(writing.touch, workspace_id, memory_ids, at)
 
     async def files(self, workspace_id: str, repository: str) -> tuple[FileRow, ...]:
         """Fetch what is known of a repository's files."""
@@ -198,6 +198,8 @@ class SqliteGraphStore:
             for relation in relations:
                 yield relation
             offset += len(relations)
+        for alias in await self._db.read(moving.aliases, workspace_id):
+            yield alias
 
     async def load(self, workspace_id: str, items: Collection[Item]) -> None:
         """Write exported items as they are, orphans included."""

@@ -14,7 +14,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from marksweep.errors import StoreBusy, StoreCorrupt, StoreError, StoreTooNew
 from marksweep.stores.graph.base import SCHEMA_VERSION
 from marksweep.stores.graph.sqlite import statements as sql
-from marksweep.stores.graph.sqlite.schema import SCHEMA
+from marksweep.stores.graph.sqlite.schema import MIGRATIONS, SCHEMA
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -129,10 +129,10 @@ class Database:
                 f"{self.path} has graph layout {found}, this marksweep knows up to "
                 f"{SCHEMA_VERSION}. Upgrade marksweep to open it."
             )
-        if found == 0:
-            for statement in _statements(SCHEMA):
-                db.execute(statement)
-            db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        steps = [MIGRATIONS[each] for each in range(found, SCHEMA_VERSION)] if found else [SCHEMA]
+        for statement in _statements("".join(steps)):
+            db.execute(statement)
+        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Collection, Sequence
+from typing import TypeVar
 
 from marksweep.stores.graph.base import Item, Nodes
-from marksweep.stores.graph.nouns import Chunk, Entity, Memory, Mention, Relation
+from marksweep.stores.graph.nouns import Alias, Chunk, Entity, Kind, Memory, Mention, Relation
 from marksweep.stores.graph.rows import (
     Row,
     chunk_of,
@@ -18,9 +19,18 @@ from marksweep.stores.graph.rows import (
 )
 from marksweep.stores.graph.sqlite import statements as sql
 from marksweep.stores.graph.sqlite.connection import advance, number, pick
-from marksweep.stores.graph.sqlite.remember import put_chunk, put_entities, put_relations
+from marksweep.stores.graph.sqlite.writing import (
+    Placed,
+    keys,
+    put_chunks,
+    put_entities,
+    put_mentions,
+    put_relations,
+    settle,
+)
 
 Node = Memory | Chunk | Entity
+Kept = TypeVar("Kept", bound=Item)
 
 NODE_PAGES: tuple[tuple[str, Callable[[str, Row], Node]], ...] = (
     (sql.EXPORT_MEMORIES, memory_of),
@@ -80,22 +90,31 @@ def nodes_with_edges(db: sqlite3.Connection, workspace_id: str, nodes: Nodes) ->
     ]
 
 
+def aliases(db: sqlite3.Connection, workspace_id: str) -> list[Alias]:
+    """Fetch what was merged into what."""
+    return [Alias(*row) for row in db.execute(sql.ALIASES, (number(db, workspace_id),))]
+
+
 def load(db: sqlite3.Connection, workspace_id: str, items: Collection[Item]) -> None:
     """Write items as they are. A chunk that is there already is left as it is."""
     ws, version = advance(db, workspace_id)
-    memories = {item.memory_id: item for item in items if isinstance(item, Memory)}
+    for alias in _only(Alias, items):
+        names = map(plain, (alias.entity_id, alias.keep_id, alias.name, alias.kind))
+        db.execute(sql.PUT_ALIAS, (ws, *names))
+    memories = {memory.memory_id: memory for memory in _only(Memory, items)}
     for memory in memories.values():
         row = (ws, version, *memory_row(memory))
         (key,) = db.execute(sql.PUT_MEMORY, row).fetchone()
         db.execute(sql.ADOPT_CHUNKS, (key, ws, plain(memory.memory_id)))
-    _load_chunks(db, ws, version, [item for item in items if isinstance(item, Chunk)], memories)
-    put_entities(db, ws, version, (item for item in items if isinstance(item, Entity)))
-    for item in items:
-        if isinstance(item, Mention):
-            found = db.execute(sql.CHUNK_KEY, (ws, plain(item.chunk_id))).fetchone()
-            if found:
-                db.execute(sql.PUT_MENTION, (ws, found[0], plain(item.entity_id)))
-    put_relations(db, ws, (item for item in items if isinstance(item, Relation)))
+    _load_chunks(db, ws, version, _only(Chunk, items), memories)
+    put_entities(db, ws, version, _only(Entity, items))
+    mentions, relations = _only(Mention, items), _only(Relation, items)
+    ends = [each for relation in relations for each in (relation.source_id, relation.target_id)]
+    entities = keys(db, ws, Kind.ENTITY, [*(m.entity_id for m in mentions), *ends])
+    chunks = keys(db, ws, Kind.CHUNK, (m.chunk_id for m in mentions))
+    put_mentions(db, ws, mentions, chunks, entities)
+    put_relations(db, ws, relations, entities)
+    settle(db, ws, version)
 
 
 def _load_chunks(
@@ -105,10 +124,25 @@ def _load_chunks(
     chunks: Sequence[Chunk],
     memories: dict[str, Memory],
 ) -> None:
-    for chunk in chunks:
-        if db.execute(sql.CHUNK_KEY, (ws, plain(chunk.chunk_id))).fetchone():
-            continue
-        owner = db.execute(sql.MEMORY_KEY, (ws, plain(chunk.memory_id))).fetchone()
-        memory = memories.get(chunk.memory_id)
-        heading = title(memory, chunk) if memory else plain(chunk.symbol)
-        put_chunk(db, ws, version, owner[0] if owner else None, chunk=chunk, heading=heading)
+    each = {chunk.chunk_id: chunk for chunk in chunks}
+    known = keys(db, ws, Kind.CHUNK, each)
+    owners = keys(db, ws, Kind.MEMORY, (chunk.memory_id for chunk in chunks))
+    put_chunks(
+        db,
+        ws,
+        version,
+        [
+            Placed(chunk, owners.get(chunk.memory_id), _heading(chunk, memories))
+            for chunk_id, chunk in each.items()
+            if chunk_id not in known
+        ],
+    )
+
+
+def _heading(chunk: Chunk, memories: dict[str, Memory]) -> str:
+    memory = memories.get(chunk.memory_id)
+    return title(memory, chunk) if memory else plain(chunk.symbol)
+
+
+def _only(kind: type[Kept], items: Collection[Item]) -> list[Kept]:
+    return [item for item in items if isinstance(item, kind)]

@@ -21,7 +21,7 @@ from marksweep.stores.graph.rows import (
 )
 from marksweep.stores.graph.sqlite import statements as sql
 from marksweep.stores.graph.sqlite.connection import number
-from marksweep.stores.graph.sqlite.remember import entities_of
+from marksweep.stores.graph.sqlite.fetching import entities_of
 
 FIRST_WINDOW = 200
 """Best matches that are looked at first; when filters leave too few, ten times more, and so on.

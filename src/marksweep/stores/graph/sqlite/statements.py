@@ -88,31 +88,38 @@ UPDATE memory SET created_at = old.created_at, read_at = old.read_at,
 FROM (SELECT * FROM memory WHERE ws = ?1 AND id = ?2) AS old
 WHERE memory.ws = ?1 AND memory.id = ?3"""
 """Give a moved file what its old place had."""
+LAST_CHUNK = "SELECT coalesce(max(key), 0) FROM chunk"
 PUT_CHUNK = """
-INSERT INTO chunk (ws, version, memory_key, orphan_of, id, kind, symbol, start_line, end_line,
+INSERT INTO chunk (key, ws, version, memory_key, orphan_of, id, kind, symbol, start_line, end_line,
     position, deleted_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key"""
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 PUT_CHUNK_TEXT = "INSERT INTO chunk_text (key, title, text) VALUES (?, ?, ?)"
+PUT_CHUNK_WORDS = """
+INSERT INTO chunk_words (rowid, title, text)
+SELECT key, title, text FROM chunk_text WHERE key > ?"""
 PUT_ENTITY = """
 INSERT INTO entity (ws, version, id, name, type, deleted_at) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (ws, id) DO UPDATE
 SET version = excluded.version, deleted_at = excluded.deleted_at, deleted_by = ''"""
-PUT_MENTION = """
-INSERT OR IGNORE INTO mention (ws, chunk_key, entity_key)
-SELECT ?1, ?2, key FROM entity WHERE ws = ?1 AND id = ?3"""
+PUT_MENTION = "INSERT OR IGNORE INTO mention (ws, chunk_key, entity_key) VALUES (?, ?, ?)"
 PUT_RELATION = """
 INSERT OR IGNORE INTO relation (ws, source_key, target_key, relation, memory_id)
-SELECT ?1, s.key, t.key, ?4, ?5 FROM entity s, entity t
-WHERE s.ws = ?1 AND s.id = ?2 AND t.ws = ?1 AND t.id = ?3"""
-MEMORY_KEY = "SELECT key FROM memory WHERE ws = ? AND id = ?"
-MEMORY_KEYS = f"SELECT key, id FROM memory WHERE ws = ? AND id IN {_PICKED}"
-CHUNK_KEY = "SELECT key FROM chunk WHERE ws = ? AND id = ?"
+VALUES (?, ?, ?, ?, ?)"""
+KEYS = {
+    kind: f"SELECT key, id FROM {kind} WHERE ws = ? AND id IN {_PICKED}"
+    for kind in ("memory", "chunk", "entity")
+}
 CHUNKS_OF_KEYS = f"SELECT key, id FROM chunk WHERE ws = ? AND memory_key IN {_KEYED}"
-ORPHAN_KEYS_OF = "SELECT key, id FROM chunk WHERE ws = ? AND orphan_of = ? AND orphan_of <> ''"
+ORPHANS_OF = (
+    f"SELECT key, id FROM chunk WHERE ws = ? AND orphan_of <> '' AND orphan_of IN {_PICKED}"
+)
 MENTIONED_BY = f"SELECT DISTINCT entity_key FROM mention WHERE ws = ? AND chunk_key IN {_KEYED}"
-DROP_RELATIONS_OF = "DELETE FROM relation WHERE ws = ? AND memory_id = ?"
+DROP_RELATIONS_OF = f"DELETE FROM relation WHERE ws = ? AND memory_id IN {_PICKED}"
 DROP_MENTIONS_OF = f"DELETE FROM mention WHERE ws = ? AND chunk_key IN {_KEYED}"
 DROP_CHUNKS = f"DELETE FROM chunk WHERE key IN {_KEYED}"
+DROP_CHUNK_WORDS = f"""
+INSERT INTO chunk_words (chunk_words, rowid, title, text)
+SELECT 'delete', key, title, text FROM chunk_text WHERE key IN {_KEYED}"""
 DROP_CHUNK_TEXTS = f"DELETE FROM chunk_text WHERE key IN {_KEYED}"
 DROP_MEMORIES = f"DELETE FROM memory WHERE key IN {_KEYED}"
 UNMENTIONED = f"""
@@ -138,10 +145,18 @@ MOVE_RELATIONS = """
 INSERT OR IGNORE INTO relation (ws, source_key, target_key, relation, memory_id)
 SELECT ws, iif(source_key = ?2, ?1, source_key), iif(target_key = ?2, ?1, target_key), relation,
     memory_id
-FROM relation WHERE (ws = ?3 AND source_key = ?2) OR target_key = ?2"""
-DROP_SELF_RELATIONS = "DELETE FROM relation WHERE ws = ?1 AND source_key = ?2 AND target_key = ?2"
-ENTITY_KEY = "SELECT key FROM entity WHERE ws = ? AND id = ?"
-RAISE_ENTITY = "UPDATE entity SET version = ? WHERE key = ?"
+FROM relation WHERE ((ws = ?3 AND source_key = ?2) OR target_key = ?2)
+    AND ?1 NOT IN (source_key, target_key)"""
+"""Move relations from one entity to another, but for those between the two."""
+PUT_ALIAS = "INSERT OR REPLACE INTO alias (ws, id, keep, name, type) VALUES (?, ?, ?, ?, ?)"
+HAND_ALIASES_ON = "UPDATE alias SET keep = ?3, name = ?4, type = ?5 WHERE ws = ?1 AND keep = ?2"
+"""Let what stood for an entity stand for the one that it was merged into."""
+ALIASES = "SELECT id, keep, name, type FROM alias WHERE ws = ? ORDER BY id"
+UNSETTLED = """
+SELECT g.key, a.keep, a.name, a.type FROM alias a CROSS JOIN entity g ON g.ws = a.ws AND g.id = a.id
+WHERE a.ws = ? ORDER BY a.id"""
+"""Entities that are there although they were merged into another."""
+DROP_ALIASES = f"DELETE FROM alias WHERE ws = ? AND keep IN {_PICKED}"
 
 # Fetching
 
@@ -172,6 +187,7 @@ WHERE e.key IN (
     CROSS JOIN relation r ON r.target_key = t.key)
 AND e.deleted_at IS NULL AND e.id NOT IN {_PICKED}
 ORDER BY e.name, e.id LIMIT ?2"""
+
 # Runs
 
 FILES = f"""

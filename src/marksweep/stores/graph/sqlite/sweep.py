@@ -21,11 +21,7 @@ from marksweep.stores.graph.rows import (
 )
 from marksweep.stores.graph.sqlite import statements as sql
 from marksweep.stores.graph.sqlite.connection import advance, key, number, pick
-from marksweep.stores.graph.sqlite.remember import (
-    drop_chunks,
-    drop_entities,
-    drop_memories,
-)
+from marksweep.stores.graph.sqlite.writing import drop_chunks, drop_entities, drop_memories
 
 
 def survey(db: sqlite3.Connection, workspace_id: str) -> Survey:
@@ -136,7 +132,7 @@ def purge_memories(
     ws, _ = advance(db, workspace_id)
     pick(db, map(plain, memory_ids))
     rows = db.execute(sql.PURGEABLE_MEMORIES, (ws, micros(before))).fetchall()
-    chunks, _ = drop_memories(db, ws, rows)
+    chunks, _ = drop_memories(db, ws, {memory_id: each for each, memory_id in rows})
     return Nodes(memories=tuple(memory_id for _, memory_id in rows), chunks=chunks)
 
 

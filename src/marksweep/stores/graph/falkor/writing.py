@@ -1,28 +1,26 @@
-"""Writing and fetching memories."""
+"""Writing and erasing memories."""
 
 from __future__ import annotations
 
-import asyncio
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from marksweep.stores.graph.base import Nodes
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection, Step
-from marksweep.stores.graph.nouns import Chunk, Entity, Kind, Memory, Mention, Record, Relation
+from marksweep.stores.graph.nouns import Alias, Chunk, Memory, Mention, Record, Relation
 from marksweep.stores.graph.rows import (
-    chunk_of,
     chunk_row,
-    entity_of,
     entity_row,
-    memory_of,
     memory_row,
     micros,
     plain,
     title,
     words,
 )
+
+SETTLING: tuple[Step, ...] = tuple((statement, {}) for statement in cypher.SETTLE)
+"""Steps that move what came under an alias to where it belongs; they need no parameters."""
 
 
 async def put(db: Connection, workspace_id: str, records: Sequence[Record]) -> None:
@@ -52,9 +50,9 @@ async def put(db: Connection, workspace_id: str, records: Sequence[Record]) -> N
             cypher.CREATE_RELATIONS,
             {"rows": relation_cells(link for r in records for link in r.relations)},
         ),
-        (cypher.DROP_UNMENTIONED, {"ids": [row[0] for row in let_go]}),
     ]
-    await db.write(workspace_id, *worthwhile(steps))
+    drop: Step = (cypher.DROP_UNMENTIONED, {"ids": [row[0] for row in let_go]})
+    await db.write(workspace_id, *worthwhile(steps), *SETTLING, *worthwhile([drop]))
 
 
 def worthwhile(steps: Iterable[Step]) -> list[Step]:
@@ -85,107 +83,30 @@ def relation_cells(relations: Iterable[Relation]) -> list[list[str]]:
     ]
 
 
+def alias_cells(aliases: Iterable[Alias]) -> list[list[str]]:
+    """Lay out aliases."""
+    return [[plain(a.entity_id), plain(a.keep_id), plain(a.name), a.kind] for a in aliases]
+
+
 async def remove(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> Nodes:
     """Erase memories at once with what only they hold."""
     ids = [plain(each) for each in memory_ids]
     chunks = await db.read(workspace_id, cypher.CHUNKS_OF, ids=ids)
     let_go = await db.read(workspace_id, cypher.MENTIONED_BY, ids=ids)
-    _, _, memories, entities = await db.write(
+    mentioned = {"ids": [row[0] for row in let_go]}
+    _, _, memories, entities, _ = await db.write(
         workspace_id,
         (cypher.DROP_CHUNKS_OF, {"ids": ids}),
         (cypher.DROP_RELATIONS_OF, {"ids": ids}),
         (cypher.DROP_MEMORIES, {"ids": ids}),
-        (cypher.DROP_UNMENTIONED, {"ids": [row[0] for row in let_go]}),
+        (cypher.DROP_UNMENTIONED, mentioned),
+        (cypher.DROP_ALIASES, mentioned),
     )
     return Nodes(*(tuple(str(row[0]) for row in rows) for rows in (memories, chunks, entities)))
 
 
-async def fetch(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> tuple[Record, ...]:
-    """Put whole records together."""
-    ids = [plain(each) for each in dict.fromkeys(memory_ids)]
-    # At once, so that a busy server is waited for once and not three times.
-    memory_rows, chunk_rows, relation_rows = await asyncio.gather(
-        db.read(workspace_id, cypher.MEMORIES, ids=ids),
-        db.read(workspace_id, cypher.CHUNKS_OF, ids=ids),
-        db.read(workspace_id, cypher.RELATIONS_OF_MEMORIES, ids=ids),
-    )
-    memories = {str(row[0]): memory_of(workspace_id, row) for row in memory_rows}
-    chunks: defaultdict[str, list[Chunk]] = defaultdict(list)
-    for row in chunk_rows:
-        chunk = chunk_of(workspace_id, row)
-        chunks[chunk.memory_id].append(chunk)
-    relations: defaultdict[str, list[Relation]] = defaultdict(list)
-    for row in relation_rows:
-        relations[str(row[3])].append(Relation(*map(str, row)))
-    mentioned = await entities_of(
-        db, workspace_id, [chunk.chunk_id for group in chunks.values() for chunk in group]
-    )
-    return tuple(
-        _record(memories[each], chunks[each], relations[each], mentioned)
-        for each in ids
-        if each in memories
-    )
-
-
-def _record(
-    memory: Memory,
-    chunks: Sequence[Chunk],
-    relations: Sequence[Relation],
-    mentioned: dict[str, list[Entity]],
-) -> Record:
-    ordered = sorted(chunks, key=lambda chunk: (chunk.position, chunk.chunk_id))
-    mentions = [(c.chunk_id, entity) for c in ordered for entity in mentioned.get(c.chunk_id, ())]
-    return Record(
-        memory=memory,
-        chunks=tuple(ordered),
-        entities=tuple(
-            sorted({e.entity_id: e for _, e in mentions}.values(), key=lambda e: e.entity_id)
-        ),
-        mentions=tuple(Mention(chunk_id, entity.entity_id) for chunk_id, entity in mentions),
-        relations=tuple(relations),
-    )
-
-
-async def entities_of(
-    db: Connection, workspace_id: str, chunk_ids: Sequence[str]
-) -> dict[str, list[Entity]]:
-    """Fetch what chunks mention, by chunk."""
-    found: defaultdict[str, list[Entity]] = defaultdict(list)
-    if not chunk_ids:
-        return {}
-    for row in await db.read(workspace_id, cypher.ENTITIES_OF_CHUNKS, ids=list(chunk_ids)):
-        found[str(row[0])].append(entity_of(workspace_id, row[1:]))
-    return dict(found)
-
-
-async def find(
-    db: Connection, workspace_id: str, nodes: Nodes
-) -> tuple[Memory | Chunk | Entity, ...]:
-    """Fetch nodes by id."""
-    found: list[Memory | Chunk | Entity] = []
-    for kind, statement, read in (
-        (Kind.MEMORY, cypher.MEMORIES, memory_of),
-        (Kind.CHUNK, cypher.CHUNKS_BY_ID, chunk_of),
-        (Kind.ENTITY, cypher.ENTITIES_BY_ID, entity_of),
-    ):
-        ids = [plain(each) for each in nodes.of(kind)]
-        rows = await db.read(workspace_id, statement, ids=ids) if ids else []
-        by_id = {str(row[0]): read(workspace_id, row) for row in rows}
-        found += [by_id[each] for each in ids if each in by_id]
-    return tuple(found)
-
-
-async def neighbours(
-    db: Connection, workspace_id: str, entity_ids: Sequence[str], limit: int
-) -> tuple[Entity, ...]:
-    """Fetch live entities one step away."""
-    ids = [plain(each) for each in entity_ids]
-    rows = await db.read(workspace_id, cypher.NEIGHBOURS, ids=ids, limit=limit)
-    return tuple(entity_of(workspace_id, row) for row in rows)
-
-
 async def merge(db: Connection, workspace_id: str, keep: str, gone: Sequence[str]) -> int:
-    """Move the edges of some entities to one."""
+    """Make some entities aliases of one, and move their edges to it."""
     known = await db.read(
         workspace_id, cypher.EXISTING_ENTITIES, ids=[plain(each) for each in (keep, *gone)]
     )
@@ -196,12 +117,9 @@ async def merge(db: Connection, workspace_id: str, keep: str, gone: Sequence[str
     given = {"keep": plain(keep), "ids": ids}
     await db.write(
         workspace_id,
-        (cypher.MOVE_MENTIONS, given),
-        (cypher.MOVE_RELATIONS_OUT, given),
-        (cypher.MOVE_RELATIONS_IN, given),
-        (cypher.DROP_ENTITIES, {"ids": ids}),
-        (cypher.DROP_SELF_RELATIONS, {"keep": plain(keep)}),
-        (cypher.RAISE_ENTITY, {"keep": plain(keep)}),
+        (cypher.MAKE_ALIASES, given),
+        (cypher.HAND_ALIASES_ON, given),
+        *SETTLING,
     )
     return len(ids)
 

@@ -1,0 +1,104 @@
+"""The async face of a conversation: the same calls, none of which blocks the event loop.
+
+    async with AsyncConversation(Conversation(limit=100_000, store=path)) as talk:
+        await talk.extend(new_messages)
+        request(messages=await talk.messages())
+
+All decisions are those of `Conversation`. Its calls run one after the other, in the order in which
+they were made, in a thread of their own. A call whose task is cancelled is still carried out: half
+a sweep would be worse.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Self, TypeVar
+
+from marksweep.conversation import RECALL_TOKENS, Conversation
+from marksweep.core.budget import Line
+from marksweep.dialects.base import Json
+from marksweep.heaps.conversation_stash import Recalled
+from marksweep.messages import Message
+from marksweep.model import Plan, Report
+
+T = TypeVar("T")
+
+
+class AsyncConversation:
+    """A conversation for programs that run in an event loop."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._talk = conversation
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="marksweep")
+
+    async def extend(self, messages: Json, pin: bool = False) -> list[str]:
+        """Add messages at the end; give the ids they are known by here."""
+        return await self._run(lambda: self._talk.extend(messages, pin))
+
+    async def messages(self) -> list[Json]:
+        """Give the messages for the next request; collected when due."""
+        return await self._run(lambda: self._talk.messages)
+
+    async def history(self) -> list[Message]:
+        """Give the messages as they stand, neutral. Nothing is collected."""
+        return await self._run(lambda: self._talk.history)
+
+    async def plan(self, target_tokens: int | None = None) -> Plan:
+        """Decide what would go, and why. Nothing is touched."""
+        return await self._run(lambda: self._talk.plan(target_tokens))
+
+    async def collect(self, plan: Plan | None = None) -> Report:
+        """Do exactly what a plan says; without one, what `plan()` would."""
+        return await self._run(lambda: self._talk.collect(plan))
+
+    async def undo(self, plan_id: str | None = None) -> tuple[str, ...]:
+        """Reverse a whole sweep; the latest, if none is named."""
+        return await self._run(lambda: self._talk.undo(plan_id))
+
+    async def restore(self, *message_ids: str) -> tuple[str, ...]:
+        """Bring messages back to where they were."""
+        return await self._run(lambda: self._talk.restore(*message_ids))
+
+    async def recall(self, query: str, limit: int = RECALL_TOKENS) -> list[Recalled]:
+        """Find what was swept and answers a question."""
+        return await self._run(lambda: self._talk.recall(query, limit))
+
+    async def why(self, message_id: str) -> str:
+        """Say what keeps a message, or why it is gone."""
+        return await self._run(lambda: self._talk.why(message_id))
+
+    async def ledger(self) -> tuple[Line, ...]:
+        """Give the tokens per role, heaviest first."""
+        return await self._run(self._talk.ledger)
+
+    async def pin(self, message_id: str, by: str = "the caller") -> None:
+        """Protect a message from every collection."""
+        await self._run(lambda: self._talk.pin(message_id, by))
+
+    async def unpin(self, message_id: str) -> None:
+        """Take the protection away."""
+        await self._run(lambda: self._talk.unpin(message_id))
+
+    async def close(self) -> None:
+        """Wait for what is under way, and close the store."""
+        await self._run(self._talk.close)
+        self._thread.shutdown()
+
+    async def __aenter__(self) -> Self:
+        """Use it until the block ends."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        await self.close()
+
+    async def _run(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)

@@ -1,0 +1,46 @@
+"""Where a project keeps things: one answer for the library, the command line and the server."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from marksweep.settings import Settings
+from marksweep.settings.layers import FOLDER
+
+BACKUPS = "backups"
+"""The folder of backups, beside the graph's file."""
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where the store of a project is, where its graph is, and where backups go."""
+
+    store: str
+    """For `open_store`."""
+    graph: str
+    """For `open_graph`."""
+    backups: Path
+
+
+def place_of(settings: Settings, project: str | Path = ".", *, store: str = "") -> Place:
+    """Find a project's places; `store` takes the place of the one in the settings.
+
+    The graph lies beside the store unless the settings say otherwise, and beside the settings if
+    the store is no file. Relative paths are taken from the project.
+    """
+    folder = Path(project)
+    where = _within(folder, store or settings.store.location)
+    beside = folder / FOLDER
+    if not _URL.match(where):
+        file = Path(where)
+        beside = file.parent if file.suffix and not file.is_dir() else file
+    graph = _within(folder, settings.memory.location) if settings.memory.location else str(beside)
+    return Place(where, graph, (beside if _URL.match(graph) else Path(graph)) / BACKUPS)
+
+
+def _within(folder: Path, where: str) -> str:
+    return where if _URL.match(where) else str(folder / Path(where).expanduser())

@@ -1,0 +1,46 @@
+"""One string that says where a graph is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from marksweep.errors import BadInput, UnknownName
+from marksweep.stores.graph.base import GraphStore
+from marksweep.stores.graph.sqlite import SqliteGraphStore
+
+IN_FOLDER = "graph.db"
+"""The database of a graph that was named by its folder."""
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
+_SERVERS = {"falkordb": "redis", "falkordbs": "rediss"}
+"""What a server's URL begins with, and how the client spells it."""
+
+
+def open_graph(where: str | Path) -> GraphStore:
+    """Open the graph at a place; it is made if there is none.
+
+    | where | what |
+    |---|---|
+    | a folder, `graph.db` | SQLite |
+    | `falkordb://host:6379`, `falkordbs://…` | a FalkorDB server |
+    | `falkordb:folder` | FalkorDB embedded: a server of our own on a folder |
+    """
+    text = str(where)
+    if not text or "\0" in text:
+        raise BadInput(f"{text!r} is no place for a graph. Name a folder or a URL.")
+    named = _SCHEME.fullmatch(text) if isinstance(where, str) else None
+    if named is None:
+        path = Path(where).expanduser()
+        return SqliteGraphStore(path if path.suffix == ".db" else path / IN_FOLDER)
+    scheme, rest = named[1].lower(), named[2]
+    if scheme not in _SERVERS or not rest.strip("/"):
+        raise UnknownName(
+            f"no graph is called {text!r}; known are a folder, {'://…, '.join(_SERVERS)}://… and "
+            "falkordb:FOLDER. A folder whose name has a colon is written with ./ in front."
+        )
+    from marksweep.stores.graph.falkor import FalkorGraphStore
+
+    if rest.startswith("//"):
+        return FalkorGraphStore(f"{_SERVERS[scheme]}:{rest}")
+    return FalkorGraphStore.embedded(Path(rest).expanduser())

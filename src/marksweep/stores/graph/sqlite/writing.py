@@ -1,0 +1,246 @@
+"""Writing and erasing memories. Each function is the body, or a part, of one transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import msgspec
+
+from marksweep.stores.graph.base import Nodes
+from marksweep.stores.graph.nouns import Chunk, Entity, Kind, Mention, Record, Relation
+from marksweep.stores.graph.rows import chunk_row, entity_row, memory_row, micros, plain, title
+from marksweep.stores.graph.sqlite import statements as sql
+from marksweep.stores.graph.sqlite.connection import advance, key, pick
+
+Keys = dict[str, int]
+"""Keys of rows by the ids of their nodes."""
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """A chunk, the key of the memory that has it, and what it is headed by in search."""
+
+    chunk: Chunk
+    memory_key: int | None
+    heading: str
+
+
+def put(db: sqlite3.Connection, workspace_id: str, records: Sequence[Record]) -> None:
+    """Write records, each in place of what its memory had."""
+    ws, version = advance(db, workspace_id)
+    memories: Keys = {}
+    for record in records:
+        row = (ws, version, *memory_row(record.memory))
+        (memories[record.memory.memory_id],) = db.execute(sql.PUT_MEMORY, row).fetchone()
+    let_go = _replace(db, ws, memories) | _move(db, ws, records)
+    chunks = put_chunks(
+        db,
+        ws,
+        version,
+        [
+            Placed(chunk, memories[record.memory.memory_id], title(record.memory, chunk))
+            for record in records
+            for chunk in record.chunks
+        ],
+    )
+    entities = put_entities(db, ws, version, (e for record in records for e in record.entities))
+    put_mentions(db, ws, (m for record in records for m in record.mentions), chunks, entities)
+    put_relations(db, ws, (r for record in records for r in record.relations), entities)
+    settle(db, ws, version)
+    drop_unmentioned(db, ws, let_go)
+
+
+def _replace(db: sqlite3.Connection, ws: int, memories: Keys) -> set[int]:
+    """Drop the chunks and relations that memories had; return the entities they mentioned."""
+    key(db, memories.values())
+    own = db.execute(sql.CHUNKS_OF_KEYS, (ws,)).fetchall()
+    pick(db, map(plain, memories))
+    orphans = db.execute(sql.ORPHANS_OF, (ws,)).fetchall()
+    db.execute(sql.DROP_RELATIONS_OF, (ws,))
+    return drop_chunks(db, ws, [chunk_key for chunk_key, _ in (*own, *orphans)])
+
+
+def _move(db: sqlite3.Connection, ws: int, records: Sequence[Record]) -> set[int]:
+    """Drop memories that go on under another path; return the entities they mentioned."""
+    moved = [
+        (plain(record.moved_from), plain(record.memory.memory_id))
+        for record in records
+        if record.moved_from and record.moved_from != record.memory.memory_id
+    ]
+    db.executemany(sql.CARRY_OVER, ((ws, old, new) for old, new in moved))
+    return drop_memories(db, ws, keys(db, ws, Kind.MEMORY, (old for old, _ in moved)))[1]
+
+
+def put_chunks(db: sqlite3.Connection, ws: int, version: int, chunks: Sequence[Placed]) -> Keys:
+    """Insert chunks with their texts and words."""
+    (last,) = db.execute(sql.LAST_CHUNK).fetchone()
+    rows, texts = [], []
+    for number, placed in enumerate(chunks, last + 1):
+        chunk_id, memory_id, *columns, text = chunk_row(placed.chunk)
+        orphan_of = memory_id if placed.memory_key is None else ""
+        rows.append((number, ws, version, placed.memory_key, orphan_of, chunk_id, *columns))
+        texts.append((number, placed.heading, text))
+    db.executemany(sql.PUT_CHUNK, rows)
+    db.executemany(sql.PUT_CHUNK_TEXT, texts)
+    db.execute(sql.PUT_CHUNK_WORDS, (last,))
+    return {placed.chunk.chunk_id: number for number, placed in enumerate(chunks, last + 1)}
+
+
+def put_entities(db: sqlite3.Connection, ws: int, version: int, entities: Iterable[Entity]) -> Keys:
+    """Write entities; those that were there are live again."""
+    each = {entity.entity_id: entity for entity in entities}
+    db.executemany(sql.PUT_ENTITY, ((ws, version, *entity_row(e)) for e in each.values()))
+    return keys(db, ws, Kind.ENTITY, each)
+
+
+def put_mentions(
+    db: sqlite3.Connection, ws: int, mentions: Iterable[Mention], chunks: Keys, entities: Keys
+) -> None:
+    """Write mentions between nodes that are there."""
+    db.executemany(
+        sql.PUT_MENTION,
+        (
+            (ws, chunks[m.chunk_id], entities[m.entity_id])
+            for m in mentions
+            if m.chunk_id in chunks and m.entity_id in entities
+        ),
+    )
+
+
+def put_relations(
+    db: sqlite3.Connection, ws: int, relations: Iterable[Relation], entities: Keys
+) -> None:
+    """Write relations between entities that are there."""
+    db.executemany(
+        sql.PUT_RELATION,
+        (
+            (
+                ws,
+                entities[r.source_id],
+                entities[r.target_id],
+                plain(r.relation),
+                plain(r.memory_id),
+            )
+            for r in relations
+            if r.source_id in entities and r.target_id in entities
+        ),
+    )
+
+
+def keys(db: sqlite3.Connection, ws: int, kind: Kind, ids: Iterable[str]) -> Keys:
+    """Look up the keys of nodes that are there."""
+    given = {each: plain(each) for each in ids}
+    pick(db, given.values())
+    found = {node_id: node_key for node_key, node_id in db.execute(sql.KEYS[kind], (ws,))}
+    return {each: found[stored] for each, stored in given.items() if stored in found}
+
+
+def drop_chunks(db: sqlite3.Connection, ws: int, chunk_keys: Sequence[int]) -> set[int]:
+    """Erase chunks; return the entities that they mentioned."""
+    if not chunk_keys:
+        return set()
+    key(db, chunk_keys)
+    mentioned = {entity for (entity,) in db.execute(sql.MENTIONED_BY, (ws,))}
+    db.execute(sql.DROP_MENTIONS_OF, (ws,))
+    db.execute(sql.DROP_CHUNK_WORDS)
+    db.execute(sql.DROP_CHUNK_TEXTS)
+    db.execute(sql.DROP_CHUNKS)
+    return mentioned
+
+
+def drop_memories(
+    db: sqlite3.Connection, ws: int, memories: Keys
+) -> tuple[tuple[str, ...], set[int]]:
+    """Erase memories with their chunks; return these and the entities they mentioned."""
+    if not memories:
+        return (), set()
+    key(db, memories.values())
+    chunks = db.execute(sql.CHUNKS_OF_KEYS, (ws,)).fetchall()
+    mentioned = drop_chunks(db, ws, [chunk_key for chunk_key, _ in chunks])
+    pick(db, map(plain, memories))
+    db.execute(sql.DROP_RELATIONS_OF, (ws,))
+    key(db, memories.values())
+    db.execute(sql.DROP_MEMORIES)
+    return tuple(chunk_id for _, chunk_id in chunks), mentioned
+
+
+def drop_unmentioned(
+    db: sqlite3.Connection, ws: int, entity_keys: Iterable[int]
+) -> tuple[str, ...]:
+    """Erase those of the entities that no chunk mentions any more; return their ids."""
+    key(db, entity_keys)
+    gone = db.execute(sql.UNMENTIONED).fetchall()
+    drop_entities(db, ws, [entity_key for entity_key, _ in gone])
+    return tuple(sorted(entity_id for _, entity_id in gone))
+
+
+def drop_entities(db: sqlite3.Connection, ws: int, entity_keys: Sequence[int]) -> None:
+    """Erase entities and every edge that touches them."""
+    if not entity_keys:
+        return
+    key(db, entity_keys)
+    db.execute(sql.DROP_RELATIONS_FROM, (ws,))
+    db.execute(sql.DROP_RELATIONS_TO)
+    db.execute(sql.DROP_MENTIONS_TO)
+    db.execute(sql.DROP_ENTITIES)
+
+
+def remove(db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str]) -> Nodes:
+    """Erase memories at once with what only they hold."""
+    ws, _ = advance(db, workspace_id)
+    memories = keys(db, ws, Kind.MEMORY, memory_ids)
+    chunks, mentioned = drop_memories(db, ws, memories)
+    entities = drop_unmentioned(db, ws, mentioned)
+    pick(db, entities)
+    db.execute(sql.DROP_ALIASES, (ws,))
+    return Nodes(tuple(memories), chunks, entities)
+
+
+def merge(db: sqlite3.Connection, workspace_id: str, keep: str, gone: Sequence[str]) -> int:
+    """Make some entities aliases of one, and move their edges to it."""
+    ws, version = advance(db, workspace_id)
+    pick(db, [plain(keep)])
+    kept = db.execute(sql.ENTITIES_BY_ID, (ws,)).fetchone()
+    if kept is None:
+        return 0
+    merged = [each for each in keys(db, ws, Kind.ENTITY, gone) if each != keep]
+    for entity_id in map(plain, merged):
+        alias = (ws, entity_id, *kept[:3])
+        db.execute(sql.PUT_ALIAS, alias)
+        db.execute(sql.HAND_ALIASES_ON, alias)
+    settle(db, ws, version)
+    return len(merged)
+
+
+def settle(db: sqlite3.Connection, ws: int, version: int) -> None:
+    """Move the edges of entities that came under an alias to those that they stand for."""
+    for gone, keep, name, kind in db.execute(sql.UNSETTLED, (ws,)).fetchall():
+        db.execute(sql.PUT_ENTITY, (ws, version, keep, name, kind, None))
+        (kept,) = keys(db, ws, Kind.ENTITY, [keep]).values()
+        db.execute(sql.MOVE_MENTIONS, (kept, gone))
+        db.execute(sql.MOVE_RELATIONS, (kept, gone, ws))
+        drop_entities(db, ws, [gone])
+
+
+def pin(db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str], by: str) -> int:
+    """Pin memories."""
+    ws, version = advance(db, workspace_id)
+    pick(db, map(plain, memory_ids))
+    return db.execute(sql.PIN, {"ws": ws, "version": version, "by": plain(by)}).rowcount
+
+
+def unpin(db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str]) -> int:
+    """Take pins off."""
+    ws, version = advance(db, workspace_id)
+    pick(db, map(plain, memory_ids))
+    return db.execute(sql.UNPIN, {"ws": ws, "version": version}).rowcount
+
+
+def touch(
+    db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str], at: datetime
+) -> int:
+    """Note that memories were read."""
+    ws, version = advance(db, workspace_id)
+    pick(db, map(plain, memory_ids))
+    return db.execute(sql.TOUCH, {"ws": ws, "version": version, "at": micros(at)}).rowcount

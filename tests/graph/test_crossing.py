@@ -1,0 +1,160 @@
+"""One reachability over segments and memories, behind a setting, wherever it is used."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from marksweep import GraphMemory, Segments, Settings
+from marksweep.cli.app import app
+from marksweep.graph.outcomes import MemorySettings
+from marksweep.model import Action, Reference, Segment
+from marksweep.settings import Memory
+from marksweep.testing.graph_contract import OpenStore
+from tests.graph.memories import World, on_world, sqlite_graphs
+from tests.graph.prune_contract import with_stale
+from tests.graph.servers import fresh_graphs
+from tests.mcp.support import Agent, with_agent
+
+TOGETHER = Settings(memory=Memory(keeps_segments=True))
+
+
+def log(segment_id: str, world: World, *references: str) -> Segment:
+    """A segment that nothing keeps by itself."""
+    return Segment(
+        segment_id=segment_id,
+        type="log",
+        text="some words about it",
+        created_at=world.clock(),
+        references=tuple(map(Reference, references)),
+    )
+
+
+class CrossingContract:
+    @on_world
+    async def test_deleting_a_memory_lets_go_of_the_segments_that_only_it_kept(
+        self, world: World
+    ) -> None:
+        memory = world.with_settings(MemorySettings(keeps_segments=True))
+        context = Segments(world.store, workspace="w", clock=world.clock)
+        context.add(log("cited", world), log("other", world))
+        note = await memory.add_memory("see there", tags=["ref:cited"], workspace_id="w")
+        context.keep(await memory.cited_segments(workspace_id="w"))
+        (step,) = context.plan_for(["cited", "other"]).steps
+        assert step.segments == ("other",)
+        assert f"cited by memory {note.memory_id}" in context.why("cited")
+        await memory.forget([note.memory_id], workspace_id="w")
+        context.keep(await memory.cited_segments(workspace_id="w"))
+        steps = context.plan_for(["cited", "other"]).steps
+        assert {name for step in steps for name in step.segments} == {"cited", "other"}
+        await memory.restore(memory_ids=[note.memory_id], workspace_id="w")
+        assert list(await memory.cited_segments(workspace_id="w")) == ["cited"]
+
+    @on_world
+    async def test_a_segment_that_cites_a_memory_keeps_it(self, world: World) -> None:
+        cited, other = await with_stale(world)
+        memory = world.with_settings(MemorySettings(keeps_segments=True))
+        context = Segments(world.store, workspace="w", clock=world.clock)
+        context.add(log("s", world, cited.memory.memory_id))
+        context.pin("s", by="ada")
+        assert (await memory.prune_memory("w")).planned.memories == (other.memory.memory_id,)
+        context.unpin("s")
+        context.collect(context.plan_for(["s"], Action.STASH))
+        assert len((await memory.prune_memory("w")).planned.memories) == 2
+
+    @on_world
+    async def test_what_the_agent_is_at_counts_as_in_use(self, world: World) -> None:
+        cited, other = await with_stale(world)
+        context = Segments(world.store, workspace="w", clock=world.clock)
+        context.write("x", segment_id="s", task_id="now", references=[cited.memory.memory_id])
+        context.focus(task="now")
+        memory = GraphMemory(
+            world.graph,
+            world.store,
+            backups=world.backups,
+            settings=MemorySettings(keeps_segments=True),
+            clock=world.clock,
+            focus=lambda workspace_id, now: context.current_focus(),
+        )
+        assert (await memory.prune_memory("w")).planned.memories == (other.memory.memory_id,)
+
+    @on_world
+    async def test_without_the_setting_neither_keeps_the_other(self, world: World) -> None:
+        context = Segments(world.store, workspace="w", clock=world.clock)
+        context.add(log("cited", world))
+        await world.memory.add_memory("see there", tags=["ref:cited"], workspace_id="w")
+        assert await world.memory.cited_segments(workspace_id="w") == {}
+
+
+class TestCrossingOnSqlite(CrossingContract):
+    @pytest.fixture
+    def open_store(self, tmp_path: Path) -> OpenStore:
+        return sqlite_graphs(tmp_path / "graph.db")
+
+
+class TestCrossingOnFalkor(CrossingContract):
+    @pytest.fixture
+    def open_store(self, falkor_url: str) -> OpenStore:
+        return fresh_graphs(falkor_url)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project whose settings say that segments and memories keep each other."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".marksweep").mkdir()
+    (tmp_path / ".marksweep" / "settings.toml").write_text("[memory]\nkeeps_segments = true\n")
+    return tmp_path
+
+
+def remember(text: str, *tags: str) -> str:
+    """Add a memory to the project in the current folder; give its id."""
+
+    async def body() -> str:
+        memory = GraphMemory.open()
+        try:
+            return (await memory.add_memory(text, tags=tags)).memory_id
+        finally:
+            await memory.close()
+
+    return asyncio.run(body())
+
+
+def forget(memory_id: str) -> None:
+    async def body() -> None:
+        memory = GraphMemory.open()
+        try:
+            await memory.forget([memory_id])
+        finally:
+            await memory.close()
+
+    asyncio.run(body())
+
+
+def test_the_server_keeps_segments_that_memories_cite(project: Path) -> None:
+    note = remember("see there", "ref:cited")
+
+    async def work(one: Agent) -> None:
+        await one.add("cited", "other")
+        pruned = await one.call("context_gc_prune", segment_ids=["cited", "other"])
+        assert pruned["stashed"] == ["other"]
+        await asyncio.to_thread(forget, note)
+        pruned = await one.call("context_gc_prune", segment_ids=["cited"])
+        assert pruned["stashed"] == ["cited"]
+
+    with_agent(project, work)
+
+
+@pytest.mark.usefixtures("project")
+def test_the_command_line_keeps_segments_that_memories_cite() -> None:
+    context = Segments()
+    context.write("some words", segment_id="cited", type="log")
+    context.close()
+    note = remember("see there", "ref:cited")
+    run = CliRunner().invoke
+    assert "cited by memory" in run(app, ["why", "cited"]).output
+    forget(note)
+    assert "cited by memory" not in run(app, ["why", "cited"]).output

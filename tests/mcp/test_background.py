@@ -1,0 +1,102 @@
+"""Collections of the long-term memory that `marksweep serve` runs by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from mcp import Client
+
+from marksweep import GraphMemory
+from marksweep.model import Entry, Event
+from tests.mcp.support import Agent
+from tests.mcp.test_stdio import child
+
+SOON = "0.0001"
+"""An interval of a third of a second, in hours."""
+DEADLINE = 60.0
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    for name in ("kept", "gone"):
+        (tmp_path / f"{name}.py").write_text(f"def {name}(): pass\n")
+    return tmp_path
+
+
+async def journal(project: Path) -> tuple[Entry, ...]:
+    memory = GraphMemory.open(project)
+    try:
+        return await memory.history()
+    finally:
+        await memory.close()
+
+
+async def until(project: Path, holds: Callable[[tuple[Entry, ...]], bool]) -> tuple[Entry, ...]:
+    """Wait for the journal to tell something."""
+    deadline = time.monotonic() + DEADLINE
+    while not holds(entries := await journal(project)):
+        assert time.monotonic() < deadline, f"the journal only tells {entries}"
+        await asyncio.sleep(0.1)
+    return entries
+
+
+async def lose_a_file(one: Agent, project: Path) -> None:
+    await one.call("index_codebase")
+    (project / "gone.py").unlink()
+    await one.call("index_codebase")
+
+
+def swept(entries: tuple[Entry, ...]) -> bool:
+    return any(entry.event is Event.SWEPT and entry.segments for entry in entries)
+
+
+def test_a_server_collects_at_its_interval_and_the_journal_tells(project: Path) -> None:
+    async def work() -> None:
+        async with Client(child(project, "--collect-every", SOON)) as client:
+            one = Agent(client)
+            await lose_a_file(one, project)
+            entries = await until(project, swept)
+            assert {entry.actor for entry in entries} == {"background"}
+            found = await one.call("search_memory", query="gone kept")
+            assert {hit["file"] for hit in found["hits"]} == {"kept.py"}
+
+    asyncio.run(work())
+
+
+def test_two_servers_collect_once(project: Path) -> None:
+    async def work() -> None:
+        options = ("--collect-every", SOON)
+        async with (
+            Client(child(project, *options)) as client,
+            Client(child(project, *options)) as other,
+        ):
+            await Agent(other).call("memory_stats")
+            await lose_a_file(Agent(client), project)
+            await until(project, swept)
+            await asyncio.sleep(1)
+        deleted = [e.segments for e in await journal(project) if e.event is Event.SWEPT]
+        taken = [name for names in deleted for name in names]
+        assert len(taken) == len(set(taken))
+
+    asyncio.run(work())
+
+
+def test_the_settings_can_ask_for_it_and_the_option_can_switch_it_off(project: Path) -> None:
+    (project / ".marksweep").mkdir()
+    settings = project / ".marksweep" / "settings.toml"
+    settings.write_text(f"[memory]\ncollect_every_hours = {SOON}\n")
+
+    async def work() -> None:
+        async with Client(child(project, "--collect-every", "0")) as client:
+            await lose_a_file(Agent(client), project)
+            await asyncio.sleep(1)
+            assert await journal(project) == ()
+        async with Client(child(project)) as client:
+            await Agent(client).call("memory_stats")
+            await until(project, swept)
+
+    asyncio.run(work())

@@ -1,0 +1,116 @@
+"""gc_coverage: one copy of everything likely to be needed again stays, the least worth goes."""
+
+from __future__ import annotations
+
+import pytest
+
+from marksweep.dialects import read, validate, written
+from marksweep.errors import BadInput
+from marksweep.heaps.conversation_weight import count_message
+from marksweep.ledger import InstructionBudget
+from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
+from marksweep.plugins import GCConfig, GCResult, GCTriggerReason, load_gc_plugin
+from tests.plugins.histories import ids, say, unpaired
+
+DOWN = GCConfig(threshold_percent=80, target_percent=60, preserve_recent_turns=1)
+
+
+def listing(first: int, lines: int = 60) -> str:
+    return "\n".join(f"def handler_{n}(request): return ROUTES[{n}]" for n in range(first, lines))
+
+
+def read_file(n: int, path: str, content: str) -> list[Message]:
+    call = FunctionCall(f"c{n}", "read", {"path": path})
+    return [
+        Message(Role.MODEL, (Part(function_call=call),), f"call{n}"),
+        Message(
+            Role.TOOL, (Part(function_response=ToolResult(call.id, "read", content)),), f"r{n}"
+        ),
+    ]
+
+
+def history() -> list[Message]:
+    return [
+        say(Role.USER, "u0"),
+        *read_file(0, "routes.py", listing(0)),
+        *read_file(1, "notes.md", "The deploy key is kept in vault/deploy_4711.\n" + "… \n" * 40),
+        *read_file(2, "routes.py", listing(0)),
+        say(Role.MODEL, "m0"),
+        say(Role.USER, "u1"),
+        say(Role.MODEL, "m1"),
+    ]
+
+
+def weigh(messages: list[Message]) -> int:
+    return sum(map(count_message, messages))
+
+
+def collect(
+    share: float, messages: list[Message] | None = None, **options: object
+) -> tuple[list[Message], GCResult]:
+    before = messages or history()
+    limit = int(weigh(before) / share)
+    budget = InstructionBudget.create_default(limit)
+    budget.follow(lambda: before, count_message)
+    plugin = load_gc_plugin("gc_coverage", options)
+    usage = {"percent_used": 100 * share, "total_tokens": weigh(before), "context_limit": limit}
+    return plugin.collect(before, usage, DOWN, GCTriggerReason.THRESHOLD, budget)  # type: ignore[arg-type]
+
+
+each_setting = pytest.mark.parametrize("setting", ["economy", "quality"])
+
+
+@each_setting
+def test_of_two_equal_reads_one_stays_and_the_only_copy_of_a_fact_stays(setting: str) -> None:
+    kept, result = collect(0.9, setting=setting)
+    said = str(kept)
+    assert "deploy_4711" in said
+    assert said.count("handler_30(request)") == 1
+    assert unpaired(kept) == set()
+    assert result.success
+    assert result.tokens_freed > 0
+    assert result.tokens_after == weigh(kept)
+
+
+@each_setting
+def test_it_stops_at_the_target_and_says_what_went_and_why(setting: str) -> None:
+    kept, result = collect(0.9, setting=setting)
+    limit = weigh(history()) / 0.9
+    assert weigh(kept) <= 0.6 * limit
+    assert result.plugin_name == "gc_coverage"
+    assert {item.reason for item in result.removal_list} <= {"trim", "stash"}
+    assert sum(item.tokens_freed for item in result.removal_list) >= result.tokens_freed
+    assert "summary_keys" not in result.details
+
+
+def test_economy_is_the_default_and_another_word_is_refused_with_those_there_are() -> None:
+    assert collect(0.9)[0] == collect(0.9, setting="economy")[0]
+    with pytest.raises(BadInput, match="setting is 'thrift'; expected economy or quality"):
+        load_gc_plugin("gc_coverage", {"setting": "thrift"})
+
+
+def test_a_notice_tells_that_whole_messages_went_and_can_be_switched_off() -> None:
+    template = "gone: {items} by {plugin}"
+    kept, result = collect(3.0, notify_on_gc=True, notification_template=template)
+    assert result.notification is not None
+    assert result.notification.endswith("by gc_coverage")
+    assert result.notification in str([message.text for message in kept])
+    quiet, silent = collect(3.0, notify_on_gc=False)
+    assert silent.notification is None
+    assert "gc_notice" not in str(ids(quiet))
+
+
+def test_recent_turns_stay_whole() -> None:
+    before = history()
+    kept, _ = collect(3.0, before, preserve_recent_turns=2)
+    assert kept == before
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "anthropic", "gemini"])
+def test_what_is_left_is_written_as_the_provider_wants_it(dialect: str) -> None:
+    messages = list(read(written(history(), dialect), dialect).messages)
+    kept, result = collect(0.9, messages)
+    raw = written(kept, dialect)
+    assert validate(raw, dialect) == []
+    assert "deploy_4711" in str(raw)
+    assert result.tokens_freed > 0

@@ -1,0 +1,87 @@
+"""Strategies by name, with options, as the lab drives them through a Conversation."""
+
+from __future__ import annotations
+
+import pytest
+
+from marksweep.errors import BadInput
+from marksweep.replay.atoms import names
+from marksweep.replay.catalog import canonical, is_usable, maker, settings_for, settings_of
+from marksweep.replay.drive import Pricer, drive
+from marksweep.replay.hits import Reader, proofs
+from marksweep.replay.installed import Installed
+from marksweep.replay.needs import study
+from marksweep.replay.references import Truncate
+from tests.replay.stories import by_words, history, user
+from tests.replay.test_installed import long_history
+
+SOUND = (
+    "coverage",
+    "coverage_quality",
+    "truncate:target_percent=60",
+    "superseded+mask+truncate:spare=1",
+    "mask+truncate",
+)
+"""Strategies that can always get to the limit."""
+
+
+@pytest.mark.parametrize("name", SOUND)
+@pytest.mark.parametrize("seed", range(4))
+def test_no_rule_is_broken_on_random_histories(name: str, seed: int) -> None:
+    for story in (history(seed), long_history(seed)):
+        found = study(story, names)
+        for limit in (80, 400, 2000):
+            collector = maker(name)(by_words)
+            steps = drive(
+                found, proofs(found), collector, limit, tokens=Pricer(by_words), reader=Reader()
+            )
+            assert {step.violation for step in steps} == {None}, (limit, steps)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_reference_truncate_is_what_its_settings_give(seed: int) -> None:
+    given = settings_for("truncate")
+    assert given is not None
+    story = long_history(seed)
+    messages = list(story.messages)
+    for limit in (80, 400, 2000):
+        both = (Truncate(by_words), Installed(by_words, settings_of(given)))
+        for collector in both:
+            collector.start(messages[: story.pinned], limit)
+        for step in study(story, names).steps:
+            for collector in both:
+                collector.add(messages[step.tail : step.at])
+            assert both[0].context() == both[1].context()
+
+
+def test_it_recalls_what_it_swept() -> None:
+    collector = maker("truncate:target_percent=60")(by_words)
+    assert isinstance(collector, Installed)
+    collector.start([user("the task")], 60)
+    for n in range(12):
+        collector.add([user(f"berth_{n} has the number {n * 37}")])
+        context = collector.context()
+    assert not any("berth_1 " in str(message) for message in context)
+    (passage,) = collector.recall("which number has berth_1", 20)
+    assert "berth_1 has the number 37" in passage
+
+
+def test_options_that_cannot_be_are_refused_by_name() -> None:
+    for name, expected in (
+        ("mask:colour=3", "colour"),
+        ("coverage:spare=3", "spare"),
+        ("mask:spare=-1", "spare"),
+        ("coverage:target_percent=50", "itself"),
+        ("mask:spare=1,many", "key=value"),
+        ("truncate:target_percent=140", "target_percent"),
+        ("mask:preserve_recent_turns=-2", "preserve_recent_turns"),
+    ):
+        with pytest.raises(BadInput, match=expected):
+            canonical(name)
+
+
+def test_only_what_a_program_can_have_is_usable() -> None:
+    assert is_usable("coverage")
+    assert is_usable("truncate")
+    assert is_usable("gc_hybrid")
+    assert not any(map(is_usable, ("GDSF", "random", "mask last 10", "clairvoyant")))

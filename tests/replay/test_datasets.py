@@ -1,0 +1,57 @@
+"""Which trajectories of a set are used, and where the data is looked for."""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+from pathlib import Path
+
+import pytest
+
+from marksweep.errors import NotFound
+from marksweep.replay import datasets
+from marksweep.replay.datasets import AT_MOST, folder, prepare
+from marksweep.replay.records import Trajectory, Wire
+from tests.replay.stories import answers, by_words, calls, user
+
+
+def story(name: str, needs: int) -> Trajectory:
+    """A run in which so many steps take something from before."""
+    shown = "\n".join(f"entry_{n} stands here" for n in range(needs))
+    messages: list[Wire] = [user("Go."), calls({"q": "x"}), answers(shown)]
+    messages += [calls({"q": "y"}, first=1), answers("nothing", 1)]
+    for n in range(needs):
+        messages += [calls({"q": f"entry_{n}"}, first=2 + n), answers("ok", 2 + n)]
+    return Trajectory(id=name, messages=tuple(messages), pinned=1)
+
+
+def used(*trajectories: Trajectory) -> list[str]:
+    cases = prepare(list(trajectories), "names", frozenset(), by_words)
+    return [case.study.trajectory.id for case in cases]
+
+
+def test_a_trajectory_needs_three_steps_with_needs() -> None:
+    assert used(story("two", 2)) == []
+    assert used(story("three", 3)) == ["three"]
+
+
+def test_the_first_sixty_by_the_md5_of_their_id_are_used() -> None:
+    ids = [f"run-{n}" for n in range(70)]
+    found = used(*(story(name, 3) for name in ids))
+    by_md5 = sorted(ids, key=lambda name: hashlib.md5(name.encode()).hexdigest())  # noqa: S324
+    assert found == by_md5[:60]
+    assert AT_MOST == 60
+
+
+def test_the_data_lies_in_the_folder_or_in_dev_below_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(datasets.VARIABLE, str(tmp_path))
+    with pytest.raises(NotFound, match="mini_swe"):
+        folder()
+    dev = tmp_path / "dev"
+    dev.mkdir()
+    (dev / "mini_swe.jsonl.xz").write_bytes(lzma.compress(b""))
+    assert folder() == dev
+    monkeypatch.setenv(datasets.VARIABLE, str(dev))
+    assert folder() == dev

@@ -1,0 +1,118 @@
+"""A session with a store: what plugins take out can be found again, and put back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from marksweep.errors import NotFound
+from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
+from marksweep.model import Event
+from marksweep.plugins import GCConfig, load_gc_plugin
+from marksweep.plugins.discovery import BUILT_IN
+from marksweep.session import Session
+from marksweep.stores.base import Store
+from marksweep.stores.memory import MemoryStore
+from marksweep.stores.open import open_store
+from tests.plugins.histories import text, words
+from tests.session.test_strangers import Custom
+
+SMALL = GCConfig(target_percent=20, preserve_recent_turns=1)
+
+
+def work(n: int) -> list[Message]:
+    """A question, a call with its result, and an answer."""
+    call = FunctionCall(f"c{n}", "read", {"path": "a.py"})
+    output = f"the port of proxy {n} is 80{n:02d}\n" + text(60, f"row{n}")
+    return [
+        Message(Role.USER, (Part(text=f"look at proxy {n}, and say what you decided there"),)),
+        Message(Role.MODEL, (Part(function_call=call),)),
+        Message(Role.TOOL, (Part(function_response=ToolResult(call.id, "read", output)),)),
+        Message(Role.MODEL, (Part(text=f"We decided to keep proxy {n} as it is, for now."),)),
+    ]
+
+
+def session(store: Store, plugin: str) -> Session:
+    made = Session(lambda _: "yes", context_limit=2_000, counter=words, store=store)
+    made.set_gc_plugin(load_gc_plugin(plugin), SMALL)
+    for n in range(12):
+        say(made, work(n))
+    return made
+
+
+def say(to: Session, messages: list[Message]) -> None:
+    for message in messages:
+        to.append(message)
+
+
+@pytest.mark.parametrize("plugin", BUILT_IN)
+def test_collections_of_every_plugin_are_undone_one_by_one(plugin: str) -> None:
+    chat = session(MemoryStore(), plugin)
+    said = list(chat.history)
+    sweeps = 0
+    for n in range(3):
+        was = chat.history
+        chat.manual_gc()
+        sweeps += chat.history != was
+        more = work(20 + n)
+        say(chat, more)
+        said += more
+    assert sweeps
+    assert list(chat.history) != said
+    for _ in range(sweeps):
+        chat.undo_gc()
+    assert list(chat.history) == said
+    assert chat.get_context_usage()["total_tokens"] == sum(map(words, said))
+    with pytest.raises(NotFound, match="no undo"):
+        chat.undo_gc()
+
+
+@pytest.mark.parametrize("plugin", ["gc_truncate", "gc_summarize", "gc_superseded"])
+def test_what_went_is_recalled_also_by_another_session(plugin: str, tmp_path: Path) -> None:
+    store = open_store(tmp_path / "chat.db")
+    chat = session(store, plugin)
+    chat.manual_gc()
+    assert "8003" not in str(chat.history)
+    assert "8003" in str(chat.recall("port of proxy 3"))
+    chat.close()
+    later = Session(lambda _: "yes", store=store)
+    assert "8003" in str(later.recall("port of proxy 3"))
+    store.close()
+
+
+def test_what_the_plugin_of_a_stranger_takes_is_kept_too() -> None:
+    store = MemoryStore()
+    chat = session(store, "gc_truncate")
+    before = chat.history
+    chat.set_gc_plugin(Custom(keep=4), GCConfig())  # type: ignore[arg-type]
+    chat.manual_gc()
+    assert len(chat.history) == 4
+    chat.undo_gc()
+    assert chat.history == before
+    events = [entry.event for entry in store.journal.read("session")]
+    assert events == [Event.UNDONE, Event.SWEPT]
+
+
+def test_it_is_in_the_stash_before_the_session_lets_go_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chat = session(store := MemoryStore(), "gc_truncate")
+    before = chat.history
+
+    def fail(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(store.stash, "put", fail)
+    with pytest.raises(OSError, match="full"):
+        chat.manual_gc()
+    assert chat.history == before
+
+
+def test_without_a_store_there_is_nothing_to_recall_or_undo_and_the_error_says_so() -> None:
+    chat = Session(lambda _: "yes")
+    for ask in (chat.undo_gc, lambda: chat.recall("anything")):
+        with pytest.raises(NotFound, match="no store"):
+            ask()
+    with pytest.raises(NotFound, match="nothing was collected"):
+        Session(lambda _: "yes", store=MemoryStore()).undo_gc()
