@@ -82,19 +82,21 @@ def choose(
         most = share * behind[0]
         first = start + next(at for at, left in enumerate(behind) if left <= most)
         freed, lost, edge = 0, 0.0, end
+        order = [offer for offer in order if offer.at >= first]
         takes = iter(order)
         for depth in DEPTHS:
             free = must + int(depth * budget)
             while freed < free and (offer := next(takes, None)) is not None:
-                if offer.at >= first:
-                    freed += offer.tokens
-                    lost += offer.worth * offer.tokens
-                    edge = min(edge, offer.at)
+                freed += offer.tokens
+                lost += offer.worth * offer.tokens
+                edge = min(edge, offer.at)
             if freed < free:
                 break
             price = (lost + toll * (behind[edge - start] - freed)) / free
             if best is None or price < best[0]:
                 best = price, Choice(first, free)
+        if freed < must:
+            break
     return best[1] if best else Choice(start, must)
 
 
