@@ -72,7 +72,7 @@ def test_chunks_cover_every_word_in_order_and_keep_to_the_limit(text: str, limit
 @given(st.text(min_size=1, max_size=300).filter(str.strip))
 def test_any_text_makes_a_record_that_holds_together(text: str) -> None:
     record = note_record("w", text, now=START, source="user", tags=("t",))
-    assert checked("w", [record]) == [record]
+    assert list(checked("w", [record])) == [record]
     assert record == note_record("w", text, now=START, source="user", tags=("t",))
     assert record.chunks
 
