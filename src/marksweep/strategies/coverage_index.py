@@ -38,6 +38,8 @@ ECHO = 0.4
 """Share of an atom's worth that any holder covers; the rest only an observation does."""
 PRIOR = 0.01
 """Worth of a block that holds nothing found, when new; it falls with age."""
+MOST_GONE = 512
+"""Dropped blocks that are remembered per atom, so that a step does not grow with the history."""
 STALE = 0.1
 """A block's worth is worked out again when its age grew by this share, or its atoms changed."""
 
@@ -227,7 +229,7 @@ class Index:
         for atom in self._fresh:
             gone = self._gone.get(atom)
             if gone and (self._witnesses[atom] == 0 or self._holders[atom] == 0):
-                still = {block.seq: block for block in gone if not block.alive}
+                still = {block.seq: block for block in gone[-MOST_GONE:] if not block.alive}
                 self._gone[atom] = list(still.values())
                 found.update(still)
         return list(found.values())
