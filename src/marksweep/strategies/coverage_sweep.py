@@ -141,13 +141,15 @@ class Sweep:
         """Say what goes with the dropped ones among these blocks."""
         index = self._shelf.index
         gone = [block for block in blocks if not block.alive]
-        what = "it" if len(gone) == len(blocks) else f"{len(gone)} of its {len(blocks)} parts"
+        is_whole = len(gone) == len(blocks)
+        what = "all of it" if is_whole else f"{len(gone)} of its {len(blocks)} parts"
+        verb = "goes" if is_whole or len(gone) == 1 else "go"
         lost, used = index.lost(gone)
         if not lost:
-            return f"{what} {_goes(gone)}: {self._covered(gone)}"
+            return f"{what} {verb}: {self._covered(gone)}"
         names = _counted(used or lost, "name or line", "names and lines")
-        told = "the agent used before" if used else "that the agent never used"
-        return f"{what} {_goes(gone)}: of the least worth per token, last copy of {names} {told}"
+        told = "the agent used before" if used else "the agent never used"
+        return f"{what} {verb}: worth least per token; last copy of {names} {told}"
 
     def _covered(self, gone: list[Block]) -> str:
         """Say where dropped blocks stand that nothing is lost with."""
@@ -155,10 +157,6 @@ class Sweep:
         newer = all(self._shelf.index.is_newer_elsewhere(block) for block in gone)
         where = "newer messages" if newer else "other messages"
         return f"{_counted(lines, 'line', 'lines')} of it stand in {where}"
-
-
-def _goes(gone: list[Block]) -> str:
-    return "goes" if len(gone) == 1 else "go"
 
 
 def _counted(number: int, one: str, more: str) -> str:
