@@ -18,17 +18,16 @@ if ! command -v npm >/dev/null; then
     fi
 fi
 
-get() { npm install --no-fund --no-audit --no-package-lock --loglevel=error "$@"; }
-
 rm -rf .node
 mkdir .node
 cd .node
 echo '{"private": true}' >package.json
 echo "setup: installing Node $node, the conformance suite $suite and the inspector $inspector"
-get "node@$node"
-PATH="$PWD/node_modules/node/bin:$PATH"
-if [ "$(node --version)" != "v$node" ]; then
-    echo "setup: expected Node $node in .node, found $(node --version): npm did not run its install script." >&2
+# With the machine's own Node: it knows the machine's certificates, which the one installed here does not.
+timeout 240 npm install --no-fund --no-audit --no-package-lock --fetch-timeout=30000 --loglevel=error \
+    "node@$node" "@modelcontextprotocol/conformance@$suite" "@modelcontextprotocol/inspector@$inspector"
+found=$(node_modules/node/bin/node --version)
+if [ "$found" != "v$node" ]; then
+    echo "setup: expected Node $node in .node, found $found: npm did not run its install script." >&2
     exit 1
 fi
-get "@modelcontextprotocol/conformance@$suite" "@modelcontextprotocol/inspector@$inspector"
