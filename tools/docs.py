@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import click
+import msgspec
 
 from marksweep.cli import shapes
 from marksweep.cli.app import app
@@ -44,7 +45,7 @@ def cli_reference() -> str:
 
 def generated() -> dict[Path, str]:
     """Give what each generated document should say."""
-    schema = json.dumps(shapes.schema(), indent=1, sort_keys=True) + "\n"
+    schema = json.dumps(msgspec.to_builtins(shapes.schema()), indent=1, sort_keys=True) + "\n"
     return {CLI: cli_reference(), JSON: shapes.document(), SCHEMA: schema}
 
 

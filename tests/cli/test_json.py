@@ -95,6 +95,18 @@ def test_commands_on_memory() -> None:
     assert printed("prune --restore", "prune", "--restore", plan)["memories"]
 
 
+def test_erasing_for_good() -> None:
+    run("index", "code")
+    Path("code/cat.py").unlink()
+    run("index", "code")
+    run("prune", "--yes")
+    assert printed("prune --purge", "prune", "--purge", codes=(1,))["backup"] == ""
+    Path(".marksweep/settings.toml").write_text("[memory]\ngrace_days = 0.0000001\n")
+    erased = printed("prune --purge", "prune", "--purge")
+    assert erased["gone"]["memories"]
+    assert Path(erased["backup"]).is_file()
+
+
 def test_watching_prints_a_line_for_every_index() -> None:
     command = [str(Path(sys.executable).with_name("marksweep")), "watch", "code", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:

@@ -6,6 +6,7 @@ import asyncio
 import sys
 
 import click
+import msgspec
 from rich.console import Group, RenderableType
 
 from marksweep.cli import render
@@ -25,9 +26,17 @@ from marksweep.graph.outcomes import Limits, Preview
 from marksweep.graph.refs import nodes_of
 from marksweep.heaps.graph import PruneStrategy
 from marksweep.model import Plan
+from marksweep.stores.graph.base import Nodes
 
 SHOWN = 20
 """Memories that a preview lists."""
+
+
+class Erased(msgspec.Struct, frozen=True):
+    """What was erased for good, and the file that has a copy of it; empty if nothing was."""
+
+    gone: Nodes
+    backup: str
 
 
 @make_command("prune")
@@ -84,9 +93,10 @@ async def _restore(plan_id: str, store: str | None, workspace: str | None, *, as
 
 async def _purge(store: str | None, workspace: str | None, *, as_json: bool) -> int:
     async with memory_of(store, workspace) as (memory, name):
-        gone = await memory.purge(workspace_id=name)
-        emit(gone, render.line(texts.purged(gone)), as_json=as_json)
-        return 0 if gone.backup else NOTHING
+        purged = await memory.purge(workspace_id=name)
+        backup = str(purged.backup.path) if purged.backup else ""
+        emit(Erased(purged.gone, backup), render.line(texts.purged(purged)), as_json=as_json)
+        return 0 if backup else NOTHING
 
 
 async def _prune(

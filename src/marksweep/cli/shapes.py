@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from marksweep.cli.analyze import Analysis
 from marksweep.cli.config import Checked
 from marksweep.cli.doctor import Check
+from marksweep.cli.prune import Erased
 from marksweep.cli.replay import Replayed
 from marksweep.cli.working_set import Pinned, Restored, Undone, Why
 from marksweep.dialects import Finding
@@ -19,10 +18,11 @@ from marksweep.graph.outcomes import Preview
 from marksweep.graph.texts import PruneResponse
 from marksweep.indexing.report import IndexReport
 from marksweep.model import Entry, Plan, Report, Stashed
+from marksweep.schemas import Shape
 from marksweep.settings import Settings
 from marksweep.stores.graph.base import Nodes
 
-SHAPES: dict[str, Any] = {
+SHAPES: Mapping[str, object] = {
     "analyze TRANSCRIPT": Analysis,
     "analyze": Plan,
     "collect TRANSCRIPT": Plan,
@@ -37,6 +37,7 @@ SHAPES: dict[str, Any] = {
     "prune": Preview,
     "prune --apply": PruneResponse,
     "prune --restore": Nodes,
+    "prune --purge": Erased,
     "stash list": list[Stashed],
     "stash search": list[Stashed],
     "stash restore": Restored,
@@ -53,15 +54,21 @@ SHAPES: dict[str, Any] = {
 REFERENCE = "#/$defs/{name}"
 
 
-def schema() -> dict[str, Any]:
-    """Give one JSON Schema: what each command prints, and all that it is made of."""
+class Schema(msgspec.Struct, frozen=True, kw_only=True):
+    """One JSON Schema: what each command prints, and all that it is made of."""
+
+    dialect: str = msgspec.field(
+        name="$schema", default="https://json-schema.org/draft/2020-12/schema"
+    )
+    title: str = "What marksweep prints with --json"
+    commands: Mapping[str, object]
+    parts: Mapping[str, object] = msgspec.field(name="$defs")
+
+
+def schema() -> Schema:
+    """Describe all of SHAPES."""
     shapes, parts = msgspec.json.schema_components(list(SHAPES.values()), ref_template=REFERENCE)
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "What marksweep prints with --json",
-        "commands": dict(zip(SHAPES, shapes, strict=True)),
-        "$defs": parts,
-    }
+    return Schema(commands=dict(zip(SHAPES, shapes, strict=True)), parts=parts)
 
 
 def document() -> str:
@@ -76,51 +83,27 @@ def document() -> str:
         "",
         "| command | prints |",
         "|---|---|",
-        *(f"| `marksweep {name}` | {_type(shape)} |" for name, shape in whole["commands"].items()),
     ]
-    for name, part in sorted(whole["$defs"].items()):
-        lines += ["", f"## {name}", "", *_part(part)]
+    for name, shape in whole.commands.items():
+        lines.append(f"| `marksweep {name}` | {Shape.read(shape).in_words(_link)} |")
+    for name, part in sorted(whole.parts.items()):
+        lines += ["", f"## {name}", "", *_part(Shape.read(part))]
     return "\n".join(lines) + "\n"
 
 
-def _part(part: dict[str, Any]) -> Iterator[str]:
-    if part.get("description"):
-        yield part["description"].partition("\n")[0]
+def _part(part: Shape) -> Iterator[str]:
+    if part.description:
+        yield part.description.partition("\n")[0]
         yield ""
-    if "enum" in part:
-        yield "One of " + ", ".join(f"`{value}`" for value in part["enum"]) + "."
+    if part.enum:
+        yield "One of " + ", ".join(f"`{value}`" for value in part.enum) + "."
         return
     yield "| field | type | default |"
     yield "|---|---|---|"
-    required = part.get("required", ())
-    for field, shape in part.get("properties", {}).items():
-        default = "" if field in required else f"`{json.dumps(shape.get('default'))}`"
-        yield f"| `{field}` | {_type(shape)} | {default} |"
+    for field, shape in part.properties.items():
+        default = "" if field in part.required else shape.default_in_words()
+        yield f"| `{field}` | {shape.in_words(_link)} | {default} |"
 
 
-def _type(shape: dict[str, Any]) -> str:
-    if "$ref" in shape:
-        name = shape["$ref"].rpartition("/")[2]
-        return f"[{name}](#{name.lower()})"
-    if "anyOf" in shape:
-        return " or ".join(_type(each) for each in shape["anyOf"])
-    if shape.get("type") == "array":
-        inner = shape.get("items")
-        return f"list of {_type(inner)}" if inner else "list"
-    if shape.get("type") == "object":
-        inner = shape.get("additionalProperties")
-        return f"object of {_type(inner)}" if isinstance(inner, dict) and inner else "object"
-    if "enum" in shape:
-        return " ".join(f"`{value}`" for value in shape["enum"])
-    return _WORDS.get(shape.get("format", shape.get("type", "")), "anything")
-
-
-_WORDS = {
-    "string": "text",
-    "integer": "whole number",
-    "number": "number",
-    "boolean": "true or false",
-    "null": "nothing",
-    "date-time": "time",
-    "duration": "duration",
-}
+def _link(name: str) -> str:
+    return f"[{name}](#{name.lower()})"

@@ -7,10 +7,8 @@ rewrites what stands after the marker in that file, and leaves what stands befor
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import anyio
 from mcp.server import MCPServer
@@ -18,6 +16,7 @@ from mcp_types import Prompt, Tool, ToolAnnotations
 
 from marksweep.mcp.app import build_server
 from marksweep.mcp.desk import Desk
+from marksweep.schemas import Shape
 
 MARKER = "<!-- Written by marksweep.mcp.reference from the server. Do not edit below. -->"
 
@@ -32,50 +31,29 @@ async def reference() -> str:
 
 
 def _tool(tool: Tool) -> str:
-    schema = tool.input_schema
+    given = Shape.read(tool.input_schema)
+
+    def inlined(name: str) -> str:
+        return given.defs[name].in_words(inlined)
+
     rows = [
-        _row(name, given, name in schema.get("required", []), schema.get("$defs", {}))
-        for name, given in schema.get("properties", {}).items()
+        f"| `{name}` | {each.in_words(inlined)} | {_default(name, given)} | {_cell(each)} |"
+        for name, each in given.properties.items()
     ]
     table = ["| parameter | type | default | |", "|---|---|---|---|", *rows] if rows else []
-    output = tool.output_schema or {}
-    fields = ", ".join(f"`{name}`" for name in output.get("properties", {}))
+    fields = ", ".join(f"`{name}`" for name in Shape.read(tool.output_schema or {}).properties)
     hints = _hints(tool.annotations)
     lines = [f"### {tool.name}", f"*{tool.title}; {hints}.* {tool.description}"]
     return "\n\n".join([*lines, *(["\n".join(table)] if table else []), f"Gives: {fields}."])
 
 
-def _row(name: str, given: dict[str, Any], is_required: bool, shapes: dict[str, Any]) -> str:
-    default = "required" if is_required else f"`{json.dumps(given.get('default'))}`"
-    words = " ".join(given.get("description", "").split()).replace("|", "\\|")
-    return f"| `{name}` | {_type(given, shapes)} | {default} | {words} |"
+def _default(name: str, given: Shape) -> str:
+    return "required" if name in given.required else given.properties[name].default_in_words()
 
 
-def _type(given: dict[str, Any], shapes: dict[str, Any]) -> str:
-    if "$ref" in given:
-        return _type(shapes[given["$ref"].rpartition("/")[2]], shapes)
-    if "enum" in given:
-        return " ".join(f"`{value}`" for value in given["enum"])
-    if "anyOf" in given:
-        return " or ".join(_type(each, shapes) for each in given["anyOf"])
-    if given.get("type") == "array" and "items" in given:
-        return f"list of {_type(given['items'], shapes)}"
-    if given.get("type") == "object" and "properties" in given:
-        return f"object ({', '.join(given['properties'])})"
-    bounds = [f"{sign} {given[key]:,}" for key, sign in _BOUNDS.items() if key in given]
-    return " ".join([_TYPES.get(given.get("type", ""), "list"), *bounds])
-
-
-_TYPES = {
-    "string": "text",
-    "integer": "whole number",
-    "number": "number",
-    "boolean": "true or false",
-    "null": "nothing",
-    "object": "object",
-}
-
-_BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤"}
+def _cell(shape: Shape) -> str:
+    """Give a description in one line that a table can hold."""
+    return " ".join(shape.description.split()).replace("|", "\\|")
 
 
 def _hints(hints: ToolAnnotations | None) -> str:
