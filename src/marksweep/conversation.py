@@ -16,11 +16,12 @@ For a single list of messages there is `tidy`, in reading.py; for an event loop 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
+from marksweep.clock import utc_now
 from marksweep.collector import Collector
 from marksweep.core.budget import Budget, Line
 from marksweep.core.cost import Prices
@@ -57,11 +58,6 @@ COVERAGES = (COVERAGE, "coverage_quality")
 
 RECALL_TOKENS = 2_000
 """Tokens that `recall` may give back, unless said otherwise."""
-
-
-def utc_now() -> datetime:
-    """Tell the time."""
-    return datetime.now(UTC)
 
 
 class Conversation:

@@ -11,12 +11,13 @@ Nothing is changed or stored: what to do with the plan is the caller's business.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from operator import attrgetter
 from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from marksweep.clock import utc_now
 from marksweep.core.mark import Mark
 from marksweep.core.roots import RECENT_MESSAGES, Focus, find_roots, last_messages
 from marksweep.core.scene import Scene
@@ -90,7 +91,7 @@ class GCEngine:
         *,
         scorer: Scorer = seed_age,
         delete_after_hours: float = DELETE_AFTER_HOURS,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], datetime] = utc_now,
         count_tokens: Callable[[str], int] = count,
     ) -> None:
         self._scorer = scorer

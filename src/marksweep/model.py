@@ -200,13 +200,6 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False):
     heap: str = "segments"
 
 
-class Root(msgspec.Struct, frozen=True, gc=False):
-    """A segment that must stay, and why."""
-
-    segment_id: str
-    reason: str
-
-
 class Step(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One unit's fate: what happens to it and why."""
 

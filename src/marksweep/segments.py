@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
 import msgspec
 
+from marksweep.clock import utc_now
 from marksweep.collector import Collector, decide
 from marksweep.core.budget import Budget, Line, tally
 from marksweep.core.plan import NO_TARGET, Strategy
@@ -52,11 +53,6 @@ from marksweep.stores.open import open_store
 from marksweep.strategies.chosen import Chosen
 from marksweep.strategies.scored import Disposal, Scored
 from marksweep.tokens import count
-
-
-def utc_now() -> datetime:
-    """Tell the time."""
-    return datetime.now(UTC)
 
 
 class Segments:

@@ -158,8 +158,8 @@ class TestReplay:
             ((), "MARKSWEEP_DATA"),
             (("nowhere",), "does not exist"),
             (("chat.json", "-s", "magic"), "no strategy named 'magic'"),
-            (("chat.json", "-b", "much"), "no budget"),
-            (("chat.json", "-b", "0%"), "no budget"),
+            (("chat.json", "-b", "much"), "no size"),
+            (("chat.json", "-b", "0%"), "leaves no room"),
             (("short.json",), "no transcript can be replayed"),
         ],
     )

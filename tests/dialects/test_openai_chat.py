@@ -3,9 +3,9 @@ from __future__ import annotations
 from typing import Any
 
 from marksweep.dialects import dialect_named, read, repair, validate, write, written
-from marksweep.dialects.editing import with_text
 from marksweep.dialects.pairing import NO_RESULT
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
+from tests.dialects.masked import with_text
 
 CHAT = dialect_named("openai_chat")
 

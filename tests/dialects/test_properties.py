@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marksweep.dialects import dialect_named, read, repair, validate, write, written
-from marksweep.dialects.editing import saying, units, with_text, without
+from marksweep.dialects.editing import saying, units, without
 from marksweep.messages import Role
 from marksweep.testing.histories import broken, scripts, told, valid
+from tests.dialects.masked import with_text
 
 PROVIDERS = ["openai_chat", "openai_responses", "anthropic", "gemini"]
 

@@ -10,7 +10,7 @@ import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from marksweep.cli import render, sizes, transcripts
+from marksweep.cli import render, transcripts
 from marksweep.cli.common import command as make_command
 from marksweep.cli.common import (
     emit,
@@ -27,6 +27,7 @@ from marksweep.model import Plan
 from marksweep.reading import DeadWeight, Reading, dead_weight
 from marksweep.segments import Segments
 from marksweep.settings import Settings
+from marksweep.sizes import Size
 from marksweep.strategies.configured import TIER
 from marksweep.strategies.named import Choice
 
@@ -139,7 +140,7 @@ def analyse(
     here = settings()
     reading = Reading(history, limit=0, prices=here.prices)
     talk = reading.conversation
-    target = sizes.tokens(limit, talk.tokens)
+    target = Size.read(limit).of(talk.tokens)
     reading.land_at(target)
     is_large = talk.tokens > THOROUGH_TOKENS
     compared = strategies or (QUICK if is_large else (*THOROUGH, *QUICK))

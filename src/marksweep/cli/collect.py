@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from marksweep.cli import render, sizes, transcripts
+from marksweep.cli import render, transcripts
 from marksweep.cli.common import (
     NOTHING,
     confirmed,
@@ -29,6 +29,7 @@ from marksweep.model import Report
 from marksweep.reading import Reading
 from marksweep.segments import Segments
 from marksweep.settings import Conversation, Window
+from marksweep.sizes import Size
 from marksweep.strategies.configured import TIER
 
 
@@ -105,7 +106,7 @@ def _transcript(
             preserve_recent_turns=talk.preserve_recent_turns,
             prices=settings().prices,
         )
-        reading.land_at(sizes.tokens(limit, reading.conversation.tokens))
+        reading.land_at(Size.read(limit).of(reading.conversation.tokens))
         tell(2, 3, "planning")
         plan = reading.conversation.plan()
     is_stream = name == transcripts.STDIN and output is None
@@ -137,7 +138,7 @@ def _working_set(
     if plan_id is not None:
         plan = context.saved(plan_id)
     else:
-        target = None if limit is None else sizes.tokens(limit, context.tokens)
+        target = None if limit is None else Size.read(limit).of(context.tokens)
         plan = context.plan(target_tokens=target)
         context.save(plan)
         if not as_json:

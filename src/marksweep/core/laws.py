@@ -1,4 +1,4 @@
-"""Laws: promises about a plan that can be checked at run time, beside the property tests.
+"""Laws: promises about a plan, for the tests of every heap and strategy, yours too.
 
 The checks recompute from the snapshot; they do not ask the planner what it did.
 """

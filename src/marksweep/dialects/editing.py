@@ -2,15 +2,14 @@
 
 units        what must go together
 without      leave messages out, and close the seams
-with_text    put a short text in the place of a bulky result
 saying       a new message, such as a summary
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection
 
-from marksweep.dialects.base import Dialect, Messages, composed, text_of, with_parts
+from marksweep.dialects.base import Dialect, Messages, composed, with_parts
 from marksweep.messages import Message, Part, Role
 
 
@@ -56,25 +55,6 @@ def _join_end(dialect: Dialect, out: list[Message]) -> None:
     while len(out) > 1 and dialect.joins(out[-2], out[-1]):
         after = out.pop()
         out[-1] = with_parts(dialect, out[-1], [*out[-1].parts, *after.parts])
-
-
-def results_of(message: Message) -> Iterator[tuple[Part, str]]:
-    """Give the results of a message with the text each holds."""
-    for part in message.parts:
-        if part.function_response is not None:
-            yield part, text_of(part.function_response.result)
-
-
-def with_text(dialect: Dialect, message: Message, say: Callable[[Part], str | None]) -> Message:
-    """Put a text in the place of each result for which `say` gives one."""
-    parts = list(message.parts)
-    for k, part in enumerate(parts):
-        text = say(part) if part.function_response is not None else None
-        if text is not None:
-            parts[k] = dialect.with_result(part, text)
-    if all(new is old for new, old in zip(parts, message.parts, strict=True)):
-        return message
-    return with_parts(dialect, message, parts)
 
 
 def saying(dialect: Dialect, text: str, message_id: str, role: Role = Role.USER) -> Message:

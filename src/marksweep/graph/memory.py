@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
 
+from marksweep.clock import utc_now
 from marksweep.core.roots import Focus
 from marksweep.errors import Refused
 from marksweep.graph import texts
@@ -45,10 +46,6 @@ class Answer(msgspec.Struct, frozen=True):
     neighbours: tuple[Entity, ...] = ()
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 def _no_focus(workspace_id: str, now: datetime) -> Focus:  # noqa: ARG001
     return Focus(now=now)
 
@@ -64,7 +61,7 @@ class GraphMemory:
         backups: str | Path,
         settings: MemorySettings | None = None,
         actor: str = "",
-        clock: Callable[[], datetime] = _utc_now,
+        clock: Callable[[], datetime] = utc_now,
         focus: Callable[[str, datetime], Focus] = _no_focus,
     ) -> None:
         """Take the stores. `focus` tells what the agent in a workspace is at, if somebody knows."""

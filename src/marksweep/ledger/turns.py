@@ -35,12 +35,6 @@ def made_by_collection(message: Message) -> tuple[str, int] | None:
     return (found[1], int(found[2])) if found else None
 
 
-def is_summary(message: Message) -> bool:
-    """Whether a collection wrote this message to stand for others."""
-    made = made_by_collection(message)
-    return made is not None and made[0] == SUMMARY
-
-
 def starts_turn(message: Message) -> bool:
     """Whether a turn begins here."""
     return (

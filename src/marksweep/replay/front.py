@@ -6,7 +6,6 @@ done can be kept in a folder, so that a run that was stopped goes on from there.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
@@ -34,6 +33,7 @@ from marksweep.replay.lab import Done, Job, build, counter, src_weight, work
 from marksweep.replay.needs import habits, study
 from marksweep.replay.records import Conversation, Count, Trajectory, price
 from marksweep.replay.workers import spread
+from marksweep.sizes import Size
 
 HABIT_SHARE = 0.10
 """Share of transcripts beyond which an atom of their actions is a habit and needs no context."""
@@ -41,9 +41,6 @@ HABITS_FROM = 20
 """Transcripts from which habits can be told; fewer say too little."""
 SMALL = 60_000
 """Tokens times budgets below which starting processes costs more than they save."""
-
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)([kKmM%]?)")
-_UNITS = {"": 1.0, "k": 1e3, "m": 1e6}
 
 Told = Callable[[int, int], None]
 """Told of progress: jobs done, and jobs there are."""
@@ -59,13 +56,11 @@ class Budget(msgspec.Struct, frozen=True):
     @staticmethod
     def of(text: str) -> Budget:
         """Read `32000`, `32k` or `25%`."""
-        found = _SIZE.fullmatch(text.strip())
-        if found is None or float(found[1]) == 0:
-            raise BadInput(f"{text!r} is no budget; expected for example 32000, 32k or 25%.")
-        number, unit = float(found[1]), found[2].lower()
-        if unit == "%":
-            return Budget(f"{number:g}%", percent=number)
-        return Budget(text.strip().lower(), tokens=int(number * _UNITS[unit]))
+        size = Size.read(text)
+        if not (size.tokens or size.percent):
+            raise BadInput(f"{text!r} leaves no room; expected for example 32000, 32k or 25%.")
+        label = text.strip().lower() if size.percent is None else f"{size.percent:g}%"
+        return Budget(label, size.tokens, size.percent)
 
     def limit(self, case: Case) -> int:
         """The budget in tokens of a transcript, with its pinned prefix."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from hashlib import blake2b
 
 import msgspec
 
+from marksweep.clock import utc_now
 from marksweep.errors import NotFound
 from marksweep.heaps.conversation_stash import Recalled, recalled
 from marksweep.heaps.conversation_text import as_json, said_in
@@ -22,11 +23,6 @@ from marksweep.plugins.base import GCResult
 from marksweep.stores.base import Store
 
 MESSAGE = "message"
-
-
-def utc_now() -> datetime:
-    """Tell the time."""
-    return datetime.now(UTC)
 
 
 class Sweep(msgspec.Struct, frozen=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -45,10 +44,3 @@ class Clock:
     def advance(self, **amount: float) -> None:
         """Go on by a timedelta's amount."""
         self.now += timedelta(**amount)
-
-
-def ticking(start: datetime = NOW, step: timedelta = timedelta(seconds=1)) -> Iterator[datetime]:
-    """Give one time after another."""
-    while True:
-        yield start
-        start += step

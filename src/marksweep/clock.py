@@ -1,0 +1,10 @@
+"""The clock that is read where no other is given."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def utc_now() -> datetime:
+    """Tell the time."""
+    return datetime.now(UTC)

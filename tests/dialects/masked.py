@@ -1,0 +1,20 @@
+"""A text in the place of results, as a heap puts it there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from marksweep.dialects.base import Dialect, with_parts
+from marksweep.messages import Message, Part
+
+
+def with_text(dialect: Dialect, message: Message, say: Callable[[Part], str | None]) -> Message:
+    """Put a text in the place of each result for which `say` gives one."""
+    parts = list(message.parts)
+    for k, part in enumerate(parts):
+        text = say(part) if part.function_response is not None else None
+        if text is not None:
+            parts[k] = dialect.with_result(part, text)
+    if all(new is old for new, old in zip(parts, message.parts, strict=True)):
+        return message
+    return with_parts(dialect, message, parts)
