@@ -2,9 +2,9 @@
 
 Values are always parameters; rows come as lists in the order of the columns in `rows`. A graph
 holds one workspace, and its single `Workspace` node holds the version that each write raises.
-Traversals that start from ids are written without OPTIONAL MATCH where a count of edges will do:
-OPTIONAL MATCH runs row by row and is ten times slower. Nodes are looked up by id first and by time
-only behind a WITH: two indexes at once are far slower than one.
+Nodes are looked up by id first and by time only behind a WITH: two indexes at once are far slower
+than one. Whether a node has an edge is asked by OPTIONAL MATCH: `indegree` of a node without edges
+walks the matrix to the next node that has some, which takes longer the larger the graph.
 """
 
 from __future__ import annotations
@@ -258,19 +258,14 @@ MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Memory {{id: i}})
 WHERE {_UNCHANGED} AND n.pinned = false {_HIDE}"""
 HIDE_CHUNKS = f"""
 MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Chunk {{id: i}}) WHERE {_UNCHANGED}
-MATCH (n)<-[:HAS_CHUNK]-(m:Memory) WHERE m.deleted_at IS NOT NULL {_HIDE}"""
-HIDE_ORPHANS = f"""
-MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Chunk {{id: i}})
-WHERE indegree(n, 'HAS_CHUNK') = 0 AND {_UNCHANGED} {_HIDE}"""
+OPTIONAL MATCH (n)<-[:HAS_CHUNK]-(m:Memory)
+WITH w, n, m WHERE m IS NULL OR m.deleted_at IS NOT NULL {_HIDE}"""
+"""Hide chunks whose memory is hidden, and those that have none."""
 HIDE_ENTITIES = f"""
-MATCH (w:Workspace) UNWIND $ids AS i MATCH (c:Chunk)-[:MENTIONS]->(n:Entity {{id: i}})
-WHERE {_UNCHANGED}
-WITH w, n, sum(CASE WHEN c.deleted_at IS NULL AND indegree(c, 'HAS_CHUNK') > 0 THEN 1 ELSE 0 END)
-    AS holders
-WHERE holders = 0 {_HIDE}"""
-HIDE_UNMENTIONED = f"""
-MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Entity {{id: i}})
-WHERE indegree(n, 'MENTIONS') = 0 AND {_UNCHANGED} {_HIDE}"""
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Entity {{id: i}}) WHERE {_UNCHANGED}
+OPTIONAL MATCH (n)<-[:MENTIONS]-(c:Chunk)<-[held:HAS_CHUNK]-(:Memory) WHERE c.deleted_at IS NULL
+WITH w, n, count(held) AS holders WHERE holders = 0 {_HIDE}"""
+"""Hide entities that no live chunk of a memory mentions."""
 HIDDEN_BY = {
     "memory": "UNWIND $ids AS i MATCH (n:Memory {id: i}) WHERE n.deleted_by = $plan_id RETURN i",
     "chunk": "UNWIND $ids AS i MATCH (n:Chunk {id: i}) WHERE n.deleted_by = $plan_id RETURN i",
@@ -305,29 +300,21 @@ MATCH (n:{kind.capitalize()}) WHERE n.deleted_at > 0
 RETURN n.id, n.deleted_at, n.deleted_by ORDER BY n.id"""
     for kind in ("memory", "chunk", "entity")
 }
-PURGE_WITH_CHUNKS = """
-UNWIND $ids AS i MATCH (m:Memory {id: i}) WITH i, m WHERE m.deleted_at < $before
-MATCH (m)-[:HAS_CHUNK]->(c:Chunk) WITH m, c, m.id AS memory, c.id AS chunk DELETE c, m
-RETURN memory, chunk"""
-"""Memories and chunks in one statement: each one that deletes has a price by the graph's size."""
 PURGE_RELATIONS_OF = """
 UNWIND $ids AS i MATCH (m:Memory {id: i}) WITH i, m WHERE m.deleted_at < $before
 WITH i MATCH ()-[r:RELATED_TO {memory_id: i}]->() DELETE r"""
-PURGE_WITHOUT_CHUNKS = """
+PURGE_MEMORIES = """
 UNWIND $ids AS i MATCH (m:Memory {id: i}) WITH i, m WHERE m.deleted_at < $before
-WITH m, m.id AS id DELETE m RETURN id"""
+OPTIONAL MATCH (m)-[:HAS_CHUNK]->(c:Chunk) WITH i, m, c, c.id AS chunk DELETE c, m
+RETURN i, chunk"""
+"""Memories and chunks in one statement: each one that deletes has a price by the graph's size."""
 PURGE_ORPHANS = """
-UNWIND $ids AS i MATCH (c:Chunk {id: i})
-WITH c WHERE c.deleted_at < $before AND indegree(c, 'HAS_CHUNK') = 0
-WITH c, c.id AS id DELETE c RETURN id"""
+UNWIND $ids AS i MATCH (c:Chunk {id: i}) WITH i, c WHERE c.deleted_at < $before
+OPTIONAL MATCH (c)<-[held:HAS_CHUNK]-(:Memory) WITH i, c, held WHERE held IS NULL DELETE c RETURN i"""
 PURGE_ENTITIES = """
-UNWIND $ids AS i MATCH (e:Entity {id: i}) WITH e WHERE e.deleted_at < $before
-MATCH (c:Chunk)-[:MENTIONS]->(e) WITH e, e.id AS id, sum(indegree(c, 'HAS_CHUNK')) AS holders
-WHERE holders = 0 DELETE e RETURN id"""
-PURGE_UNMENTIONED = """
-UNWIND $ids AS i MATCH (e:Entity {id: i})
-WITH e WHERE e.deleted_at < $before AND indegree(e, 'MENTIONS') = 0
-WITH e, e.id AS id DELETE e RETURN id"""
+UNWIND $ids AS i MATCH (e:Entity {id: i}) WITH i, e WHERE e.deleted_at < $before
+OPTIONAL MATCH (e)<-[:MENTIONS]-(:Chunk)<-[held:HAS_CHUNK]-(:Memory)
+WITH i, e, count(held) AS holders WHERE holders = 0 DELETE e RETURN i"""
 
 # Searching
 

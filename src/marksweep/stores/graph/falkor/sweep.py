@@ -99,16 +99,15 @@ async def soft_delete(
 ) -> Nodes:
     """Hide what has not changed since version `seen`: memories, then chunks, then entities."""
     done: dict[Kind, list[str]] = {kind: [] for kind in Kind}
-    for kind, statements in (
-        (Kind.MEMORY, (cypher.HIDE_MEMORIES,)),
-        (Kind.CHUNK, (cypher.HIDE_CHUNKS, cypher.HIDE_ORPHANS)),
-        (Kind.ENTITY, (cypher.HIDE_ENTITIES, cypher.HIDE_UNMENTIONED)),
+    for kind, statement in (
+        (Kind.MEMORY, cypher.HIDE_MEMORIES),
+        (Kind.CHUNK, cypher.HIDE_CHUNKS),
+        (Kind.ENTITY, cypher.HIDE_ENTITIES),
     ):
         for batch in _batches(nodes.of(kind), BATCH):
             given = {"ids": batch, "seen": seen, "plan_id": plan_id, "at": micros(at)}
-            steps = [(statement, given) for statement in statements]
             check: Step = (cypher.HIDDEN_BY[kind], {"ids": batch, "plan_id": plan_id})
-            *_, hidden = await db.write(workspace_id, *steps, check)
+            _, hidden = await db.write(workspace_id, (statement, given), check)
             done[kind] += [str(row[0]) for row in hidden]
     return Nodes(*(tuple(sorted(done[kind])) for kind in Kind))
 
@@ -159,14 +158,11 @@ async def purge(db: Connection, workspace_id: str, nodes: Nodes, before: datetim
     gone = Nodes()
     for batch in _batches(nodes.memories, PURGE_BATCH):
         given = {"ids": batch, "before": micros(before)}
-        _, whole, bare = await db.write(
-            workspace_id,
-            (cypher.PURGE_RELATIONS_OF, given),
-            (cypher.PURGE_WITH_CHUNKS, given),
-            (cypher.PURGE_WITHOUT_CHUNKS, given),
+        _, rows = await db.write(
+            workspace_id, (cypher.PURGE_RELATIONS_OF, given), (cypher.PURGE_MEMORIES, given)
         )
-        memories = dict.fromkeys((*_ids(whole), *_ids(bare)))
-        gone += Nodes(tuple(memories), tuple(str(row[1]) for row in whole))
+        memories = tuple(dict.fromkeys(_ids(rows)))
+        gone += Nodes(memories, tuple(str(row[1]) for row in rows if row[1] is not None))
         await asyncio.sleep(BREATH_SECONDS)
     purged = set(gone.chunks)
     left = [each for each in nodes.chunks if each not in purged]
@@ -177,10 +173,8 @@ async def purge(db: Connection, workspace_id: str, nodes: Nodes, before: datetim
         await asyncio.sleep(BREATH_SECONDS)
     for batch in _batches(nodes.entities, BATCH):
         given = {"ids": batch, "before": micros(before)}
-        dead, unmentioned = await db.write(
-            workspace_id, (cypher.PURGE_ENTITIES, given), (cypher.PURGE_UNMENTIONED, given)
-        )
-        gone += Nodes(entities=_ids([*dead, *unmentioned]))
+        (entities,) = await db.write(workspace_id, (cypher.PURGE_ENTITIES, given))
+        gone += Nodes(entities=_ids(entities))
         await asyncio.sleep(BREATH_SECONDS)
     return gone
 
