@@ -250,14 +250,15 @@ class Pruner:
         self, workspace_id: str, marked: MarkedGraph, chosen: Sequence[Chosen]
     ) -> dict[int, str]:
         """Turn places into references; a node that is gone meanwhile gets none."""
-        places = [place for each in chosen for place in (each.place, *each.chunks)]
+        places: dict[Kind, list[int]] = {kind: [] for kind in Kind}
+        for each in chosen:
+            places[marked.kind_of(each.place)].append(each.place)
+            places[Kind.CHUNK] += each.chunks
         names: dict[int, str] = {}
-        for kind in Kind:
-            of_kind = [place for place in places if marked.kind_of(place) is kind]
+        for kind, of_kind in places.items():
             keys = [marked.key_of(place) for place in of_kind]
-            for place, node_id in zip(
-                of_kind, await self.store.ids(workspace_id, kind, keys), strict=True
-            ):
+            ids = await self.store.ids(workspace_id, kind, keys)
+            for place, node_id in zip(of_kind, ids, strict=True):
                 names[place] = ref(kind, node_id) if node_id else ""
         return names
 

@@ -211,12 +211,11 @@ class MarkedGraph:
         survey = self.survey
         places = {survey.memories[place].key: place for place in memories}
         found: dict[int, list[int]] = {}
-        owners = map(places.get, survey.chunk_owners)
-        for place, (key, owner) in enumerate(
-            zip(survey.chunks, owners, strict=True), self.first_chunk
-        ):
-            if owner is not None and key not in survey.deleted_chunks:
-                found.setdefault(owner, []).append(place)
+        going = map(places.__contains__, survey.chunk_owners)
+        for number in compress(range(len(survey.chunks)), going):
+            if survey.chunks[number] not in survey.deleted_chunks:
+                owner = places[survey.chunk_owners[number]]
+                found.setdefault(owner, []).append(self.first_chunk + number)
         return found
 
 
