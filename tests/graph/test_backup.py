@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from marksweep.errors import StoreCorrupt, StoreTooNew
-from marksweep.graph.backup import check_backup, load_backup, read_backup, write_backup
+from marksweep.graph.backup import load_backup, write_backup
+from marksweep.graph.backup_file import check_backup, read_backup
 from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.nouns import Memory
 from marksweep.testing.graph_contract import OpenStore, everything, found
@@ -26,7 +27,9 @@ def backup(tmp_path: Path) -> Path:
     async def body() -> Path:
         async with sqlite_graphs(tmp_path / "graph.db")() as store:
             await filled(store)
-            return (await write_backup(store, "w", tmp_path / "backups", START)).path
+            return (
+                await write_backup(store, "w", tmp_path / "backups" / "one.jsonl.gz", START)
+            ).path
 
     return asyncio.run(body())
 
@@ -39,7 +42,9 @@ class RoundTrip:
             async with open_store() as store:
                 await filled(store)
                 before = await everything(store, "w")
-                backup = await write_backup(store, "w", tmp_path / "backups", START)
+                backup = await write_backup(
+                    store, "w", tmp_path / "backups" / "one.jsonl.gz", START
+                )
                 assert backup.items == len(before)
                 assert sorted(read_backup(backup.path), key=repr) == before
                 await store.remove("w", [i.memory_id for i in before if isinstance(i, Memory)])
@@ -118,7 +123,7 @@ def test_a_backup_that_fails_leaves_no_half_file(tmp_path: Path) -> None:
             await filled(store)
             await store.close()
             with pytest.raises(Exception, match="was closed"):
-                await write_backup(store, "w", tmp_path / "backups", START)
+                await write_backup(store, "w", tmp_path / "backups" / "one.jsonl.gz", START)
             assert list((tmp_path / "backups").iterdir()) == []
 
     asyncio.run(body())

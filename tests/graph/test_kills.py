@@ -10,7 +10,7 @@ import pytest
 KILLS = int(os.environ.get("MARKSWEEP_KILLS", "100"))
 """How often the pruner is killed on each store."""
 
-SERVER_KILLS = int(os.environ.get("MARKSWEEP_SERVER_KILLS", "30"))
+SERVER_KILLS = int(os.environ.get("MARKSWEEP_SERVER_KILLS", "100"))
 """How often the FalkorDB server is killed under the pruner: starting it again takes longest."""
 
 

@@ -31,7 +31,7 @@ from tests.indexing.trees import (
 )
 
 KILLS = 100
-SERVER_KILLS = 20
+SERVER_KILLS = 100
 FILES = 24
 
 NewStore = Callable[[str], OpenStore]

@@ -1,113 +1,49 @@
-"""Backups of a graph: portable JSON lines, compressed, checksummed.
-
-The first line says what it is, each further line holds one node or edge, the last holds the count
-and a checksum of all before it. A file appears under its name only when it is complete and on disk.
-"""
+"""Backups of a graph: written, listed, brought back, and rid of what is to be forgotten."""
 
 from __future__ import annotations
 
-import gzip
-import hashlib
-import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
-from marksweep.errors import StoreCorrupt, StoreTooNew
+from marksweep.errors import MarksweepError, Refused
+from marksweep.graph.backup_file import (
+    FORMAT_VERSION,
+    SUFFIX,
+    Backup,
+    Header,
+    Writer,
+    check_backup,
+    read_backup,
+)
 from marksweep.stores.graph.base import GraphStore, Item, Nodes
 from marksweep.stores.graph.nouns import Alias, Chunk, Entity, Kind, Memory, Mention, Relation
 
-FORMAT_VERSION = 1
-Decoded = TypeVar("Decoded")
-
 BATCH = 2000
 """Items that are read or written at a time."""
-SUFFIX = ".jsonl.gz"
 
 
-class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a backup is."""
-
-    marksweep_graph: int
-    workspace_id: str
-    made_at: datetime
-
-
-class Footer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a backup holds."""
-
-    items: int
-    sha256: str
-
-
-class Line(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One node or edge; exactly one is given."""
-
-    memory: Memory | None = None
-    chunk: Chunk | None = None
-    entity: Entity | None = None
-    mention: Mention | None = None
-    relation: Relation | None = None
-    alias: Alias | None = None
-
-    @classmethod
-    def of(cls, item: Item) -> Line:
-        """Wrap an item."""
-        match item:
-            case Memory():
-                return cls(memory=item)
-            case Chunk():
-                return cls(chunk=item)
-            case Entity():
-                return cls(entity=item)
-            case Mention():
-                return cls(mention=item)
-            case Relation():
-                return cls(relation=item)
-            case Alias():
-                return cls(alias=item)
-
-    @property
-    def item(self) -> Item:
-        """The item within."""
-        for name in self.__struct_fields__:
-            item: Item | None = getattr(self, name)
-            if item is not None:
-                return item
-        raise msgspec.ValidationError("a line without a node or edge")
-
-
-class Backup(msgspec.Struct, frozen=True):
-    """A complete backup."""
-
-    path: Path
-    workspace_id: str
-    made_at: datetime
-    items: int
-
-
-_line = msgspec.json.Decoder(Line)
-_header = msgspec.json.Decoder(Header)
-_footer = msgspec.json.Decoder(Footer)
+def new_backup(directory: Path, now: datetime) -> Path:
+    """Name the file of a backup that is written now."""
+    return directory / f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}{SUFFIX}"
 
 
 async def write_backup(
     store: GraphStore,
     workspace_id: str,
-    directory: Path,
+    path: Path,
     now: datetime,
     *,
     nodes: Nodes | None = None,
 ) -> Backup:
     """Write nodes with the edges that touch them, or all of a workspace if none are named."""
-    directory.mkdir(parents=True, exist_ok=True)
-    name = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}{SUFFIX}"
+    if path.exists():
+        raise Refused(f"{path} is there already, and a backup replaces nothing. Name a new file.")
     header = Header(marksweep_graph=FORMAT_VERSION, workspace_id=workspace_id, made_at=now)
-    with _Writer(directory / name, header) as writer:
+    with Writer(path, header) as writer:
         if nodes is None:
             async for item in store.export(workspace_id):
                 writer.add(item)
@@ -116,43 +52,6 @@ async def write_backup(
                 async for item in store.export(workspace_id, batch):
                     writer.add(item)
     return Backup(writer.path, workspace_id, now, writer.items)
-
-
-def check_backup(path: Path) -> Backup:
-    """Read a backup through and compare its checksum; StoreCorrupt if it is damaged."""
-    digest = hashlib.sha256()
-    header: Header | None = None
-    footer: Footer | None = None
-    count = -1
-    for raw in _raw_lines(path):
-        if footer is not None:
-            raise _damaged(path, "lines follow its end")
-        if header is None:
-            header = _decoded(path, _header.decode, raw)
-            if header.marksweep_graph > FORMAT_VERSION:
-                raise StoreTooNew(
-                    f"{path} is a backup of format {header.marksweep_graph}, this marksweep knows "
-                    f"up to {FORMAT_VERSION}. Upgrade marksweep to read it."
-                )
-        elif raw.startswith(b'{"items"'):
-            footer = _decoded(path, _footer.decode, raw)
-            continue
-        count += 1
-        digest.update(raw)
-    if header is None or footer is None:
-        raise _damaged(path, "its end is missing")
-    if (footer.items, footer.sha256) != (count, digest.hexdigest()):
-        raise _damaged(path, "its checksum does not fit")
-    return Backup(path, header.workspace_id, header.made_at, count)
-
-
-def read_backup(path: Path) -> Iterator[Item]:
-    """Read the items of a backup that was checked."""
-    lines = _raw_lines(path)
-    next(lines, None)
-    for raw in lines:
-        if not raw.startswith(b'{"items"'):
-            yield _decoded(path, _line.decode, raw).item
 
 
 async def load_backup(store: GraphStore, backup: Backup, workspace_id: str) -> tuple[str, ...]:
@@ -182,7 +81,7 @@ def erase_from_backup(path: Path, memory_ids: Sequence[str], chunk_ids: Sequence
     header = Header(
         marksweep_graph=FORMAT_VERSION, workspace_id=backup.workspace_id, made_at=backup.made_at
     )
-    with _Writer(path, header) as writer:
+    with Writer(path, header) as writer:
         for item in read_backup(path):
             if not doomed.names(item):
                 writer.add(item)
@@ -221,6 +120,38 @@ class _Doomed:
                 return item.keep_id in self._entities
 
 
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """A file among the backups, read through."""
+
+    path: str
+    size: int
+    """Bytes on the disk."""
+    workspace_id: str = ""
+    made_at: datetime | None = None
+    items: int = 0
+    """Nodes and edges."""
+    problem: str = ""
+    """Why it cannot be used; empty if it can."""
+
+
+def kept_in(directory: Path) -> Iterator[Kept]:
+    """Read the backups of a directory through, oldest first; say of each what it is."""
+    for path in backups_in(directory):
+        size = path.stat().st_size
+        try:
+            found = check_backup(path)
+        except MarksweepError as error:
+            yield Kept(path=str(path), size=size, problem=str(error))
+        else:
+            yield Kept(
+                path=str(path),
+                size=size,
+                workspace_id=found.workspace_id,
+                made_at=found.made_at,
+                items=found.items,
+            )
+
+
 def backups_in(directory: Path) -> tuple[Path, ...]:
     """Name the backups of a directory, oldest first."""
     return tuple(sorted(directory.glob(f"*{SUFFIX}"))) if directory.is_dir() else ()
@@ -241,66 +172,3 @@ def _batches(nodes: Nodes) -> Iterator[Nodes]:
         of_kind = nodes.of(kind)
         for start in range(0, len(of_kind), BATCH):
             yield Nodes(**{name: of_kind[start : start + BATCH]})
-
-
-class _Writer:
-    """Writes a backup beside its place, and puts it there when it is complete."""
-
-    def __init__(self, path: Path, header: Header) -> None:
-        self.path = path
-        self.items = 0
-        self._part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
-        self._digest = hashlib.sha256()
-        self._header = header
-
-    def __enter__(self) -> _Writer:
-        self._raw = self._part.open("wb")
-        self._file = gzip.GzipFile(fileobj=self._raw, mode="wb", compresslevel=3)
-        self._write(msgspec.json.encode(self._header))
-        return self
-
-    def add(self, item: Item) -> None:
-        """Add a node or edge."""
-        self._write(msgspec.json.encode(Line.of(item)))
-        self.items += 1
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if kind is None:
-            footer = Footer(items=self.items, sha256=self._digest.hexdigest())
-            self._file.write(msgspec.json.encode(footer) + b"\n")
-        self._file.close()
-        if kind is None:
-            os.fsync(self._raw.fileno())
-        self._raw.close()
-        if kind is None:
-            self._part.replace(self.path)
-        else:
-            self._part.unlink(missing_ok=True)
-
-    def _write(self, encoded: bytes) -> None:
-        line = encoded + b"\n"
-        self._file.write(line)
-        self._digest.update(line)
-
-
-def _raw_lines(path: Path) -> Iterator[bytes]:
-    try:
-        with gzip.open(path) as file:
-            yield from file
-    except (OSError, EOFError) as error:
-        if isinstance(error, FileNotFoundError | PermissionError):
-            raise
-        raise _damaged(path, str(error)) from error
-
-
-def _decoded(path: Path, decode: Callable[[bytes], Decoded], raw: bytes) -> Decoded:
-    try:
-        return decode(raw)
-    except msgspec.MsgspecError as error:
-        raise _damaged(path, str(error)) from error
-
-
-def _damaged(path: Path, why: str) -> StoreCorrupt:
-    return StoreCorrupt(
-        f"{path} is not a whole backup: {why}. The file is left as it is; use another one."
-    )

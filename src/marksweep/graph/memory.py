@@ -21,7 +21,8 @@ from marksweep.clock import utc_now
 from marksweep.core.roots import Focus
 from marksweep.errors import Refused
 from marksweep.graph import texts
-from marksweep.graph.backup import Backup, check_backup, load_backup, write_backup
+from marksweep.graph.backup import Kept, kept_in, load_backup, new_backup, write_backup
+from marksweep.graph.backup_file import Backup, check_backup
 from marksweep.graph.crossing import Crossed, cross
 from marksweep.graph.erasure import Forgotten, erase_everywhere, hide
 from marksweep.graph.merging import apply_merge, plan_merge
@@ -283,9 +284,17 @@ class GraphMemory:
         """Erase what is past its grace, after a backup of it."""
         return await self.pruner.purge(workspace_id, self.now())
 
-    async def export_backup(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> Backup:
-        """Write a backup of a whole workspace."""
-        return await write_backup(self.graph, workspace_id, self.pruner.backups, self.now())
+    async def export_backup(
+        self, path: str | Path | None = None, *, workspace_id: str = DEFAULT_WORKSPACE
+    ) -> Backup:
+        """Write a backup of a whole workspace to a new file, or beside the other backups."""
+        now = self.now()
+        place = new_backup(self.pruner.backups, now) if path is None else Path(path)
+        return await write_backup(self.graph, workspace_id, place, now)
+
+    async def list_backups(self) -> tuple[Kept, ...]:
+        """Say what each of our backups holds, oldest first, or why it cannot be used."""
+        return await asyncio.to_thread(lambda: tuple(kept_in(self.pruner.backups)))
 
     async def import_backup(self, path: str | Path, *, workspace_id: str | None = None) -> int:
         """Bring back what a backup holds; count its nodes and edges."""

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime
 
+from marksweep.errors import BadInput
 from marksweep.graph.prune import Pruner
 from marksweep.graph.refs import ref
 from marksweep.model import Action, Event, Plan, Report, Step
@@ -51,6 +52,11 @@ async def plan_merge(pruner: Pruner, workspace_id: str, now: datetime) -> Plan:
 
 async def apply_merge(pruner: Pruner, workspace_id: str, plan: Plan, now: datetime) -> Report:
     """Merge what a plan names and is still there under those names."""
+    if plan.strategy != STRATEGY:
+        raise BadInput(
+            f"plan {plan.plan_id} is one of {plan.strategy}, not of {STRATEGY}. Apply it by the "
+            "call that made it."
+        )
     async with pruner.alone(workspace_id) as lease:
         await pruner.record(workspace_id, Event.SWEEPING, now, plan_id=plan.plan_id)
         gone: list[str] = []

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from marksweep.graph.backup import Backup
+from marksweep.graph.backup_file import Backup
 from marksweep.heaps.graph import CAP_PERCENT, GRACE, RECENTLY_READ
 from marksweep.model import Plan
 from marksweep.settings import Settings

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from marksweep.core.plan import with_id
 from marksweep.errors import BadInput, NotFound, Refused
-from marksweep.graph.backup import write_backup
+from marksweep.graph.backup import new_backup, write_backup
 from marksweep.graph.outcomes import Limits, Preview, PreviewRow, Purged, Swept
 from marksweep.graph.refs import journal_name, nodes_of, planned, ref, refs_of, without
 from marksweep.heaps.graph import Chosen, GraphRules, MarkedGraph, PruneStrategy
@@ -187,7 +187,8 @@ class Pruner:
             if not rows:
                 return Purged()
             nodes = nodes_of(ref(row.kind, row.node_id) for row in rows)
-            backup = await write_backup(self.store, workspace_id, self.backups, now, nodes=nodes)
+            path = new_backup(self.backups, now)
+            backup = await write_backup(self.store, workspace_id, path, now, nodes=nodes)
             await lease.check()
             gone = await self.store.purge(workspace_id, nodes, before=before)
             await self.record(workspace_id, Event.PURGED, now, nodes=gone)

@@ -39,8 +39,10 @@ LOOK_SECONDS = 0.25
 """How often to look whether a server that does not answer yet is still alive."""
 
 WAITING = {"OMP_WAIT_POLICY": "PASSIVE"}
-"""How the server's threads wait for each other, unless the environment says: asleep. By default they
-spin, which takes a third of the processor time of a purge and slows whoever else wants a core."""
+"""How the server's threads wait for each other, unless the environment says otherwise: asleep.
+
+By default they spin, which is a third of what a purge costs and slows whoever else wants a core.
+"""
 
 
 class EmbeddedServer:

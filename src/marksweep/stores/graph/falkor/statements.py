@@ -310,7 +310,8 @@ RETURN i, chunk"""
 """Memories and chunks in one statement: each one that deletes has a price by the graph's size."""
 PURGE_ORPHANS = """
 UNWIND $ids AS i MATCH (c:Chunk {id: i}) WITH i, c WHERE c.deleted_at < $before
-OPTIONAL MATCH (c)<-[held:HAS_CHUNK]-(:Memory) WITH i, c, held WHERE held IS NULL DELETE c RETURN i"""
+OPTIONAL MATCH (c)<-[held:HAS_CHUNK]-(:Memory)
+WITH i, c, held WHERE held IS NULL DELETE c RETURN i"""
 PURGE_ENTITIES = """
 UNWIND $ids AS i MATCH (e:Entity {id: i}) WITH i, e WHERE e.deleted_at < $before
 OPTIONAL MATCH (e)<-[:MENTIONS]-(:Chunk)<-[held:HAS_CHUNK]-(:Memory)
