@@ -95,6 +95,30 @@ def test_commands_on_memory() -> None:
     assert printed("prune --restore", "prune", "--restore", plan)["memories"]
 
 
+def test_commands_on_what_memory_holds() -> None:
+    run("index", "code")
+    assert printed("memory export", "memory", "export", "-o", "b.jsonl.gz")["items"]
+    assert (
+        printed("memory export", "memory", "export", "--workspace", "x", codes=(1,))["path"] == ""
+    )
+    assert printed("memory backups", "memory", "backups", codes=(1,)) == []
+    printed("memory export", "memory", "export")
+    assert printed("memory backups", "memory", "backups")[0]["items"]
+    assert printed("memory import", "memory", "import", "b.jsonl.gz")["items"]
+    cat = printed("search", "search", "cat")["hits"][0]["memory"]["memory_id"]
+    assert printed("memory forget", "memory", "forget", cat, "--yes")["plan_id"]
+    assert printed("memory forget", "memory", "forget", cat, "--everywhere", "--yes")["backups"]
+    printed("memory merge", "memory", "merge", codes=(1,))
+    assert printed("journal", "journal", "--memory")
+
+
+def test_merging() -> None:
+    Path("code/tags.md").write_text("#Red-Fox and #red_fox")
+    run("index", "code")
+    plan = printed("memory merge", "memory", "merge", codes=(0, 1))["plan_id"]
+    printed("memory merge --apply", "memory", "merge", "--apply", plan, codes=(0, 1))
+
+
 def test_erasing_for_good() -> None:
     run("index", "code")
     Path("code/cat.py").unlink()

@@ -19,6 +19,7 @@ COMMANDS = {
     "watch": ("memory:watch", "Index a codebase after every change, until stopped."),
     "search": ("memory:search", "Search memory."),
     "prune": ("prune:command", "Show what in memory is stale, and delete it."),
+    "memory": ("memory_group:memory", "Back memories up, bring them back, forget or merge them."),
     "stash": ("working_set:stash", "Look at what was swept, and bring it back."),
     "journal": ("working_set:journal", "Show what was planned and done."),
     "undo": ("working_set:undo", "Reverse a whole sweep."),

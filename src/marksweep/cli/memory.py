@@ -1,4 +1,7 @@
-"""The commands on the knowledge graph: index, watch, search. For prune, see prune.py."""
+"""The commands on the knowledge graph: index, watch, search.
+
+For `prune` see prune.py, for `memory` memory_group.py.
+"""
 
 from __future__ import annotations
 
@@ -134,6 +137,8 @@ def _hit(hit: GraphHit) -> RenderableType:
     more = ["…"] if len(lines) > LINES else []
     head = Text(_place(hit), style="bold")
     head.append(f"  {hit.score:.2f}", style="dim not bold")
+    if not hit.memory.relative_path:
+        head.append(f"  {hit.memory.memory_id}", style="dim not bold")
     body = Text("\n".join([*lines[:LINES], *more]), no_wrap=True, overflow="ellipsis")
     return Group(render.line(head), Padding(body, (0, 0, 1, 3), expand=False))
 

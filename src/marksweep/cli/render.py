@@ -6,7 +6,7 @@ narrow table leaves out what can be looked up elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -144,8 +144,8 @@ def counted(things: Sequence[object], noun: str) -> str:
     return f"{len(things):,} {noun}{'' if len(things) == 1 else 's'}"
 
 
-def journal(entries: Iterable[Entry]) -> RenderableType:
-    """Show what was planned and done, newest first."""
+def journal(entries: Iterable[Entry], told: Callable[[Entry], str]) -> RenderableType:
+    """Show what was planned and done, newest first; `told` gives the details of an entry."""
     narrow = is_narrow()
     columns = (
         ("when", "what", "plan", "details")
@@ -159,7 +159,7 @@ def journal(entries: Iterable[Entry]) -> RenderableType:
             entry.event.value,
             entry.plan_id,
             entry.actor,
-            _details(entry),
+            told(entry),
         ]
         if narrow:
             del cells[3]
@@ -167,11 +167,23 @@ def journal(entries: Iterable[Entry]) -> RenderableType:
     return made
 
 
-def _details(entry: Entry) -> str:
+def of_segments(entry: Entry) -> str:
+    """Say how much of the working set an entry is about."""
     if entry.report is not None:
         swept = counted(entry.report.swept, "segment")
         return f"{swept}, {entry.report.tokens_freed:,} tokens"
     return counted(entry.segments, "segment") if entry.segments else ""
+
+
+def of_nodes(entry: Entry) -> str:
+    """Say how much of the memory an entry is about."""
+    from marksweep.graph import texts
+    from marksweep.graph.refs import nodes_of, planned
+
+    if entry.plan is not None:
+        return f"{entry.plan.strategy}: {texts.counted(planned(entry.plan))}"
+    names = entry.report.swept if entry.report is not None else entry.segments
+    return texts.counted(nodes_of(names)) if names else ""
 
 
 def stash(entries: Iterable[Stashed]) -> RenderableType:

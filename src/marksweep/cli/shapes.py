@@ -9,10 +9,13 @@ import msgspec
 from marksweep.cli.analyze import Analysis
 from marksweep.cli.config import Checked
 from marksweep.cli.doctor import Check
+from marksweep.cli.memory_group import Exported, Imported
 from marksweep.cli.prune import Erased
 from marksweep.cli.replay import Replayed
 from marksweep.cli.working_set import Pinned, Restored, Undone, Why
 from marksweep.dialects import Finding
+from marksweep.graph.backup import Kept
+from marksweep.graph.erasure import Forgotten
 from marksweep.graph.memory import Answer
 from marksweep.graph.outcomes import Preview
 from marksweep.graph.texts import PruneResponse
@@ -38,6 +41,12 @@ SHAPES: Mapping[str, object] = {
     "prune --apply": PruneResponse,
     "prune --restore": Nodes,
     "prune --purge": Erased,
+    "memory backups": list[Kept],
+    "memory export": Exported,
+    "memory import": Imported,
+    "memory forget": Forgotten,
+    "memory merge": Plan,
+    "memory merge --apply": Report,
     "stash list": list[Stashed],
     "stash search": list[Stashed],
     "stash restore": Restored,

@@ -18,6 +18,7 @@ from marksweep.cli.common import (
     workspace_option,
 )
 from marksweep.cli.common import command as make_command
+from marksweep.model import Event
 
 
 class Restored(msgspec.Struct, frozen=True):
@@ -110,15 +111,45 @@ for _command in (stash_list, stash_search, stash_restore):
 
 
 @make_command("journal")
-@click.option("--limit", default=20, show_default=True)
+@click.option("--memory", "of_memory", is_flag=True, help="Of the long-term memory.")
+@click.option(
+    "--event",
+    "events",
+    multiple=True,
+    type=click.Choice([str(each) for each in Event]),
+    help="Only these; may be repeated.",
+)
+@click.option("--plan", "plan_id", metavar="PLAN", help="Only what belongs to this plan.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1))
 @store_option
 @workspace_option
 @json_option
-def journal(limit: int, store: str | None, workspace: str | None, as_json: bool) -> None:
-    """Show what was planned and done, newest first."""
+def journal(
+    of_memory: bool,
+    events: tuple[str, ...],
+    plan_id: str | None,
+    limit: int,
+    store: str | None,
+    workspace: str | None,
+    as_json: bool,
+) -> None:
+    """Show what was planned and done, newest first: of the working set, or of the memory.
+
+    \b
+    Examples:  marksweep journal --plan plan-5fdec940a8d7
+               marksweep journal --memory --event purged
+    """
+    from marksweep.graph.refs import journal_name
+
     context = open_segments(store, workspace)
-    entries = context.history(limit)
-    emit(entries, render.journal(entries) if entries else " empty", as_json=as_json)
+    entries = context.store.journal.read(
+        journal_name(context.workspace) if of_memory else context.workspace,
+        events=[Event(each) for each in events],
+        plan_id=plan_id,
+        limit=limit,
+    )
+    told = render.of_nodes if of_memory else render.of_segments
+    emit(entries, render.journal(entries, told) if entries else " empty", as_json=as_json)
 
 
 @make_command("undo")

@@ -164,7 +164,7 @@ class Writer:
             raise StoreError(
                 f"no backup can be written to {self.path}: {error}. Name a place for files."
             ) from error
-        self._file = gzip.GzipFile(fileobj=self._raw, mode="wb", compresslevel=3)
+        self._file = gzip.GzipFile("", "wb", fileobj=self._raw, compresslevel=3)
         self._write(msgspec.json.encode(self._header))
         return self
 

@@ -1,0 +1,291 @@
+"""`marksweep memory`: back memories up, bring them back, forget them, merge what is one thing."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Group, RenderableType
+
+from marksweep.cli import render
+from marksweep.cli.common import (
+    NOTHING,
+    REFUSED,
+    confirmed,
+    emit,
+    json_option,
+    say,
+    store_option,
+    workspace_option,
+)
+from marksweep.cli.common import command as make_command
+from marksweep.cli.memory import memory_of
+from marksweep.errors import Refused
+from marksweep.graph import texts
+from marksweep.graph.backup import Kept
+from marksweep.graph.backup_file import header_of
+from marksweep.graph.erasure import Forgotten
+from marksweep.model import Plan, Report
+from marksweep.stores.graph.base import Nodes
+from marksweep.stores.graph.nouns import Record
+
+SHOWN = 20
+"""Groups of entities that a preview lists."""
+
+
+class Exported(msgspec.Struct, frozen=True):
+    """A backup that was written; an empty path if there was nothing to write."""
+
+    path: str
+    workspace_id: str
+    items: int
+    """Nodes and edges."""
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """A backup that was brought back."""
+
+    path: str
+    workspace_id: str
+    """Where to."""
+    items: int
+    """Nodes and edges."""
+
+
+@click.group("memory")
+def memory() -> None:
+    """Back memories up, bring them back, forget them, merge what is one thing."""
+
+
+@make_command("backups")
+@store_option
+@json_option
+def backups(store: str | None, as_json: bool) -> None:
+    """List the backups, oldest first, each read through.
+
+    One is written before anything is purged, and by `marksweep memory export`.
+
+    Example:  marksweep memory backups
+    """
+
+    async def read() -> tuple[Kept, ...]:
+        async with memory_of(store, None) as (opened, _):
+            return await opened.list_backups()
+
+    found = asyncio.run(read())
+    emit(found, _backups(found), as_json=as_json)
+    if not found:
+        sys.exit(NOTHING)
+
+
+def _backups(found: Sequence[Kept]) -> RenderableType:
+    if not found:
+        return render.line("no backups")
+    made = render.table("file", "workspace", "items", "kB", right=("items", "kB"))
+    parts: list[RenderableType] = [made]
+    for each in found:
+        name = Path(each.path).name
+        kilobytes = f"{each.size / 1000:,.1f}"
+        if each.problem:
+            made.add_row(name, "damaged", "", kilobytes, style="red")
+            parts.append(render.line(each.problem, style="red"))
+        else:
+            made.add_row(name, each.workspace_id, f"{each.items:,}", kilobytes)
+    parts.append(render.line(f"in {Path(found[0].path).parent}", style="dim"))
+    return Group(*parts)
+
+
+@make_command("export")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="A new file; else among the backups."
+)
+@store_option
+@workspace_option
+@json_option
+def export(output: Path | None, store: str | None, workspace: str | None, as_json: bool) -> None:
+    """Write a backup of all that a workspace remembers.
+
+    Example:  marksweep memory export -o shop.jsonl.gz
+    """
+    sys.exit(asyncio.run(_export(output, store, workspace, as_json=as_json)))
+
+
+async def _export(
+    output: Path | None, store: str | None, workspace: str | None, *, as_json: bool
+) -> int:
+    async with memory_of(store, workspace) as (opened, name):
+        if name not in await opened.graph.workspaces():
+            nothing = render.line(f"nothing: {name!r} remembers nothing")
+            emit(Exported("", name, 0), nothing, as_json=as_json)
+            return NOTHING
+        made = await opened.export_backup(output, workspace_id=name)
+        words = f"{made.items:,} nodes and edges of {name!r} are in {made.path}"
+        emit(Exported(str(made.path), name, made.items), render.line(words), as_json=as_json)
+        return 0
+
+
+@make_command("import")
+@click.argument("path", type=click.Path(path_type=Path))
+@store_option
+@workspace_option
+@json_option
+def import_(path: Path, store: str | None, workspace: str | None, as_json: bool) -> None:
+    """Bring back what a backup holds, beside what is there.
+
+    The whole file is checked first. A backup of another workspace needs --workspace, to say that it
+    is meant.
+
+    \b
+    Examples:  marksweep memory import .marksweep/backups/20260601T120000-1a2b3c4d.jsonl.gz
+               marksweep memory import shop.jsonl.gz --workspace copy
+    """
+    sys.exit(asyncio.run(_import(path, store, workspace, as_json=as_json)))
+
+
+async def _import(path: Path, store: str | None, workspace: str | None, *, as_json: bool) -> int:
+    made_of = header_of(path).workspace_id
+    async with memory_of(store, workspace) as (opened, name):
+        if workspace is None and made_of != name:
+            raise Refused(
+                f"{path} is a backup of workspace {made_of!r}, and this is {name!r}. Pass "
+                "--workspace with the name of the one that it should go to."
+            )
+        items = await opened.import_backup(path, workspace_id=name)
+        words = f"back in {name!r}: {items:,} nodes and edges"
+        emit(Imported(str(path), name, items), render.line(words), as_json=as_json)
+        return 0 if items else NOTHING
+
+
+@make_command("forget")
+@click.argument("memory_ids", nargs=-1, required=True)
+@click.option(
+    "--everywhere", is_flag=True, help="At once and for good: also from the stash and the backups."
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@store_option
+@workspace_option
+@json_option
+def forget(
+    memory_ids: tuple[str, ...],
+    everywhere: bool,
+    yes: bool,
+    store: str | None,
+    workspace: str | None,
+    as_json: bool,
+) -> None:
+    """Delete memories by their ids, after a question; `marksweep search --json` has the ids.
+
+    They can be taken back for a week, by `marksweep prune --restore`, unless they go everywhere.
+    Pinned ones stay unless they go everywhere. What could not be reached is told.
+
+    \b
+    Examples:  marksweep memory forget m1a2b3c
+               marksweep memory forget m1a2b3c --everywhere --yes
+    """
+    deed = _forget(memory_ids, store, workspace, everywhere=everywhere, yes=yes, as_json=as_json)
+    sys.exit(asyncio.run(deed))
+
+
+async def _forget(
+    memory_ids: Sequence[str],
+    store: str | None,
+    workspace: str | None,
+    *,
+    everywhere: bool,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    async with memory_of(store, workspace) as (opened, name):
+        records = await opened.graph.fetch(name, memory_ids)
+        if not records and not everywhere:
+            nothing = render.line(f"nothing: {name!r} has no memory {', '.join(memory_ids)}")
+            emit(Forgotten(gone=Nodes()), nothing, as_json=as_json)
+            return NOTHING
+        if not yes:
+            for record in records:
+                say(_named(record))
+            question = "Erase that everywhere, for good?" if everywhere else "Delete that?"
+            if not confirmed(question, yes=yes):
+                return REFUSED
+        done = await opened.forget(memory_ids, workspace_id=name, everywhere=everywhere)
+        emit(done, _forgotten(done), as_json=as_json)
+        if len(done.gone) or done.stash or done.backups:
+            return 0
+        return NOTHING if everywhere else REFUSED
+
+
+def _named(record: Record) -> str:
+    found = record.memory
+    first = found.text.strip().partition("\n")[0]
+    return f"{found.memory_id}  {found.relative_path or first}"
+
+
+def _forgotten(done: Forgotten) -> RenderableType:
+    lines = [f"forgotten: {texts.counted(done.gone)}"]
+    if done.stash or done.backups:
+        lines.append(f"from the stash {done.stash:,}, from backups {done.backups:,} items")
+    if done.plan_id and len(done.gone):
+        lines.append(f"To take it back:  marksweep prune --restore {done.plan_id}")
+    parts: list[RenderableType] = [render.line(line) for line in lines]
+    parts += [render.line(f"not reached: {each}", style="yellow") for each in done.unreached]
+    return Group(*parts)
+
+
+@make_command("merge")
+@click.option("--apply", "plan_id", metavar="PLAN", help="Merge exactly what this preview showed.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@store_option
+@workspace_option
+@json_option
+def merge(
+    plan_id: str | None, yes: bool, store: str | None, workspace: str | None, as_json: bool
+) -> None:
+    """Show entities that are one thing under several spellings, and merge them after a question.
+
+    Merging is for good: whatever comes later under one of the spellings goes to the one kept.
+
+    \b
+    Examples:  marksweep memory merge
+               marksweep memory merge --apply plan-1a2b3c
+    """
+    sys.exit(asyncio.run(_merge(plan_id, store, workspace, yes=yes, as_json=as_json)))
+
+
+async def _merge(
+    plan_id: str | None, store: str | None, workspace: str | None, *, yes: bool, as_json: bool
+) -> int:
+    async with memory_of(store, workspace) as (opened, name):
+        if plan_id is None:
+            plan = await opened.plan_merge_entities(workspace_id=name)
+            emit(plan, _groups(plan), as_json=as_json)
+            if not plan.steps:
+                return NOTHING
+            if as_json or not confirmed("Merge exactly that, for good?", yes=yes):
+                return 0
+            plan_id = plan.plan_id
+        done = await opened.merge_entities(plan_id, workspace_id=name)
+        emit(done, _merged(done), as_json=as_json)
+        return 0 if done.swept else NOTHING
+
+
+def _groups(plan: Plan) -> RenderableType:
+    if not plan.steps:
+        return render.line(f"nothing: no entity of {plan.workspace!r} is there twice")
+    shown = [render.line(step.reason) for step in plan.steps[:SHOWN]]
+    if len(plan.steps) > SHOWN:
+        shown.append(render.line(f"… {len(plan.steps) - SHOWN:,} more", style="dim"))
+    how = f"\nTo merge exactly this:  marksweep memory merge --apply {plan.plan_id}"
+    return Group(*shown, render.line(how))
+
+
+def _merged(done: Report) -> RenderableType:
+    number = len(done.swept)
+    return render.line(f"merged: {number:,} {'entity is' if number == 1 else 'entities are'} gone")
+
+
+for _command in (backups, export, import_, forget, merge):
+    memory.add_command(_command)

@@ -1,0 +1,283 @@
+"""`marksweep memory` and the memory's journal: results, exit codes, questions, bad input."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from marksweep import GraphMemory
+from marksweep.stores.graph.falkor.server import EmbeddedServer
+from tests.cli.support import run
+
+NOTES = ("Ada owns the parser", "the proxy listens on port 8080", "ada-lovelace wrote #notes")
+
+
+@pytest.fixture(params=["sqlite", "falkordb"], autouse=True)
+def _project(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """An empty project, whose memory is on either store."""
+    monkeypatch.chdir(tmp_path)
+    if request.param == "sqlite":
+        yield
+        return
+    monkeypatch.setenv("MARKSWEEP_MEMORY", f"falkordb:{tmp_path / 'falkor'}")
+    # Held open, so that the server need not start anew for every command.
+    server = EmbeddedServer(tmp_path / "falkor")
+    server.open()
+    yield
+    server.close()
+
+
+def remember(*texts: str, workspace: str = "default") -> list[str]:
+    """Add notes; give their ids."""
+
+    async def body() -> list[str]:
+        memory = GraphMemory.open()
+        try:
+            return [
+                (await memory.add_memory(text, workspace_id=workspace)).memory_id for text in texts
+            ]
+        finally:
+            await memory.close()
+
+    return asyncio.run(body())
+
+
+def said(*words: str, code: int = 0) -> Any:
+    done = run(*words, "--json")
+    assert done.exit_code == code, done.output
+    return json.loads(done.stdout)
+
+
+def found(word: str, *options: str) -> bool:
+    return run("search", word, *options).exit_code == 0
+
+
+class TestBackups:
+    def test_what_was_exported_and_lost_comes_back(self) -> None:
+        ids = remember(*NOTES)
+        made = said("memory", "export")
+        assert made["workspace_id"] == "default"
+        assert Path(made["path"]).is_file()
+        run("memory", "forget", *ids, "--everywhere", "--yes")
+        assert not found("parser")
+        # Erasing reached the backup too; one that was taken elsewhere brings it back.
+        remember(*NOTES)
+        said("memory", "export", "-o", "elsewhere.jsonl.gz")
+        run("memory", "forget", *ids, "--everywhere", "--yes")
+        back = said("memory", "import", "elsewhere.jsonl.gz")
+        assert back == {"path": "elsewhere.jsonl.gz", "workspace_id": "default", "items": 8}
+        assert found("parser")
+        entry = said("journal", "--memory", "--event", "restored")[0]
+        assert set(entry["segments"]) == {f"memory:{each}" for each in ids}
+
+    def test_they_are_listed_with_what_they_hold_and_what_is_wrong_with_them(self) -> None:
+        assert said("memory", "backups", code=1) == []
+        remember(*NOTES)
+        whole = said("memory", "export")
+        cut = said("memory", "export")
+        Path(cut["path"]).write_bytes(Path(cut["path"]).read_bytes()[:-20])
+        listed = {each["path"]: each for each in said("memory", "backups")}
+        assert listed[whole["path"]]["items"] == whole["items"] == 8
+        assert listed[whole["path"]]["problem"] == ""
+        assert "not a whole backup" in listed[cut["path"]]["problem"]
+        shown = run("memory", "backups").output
+        assert Path(whole["path"]).name in shown
+        assert "damaged" in shown
+
+    def test_a_purge_leaves_one_that_brings_back_what_was_purged(self) -> None:
+        (note, _, _) = remember(*NOTES)
+        run("memory", "forget", note, "--yes")
+        Path(".marksweep/settings.toml").write_text("[memory]\ngrace_days = 0.0000001\n")
+        assert run("prune", "--purge").exit_code == 0
+        assert not found("parser")
+        (listed,) = said("memory", "backups")
+        assert run("memory", "import", listed["path"]).exit_code == 0
+        assert found("parser")
+
+    def test_exporting_nothing_writes_nothing(self, tmp_path: Path) -> None:
+        assert said("memory", "export", "-o", "empty.jsonl.gz", code=1)["items"] == 0
+        assert not Path("empty.jsonl.gz").exists()
+
+    def test_a_file_that_is_there_is_not_replaced(self) -> None:
+        remember(*NOTES)
+        Path("mine.txt").write_text("mine")
+        done = run("memory", "export", "-o", "mine.txt")
+        assert done.exit_code == 3
+        assert Path("mine.txt").read_text() == "mine"
+        assert run("memory", "export", "-o", "mine.txt/backup.jsonl.gz").exit_code == 4
+
+    def test_a_backup_of_another_workspace_is_refused_unless_one_is_named(self) -> None:
+        remember(*NOTES, workspace="theirs")
+        said("memory", "export", "-o", "theirs.jsonl.gz", "--workspace", "theirs")
+        done = run("memory", "import", "theirs.jsonl.gz")
+        assert done.exit_code == 3
+        assert "is a backup of workspace 'theirs'" in done.stderr.replace("\n", " ")
+        assert not found("parser")
+        assert run("memory", "import", "theirs.jsonl.gz", "--workspace", "default").exit_code == 0
+        assert found("parser")
+
+
+class TestBadBackups:
+    @pytest.fixture
+    def backup(self) -> Path:
+        remember(*NOTES)
+        run("memory", "export", "-o", "b.jsonl.gz", "--workspace", "default")
+        return Path("b.jsonl.gz")
+
+    @pytest.mark.parametrize("part", [0.0, 0.1, 0.5, 0.99])
+    def test_a_truncated_one_is_a_store_problem(self, backup: Path, part: float) -> None:
+        content = backup.read_bytes()
+        backup.write_bytes(content[: int(part * len(content))])
+        self.refused(backup, 4, "not a whole backup")
+
+    def test_a_flipped_byte_anywhere_is_found_before_anything_is_loaded(self, backup: Path) -> None:
+        content = backup.read_bytes()
+        for place in range(10, len(content), len(content) // 40):
+            backup.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
+            self.refused(backup, 4, "not a whole backup")
+
+    def test_a_wrong_checksum_is_found(self, backup: Path) -> None:
+        text = gzip.decompress(backup.read_bytes()).replace(b"8080", b"8081")
+        backup.write_bytes(gzip.compress(text))
+        self.refused(backup, 4, "checksum does not fit")
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            b"",
+            b"{}\n",
+            b"not json",
+            b'{"marksweep_graph": "one"}\n',
+            b"\0" * 100_000,
+            b'{"marksweep_graph":1,"workspace_id":"default","made_at":"2026-01-01T00:00:00Z"}\n{}\n'
+            b'{"items":1,"sha256":"e0"}\n',
+        ],
+    )
+    def test_something_else_that_is_compressed_is_no_backup(
+        self, backup: Path, text: bytes
+    ) -> None:
+        backup.write_bytes(gzip.compress(text))
+        self.refused(backup, 4, "not a whole backup")
+
+    def test_a_line_without_end_is_not_read_into_memory(
+        self, backup: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("marksweep.graph.backup_file.LONGEST_LINE", 1000)
+        backup.write_bytes(gzip.compress(b" " * 1_000_000))
+        self.refused(backup, 4, "has no end")
+
+    @pytest.mark.parametrize("path", ["ghost.jsonl.gz", ".", "/dev/zero", "fifo", "loop", "../.."])
+    def test_a_path_that_is_no_file_is_bad_input(self, backup: Path, path: str) -> None:
+        os.mkfifo("fifo")
+        Path("loop").symlink_to("loop")
+        self.refused(Path(path), 2, "is no file")
+
+    @staticmethod
+    def refused(path: Path, code: int, why: str) -> None:
+        done = run("memory", "import", str(path), "--workspace", "empty")
+        assert done.exit_code == code, done.output
+        assert why in done.stderr.replace("\n", " ")
+        assert "Traceback" not in done.output
+        assert said("memory", "export", "--workspace", "empty", code=1)["items"] == 0
+
+
+class TestForgetting:
+    def test_it_hides_and_can_be_taken_back(self) -> None:
+        (note, *_) = remember(*NOTES)
+        done = said("memory", "forget", note, "--yes")
+        assert done["gone"]["memories"] == [note]
+        assert not found("parser")
+        assert run("prune", "--restore", done["plan_id"]).exit_code == 0
+        assert found("parser")
+
+    def test_everywhere_reaches_the_backups_and_says_what_it_does_not(self) -> None:
+        (note, *_) = remember(*NOTES)
+        path = said("memory", "export")["path"]
+        done = said("memory", "forget", note, "--everywhere", "--yes")
+        assert done["gone"]["memories"] == [note]
+        assert done["backups"] > 0
+        assert any("copies of backups" in each for each in done["unreached"])
+        text = gzip.decompress(Path(path).read_bytes())
+        assert b"owns the parser" not in text
+        assert b"8080" in text
+        assert run("memory", "forget", note, "--everywhere", "--yes").exit_code == 1
+
+    def test_nothing_goes_without_an_answer(self) -> None:
+        (note, *_) = remember(*NOTES)
+        for options in ((), ("--everywhere",), ("--json",)):
+            done = run("memory", "forget", note, *options)
+            assert done.exit_code == 3
+            assert "--yes" in done.stderr
+        assert found("parser")
+
+    def test_what_is_unknown_is_nothing_to_do(self) -> None:
+        done = said("memory", "forget", "mghost", "--yes", code=1)
+        assert done["gone"] == {"memories": [], "chunks": [], "entities": []}
+        assert said("journal", "--memory") == []
+
+    def test_a_note_is_found_with_the_id_to_forget_it_by(self) -> None:
+        (note, *_) = remember(*NOTES)
+        assert note in run("search", "parser").output
+
+
+class TestMerging:
+    def test_what_is_one_thing_is_shown_and_then_merged(self) -> None:
+        remember("#Red-Fox jumps", "#red_fox sleeps")
+        plan = said("memory", "merge")
+        (step,) = plan["steps"]
+        assert len(step["segments"]) == 2
+        assert "is also written" in run("memory", "merge").output
+        done = said("memory", "merge", "--apply", plan["plan_id"])
+        assert len(done["swept"]) == 1
+        assert "steps" not in said("memory", "merge", code=1)
+
+    def test_nothing_is_merged_without_an_answer(self) -> None:
+        remember("#Red-Fox jumps", "#red_fox sleeps")
+        assert run("memory", "merge").exit_code == 3
+        assert said("memory", "merge")["steps"]
+        assert run("memory", "merge", "--yes").exit_code == 0
+        assert "steps" not in said("memory", "merge", code=1)
+
+    def test_a_plan_of_another_kind_is_refused_and_stays_as_it_is(self) -> None:
+        (note, *_) = remember(*NOTES)
+        plan = said("memory", "forget", note, "--yes")["plan_id"]
+        before = said("journal", "--memory")
+        assert run("memory", "merge", "--apply", plan).exit_code == 2
+        assert run("memory", "merge", "--apply", "plan-ghost").exit_code == 2
+        assert said("journal", "--memory") == before
+
+
+class TestJournal:
+    def test_it_tells_of_every_preview_deletion_restoration_and_purge(self) -> None:
+        (note, *_) = remember(*NOTES)
+        plan = said("memory", "forget", note, "--yes")["plan_id"]
+        run("prune", "--restore", plan)
+        run("memory", "forget", note, "--everywhere", "--yes")
+        entries = said("journal", "--memory")
+        events = ["purged", "restored", "swept", "sweeping", "planned"]
+        assert [entry["event"] for entry in entries] == events
+        assert {entry["actor"] for entry in entries} == {"cli"}
+        assert all(f"memory:{note}" in entries[at]["segments"] for at in (0, 1, 2))
+        assert said("journal") == []
+
+    def test_it_is_asked_by_event_and_by_plan(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", "150")
+        one, two, _ = remember(*NOTES)
+        plans = [said("memory", "forget", each, "--yes")["plan_id"] for each in (one, two)]
+        of_one = said("journal", "--memory", "--plan", plans[0])
+        assert [entry["event"] for entry in of_one] == ["swept", "sweeping", "planned"]
+        previews = said("journal", "--memory", "--event", "planned", "--event", "purged")
+        assert [entry["plan_id"] for entry in previews] == [plans[1], plans[0]]
+        assert len(said("journal", "--memory", "--limit", "4")) == 4
+        shown = run("journal", "--memory", "--plan", plans[0]).output
+        assert "1 memory node and 1 chunk" in shown
+        assert run("journal", "--event", "nonsense").exit_code == 2
