@@ -37,6 +37,8 @@ SCREENS = {
     "journal": ("journal", "--store", "set.db"),
     "search": ("search", "open_session", "--limit", "1"),
     "prune": ("prune",),
+    "memory-journal": ("journal", "--memory", "--limit", "1"),
+    "memory-backups": ("memory", "backups"),
     "doctor": ("doctor", "--store", "set.db"),
     "replay": ("replay", "session.json", "-b", "30%", "-s", "mask last 10", "--workers", "1"),
 }
@@ -44,11 +46,12 @@ SCREENS = {
 
 CHANGING = (
     (re.compile(r"plan-[0-9a-f]{12}"), "plan-000000000000"),
+    (re.compile(r"\d{8}T\d{6}-[0-9a-f]{8}"), "20260101T120000-00000000"),
     (re.compile(r"\d\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d"), "2026-01-01 12:00:00"),
     (re.compile(r"\d\d\d\d-\d\d-\d\d \d\d:\d\d"), "2026-01-01 12:00"),
     (re.compile(r"\d\d-\d\d \d\d:\d\d"), "01-01 12:00"),
     (re.compile(r"(?<= )\d+\.\d+\.\d+\S*(?: on Python \S+)?(?= *$)", re.MULTILINE), "VERSION"),
-    (re.compile(r"(?<=  )\d\.\d$", re.MULTILINE), "0.0"),
+    (re.compile(r"(?<=  )\d\.\d(?= *$)", re.MULTILINE), "0.0"),
 )
 """What differs from run to run or from machine to machine, and what stands for it."""
 
@@ -86,6 +89,7 @@ def prepare(folder: Path) -> None:
     for _ in range(2):
         subprocess.run([COMMAND, "index", "code"], cwd=folder, check=True, capture_output=True)
         (code / "basket.py").unlink(missing_ok=True)
+    subprocess.run([COMMAND, "memory", "export"], cwd=folder, check=True, capture_output=True)
 
 
 def drawn(folder: Path, width: int) -> Iterator[tuple[str, str]]:
