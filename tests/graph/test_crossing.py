@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,6 +17,8 @@ from marksweep.cli.app import app
 from marksweep.graph.outcomes import MemorySettings
 from marksweep.model import Action, Reference, Segment
 from marksweep.settings import Memory
+from marksweep.stores.graph.base import Survey
+from marksweep.stores.graph.falkor.server import EmbeddedServer
 from marksweep.testing.graph_contract import OpenStore
 from tests.graph.memories import World, on_world, sqlite_graphs
 from tests.graph.prune_contract import with_stale
@@ -88,6 +94,98 @@ class CrossingContract:
         await world.memory.add_memory("see there", tags=["ref:cited"], workspace_id="w")
         assert await world.memory.cited_segments(workspace_id="w") == {}
 
+    @on_world
+    async def test_a_segment_and_a_memory_that_came_to_keep_only_each_other_are_let_go(
+        self, world: World
+    ) -> None:
+        stale, other = await with_stale(world)
+        context = Segments(world.store, workspace="w", clock=world.clock)
+        memory = GraphMemory(
+            world.graph,
+            world.store,
+            backups=world.backups,
+            settings=MemorySettings(keeps_segments=True),
+            clock=world.clock,
+            focus=lambda workspace_id, now: context.current_focus(),
+        )
+        context.add(log("s", world, stale.memory.memory_id))
+        context.keep({"s": "cited by a memory, once"})
+        assert await memory.cited_segments(workspace_id="w") == {}
+        gone = {each.memory.memory_id for each in (stale, other)}
+        assert set((await memory.prune_memory("w")).planned.memories) == gone
+
+    @on_world
+    async def test_memories_are_read_again_only_after_a_change(self, world: World) -> None:
+        surveys = counted_surveys(world)
+        memory = world.with_settings(MemorySettings(keeps_segments=True))
+        context = Segments(world.store, workspace="w", clock=world.clock)
+        context.add(log("one", world), log("two", world))
+        await memory.add_memory("see there", tags=["ref:one"], workspace_id="w")
+
+        async def cited() -> list[str]:
+            return sorted(await memory.cited_segments(workspace_id="w"))
+
+        for _ in range(5):
+            assert await cited() == ["one"]
+            world.clock.wait(minutes=1)
+        assert len(surveys) == 1
+        context.pin("two", by="ada")
+        context.add(log("three", world))
+        assert await cited() == ["one"]
+        assert len(surveys) == 1
+        note = await memory.add_memory("and there", tags=["ref:two"], workspace_id="w")
+        assert await cited() == ["one", "two"]
+        await memory.forget([note.memory_id], workspace_id="w")
+        assert await cited() == ["one"]
+        context.collect(context.plan_for(["three"], Action.STASH))
+        await memory.add_memory("elsewhere", tags=["ref:two"], workspace_id="other")
+        assert await cited() == ["one"]
+        assert len(surveys) == 3
+
+    @on_world
+    async def test_what_time_alone_changes_is_seen(self, world: World) -> None:
+        (stale, _) = await with_stale(world)
+        kept = stale.memory.memory_id
+        day = timedelta(days=1)
+        settings = MemorySettings(keeps_segments=True, recently_read=day, ttl={"log": 5 * day})
+        memory = world.with_settings(settings)
+        context = Segments(world.store, workspace="w", clock=world.clock)
+        context.add(log("s1", world), log("s2", world))
+        context.write("so be it", segment_id="d", type="decision", references=[kept])
+        await memory.add_memory("old", source="log", tags=["ref:s1"], workspace_id="w")
+        await memory.add_memory("read", source="log", tags=["ref:s2"], workspace_id="w")
+
+        async def seen() -> tuple[list[str], bool]:
+            cited = sorted(await memory.cited_segments(workspace_id="w"))
+            return cited, kept in (await memory.prune_memory("w")).planned.memories
+
+        assert await seen() == (["s1", "s2"], False)
+        world.clock.wait(minutes=60)
+        assert await seen() == (["s1", "s2"], False)
+        world.clock.wait(minutes=1)
+        assert await seen() == (["s1", "s2"], True)
+        world.clock.wait(days=4.5)
+        note = (await memory.search_memory("read", workspace_id="w")).hits[0].memory.memory_id
+        await memory.touch([note], workspace_id="w")
+        assert await seen() == (["s1", "s2"], True)
+        world.clock.wait(days=1)
+        assert await seen() == (["s2"], True)
+        world.clock.wait(days=5)
+        assert await seen() == ([], True)
+
+
+def counted_surveys(world: World) -> list[str]:
+    """Note the workspace of every survey that is taken from now on."""
+    taken: list[str] = []
+    survey = world.graph.survey_memories
+
+    async def noted(workspace_id: str) -> Survey:
+        taken.append(workspace_id)
+        return await survey(workspace_id)
+
+    world.graph.survey_memories = noted  # type: ignore[method-assign]
+    return taken
+
 
 class TestCrossingOnSqlite(CrossingContract):
     @pytest.fixture
@@ -158,3 +256,48 @@ def test_the_command_line_keeps_segments_that_memories_cite() -> None:
     assert "cited by memory" in run(app, ["why", "cited"]).output
     forget(note)
     assert "cited by memory" not in run(app, ["why", "cited"]).output
+
+
+@pytest.fixture(params=["sqlite", "falkordb"])
+def shared(
+    request: pytest.FixtureRequest, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """A project whose memory, on either store, other processes use too."""
+    if request.param == "sqlite":
+        yield project
+        return
+    monkeypatch.setenv("MARKSWEEP_MEMORY", f"falkordb:{project / 'falkor'}")
+    server = EmbeddedServer(project / "falkor")
+    server.open()
+    yield project
+    server.close()
+
+
+def elsewhere(*words: str) -> int:
+    """Run the command line in a process of its own; give its exit code."""
+    command = Path(sys.executable).with_name("marksweep")
+    return subprocess.run([command, *words], capture_output=True, check=False).returncode
+
+
+@pytest.mark.usefixtures("shared")
+def test_what_another_process_changes_is_seen_at_once() -> None:
+    async def body() -> None:
+        memory = GraphMemory.open()
+        context = Segments()
+        context.write("some words", segment_id="cited", type="log")
+        note = (await memory.add_memory("see there", tags=["ref:cited"])).memory_id
+        for _ in range(3):
+            assert list(await memory.cited_segments()) == ["cited"]
+        assert await asyncio.to_thread(elsewhere, "memory", "forget", note, "--yes") == 0
+        assert await memory.cited_segments() == {}
+        plan = (await memory.history())[0].plan_id
+        assert await asyncio.to_thread(elsewhere, "prune", "--restore", plan) == 0
+        assert list(await memory.cited_segments()) == ["cited"]
+        assert await asyncio.to_thread(elsewhere, "collect", "--limit", "0", "--yes") == 1
+        assert await asyncio.to_thread(elsewhere, "memory", "forget", note, "--yes") == 0
+        assert await asyncio.to_thread(elsewhere, "collect", "--limit", "0", "--yes") == 0
+        assert await memory.cited_segments() == {}
+        context.close()
+        await memory.close()
+
+    asyncio.run(body())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from marksweep.core.roots import Focus
 from marksweep.errors import UnknownName
-from marksweep.graph.crossing import mark_together
+from marksweep.graph.crossing import Memories, mark_together
 from marksweep.heaps.graph import GraphRules, MarkedGraph, PruneStrategy
 from marksweep.model import Reference, Segment
 from marksweep.stores.graph.base import MemoryRow, Survey
@@ -130,20 +130,20 @@ def segment(name: str, *targets: str, pinned: bool = False) -> Segment:
 def test_a_segment_in_use_keeps_the_memory_it_cites() -> None:
     memories = [row(1, stale=True), row(2, stale=True)]
     segments = [segment("used", "m1", pinned=True), segment("garbage", "m2")]
-    crossed = mark_together(segments, memories, {"m1", "m2"}, Focus(now=NOW))
+    crossed = mark_together(segments, Memories.of(memories, {"m1", "m2"}), Focus(now=NOW))
     assert crossed.memories == {"m1": "cited by segment used"}
 
 
 def test_a_memory_that_stays_keeps_the_segment_it_cites_and_one_that_goes_does_not() -> None:
     memories = [row(1, tags='["ref:s1"]'), row(2, stale=True, tags='["ref:s2"]')]
     segments = [segment("s1"), segment("s2")]
-    crossed = mark_together(segments, memories, {"m2"}, Focus(now=NOW))
+    crossed = mark_together(segments, Memories.of(memories, {"m2"}), Focus(now=NOW))
     assert crossed.segments == {"s1": "cited by memory m1"}
 
 
 def test_a_segment_and_a_memory_that_only_keep_each_other_are_kept_by_nothing() -> None:
     memories = [row(1, stale=True, tags='["ref:s1"]')]
-    crossed = mark_together([segment("s1", "m1")], memories, {"m1"}, Focus(now=NOW))
+    crossed = mark_together([segment("s1", "m1")], Memories.of(memories, {"m1"}), Focus(now=NOW))
     assert crossed.memories == {}
     assert crossed.segments == {}
 
@@ -151,6 +151,6 @@ def test_a_segment_and_a_memory_that_only_keep_each_other_are_kept_by_nothing() 
 def test_a_chain_across_both_heaps_is_followed() -> None:
     memories = [row(1, stale=True, tags='["ref:s2"]'), row(2, stale=True)]
     segments = [segment("s1", "m1", pinned=True), segment("s2", "m2")]
-    crossed = mark_together(segments, memories, {"m1", "m2"}, Focus(now=NOW))
+    crossed = mark_together(segments, Memories.of(memories, {"m1", "m2"}), Focus(now=NOW))
     assert set(crossed.memories) == {"m1", "m2"}
     assert crossed.segments == {"s2": "cited by memory m1"}

@@ -3,12 +3,16 @@
 A segment that is in use and refers to a memory by its id keeps that memory; a memory that stays and
 carries a tag `ref:<segment id>` keeps that segment. Both are marked together, so a segment and a
 memory that only keep each other are kept by nothing.
+
+What was found is kept and given again for as long as it holds: until either store has another
+version, the agent is at something else, or a time comes at which a rule says otherwise.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 
@@ -18,7 +22,12 @@ from marksweep.core.roots import Focus, find_roots, last_messages
 from marksweep.heaps.graph import GraphRules, MarkedGraph, PruneStrategy
 from marksweep.model import Segment
 from marksweep.stores.base import SegmentStore
-from marksweep.stores.graph.base import GraphStore, MemoryRow, Survey
+from marksweep.stores.graph.base import EPOCH, GraphStore, MemoryRow, Survey
+
+NEVER = datetime.max.replace(tzinfo=UTC)
+
+Key = tuple[str, PruneStrategy]
+"""A workspace, and whose choice is taken to be gone."""
 
 
 class Crossed(msgspec.Struct, frozen=True):
@@ -30,53 +39,127 @@ class Crossed(msgspec.Struct, frozen=True):
     """Segments that a memory that stays refers to: for the focus of the segments' heap."""
 
 
-async def cross(
-    graph: GraphStore,
-    segments: SegmentStore,
-    workspace_id: str,
-    strategy: PruneStrategy,
-    *,
-    rules: GraphRules,
-    focus: Focus,
-) -> Crossed:
-    """Mark a workspace's segments and memories together, as if a strategy's choice were gone."""
-    survey = await graph.survey(workspace_id)
-    live = await asyncio.to_thread(segments.changes, workspace_id)
-    return await asyncio.to_thread(_crossed, survey, live.put, strategy, rules, focus)
+class Memories(msgspec.Struct, frozen=True, kw_only=True):
+    """The memories of a workspace, as far as segments are concerned."""
+
+    live: frozenset[str]
+    going: frozenset[str]
+    citing: tuple[Segment, ...]
+    """Those that refer to something: only these can keep a segment."""
+    version: int = 0
+    since: datetime = EPOCH
+    until: datetime = NEVER
+    """From when to when this holds if nothing is written."""
+
+    @classmethod
+    def of(cls, rows: Iterable[MemoryRow], going: Collection[str]) -> Memories:
+        """Take rows, and the ids of those that a strategy would take."""
+        there = [row for row in rows if row.deleted_us is None]
+        as_segments = (_as_segment(row) for row in there if row.tags_json != "[]")
+        return cls(
+            live=frozenset(row.memory_id for row in there),
+            going=frozenset(going),
+            citing=tuple(each for each in as_segments if each.all_references),
+        )
+
+    @classmethod
+    def surveyed(
+        cls, survey: Survey, strategy: PruneStrategy, rules: GraphRules, now: datetime
+    ) -> Memories:
+        """Find out what a strategy would take now, and for how long that is so."""
+        marked = MarkedGraph(survey, rules, now)
+        going = {
+            survey.memories[each.place].memory_id
+            for each in marked.choose(strategy)
+            if each.place < len(survey.memories)
+        }
+        return msgspec.structs.replace(
+            cls.of(survey.memories, going),
+            version=survey.version,
+            since=now,
+            until=marked.holds_until() or NEVER,
+        )
 
 
-def _crossed(
-    survey: Survey,
-    segments: Sequence[Segment],
-    strategy: PruneStrategy,
-    rules: GraphRules,
-    focus: Focus,
-) -> Crossed:
-    marked = MarkedGraph(survey, rules, focus.now)
-    going = {
-        survey.memories[each.place].memory_id
-        for each in marked.choose(strategy)
-        if each.place < len(survey.memories)
-    }
+class _Known(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found last, and what it was found from."""
+
+    crossed: Crossed
+    memories: Memories
+    version: int
+    """Of the segments."""
+    focus: Focus
+    until: datetime
+
+    def holds(self, memories: Memories, focus: Focus) -> bool:
+        """Tell whether the same would be found again from these memories and the same segments."""
+        same = self.memories is memories and self.focus.now <= focus.now < self.until
+        return same and msgspec.structs.replace(self.focus, now=focus.now) == focus
+
+
+class Crossing:
+    """Marks the segments and memories of workspaces together; does again only what it must."""
+
+    def __init__(self, graph: GraphStore, segments: SegmentStore, rules: GraphRules) -> None:
+        self._graph = graph
+        self._segments = segments
+        self._rules = rules
+        self._memories: dict[Key, Memories] = {}
+        self._known: dict[Key, _Known] = {}
+
+    async def find(self, workspace_id: str, strategy: PruneStrategy, focus: Focus) -> Crossed:
+        """Mark a workspace's segments and memories together, as if a strategy's choice were gone.
+
+        What memories keep by an earlier finding is no reason to stay: it is what is asked here.
+        """
+        key = (workspace_id, strategy)
+        focus = msgspec.structs.replace(focus, cited={})
+        memories = await self._remembered(key, focus.now)
+        return await asyncio.to_thread(self._marked, key, memories, focus)
+
+    async def _remembered(self, key: Key, now: datetime) -> Memories:
+        workspace_id, strategy = key
+        known = self._memories.get(key)
+        lasts = known is not None and known.since <= now < known.until
+        if known and lasts and known.version == await self._graph.version(workspace_id):
+            return known
+        survey = await self._graph.survey_memories(workspace_id)
+        found = await asyncio.to_thread(Memories.surveyed, survey, strategy, self._rules, now)
+        self._memories[key] = found
+        return found
+
+    def _marked(self, key: Key, memories: Memories, focus: Focus) -> Crossed:
+        workspace_id, _ = key
+        known = self._known.get(key)
+        if known is not None and known.holds(memories, focus):
+            changes = self._segments.changes(workspace_id, known.version)
+            if changes.version == known.version and not changes.complete:
+                return known.crossed
+        live = self._segments.changes(workspace_id)
+        crossed = mark_together(live.put, memories, focus)
+        self._known[key] = _Known(
+            crossed=crossed,
+            memories=memories,
+            version=live.version,
+            focus=focus,
+            until=_decisions_fade(live.put, focus),
+        )
+        return crossed
+
+
+def mark_together(segments: Sequence[Segment], memories: Memories, focus: Focus) -> Crossed:
+    """Mark from the roots of both heaps over the references of both."""
     if not focus.recent_messages:
         in_order = sorted(segments, key=lambda segment: segment.position)
         focus = msgspec.structs.replace(focus, recent_messages=last_messages(in_order))
-    return mark_together(segments, survey.memories, going, focus)
-
-
-def mark_together(
-    segments: Sequence[Segment],
-    memories: Sequence[MemoryRow],
-    going: Collection[str],
-    focus: Focus,
-) -> Crossed:
-    """Mark from the roots of both heaps over the references of both."""
-    there = [row for row in memories if row.deleted_us is None]
-    nodes = [*segments, *(_as_segment(row) for row in there)]
+    nodes = [*segments, *memories.citing, *_only_cited(segments, memories)]
     roots = set(find_roots(segments, focus))
-    roots |= {place for place, row in enumerate(there, len(segments)) if row.memory_id not in going}
+    roots |= {
+        place
+        for place, node in enumerate(nodes[len(segments) :], len(segments))
+        if node.segment_id not in memories.going
+    }
     marks = reach(Graph(nodes), roots, len(nodes))
-    memory_ids = {row.memory_id for row in there}
     segment_ids = {segment.segment_id for segment in segments}
     kept_memories: dict[str, str] = {}
     kept_segments: dict[str, str] = {}
@@ -84,11 +167,35 @@ def mark_together(
         if not marks[place]:
             continue
         for reference in node.all_references:
-            if place < len(segments) and reference.target in memory_ids:
+            if place < len(segments) and reference.target in memories.live:
                 kept_memories.setdefault(reference.target, f"cited by segment {node.segment_id}")
             elif place >= len(segments) and reference.target in segment_ids:
                 kept_segments.setdefault(reference.target, f"cited by memory {node.segment_id}")
     return Crossed(kept_memories, kept_segments)
+
+
+def _only_cited(segments: Sequence[Segment], memories: Memories) -> list[Segment]:
+    """Give the memories that are referred to and refer to nothing."""
+    citing = {node.segment_id for node in memories.citing}
+    targets = {
+        reference.target
+        for node in (*segments, *memories.citing)
+        for reference in node.all_references
+    }
+    return [
+        Segment(segment_id=memory_id, type="memory", created_at=EPOCH)
+        for memory_id in sorted((targets & memories.live) - citing)
+    ]
+
+
+def _decisions_fade(segments: Iterable[Segment], focus: Focus) -> datetime:
+    """Tell when the first of the decisions that are recent now no longer is."""
+    ends = [
+        segment.created_at + focus.recent_decisions
+        for segment in segments
+        if segment.type == "decision" and focus.now - segment.created_at <= focus.recent_decisions
+    ]
+    return min(ends) + timedelta(microseconds=1) if ends else NEVER
 
 
 def _as_segment(row: MemoryRow) -> Segment:

@@ -23,7 +23,7 @@ from marksweep.errors import Refused
 from marksweep.graph import texts
 from marksweep.graph.backup import Kept, kept_in, load_backup, new_backup, write_backup
 from marksweep.graph.backup_file import Backup, check_backup
-from marksweep.graph.crossing import Crossed, cross
+from marksweep.graph.crossing import Crossed, Crossing
 from marksweep.graph.erasure import Forgotten, erase_everywhere, hide
 from marksweep.graph.merging import apply_merge, plan_merge
 from marksweep.graph.notes import note_record
@@ -78,6 +78,7 @@ class GraphMemory:
         )
         self.now = clock
         self.focus = focus
+        self._crossing = Crossing(graph, store.segments, self._rules)
 
     @classmethod
     def open(
@@ -258,14 +259,7 @@ class GraphMemory:
         if not self.settings.keeps_segments:
             return Crossed()
         focus = self.focus(workspace_id, self.now())
-        return await cross(
-            self.graph,
-            self.store.segments,
-            workspace_id,
-            strategy,
-            rules=self._rules,
-            focus=focus,
-        )
+        return await self._crossing.find(workspace_id, strategy, focus)
 
     async def restore(
         self,

@@ -131,6 +131,19 @@ class MarkedGraph:
             return self.rules.cited[row.memory_id]
         return None
 
+    def holds_until(self) -> datetime | None:
+        """Tell when time alone takes a memory's protection or life away; None if never."""
+        protected = _microseconds(self.rules.recently_read)
+        lives = {source: _microseconds(life) for source, life in self.rules.ttl.items()}
+        ends: list[int] = []
+        for row in self.survey.memories:
+            if row.read_us is not None:
+                ends.append(row.read_us + protected)
+            if row.source in lives:
+                ends.append(_last_sign_of_life(row) + lives[row.source] + 1)
+        first = min((end for end in ends if end > self.now_us), default=None)
+        return None if first is None else EPOCH + timedelta(microseconds=first)
+
     def _memories(self, strategy: PruneStrategy) -> Iterator[tuple[int, str]]:
         """Name the memories that a strategy takes, with reasons; the first reason counts."""
         copies: Mapping[str, str] = {}

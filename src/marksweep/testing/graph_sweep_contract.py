@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 
 import pytest
 
@@ -127,6 +128,48 @@ class SweepContract:
         }
         assert {(m.chunk_id, m.entity_id) for m in code.mentions} <= mentions
         assert len(mentions) == 4
+
+    @on_store
+    async def test_a_survey_of_the_memories_holds_the_same_memories(
+        self, store: GraphStore
+    ) -> None:
+        await store.put("w", [file("w", "a.py", {"a": ["b"]}), note("w", "Ada")])
+        whole, light = await store.survey("w"), await store.survey_memories("w")
+        assert (light.version, light.memories) == (whole.version, whole.memories)
+        assert len(light.memories) == 2
+        assert not light.chunks
+        assert (await store.survey_memories("nowhere")).memories == ()
+
+    @on_store
+    async def test_every_kind_of_write_raises_the_version(self, store: GraphStore) -> None:
+        code, other = file("w", "a.py", {"a": ["b"]}), note("w", "Ada", mentions=("Ada", "ADA"))
+        memory_id = code.memory.memory_id
+        entities = [entity.entity_id for entity in other.entities]
+        versions = [await store.version("w")]
+
+        async def wrote(work: Awaitable[object]) -> None:
+            await work
+            versions.append(await store.version("w"))
+            assert versions[-1] > versions[-2]
+
+        await wrote(store.put("w", [code, other]))
+        await wrote(store.pin("w", [memory_id], "ann"))
+        await wrote(store.unpin("w", [memory_id]))
+        await wrote(store.touch("w", [memory_id], later(days=1)))
+        await wrote(store.merge("w", entities[0], entities[1:]))
+        await wrote(begin(store, "r"))
+        await wrote(store.stamp("w", "r", [Seen(memory_id, 1, 1)], later(days=2)))
+        await wrote(store.finish_run("w", "r", [memory_id], later(days=3)))
+        await wrote(store.mark_stale("w", [memory_id]))
+        nodes = nodes_of(code)
+        seen = await store.version("w")
+        await wrote(store.soft_delete("w", nodes, version=seen, plan_id="p", at=later(days=4)))
+        await wrote(store.restore("w", nodes))
+        seen = await store.version("w")
+        await wrote(store.soft_delete("w", nodes, version=seen, plan_id="p", at=later(days=4)))
+        await wrote(store.purge("w", nodes, before=later(days=9)))
+        await wrote(store.load("w", [code.memory]))
+        await wrote(store.remove("w", [memory_id]))
 
     @on_store
     async def test_soft_deleted_rows_do_not_show_and_can_be_restored(

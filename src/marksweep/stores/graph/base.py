@@ -147,6 +147,10 @@ class GraphStore(Protocol):
         """Take all ids, edges and light columns at one version."""
         ...
 
+    async def survey_memories(self, workspace_id: str) -> Survey:
+        """Take a survey without chunks and entities: far less to read."""
+        ...
+
     async def ids(self, workspace_id: str, kind: Kind, keys: Sequence[int]) -> tuple[str, ...]:
         """Turn a survey's keys into ids, in the same order; a node that is gone gives ''."""
         ...

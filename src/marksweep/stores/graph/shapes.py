@@ -145,6 +145,9 @@ class MemoryRow(msgspec.Struct, frozen=True, gc=False):
         return msgspec.json.decode(self.tags_json, type=tuple[str, ...])
 
 
+NO_KEYS: array[int] = array("q")
+
+
 class Survey(msgspec.Struct, frozen=True):
     """A workspace at one version, light enough for a million nodes.
 
@@ -154,14 +157,14 @@ class Survey(msgspec.Struct, frozen=True):
 
     version: int
     memories: tuple[MemoryRow, ...]
-    chunks: array[int]
-    chunk_owners: array[int]
+    chunks: array[int] = NO_KEYS
+    chunk_owners: array[int] = NO_KEYS
     """Key of the memory that has the chunk; -1 for none."""
-    deleted_chunks: frozenset[int]
-    entities: array[int]
-    deleted_entities: frozenset[int]
-    mention_chunks: array[int]
-    mention_entities: array[int]
+    deleted_chunks: frozenset[int] = frozenset()
+    entities: array[int] = NO_KEYS
+    deleted_entities: frozenset[int] = frozenset()
+    mention_chunks: array[int] = NO_KEYS
+    mention_entities: array[int] = NO_KEYS
 
 
 class GraphQuery(msgspec.Struct, frozen=True, gc=False, kw_only=True):

@@ -137,6 +137,10 @@ class FalkorGraphStore:
         """Take ids, edges and light columns at one version."""
         return await sweep.survey(self._db, workspace_id)
 
+    async def survey_memories(self, workspace_id: str) -> Survey:
+        """Take a survey without chunks and entities."""
+        return await sweep.survey_memories(self._db, workspace_id)
+
     async def ids(self, workspace_id: str, kind: Kind, keys: Sequence[int]) -> tuple[str, ...]:
         """Turn a survey's keys into ids."""
         return await sweep.ids(self._db, workspace_id, kind, keys)

@@ -45,8 +45,7 @@ async def survey(db: Connection, workspace_id: str) -> Survey:
     The statements run one after another, so that writers need not wait. The version is read first:
     whatever is written meanwhile is newer than the survey, and a sweep leaves it alone.
     """
-    rows = await db.read(workspace_id, cypher.VERSION)
-    memories = await db.read(workspace_id, cypher.SURVEY_MEMORIES)
+    light = await survey_memories(db, workspace_id)
     (chunks,) = await _columns(db, workspace_id, cypher.SURVEY_CHUNKS, 1)
     owned, owners = await _columns(db, workspace_id, cypher.SURVEY_OWNERS, 2)
     (deleted_chunks,) = await _columns(db, workspace_id, cypher.SURVEY_DELETED_CHUNKS, 1)
@@ -55,8 +54,8 @@ async def survey(db: Connection, workspace_id: str) -> Survey:
     mention_chunks, mention_entities = await _columns(db, workspace_id, cypher.SURVEY_MENTIONS, 2)
     owner = dict(zip(owned, owners, strict=True))
     return Survey(
-        version=int(rows[0][0] or 0) if rows else 0,
-        memories=tuple(survey_row(row) for row in memories),
+        version=light.version,
+        memories=light.memories,
         chunks=chunks,
         chunk_owners=array("q", (owner.get(chunk, -1) for chunk in chunks)),
         deleted_chunks=frozenset(deleted_chunks),
@@ -65,6 +64,13 @@ async def survey(db: Connection, workspace_id: str) -> Survey:
         mention_chunks=mention_chunks,
         mention_entities=mention_entities,
     )
+
+
+async def survey_memories(db: Connection, workspace_id: str) -> Survey:
+    """Take the version, then the memories' light columns."""
+    rows = await db.read(workspace_id, cypher.VERSION)
+    memories = await db.read(workspace_id, cypher.SURVEY_MEMORIES)
+    return Survey(int(rows[0][0] or 0) if rows else 0, tuple(map(survey_row, memories)))
 
 
 async def _columns(

@@ -119,6 +119,10 @@ class SqliteGraphStore:
         """Take ids, edges and light columns at one version."""
         return await self._db.read(sweep.survey, workspace_id)
 
+    async def survey_memories(self, workspace_id: str) -> Survey:
+        """Take a survey without chunks and entities."""
+        return await self._db.read(sweep.survey_memories, workspace_id)
+
     async def ids(self, workspace_id: str, kind: Kind, keys: Sequence[int]) -> tuple[str, ...]:
         """Turn a survey's keys into ids."""
         return await self._db.read(sweep.ids, workspace_id, kind, keys)

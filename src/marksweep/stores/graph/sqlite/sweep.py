@@ -46,6 +46,12 @@ def survey(db: sqlite3.Connection, workspace_id: str) -> Survey:
     )
 
 
+def survey_memories(db: sqlite3.Connection, workspace_id: str) -> Survey:
+    """Take the memories' light columns."""
+    ws, version = db.execute(sql.WORKSPACE, (workspace_id,)).fetchone() or (0, 0)
+    return Survey(version, tuple(map(survey_row, db.execute(sql.SURVEY_MEMORIES, (ws,)))))
+
+
 def _columns(db: sqlite3.Connection, statement: str, ws: int) -> tuple[array[int], ...]:
     return tuple(map(numbers, db.execute(statement, (ws,)).fetchone()))
 
