@@ -8,8 +8,7 @@ less, so that what is outside of it is garbage for certain.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import attrgetter
 
 import msgspec
@@ -18,6 +17,7 @@ from marksweep.core.fingerprint import as_text, combine, digest
 from marksweep.core.graph import Graph
 from marksweep.core.mark import reach
 from marksweep.core.roots import RECENT_MESSAGES, last_messages
+from marksweep.core.units import Units
 from marksweep.model import Hold, Link, Segment
 
 
@@ -31,9 +31,10 @@ class View:
         self._fingerprint = 0
         self._digests: dict[str, int] = {}
         """Of the live segments, so that one that goes is not digested again."""
-        self._references: Counter[str] = Counter()
-        self._mates: dict[str, set[str]] = {}
-        self._stand_ins: dict[str, set[str]] = {}
+        self._references: dict[str, int] = {}
+        """How many live segments refer to each id, live or not."""
+        self._mates: dict[str, tuple[str, ...]] = {}
+        self._stand_ins: dict[str, tuple[str, ...]] = {}
         self._recent_size = recent_messages
         self._recent: list[tuple[int, str]] = []
         self._recent_is_known = True
@@ -49,16 +50,16 @@ class View:
         if old is not None:
             if _stands_alike(old, segment):
                 return self._swap(old, segment)
-            self._remove(old)
+            self._let_go([self.live.pop(name)])
             if (old.type, old.position) != (segment.type, segment.position):
                 self._forget_message(old)
         for reference in segment.all_references:
             self._count(reference.target, 1)
             if reference.hold == Hold.PAIRED:
-                self._mates.setdefault(reference.target, set()).add(name)
+                _tie(self._mates, reference.target, name)
             if reference.link == Link.DERIVED:
-                self._stand_ins.setdefault(reference.target, set()).add(name)
-        segment = _counted(segment, self._references[name])
+                _tie(self._stand_ins, reference.target, name)
+        segment = _counted(segment, self._references.get(name, 0))
         self.live[name] = segment
         self._is_sorted = self._is_sorted and segment.position > self._last
         self._last = max(self._last, segment.position)
@@ -82,25 +83,26 @@ class View:
         found = self._digests[segment.segment_id] = digest(segment)
         return found
 
-    def drop(self, segment_id: str) -> None:
-        """Let go of a segment; nothing happens if it is not there."""
-        segment = self.live.get(segment_id)
-        if segment is not None:
-            self._remove(segment)
+    def drop(self, segment_ids: Iterable[str]) -> None:
+        """Let go of segments; those that are not there are no error."""
+        found = [self.live.pop(name) for name in segment_ids if name in self.live]
+        self._let_go(found)
+        for segment in found:
             self._forget_message(segment)
-            self.reached.discard(segment_id)
+            self.reached.discard(segment.segment_id)
 
-    def _remove(self, segment: Segment) -> None:
-        del self.live[segment.segment_id]
-        self.tokens -= segment.tokens
-        gone = self._digests.pop(segment.segment_id)
+    def _let_go(self, segments: Sequence[Segment]) -> None:
+        """Take back all that followed from segments that are no longer live."""
+        self.tokens -= sum([segment.tokens for segment in segments])
+        gone = sum([self._digests.pop(segment.segment_id) for segment in segments])
         self._fingerprint = combine(self._fingerprint, removed=gone)
-        for reference in segment.all_references:
-            self._count(reference.target, -1)
-            if reference.hold == Hold.PAIRED:
-                self._mates[reference.target].discard(segment.segment_id)
-            if reference.link == Link.DERIVED:
-                self._stand_ins[reference.target].discard(segment.segment_id)
+        for segment in segments:
+            for reference in segment.all_references:
+                self._count(reference.target, -1)
+                if reference.hold == Hold.PAIRED:
+                    _untie(self._mates, reference.target, segment.segment_id)
+                if reference.link == Link.DERIVED:
+                    _untie(self._stand_ins, reference.target, segment.segment_id)
 
     def _forget_message(self, segment: Segment) -> None:
         if (segment.position, segment.segment_id) in self._recent:
@@ -142,7 +144,7 @@ class View:
         """Work `reached` out afresh. The only thing here whose time grows with the heap."""
         segments = self.in_order()
         graph = Graph(segments)
-        marks = reach(graph, [graph.index[root] for root in roots], len(segments))
+        marks = reach(graph, Units(graph), [graph.index[root] for root in roots])
         self.reached = {s.segment_id for s, mark in zip(segments, marks, strict=True) if mark}
 
     def mark_from(self, segment_id: str, *, is_root: bool) -> None:
@@ -160,7 +162,7 @@ class View:
             segment.refcount > 0
             or any(mate in self.reached for mate in self._mates_of(segment.segment_id))
             or any(
-                self._references[reference.target]
+                reference.target in self._references
                 for reference in segment.references
                 if reference.link == Link.DERIVED
             )
@@ -186,7 +188,7 @@ class View:
 
     def _count(self, target: str, change: int) -> None:
         """Count a reference to a target, live or not."""
-        count = self._references[target] + change
+        count = self._references.get(target, 0) + change
         if count:
             self._references[target] = count
         else:
@@ -194,6 +196,18 @@ class View:
         segment = self.live.get(target)
         if segment is not None:
             self.live[target] = _counted(segment, count)
+
+
+def _tie(ties: dict[str, tuple[str, ...]], target: str, name: str) -> None:
+    known = ties.get(target, ())
+    if name not in known:
+        ties[target] = (*known, name)
+
+
+def _untie(ties: dict[str, tuple[str, ...]], target: str, name: str) -> None:
+    left = tuple([known for known in ties.pop(target, ()) if known != name])
+    if left:
+        ties[target] = left
 
 
 _place = attrgetter("position", "segment_id")
