@@ -32,7 +32,7 @@ class View:
         self._digests: dict[str, int] = {}
         """Of the live segments, so that one that goes is not digested again."""
         self._references: dict[str, int] = {}
-        """How many live segments refer to each id, live or not."""
+        """How many live segments refer to each id that is not live."""
         self._mates: dict[str, tuple[str, ...]] = {}
         self._stand_ins: dict[str, tuple[str, ...]] = {}
         self._recent_size = recent_messages
@@ -51,15 +51,15 @@ class View:
             if _stands_alike(old, segment):
                 return self._swap(old, segment)
             self._let_go([self.live.pop(name)])
-            if (old.type, old.position) != (segment.type, segment.position):
-                self._forget_message(old)
+            if (old.position, name) in self._recent and not _stands_there(old, segment):
+                self._recent_is_known = False
         for reference in segment.all_references:
             self._count(reference.target, 1)
             if reference.hold == Hold.PAIRED:
                 _tie(self._mates, reference.target, name)
             if reference.link == Link.DERIVED:
                 _tie(self._stand_ins, reference.target, name)
-        segment = _counted(segment, self._references.get(name, 0))
+        segment = _counted(segment, self._references.pop(name, 0))
         self.live[name] = segment
         self._is_sorted = self._is_sorted and segment.position > self._last
         self._last = max(self._last, segment.position)
@@ -87,9 +87,9 @@ class View:
         """Let go of segments; those that are not there are no error."""
         found = [self.live.pop(name) for name in segment_ids if name in self.live]
         self._let_go(found)
-        for segment in found:
-            self._forget_message(segment)
-            self.reached.discard(segment.segment_id)
+        self.reached.difference_update([segment.segment_id for segment in found])
+        if any(name not in self.live for _, name in self._recent):
+            self._recent_is_known = False
 
     def _let_go(self, segments: Sequence[Segment]) -> None:
         """Take back all that followed from segments that are no longer live."""
@@ -97,16 +97,15 @@ class View:
         gone = sum([self._digests.pop(segment.segment_id) for segment in segments])
         self._fingerprint = combine(self._fingerprint, removed=gone)
         for segment in segments:
+            if segment.refcount:
+                self._references[segment.segment_id] = segment.refcount
+        for segment in segments:
             for reference in segment.all_references:
                 self._count(reference.target, -1)
                 if reference.hold == Hold.PAIRED:
                     _untie(self._mates, reference.target, segment.segment_id)
                 if reference.link == Link.DERIVED:
                     _untie(self._stand_ins, reference.target, segment.segment_id)
-
-    def _forget_message(self, segment: Segment) -> None:
-        if (segment.position, segment.segment_id) in self._recent:
-            self._recent_is_known = False
 
     def in_order(self) -> tuple[Segment, ...]:
         """Give the live segments by position, ties broken by id."""
@@ -157,15 +156,14 @@ class View:
             self._spread(segment_id)
 
     def _is_referred_to(self, segment: Segment) -> bool:
-        """Say whether anything refers to a segment, to what it stands in for, or pairs with it."""
+        """Say whether anything refers to a segment or pairs with it, or may do so.
+
+        What is derived from another stands in for it, now or later, with all that refers to that.
+        """
         return (
             segment.refcount > 0
             or any(mate in self.reached for mate in self._mates_of(segment.segment_id))
-            or any(
-                reference.target in self._references
-                for reference in segment.references
-                if reference.link == Link.DERIVED
-            )
+            or any(reference.link == Link.DERIVED for reference in segment.references)
         )
 
     def _spread(self, segment_id: str) -> None:
@@ -188,14 +186,13 @@ class View:
 
     def _count(self, target: str, change: int) -> None:
         """Count a reference to a target, live or not."""
-        count = self._references.get(target, 0) + change
-        if count:
-            self._references[target] = count
-        else:
-            del self._references[target]
         segment = self.live.get(target)
         if segment is not None:
-            self.live[target] = _counted(segment, count)
+            self.live[target] = _counted(segment, segment.refcount + change)
+            return
+        count = self._references.pop(target, 0) + change
+        if count:
+            self._references[target] = count
 
 
 def _tie(ties: dict[str, tuple[str, ...]], target: str, name: str) -> None:
@@ -213,14 +210,14 @@ def _untie(ties: dict[str, tuple[str, ...]], target: str, name: str) -> None:
 _place = attrgetter("position", "segment_id")
 
 
+def _stands_there(old: Segment, new: Segment) -> bool:
+    """Whether two segments of one id stand in the same place among their kind."""
+    return old.position == new.position and old.type == new.type
+
+
 def _stands_alike(old: Segment, new: Segment) -> bool:
     """Whether two segments of one id stand in the same place and refer to the same."""
-    return (
-        old.position == new.position
-        and old.type == new.type
-        and old.references == new.references
-        and old.tags == new.tags
-    )
+    return _stands_there(old, new) and (old.references == new.references and old.tags == new.tags)
 
 
 def _counted(segment: Segment, refcount: int) -> Segment:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from heapq import nlargest
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TypeVar
 
 from marksweep.model import Entry, Event, Segment, Stashed
@@ -35,31 +35,37 @@ class LiveTable:
     def __init__(self, version: int = 0, segments: Iterable[Segment] = ()) -> None:
         self.version = version
         self._floor = version
-        self._segments = {segment.segment_id: segment for segment in segments}
-        self._put_at = dict.fromkeys(self._segments, version)
+        self._live = {segment.segment_id: (version, segment) for segment in segments}
+        """Segments with the version they were put with, in that order."""
         self._removed_at: dict[str, int] = {}
         self._index: WordIndex[str] | None = None
 
     def __len__(self) -> int:
         """Count them."""
-        return len(self._segments)
+        return len(self._live)
 
     def segments(self) -> tuple[Segment, ...]:
         """List what is live, in heap order."""
-        return tuple(sorted(self._segments.values(), key=lambda s: (s.position, s.segment_id)))
+        return tuple(sorted(self._all(), key=lambda s: (s.position, s.segment_id)))
 
     def get(self, segment_id: str) -> Segment | None:
         """Fetch one segment, if it is live."""
-        return self._segments.get(segment_id)
+        _, segment = self._live.get(segment_id, (0, None))
+        return segment
+
+    def _all(self) -> Iterator[Segment]:
+        return (segment for _, segment in self._live.values())
 
     def changes(self, since: int) -> Changes:
         """Tell what was put or removed after a version, or everything if that is too long ago."""
         if since == self.version:
             return Changes(self.version, complete=since == 0)
         if since <= 0 or since < self._floor or since > self.version:
-            return Changes(self.version, tuple(self._segments.values()), complete=True)
-        put = tuple(self._segments[key] for key in _after(self._put_at, since))
-        return Changes(self.version, put, tuple(_after(self._removed_at, since)))
+            return Changes(self.version, tuple(self._all()), complete=True)
+        put = takewhile(lambda put: put[0] > since, reversed(self._live.values()))
+        gone = takewhile(lambda gone: gone[1] > since, reversed(self._removed_at.items()))
+        segments, names = [segment for _, segment in put], [name for name, _ in gone]
+        return Changes(self.version, tuple(reversed(segments)), tuple(reversed(names)))
 
     def write(
         self, put: Sequence[Segment], remove: Sequence[str], *, version: int | None = None
@@ -78,8 +84,7 @@ class LiveTable:
             self._removed_at.clear()
             self._floor = version
         for segment_id in remove:
-            if self._segments.pop(segment_id, None) is not None:
-                del self._put_at[segment_id]
+            if self._live.pop(segment_id, None) is not None:
                 if is_remembered:
                     self._removed_at[segment_id] = version
                 if self._index is not None:
@@ -95,37 +100,26 @@ class LiveTable:
     def search(self, query: Query) -> tuple[Hit[Segment], ...]:
         """Find segments, best first; without words, last touched first."""
         if not query.words:
-            passing = (s for s in self._segments.values() if matches(query, s))
+            passing = (s for s in self._all() if matches(query, s))
             return best(
                 (Hit(segment, segment.last_touched_at.timestamp()) for segment in passing),
                 query.limit,
             )
         if self._index is None:
             self._index = WordIndex()
-            for segment in self._segments.values():
+            for segment in self._all():
                 self._index.add(segment.segment_id, document(segment).split())
         scores = self._index.scores(asked(query.words))
-        found = ((self._segments[key], score) for key, score in scores.items())
+        found = ((self._live[key][1], score) for key, score in scores.items())
         return best((Hit(s, score) for s, score in found if matches(query, s)), query.limit)
 
     def _put(self, segment: Segment) -> None:
         key = segment.segment_id
         self._removed_at.pop(key, None)
-        self._put_at.pop(key, None)
-        self._put_at[key] = self.version
-        self._segments[key] = segment
+        self._live.pop(key, None)
+        self._live[key] = (self.version, segment)
         if self._index is not None:
             self._index.add(key, document(segment).split())
-
-
-def _after(versions: dict[str, int], since: int) -> Iterable[str]:
-    """Name the keys changed after a version. The dict is in order of change."""
-    found = []
-    for key in reversed(versions):
-        if versions[key] <= since:
-            break
-        found.append(key)
-    return reversed(found)
 
 
 class StashTable:
