@@ -18,6 +18,7 @@ from marksweep.core.graph import Graph
 from marksweep.core.mark import reach
 from marksweep.core.roots import RECENT_MESSAGES, last_messages
 from marksweep.core.units import Units
+from marksweep.heaps.ties import Ties
 from marksweep.model import Hold, Link, Segment
 
 
@@ -33,8 +34,8 @@ class View:
         """Of the live segments, so that one that goes is not digested again."""
         self._references: dict[str, int] = {}
         """How many live segments refer to each id that is not live."""
-        self._mates: dict[str, tuple[str, ...]] = {}
-        self._stand_ins: dict[str, tuple[str, ...]] = {}
+        self._ties: Ties | None = None
+        """Worked out when first asked for, and kept up to date from then on."""
         self._recent_size = recent_messages
         self._recent: list[tuple[int, str]] = []
         self._recent_is_known = True
@@ -55,10 +56,8 @@ class View:
                 self._recent_is_known = False
         for reference in segment.all_references:
             self._count(reference.target, 1)
-            if reference.hold == Hold.PAIRED:
-                _tie(self._mates, reference.target, name)
-            if reference.link == Link.DERIVED:
-                _tie(self._stand_ins, reference.target, name)
+        if self._ties is not None:
+            self._ties.add(segment)
         segment = _counted(segment, self._references.pop(name, 0))
         self.live[name] = segment
         self._is_sorted = self._is_sorted and segment.position > self._last
@@ -85,7 +84,8 @@ class View:
 
     def drop(self, segment_ids: Iterable[str]) -> None:
         """Let go of segments; those that are not there are no error."""
-        found = [self.live.pop(name) for name in segment_ids if name in self.live]
+        popped = [self.live.pop(name, None) for name in segment_ids]
+        found = [segment for segment in popped if segment is not None]
         self._let_go(found)
         self.reached.difference_update([segment.segment_id for segment in found])
         if any(name not in self.live for _, name in self._recent):
@@ -93,19 +93,18 @@ class View:
 
     def _let_go(self, segments: Sequence[Segment]) -> None:
         """Take back all that followed from segments that are no longer live."""
-        self.tokens -= sum([segment.tokens for segment in segments])
-        gone = sum([self._digests.pop(segment.segment_id) for segment in segments])
-        self._fingerprint = combine(self._fingerprint, removed=gone)
+        tokens = digests = 0
         for segment in segments:
+            tokens += segment.tokens
+            digests += self._digests.pop(segment.segment_id)
             if segment.refcount:
-                self._references[segment.segment_id] = segment.refcount
-        for segment in segments:
+                self._count(segment.segment_id, segment.refcount)
             for reference in segment.all_references:
                 self._count(reference.target, -1)
-                if reference.hold == Hold.PAIRED:
-                    _untie(self._mates, reference.target, segment.segment_id)
-                if reference.link == Link.DERIVED:
-                    _untie(self._stand_ins, reference.target, segment.segment_id)
+            if self._ties is not None:
+                self._ties.remove(segment)
+        self.tokens -= tokens
+        self._fingerprint = combine(self._fingerprint, removed=digests)
 
     def in_order(self) -> tuple[Segment, ...]:
         """Give the live segments by position, ties broken by id."""
@@ -172,17 +171,22 @@ class View:
             name = stack.pop()
             segment = self.live.get(name)
             if segment is None:
-                stack.extend(self._stand_ins.get(name, ()))
+                stack.extend(self._tied().stand_ins(name))
             elif name not in self.reached:
                 self.reached.add(name)
                 stack.extend(r.target for r in segment.all_references if r.hold == Hold.STRONG)
                 stack.extend(mate for mate in self._mates_of(name) if mate in self.live)
 
     def _mates_of(self, segment_id: str) -> Iterator[str]:
-        yield from self._mates.get(segment_id, ())
+        yield from self._tied().mates(segment_id)
         segment = self.live.get(segment_id)
         if segment is not None:
             yield from (r.target for r in segment.all_references if r.hold == Hold.PAIRED)
+
+    def _tied(self) -> Ties:
+        if self._ties is None:
+            self._ties = Ties(self.live.values())
+        return self._ties
 
     def _count(self, target: str, change: int) -> None:
         """Count a reference to a target, live or not."""
@@ -193,18 +197,6 @@ class View:
         count = self._references.pop(target, 0) + change
         if count:
             self._references[target] = count
-
-
-def _tie(ties: dict[str, tuple[str, ...]], target: str, name: str) -> None:
-    known = ties.get(target, ())
-    if name not in known:
-        ties[target] = (*known, name)
-
-
-def _untie(ties: dict[str, tuple[str, ...]], target: str, name: str) -> None:
-    left = tuple([known for known in ties.pop(target, ()) if known != name])
-    if left:
-        ties[target] = left
 
 
 _place = attrgetter("position", "segment_id")
