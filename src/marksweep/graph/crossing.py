@@ -19,6 +19,7 @@ import msgspec
 from marksweep.core.graph import Graph
 from marksweep.core.mark import reach
 from marksweep.core.roots import Focus, find_roots, last_messages
+from marksweep.core.units import Units
 from marksweep.heaps.graph import GraphRules, MarkedGraph, PruneStrategy
 from marksweep.model import Segment
 from marksweep.stores.base import SegmentStore
@@ -159,7 +160,8 @@ def mark_together(segments: Sequence[Segment], memories: Memories, focus: Focus)
         for place, node in enumerate(nodes[len(segments) :], len(segments))
         if node.segment_id not in memories.going
     }
-    marks = reach(Graph(nodes), roots, len(nodes))
+    graph = Graph(nodes)
+    marks = reach(graph, Units(graph), roots)
     segment_ids = {segment.segment_id for segment in segments}
     kept_memories: dict[str, str] = {}
     kept_segments: dict[str, str] = {}

@@ -62,8 +62,7 @@ class SegmentHeap:
                 return
             if changes.complete:
                 self.view = View(self._recent_messages)
-            for segment_id in changes.removed:
-                self.view.drop(segment_id)
+            self.view.drop(changes.removed)
             for segment in changes.put:
                 self._take_in(segment)
             self._version = changes.version
@@ -206,8 +205,7 @@ class SegmentHeap:
             return
         with self._guard:
             self._version = self._store.segments.write(self.workspace, put=put, remove=gone)
-            for segment_id in gone:
-                self.view.drop(segment_id)
+            self.view.drop(gone)
             for segment in put:
                 self._take_in(segment)
 
