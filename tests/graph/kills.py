@@ -31,7 +31,7 @@ from marksweep.stores.sqlite import SqliteStore
 from marksweep.testing.graph_contract import everything
 from marksweep.testing.graphs import file, later, note
 from tests.graph.memories import Clock
-from tests.graph.servers import falkor_options, free_port, start
+from tests.graph.servers import free_port, often_rewritten, start
 
 LIVE: list[Record] = [
     *(file("w", f"live{n}.py", {f"live{n}": ["shared"]}) for n in range(20)),
@@ -178,7 +178,7 @@ def kill_the_server(place: Place, kills: int, rng: random.Random) -> None:
     """Kill the server under a child that goes on, and check now and then."""
 
     def begin() -> subprocess.Popen[bytes]:
-        return start(place.directory, place.port, *falkor_options())
+        return start(place.directory, place.port, *often_rewritten())
 
     server = begin()
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import socket
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.falkor import FalkorGraphStore
-from marksweep.stores.graph.falkor.server import binaries
+from marksweep.stores.graph.falkor.server import WAITING, binaries
 from marksweep.testing.graph_contract import OpenStore
 
 SERVER, MODULE = binaries()
@@ -43,7 +44,8 @@ def start(directory: Path, port: int, *options: str) -> subprocess.Popen[bytes]:
             *("--save", ""),
             *("--logfile", str(directory / "server.log")),
             *options,
-        ]
+        ],
+        env={**WAITING, **os.environ},
     )
     deadline = time.monotonic() + 30
     while True:
@@ -56,11 +58,19 @@ def start(directory: Path, port: int, *options: str) -> subprocess.Popen[bytes]:
             if process.poll() is not None or time.monotonic() > deadline:
                 log = (directory / "server.log").read_text()[-2000:]
                 raise AssertionError(f"the FalkorDB server did not start:\n{log}") from error
-        time.sleep(0.02)
+        time.sleep(0.005)
 
 
 def falkor_options() -> tuple[str, ...]:
     return ("--loadmodule", str(MODULE))
+
+
+def often_rewritten() -> tuple[str, ...]:
+    """Let the server rewrite its file time and again, as one that has run for long does.
+
+    So it is killed in the middle of that, too, and starts as fast after many kills as after few.
+    """
+    return (*falkor_options(), "--auto-aof-rewrite-min-size", "300kb")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from marksweep.errors import StoreError, StoreTooNew
-from marksweep.stores.graph.base import SCHEMA_VERSION, GraphQuery
+from marksweep.stores.graph.base import GraphQuery
 from marksweep.stores.graph.falkor import FalkorGraphStore, connection
 from marksweep.stores.graph.falkor.server import EmbeddedServer
 from marksweep.testing.graph_contract import everything, shape
@@ -77,10 +77,44 @@ def test_a_graph_of_the_first_layout_is_brought_up(falkor_url: str) -> None:
             await store.put("w", [note("w", "second")])
             assert isinstance(store, FalkorGraphStore)
             statement = "MATCH (w:Workspace) RETURN w.schema"
-            assert await store.query("w", statement, {}) == [(SCHEMA_VERSION,)]
+            assert await store.query("w", statement, {}) == [(connection.LAYOUT,)]
             assert await shape(store, "w") == (2, 2, 0, 0, 0)
 
     asyncio.run(body())
+
+
+def test_what_is_stale_is_known_after_a_restart_from_a_rewritten_file(tmp_path: Path) -> None:
+    port = free_port()
+    process = start(tmp_path, port, *falkor_options())
+    old = ("CREATE INDEX FOR (n:Memory) ON (n.stale)", "MATCH (w:Workspace) SET w.schema = 2")
+
+    async def body() -> None:
+        nonlocal process
+        store = FalkorGraphStore(f"redis://127.0.0.1:{port}")
+        records = [file("w", f"{name}.py", {name: []}) for name in ("a", "b", "c")]
+        await store.put("w", records)
+        for first, changes in enumerate(((), old)):
+            for change in changes:
+                await store._db._transaction("w", [(change, {})])
+            await store._db.command("BGREWRITEAOF")
+            rewritten = tmp_path / "appendonlydir" / f"appendonly.aof.{first + 2}.base.rdb"
+            while not rewritten.exists():
+                await asyncio.sleep(0.02)
+            process.kill()
+            process.wait()
+            process = await asyncio.to_thread(start, tmp_path, port, *falkor_options())
+            await store.close()
+            store = FalkorGraphStore(f"redis://127.0.0.1:{port}")
+            assert await store.mark_stale("w", [records[first].memory.memory_id]) == 1
+            assert (await store.counts("w")).stale == first + 1
+            assert len(await store.search("w", GraphQuery())) == 2 - first
+        await store.close()
+
+    try:
+        asyncio.run(body())
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_a_statement_that_takes_long_is_waited_for(falkor_url: str) -> None:

@@ -18,7 +18,7 @@ from marksweep.stores.graph.base import Run
 from marksweep.stores.graph.falkor import FalkorGraphStore
 from marksweep.stores.graph.falkor import connection as falkor_connection
 from marksweep.stores.graph.nouns import Memory
-from tests.graph.servers import falkor_options, free_port, network_server, start
+from tests.graph.servers import free_port, network_server, often_rewritten, start
 from tests.indexing.trees import (
     WORKSPACE,
     OpenStore,
@@ -163,7 +163,7 @@ def test_no_row_is_lost_when_the_falkordb_server_is_killed_under_the_indexer(
     port = free_port()
     url = f"redis://127.0.0.1:{port}"
     (tmp_path / "server").mkdir()
-    server = start(tmp_path / "server", port, *falkor_options())
+    server = start(tmp_path / "server", port, *often_rewritten())
     store = falkor_at(url, "graph")
     try:
         index(store, root)
@@ -176,7 +176,7 @@ def test_no_row_is_lost_when_the_falkordb_server_is_killed_under_the_indexer(
             server.wait()
             os.waitpid(child, 0)
             os.close(hear)
-            server = start(tmp_path / "server", port, *falkor_options())
+            server = start(tmp_path / "server", port, *often_rewritten())
             if number % CHECK_EVERY == CHECK_EVERY - 1:
                 assert_complete(store, falkor_at(url, f"clean{number}"), root)
         _, cut_short = runs_of(store)

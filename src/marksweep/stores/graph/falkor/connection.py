@@ -10,7 +10,6 @@ from typing import TypeVar
 import msgspec
 
 from marksweep.errors import StoreError, StoreTooNew
-from marksweep.stores.graph.base import SCHEMA_VERSION
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.driver import FalkorDB, redis_errors
 from marksweep.stores.graph.rows import Row
@@ -25,8 +24,14 @@ RECONNECT_SECONDS = 15.0
 FIRST_DELAY, LONGEST_DELAY = 0.05, 1.0
 """Back-off between two tries, in seconds; doubles from the first to the longest."""
 
+LAYOUT = 3
+"""Version of a graph's layout. Up to 2 there was an index on `stale`."""
+
 PREFIX = "marksweep:"
 """What the names of our graphs begin with; the workspace's name follows."""
+
+AS_WISHED = re.compile("already|no such index")
+"""What the server says of an index that is there already, or gone already."""
 
 _escape = re.compile(rb"\\\\|\\u00([01][0-9a-f])")
 
@@ -111,15 +116,17 @@ class Connection:
             return
         rows = await self._read(workspace_id, cypher.SCHEMA)
         found = int(rows[0][0] or 0) if rows else 0
-        if found > SCHEMA_VERSION:
+        if found > LAYOUT:
             raise StoreTooNew(
                 f"workspace {workspace_id!r} at {self.url} has graph layout {found}, this "
-                f"marksweep knows up to {SCHEMA_VERSION}. Upgrade marksweep to open it."
+                f"marksweep knows up to {LAYOUT}. Upgrade marksweep to open it."
             )
-        if found:
-            await self._indexes(workspace_id)
-        if found == SCHEMA_VERSION:
-            self._checked.add(workspace_id)
+        if not found:
+            return
+        if found < LAYOUT:
+            await self._lay_out(workspace_id)
+        await self._indexes(workspace_id)
+        self._checked.add(workspace_id)
 
     async def _indexes(self, workspace_id: str) -> None:
         """Wait until the indexes are in use: a server that has restarted builds them anew.
@@ -133,26 +140,29 @@ class Connection:
             await asyncio.sleep(0.02)
 
     async def _prepare(self, workspace_id: str) -> None:
+        """See that there is a graph to write to."""
+        await self._check(workspace_id)
+        if workspace_id not in self._checked:
+            await self._lay_out(workspace_id)
+            await self._check(workspace_id)
+
+    async def _lay_out(self, workspace_id: str) -> None:
         """Create a graph's indexes, wait until they are in use, and only then say it is laid out.
 
         A process that dies half way leaves a graph without a layout, and the next one goes on. An
-        older layout is brought up the same way: nothing that was stored has changed since.
+        older layout is brought up the same way: only indexes have changed since.
         """
-        await self._check(workspace_id)
-        if workspace_id in self._checked:
-            return
-        for statement in cypher.INDEXES:
+        for statement in (*cypher.INDEXES, *cypher.DROPPED_INDEXES):
             try:
                 await self._transaction(workspace_id, ((statement, {}),))
             except StoreError as error:
-                if not isinstance(
-                    error.__cause__, redis_errors.ResponseError
-                ) or "already" not in str(error):
+                if not isinstance(error.__cause__, redis_errors.ResponseError) or not (
+                    AS_WISHED.search(str(error))
+                ):
                     raise
         await self._indexes(workspace_id)
-        params = {"schema": SCHEMA_VERSION, "workspace_id": workspace_id}
+        params = {"schema": LAYOUT, "workspace_id": workspace_id}
         await self._transaction(workspace_id, ((cypher.SET_SCHEMA, params),))
-        await self._check(workspace_id)
 
     async def _tried(self, work: Callable[[FalkorDB], Awaitable[Result]]) -> Result:
         """Run work, reconnecting with back-off while the server is away.

@@ -52,7 +52,7 @@ INDEXES = (
     *(
         f"CREATE INDEX FOR (n:{label}) ON (n.{column})"
         for label, columns in {
-            "Memory": ("id", "stale", "deleted_at", "repository", "created_at"),
+            "Memory": ("id", "deleted_at", "repository", "created_at"),
             "Chunk": ("id", "memory_id", "deleted_at"),
             "Entity": ("id", "name", "deleted_at"),
             "Run": ("id",),
@@ -63,6 +63,9 @@ INDEXES = (
     "CALL db.idx.fulltext.createNodeIndex({label: 'Chunk', stopwords: []},"
     " {field: 'words', nostem: true})",
 )
+DROPPED_INDEXES = ("DROP INDEX ON :Memory(stale)",)
+"""Indexes that older layouts had. One on truth values finds nothing once the server has restarted
+from a file that it had rewritten: no memory would be stale, and none would not."""
 UNFINISHED_INDEXES = """
 CALL db.indexes() YIELD status WITH status WHERE status <> 'OPERATIONAL' RETURN count(status)"""
 SCHEMA = "MATCH (w:Workspace) RETURN w.schema"
