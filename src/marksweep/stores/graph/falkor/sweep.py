@@ -31,7 +31,7 @@ PURGE_BATCH = 250
 """Memories erased per transaction, with their chunks: readers wait for as long as it takes.
 
 Each transaction that deletes has a price by the size of the graph, so small ones are slow in all:
-in a graph of half a million chunks, 250 memories with five chunks each take some 50 ms.
+in a graph of half a million chunks, 250 memories with five chunks each take some 30 ms.
 """
 
 BREATH_SECONDS = 0.02
