@@ -29,11 +29,14 @@ STRATEGIES: tuple[str | tuple[str, ...], ...] = (*sorted(NAMED), TIERS)
 
 
 def history(messages: int) -> list[dict[str, Any]]:
-    """A tool-heavy conversation: half of the messages are results of a few hundred characters."""
+    """A tool-heavy conversation: half of the messages are results of a few hundred characters.
+
+    Numbers are written at one width, so that messages look alike however many there are.
+    """
     steps = (
         Answered(
-            f"step {n}",
-            calls=(Call("read", {"path": f"src/{n % 97}.py"}, f"line {n} of the file\n" * 20),),
+            f"step {n:06}",
+            calls=(Call("read", {"path": f"src/{n % 97}.py"}, f"line {n:06} of the file\n" * 20),),
         )
         for n in range(messages // 2)
     )

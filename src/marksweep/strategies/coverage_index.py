@@ -205,10 +205,25 @@ class Index:
                 self._newest[atom] = copy
         return list(made.values())
 
-    def worth(self, block: Block) -> float:
-        """Worth per token of a kept block: high stays longest."""
-        joined = [joint.atom for joint in block.joints if joint.alive] if block.joints else ()
-        return self._sum(block, 1, joined) / block.tokens
+    def worth(self, block: Block, last: int = 1, joined: Collection[int] | None = None) -> float:
+        """Worth per token of a kept block: high stays longest.
+
+        What it alone holds, or as the only observation: what has `last` holders, itself among them
+        if it is kept. `joined` are the atoms it holds together with others that are there.
+        """
+        if joined is None:
+            joined = [joint.atom for joint in block.joints if joint.alive] if block.joints else ()
+        holders, uses, seen = self._holders, self._uses, self._seen
+        chance, boost, fading, now = self._chance, self._boost, self._fading, self.now
+        counts, alone = (self._witnesses, 1.0) if block.observed else (holders, ECHO)
+        total = PRIOR / (now - block.born + 1)
+        for atoms in (block.atoms, joined) if joined else (block.atoms,):
+            for atom in atoms:
+                if counts[atom] == last:
+                    needed = chance[atom] * boost[uses[atom]] * fading[now - seen[atom]]
+                    share = alone if holders[atom] == last else 1 - ECHO
+                    total += share * (needed if needed < MOST else MOST)
+        return total / block.tokens
 
     def worth_about(self, block: Block) -> float:
         """The worth as last worked out, unless it is stale."""
@@ -221,7 +236,7 @@ class Index:
     def worth_back(self, block: Block, taken: Collection[int]) -> float:
         """Worth per token that a dropped block would have, beside those taken back already."""
         joined = [joint.atom for joint in block.joints if _is_whole(joint, block, taken)]
-        return self._sum(block, 0, joined) / block.tokens
+        return self.worth(block, 0, joined)
 
     @contextmanager
     def trial(self) -> Iterator[Callable[[Block, Collection[int]], None]]:
@@ -254,8 +269,10 @@ class Index:
     def lost(self, blocks: Iterable[Block]) -> tuple[int, int]:
         """How many atoms of dropped blocks no kept block holds, and how many of them were used."""
         holders, uses = self._holders, self._uses
-        gone = {atom for block in blocks for atom in block.atoms if not holders[atom]}
-        gone |= {j.atom for b in blocks for j in b.joints if not holders[j.atom]}
+        gone: set[int] = set()
+        for block in blocks:
+            gone.update([atom for atom in block.atoms if not holders[atom]])
+            gone.update([joint.atom for joint in block.joints if not holders[joint.atom]])
         return len(gone), sum([1 for atom in gone if uses[atom]])
 
     def missed(self, blocks: Iterable[Block]) -> list[str]:
@@ -271,20 +288,6 @@ class Index:
             if newest is not None and newest.seq > block.seq and newest.home is not block.home:
                 return True
         return False
-
-    def _sum(self, block: Block, last: int, joined: Collection[int]) -> float:
-        """Add up what a block alone holds, or as the only observation, if `last` hold it now."""
-        holders, uses, seen = self._holders, self._uses, self._seen
-        chance, boost, fading, now = self._chance, self._boost, self._fading, self.now
-        counts, alone = (self._witnesses, 1.0) if block.observed else (holders, ECHO)
-        total = PRIOR / (now - block.born + 1)
-        for atoms in (block.atoms, joined) if joined else (block.atoms,):
-            for atom in atoms:
-                if counts[atom] == last:
-                    needed = chance[atom] * boost[uses[atom]] * fading[now - seen[atom]]
-                    share = alone if holders[atom] == last else 1 - ECHO
-                    total += share * (needed if needed < MOST else MOST)
-        return total
 
     def _block(self, piece: Piece, tokens: int, observed: bool) -> Block:
         block = Block(self._blocks, piece, tokens, observed, self.now)

@@ -8,7 +8,6 @@ Nothing switches batching off at a tiny budget; there it simply does not pay.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from operator import itemgetter
@@ -93,7 +92,7 @@ def choose(
 
 def _sweeps(order: Sequence[Offer], goals: Sequence[int]) -> Iterator[tuple[int, float, int]]:
     """Give for each goal that can be met what is freed and lost, and where the first cut is."""
-    freed, lost, edge, met = 0, 0.0, sys.maxsize, 0
+    freed, lost, edge, met = 0, 0.0, order[0][2] if order else 0, 0
     for worth, _, at, block in order:
         freed += block.tokens
         lost += worth * block.tokens

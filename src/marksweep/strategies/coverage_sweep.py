@@ -35,7 +35,7 @@ class Sweep:
         self._scene = scene
         self._shelf = shelf
         self._held = [shelf.held[segment.segment_id] for segment in scene.segments]
-        self._free = [i for i in range(len(scene.segments)) if scene.may_go((i,))]
+        self._free = scene.free()
         self._dropped: list[Block] = []
         self.fixed = scene.tokens - sum(scene.sizes[i] for i in self._free)
         """Tokens that must stay."""

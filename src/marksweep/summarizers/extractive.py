@@ -145,7 +145,8 @@ def _lines(conversation: str) -> dict[str, tuple[Kind, ...]]:
     kinds: tuple[Kind, ...] = KINDS
     for line in conversation.splitlines():
         if line in found:
-            kinds = begins.get(line, kinds)
+            if line in begins:
+                kinds = begins[line]
             continue
         if line.startswith(TALK):
             kinds = begins[line] = KINDS
@@ -242,11 +243,12 @@ def _names(words: Counter[str], known: Counter[str], pattern: re.Pattern[str]) -
 
 
 def _named(words: Counter[str], pattern: re.Pattern[str]) -> Counter[str]:
-    named: Counter[str] = Counter()
+    named: dict[str, int] = {}
     for word, times in words.items():
         for found in pattern.finditer(word):
-            named[found.group().rstrip(".")] += times
-    return named
+            name = found.group().rstrip(".")
+            named[name] = named.get(name, 0) + times
+    return Counter(named)
 
 
 def _fill(heading: str, names: list[str], room: int) -> str:
