@@ -317,7 +317,7 @@ class ConversationHeap(SegmentHeap):
         parts = list(message.parts)
         for (at, path), text in texts.items():
             parts[at] = self._with_text(parts[at], path, text)
-        if all(new is old for new, old in zip(parts, message.parts, strict=True)):
+        if tuple(map(id, parts)) == tuple(map(id, message.parts)):
             return None
         return self._shorter(segment, message, parts)
 

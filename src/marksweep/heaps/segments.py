@@ -134,10 +134,16 @@ class SegmentHeap:
             segment = self._find(segment_id)
             self._write(put=[replace(segment, pinned=False, pinned_by="")])
 
-    def sweep(self, plan: Plan) -> None:
+    def sweep(self, plan: Plan) -> tuple[str, ...]:
         """Let go of what the plan names and put its replacements in place, all or nothing."""
-        put = [step.replacement for step in plan.steps if step.replacement is not None]
-        self._write(put=put, remove=[name for step in plan.steps for name in step.segments])
+        put: list[Segment] = []
+        remove: list[str] = []
+        for step in plan.steps:
+            remove += step.segments
+            if step.replacement is not None:
+                put.append(step.replacement)
+        self._write(put=put, remove=remove)
+        return tuple(remove)
 
     def take_back(self, segments: Sequence[Segment], instead_of: Sequence[str]) -> None:
         """Put segments back where they were, for their replacements, all or nothing."""

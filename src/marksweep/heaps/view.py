@@ -190,13 +190,12 @@ class View:
 
     def _count(self, target: str, change: int) -> None:
         """Count a reference to a target, live or not."""
-        segment = self.live.get(target)
+        absent = self._references.pop(target, 0)
+        segment = None if absent else self.live.get(target)
         if segment is not None:
             self.live[target] = _counted(segment, segment.refcount + change)
-            return
-        count = self._references.pop(target, 0) + change
-        if count:
-            self._references[target] = count
+        elif absent + change:
+            self._references[target] = absent + change
 
 
 _place = attrgetter("position", "segment_id")
