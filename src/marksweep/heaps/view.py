@@ -9,7 +9,7 @@ less, so that what is outside of it is garbage for certain.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from operator import attrgetter
 
 import msgspec
@@ -137,6 +137,12 @@ class View:
                     unit.add(mate)
                     stack.append(mate)
         return tuple(sorted(unit))
+
+    def part(self, segment_ids: Iterable[str]) -> tuple[Segment, ...]:
+        """Give the units of those segments that are live, by position."""
+        live = self.live
+        names = {mate for name in segment_ids if name in live for mate in self.unit(name)}
+        return tuple(sorted([live[name] for name in names], key=_place))
 
     def mark_all(self, roots: Collection[str]) -> None:
         """Work `reached` out afresh. The only thing here whose time grows with the heap."""
