@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
@@ -105,13 +106,13 @@ class SqliteStash:
             found = database.execute(sql.EXPIRED, span).fetchall()
         return self._read(body for (body,) in found)
 
-    def count(self, workspace: str) -> int:
-        """Count the entries."""
+    def count(self, workspace: str, most: int = sys.maxsize) -> int:
+        """Count the entries, no further than to `most`."""
         with self._connection.reading() as database:
             place = columns.find_workspace(database, workspace)
             if place is None:
                 return 0
-            (count,) = database.execute(sql.COUNT_STASHED, place.rows).fetchone()
+            (count,) = database.execute(sql.COUNT_STASHED, (*place.rows, most)).fetchone()
         return int(count)
 
     def _read(self, bodies: Iterable[bytes]) -> tuple[Stashed, ...]:
