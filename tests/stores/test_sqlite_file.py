@@ -274,6 +274,20 @@ def test_a_common_word_ranks_what_a_rarer_one_found(
     assert first() != "s02"
 
 
+def test_an_intent_reaches_the_disk_at_once_and_what_closes_it_with_the_next(
+    store: SqliteStore,
+) -> None:
+    done: list[str] = []
+    with store._connection.asking() as database:
+        database.set_trace_callback(done.append)
+    store.journal.append("w", Entry(Event.SWEEPING, NOON, "plan-1"))
+    assert sql.SYNC_AT_COMMIT in done
+    done.clear()
+    store.journal.append("w", Entry(Event.SWEPT, NOON, "plan-1"))
+    assert any("INSERT INTO journal" in statement for statement in done)
+    assert sql.SYNC_AT_COMMIT not in done
+
+
 def test_forgotten_removals_make_a_reader_start_over(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -151,7 +151,7 @@ class Journal(Protocol):
     """The record of plans and sweeps. Entries are never changed."""
 
     def append(self, workspace: str, entry: Entry) -> Entry:
-        """Add an entry durably; return it with its number."""
+        """Add an entry, durably unless it only closes a deed; return it with its number."""
         ...
 
     def read(

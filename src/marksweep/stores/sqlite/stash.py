@@ -63,7 +63,7 @@ class SqliteStash:
 
     def of_plan(self, workspace: str, plan_id: str) -> tuple[Stashed, ...]:
         """Fetch what a plan swept, in heap order."""
-        with self._connection.reading() as database:
+        with self._connection.asking() as database:
             place = columns.find_workspace(database, workspace)
             if place is None:
                 return ()
@@ -73,7 +73,7 @@ class SqliteStash:
 
     def latest_plan(self, workspace: str) -> str | None:
         """Name the plan of the entry that was put last."""
-        with self._connection.reading() as database:
+        with self._connection.asking() as database:
             place = columns.find_workspace(database, workspace)
             if place is None:
                 return None
@@ -98,7 +98,7 @@ class SqliteStash:
 
     def expired(self, workspace: str, now: datetime) -> tuple[Stashed, ...]:
         """Fetch the entries whose deletion has become final, oldest first."""
-        with self._connection.reading() as database:
+        with self._connection.asking() as database:
             place = columns.find_workspace(database, workspace)
             if place is None:
                 return ()
@@ -108,7 +108,7 @@ class SqliteStash:
 
     def count(self, workspace: str, most: int = sys.maxsize) -> int:
         """Count the entries, no further than to `most`."""
-        with self._connection.reading() as database:
+        with self._connection.asking() as database:
             place = columns.find_workspace(database, workspace)
             if place is None:
                 return 0
