@@ -80,11 +80,11 @@ def _copy(target: sqlite3.Connection, path: Path) -> SalvagedGraph:
             _copy_table(source, target, table, f"{path}, table {table}", skipped)
     for statement in MAKE_WHOLE:
         target.execute(statement)
-    numbers = (target.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in _COUNTED)
-    return SalvagedGraph(*numbers, skipped=tuple(skipped))
-
-
-_COUNTED = ("memory", "chunk", "entity")
+    memories, chunks, entities = (
+        target.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+        for table in ("memory", "chunk", "entity")
+    )
+    return SalvagedGraph(memories, chunks, entities, tuple(skipped))
 
 
 def _copy_table(
