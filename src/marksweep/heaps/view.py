@@ -152,12 +152,13 @@ class View:
         self.reached = {s.segment_id for s, mark in zip(segments, marks, strict=True) if mark}
 
     def mark_from(self, segment_id: str, *, is_root: bool) -> None:
-        """Carry the mark on after a segment was put or became a root.
+        """Carry the mark on after a segment was put, became a root or is one no more.
 
-        A segment that others refer to counts as reached: who they are is not looked up.
+        A segment that others refer to counts as reached: who they are is not looked up. One that
+        nothing refers to does not; what it referred to keeps its mark until the next full one.
         """
-        if is_root or segment_id in self.reached or self._is_referred_to(self.live[segment_id]):
-            self.reached.discard(segment_id)
+        self.reached.discard(segment_id)
+        if is_root or self._is_referred_to(self.live[segment_id]):
             self._spread(segment_id)
 
     def _is_referred_to(self, segment: Segment) -> bool:
