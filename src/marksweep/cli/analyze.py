@@ -37,6 +37,9 @@ QUICK = ("truncate", "mask", "superseded", "budget", "superseded+mask+truncate")
 THOROUGH = ("summarize", "hybrid", "coverage", "coverage_quality")
 """Strategies that read every text."""
 
+DEAD = "superseded"
+"""The strategy that finds dead weight."""
+
 THOROUGH_TOKENS = 500_000
 """Tokens up to which the thorough strategies are compared unasked. More waits longer: they take
 about a second for every 150,000 tokens."""
@@ -138,14 +141,14 @@ def analyse(
     findings = tuple(validate(history.given, history.dialect))
     tell(0, 0, "counting tokens")
     here = settings()
-    reading = Reading(history, limit=0, prices=here.prices)
+    reading = Reading(history, limit=0, strategy=DEAD, prices=here.prices)
     talk = reading.conversation
     target = Size.read(limit).of(talk.tokens)
     reading.land_at(target)
     is_large = talk.tokens > THOROUGH_TOKENS
     compared = strategies or (QUICK if is_large else (*THOROUGH, *QUICK))
     tell(0, len(compared) + 1, "dead weight")
-    dead = dead_weight(talk.plan(0, "superseded"))
+    dead = dead_weight(talk.plan(0))
     offers = []
     for done, strategy in enumerate(compared, 1):
         tell(done, len(compared) + 1, strategy)
