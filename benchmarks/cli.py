@@ -28,7 +28,7 @@ def rows() -> Iterator[Row]:
     yield from _help()
     with tempfile.TemporaryDirectory() as name:
         yield from _analyze(Path(name), "\t", "all ASCII")
-        yield from _analyze(Path(name), "→", "with arrows and emoji in its output")
+        yield from _analyze(Path(name), "→", "with arrows in its output")
 
 
 def _help() -> Iterator[Row]:
