@@ -20,36 +20,40 @@ COLLECT_MS = 150.0
 GROWTH = 12.0
 APPEND_MS = 1.0
 
+SIZES = (1_000, 10_000, 100_000)
+ROUNDS = 3
+
 TIERS = ("superseded", "mask", "truncate")
 STRATEGIES: tuple[str | tuple[str, ...], ...] = (*sorted(NAMED), TIERS)
 """All that have a name. None of them asks a model: summaries are extractive."""
 
 
 def history(messages: int) -> list[dict[str, Any]]:
-    """A tool-heavy conversation: half of the messages are results of a few hundred characters."""
+    """A tool-heavy conversation: half of the messages are results of a few hundred characters.
+
+    Numbers are written at one width, so that messages look alike however many there are.
+    """
     steps = (
         Answered(
-            f"step {n}",
-            calls=(Call("read", {"path": f"src/{n % 97}.py"}, f"line {n} of the file\n" * 20),),
+            f"step {n:06}",
+            calls=(Call("read", {"path": f"src/{n % 97}.py"}, f"line {n:06} of the file\n" * 20),),
         )
         for n in range(messages // 2)
     )
     return told(Script((Said("fix the parser"), *steps)), "openai_chat")
 
 
-def seconds_to_collect(messages: list[dict[str, Any]], strategy: Choice, times: int) -> float:
-    """Time planning, sweeping and writing half of a conversation away: the quickest of several."""
-    taken = []
-    for _ in range(times):
-        talk = Conversation(limit=10**9, strategy=strategy)
-        talk.extend(messages)
-        gc.collect()
-        started = time.process_time()
-        talk.collect(talk.plan(talk.tokens // 2))
-        left = talk.messages
-        taken.append(time.process_time() - started)
-        assert validate(left[:200], "openai_chat") == []
-    return min(taken)
+def seconds_to_collect(messages: list[dict[str, Any]], strategy: Choice) -> float:
+    """Time planning, sweeping and writing half of a conversation away."""
+    talk = Conversation(limit=10**9, strategy=strategy)
+    talk.extend(messages)
+    gc.collect()
+    started = time.process_time()
+    talk.collect(talk.plan(talk.tokens // 2))
+    left = talk.messages
+    taken = time.process_time() - started
+    assert validate(left[:200], "openai_chat") == []
+    return taken
 
 
 def seconds_to_append(messages: list[dict[str, Any]], times: int = 200) -> float:
@@ -65,17 +69,26 @@ def seconds_to_append(messages: list[dict[str, Any]], times: int = 200) -> float
     return statistics.median(taken)
 
 
-def measure(strategy: Choice) -> None:
-    """Print the seconds it takes to collect a thousand messages, ten and a hundred thousand."""
-    for size, times in ((1_000, 7), (10_000, 4), (100_000, 2)):
-        print(seconds_to_collect(history(size), strategy, times))
+def measure(strategy: Choice, size: int) -> None:
+    """Print the seconds it takes to collect so many messages, after a few to warm up."""
+    seconds_to_collect(history(200), strategy)
+    print(seconds_to_collect(history(size), strategy))
 
 
 def apart(strategy: Choice) -> tuple[float, ...]:
-    """Measure in a process of its own: what others left in memory makes it slower."""
-    code = f"from benchmarks.conversation import measure; measure({strategy!r})"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return tuple(float(line) for line in ran.stdout.split())
+    """Measure each size in processes of its own, the quickest of each.
+
+    What another size left in the allocator and in the caches makes one slower or quicker, so all
+    are treated alike; and they take turns, so that a busy moment does not fall on one alone.
+    """
+    best = dict.fromkeys(SIZES, float("inf"))
+    for _ in range(ROUNDS):
+        for size in SIZES:
+            code = f"from benchmarks.conversation import measure; measure({strategy!r}, {size})"
+            command = [sys.executable, "-c", code]
+            ran = subprocess.run(command, capture_output=True, text=True, check=True)
+            best[size] = min(best[size], float(ran.stdout))
+    return tuple(best.values())
 
 
 def rows() -> Iterator[Row]:

@@ -13,10 +13,15 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from marksweep.conversation import Conversation
+from marksweep.errors import PlanOutdated
 from marksweep.messages import Message
 from marksweep.plugins import GCConfig, GCPlugin, GCResult, GCTriggerReason, load_gc_plugin
+from marksweep.segments import Segments
 from marksweep.session import Session
-from marksweep.telemetry import TracedPlugin, traced
+from marksweep.stores.memory import MemoryStore
+from marksweep.telemetry import Telemetry, TracedPlugin, traced
+from marksweep.testing.builders import segment
 from tests.plugins.histories import full, talk, words
 
 CONFIG = GCConfig(threshold_percent=50, preserve_recent_turns=2)
@@ -31,6 +36,9 @@ class Told:
         self.tracers = TracerProvider()
         self.tracers.add_span_processor(SimpleSpanProcessor(self.spans))
         self.meters = MeterProvider([self.reader])
+
+    def telemetry(self) -> Telemetry:
+        return Telemetry(tracer_provider=self.tracers, meter_provider=self.meters)
 
     def wrap(self, plugin: GCPlugin) -> TracedPlugin:
         return traced(plugin, tracer_provider=self.tracers, meter_provider=self.meters)
@@ -114,6 +122,33 @@ def test_a_traced_plugin_is_a_plugin_and_runs_in_a_session(told: Told) -> None:
     collected = [result for result in chat.get_gc_history() if result.tokens_freed]
     assert told.metrics()["marksweep.gc.collections"].value >= len(collected) > 0
     assert chat.get_gc_history()[0].plugin_name == "gc_budget"
+
+
+def test_a_conversation_that_is_watched_tells_each_collection(told: Told) -> None:
+    talk = Conversation(limit=400, strategy="truncate", watch=told.telemetry().watch)
+    talk.extend([{"role": "user", "content": f"question {n} " * 20} for n in range(20)])
+    before = talk.tokens
+    left = talk.messages
+    span = told.span()
+    assert span["marksweep.gc.heap"] == "conversation"
+    assert span["marksweep.gc.strategy"] == "truncate"
+    assert span["marksweep.gc.trigger"] == "threshold"
+    assert span["gen_ai.conversation.compacted"] is True
+    assert span["marksweep.gc.tokens.before"] == before
+    assert span["marksweep.gc.tokens.after"] == talk.tokens
+    assert span["marksweep.gc.items"] == 20 - len(left)
+
+
+def test_a_watched_collection_that_is_refused_is_told_as_failed(told: Told) -> None:
+    segments = Segments(MemoryStore(), limit=100, watch=told.telemetry().watch)
+    segments.add(*(segment(f"s{n}", text=f"note {n} " * 30) for n in range(8)))
+    plan = segments.plan()
+    segments.touch("s0")
+    with pytest.raises(PlanOutdated):
+        segments.collect(plan)
+    span = told.spans.get_finished_spans()[-1]
+    assert not span.status.is_ok
+    assert told.metrics()["marksweep.gc.collections"].attributes["marksweep.gc.outcome"] == "failed"
 
 
 def test_without_opentelemetry_the_error_names_the_extra() -> None:

@@ -16,7 +16,7 @@ extra copy, never a hole, and `recover` clears it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -77,13 +77,27 @@ class Heap(Protocol):
         """Look a live segment up."""
         ...
 
-    def sweep(self, plan: Plan) -> None:
-        """Let go of what the plan names and put its replacements in place, all or nothing."""
+    def sweep(self, plan: Plan) -> tuple[str, ...]:
+        """Let go of what the plan names and put its replacements in place, all or nothing.
+
+        Give the ids of what was let go.
+        """
         ...
 
     def take_back(self, segments: Sequence[Segment], instead_of: Sequence[str]) -> None:
         """Put segments back where they were, for their replacements, all or nothing."""
         ...
+
+
+Tell = Callable[[Report], None]
+
+Watch = Callable[[Plan, str], contextlib.AbstractContextManager[Tell]]
+"""Told of each collection, with what triggered it; see `telemetry`. It must not raise."""
+
+
+@contextlib.contextmanager
+def _unwatched(plan: Plan, trigger: str) -> Iterator[Tell]:  # noqa: ARG001
+    yield lambda _: None
 
 
 def decide(
@@ -104,19 +118,34 @@ class Collector:
     """Carries plans out on a heap, so that nothing is lost whenever it dies."""
 
     def __init__(
-        self, heap: Heap, store: Store, *, actor: str = "", grace: timedelta = GRACE
+        self,
+        heap: Heap,
+        store: Store,
+        *,
+        actor: str = "",
+        grace: timedelta = GRACE,
+        watch: Watch | None = None,
     ) -> None:
         self._heap = heap
         self._store = store
         self._actor = actor
         self._grace = grace
+        self._watch = watch or _unwatched
 
-    def collect(self, plan: Plan, *, now: datetime, confirm: str = "") -> Report:
+    def collect(
+        self, plan: Plan, *, now: datetime, confirm: str = "", trigger: str = "manual"
+    ) -> Report:
         """Do exactly what the plan says.
 
         Refused if the heap has moved since the plan was made, or if the plan deletes and `confirm`
         is not its id.
         """
+        with self._watch(plan, trigger) as tell:
+            report = self._collect(plan, now, confirm)
+            tell(report)
+            return report
+
+    def _collect(self, plan: Plan, now: datetime, confirm: str) -> Report:
         if plan.deletes and confirm != plan.plan_id:
             raise NotConfirmed(
                 f"{plan.plan_id} deletes segments and was not confirmed. Pass its id as `confirm`, "
@@ -137,7 +166,7 @@ class Collector:
         try:
             self._store.stash.put(plan.workspace, list(self._stashed(plan, now)))
             self._log(Event.SWEEPING, now, plan_id=plan.plan_id, plan=plan)
-            self._heap.sweep(plan)
+            taken = self._heap.sweep(plan)
         except StoreError:
             with contextlib.suppress(StoreError):
                 self._clear_up(now)
@@ -146,7 +175,7 @@ class Collector:
             plan.plan_id,
             before,
             self._heap.tokens(),
-            tuple(segment_id for step in plan.steps for segment_id in step.segments),
+            taken,
             tuple(step.replacement.segment_id for step in plan.steps if step.replacement),
         )
         with _done_but_for_tidying():

@@ -22,7 +22,7 @@ from threading import RLock
 from typing import Any
 
 from marksweep.clock import utc_now
-from marksweep.collector import Collector
+from marksweep.collector import Collector, Watch
 from marksweep.core.budget import Budget, Line
 from marksweep.core.cost import Prices
 from marksweep.core.plan import make_plan, make_recall
@@ -80,10 +80,12 @@ class Conversation:
         pays_within_turns: float = PAYS_WITHIN_TURNS,
         clock: Callable[[], datetime] = utc_now,
         actor: str = "",
+        watch: Watch | None = None,
     ) -> None:
         """Begin or reopen a conversation.
 
         `counter` gives the tokens of a message, which it is given in the form it was passed.
+        `watch` is told of each collection, such as `telemetry.Telemetry().watch`.
         """
         if preserve_recent_turns < 0:
             raise BadInput(f"preserve_recent_turns is {preserve_recent_turns}; expected 0 or more.")
@@ -102,7 +104,7 @@ class Conversation:
             dialect=dialect_named(dialect or PLAIN),
             counter=counter if counter is count_message else as_passed(counter),
         )
-        self._collector = Collector(self._heap, self.store, actor=actor)
+        self._collector = Collector(self._heap, self.store, actor=actor, watch=watch)
         with self._collector.holding(clock()):
             # A crash may have fallen between bringing messages back and bringing their mates.
             self._heap.refresh()
@@ -226,7 +228,7 @@ class Conversation:
             with self._collector.holding(now), self._heap.still():
                 plan = self.plan()
                 if is_time(wanted, plan.cost, self._pays_within_turns):
-                    report = self._collector.collect(plan, now=now)
+                    report = self._collector.collect(plan, now=now, trigger="threshold")
             freed = report.tokens_freed if report else 0
             self._backoff = after_pass(freed, self.tokens, self._changes, self._backoff)
             self._passed = self._heap.view.fingerprint()
@@ -243,7 +245,7 @@ class Conversation:
         with self._collector.holding(now), self._heap.still():
             plan = self.plan_recall()
             if plan is not None:
-                self._collector.collect(plan, now=now)
+                self._collector.collect(plan, now=now, trigger="recall")
 
     def plan_recall(self) -> Plan | None:
         """Decide what would come back by itself, and why; None if nothing. Nothing is touched."""

@@ -127,7 +127,7 @@ class Increment:
             steps=tuple(steps),
             workspace=self._heap.workspace,
         )
-        return self._collector.collect(with_id(plan), now=focus.now).tokens_freed
+        return self._collector.collect(with_id(plan), now=focus.now, trigger="step").tokens_freed
 
     def _may_go(self, unit: tuple[str, ...], focus: Focus) -> bool:
         live = self._heap.view.live

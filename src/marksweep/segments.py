@@ -22,7 +22,7 @@ from uuid import uuid4
 import msgspec
 
 from marksweep.clock import utc_now
-from marksweep.collector import Collector, decide
+from marksweep.collector import Collector, Watch, decide
 from marksweep.core.budget import Budget, Line, tally
 from marksweep.core.plan import NO_TARGET, Strategy
 from marksweep.core.roots import Focus, reason_to_stay
@@ -70,10 +70,12 @@ class Segments:
         count_tokens: Callable[[str], int] = count,
         clock: Callable[[], datetime] = utc_now,
         actor: str = "",
+        watch: Watch | None = None,
     ) -> None:
         """Open the working set. What is not given is taken from the settings.
 
         `shorten` turns a long text into a shorter one; without it nothing is compressed unasked.
+        `watch` is told of each collection, such as `telemetry.Telemetry().watch`.
         """
         self.settings = settings = settings or Settings()
         where = settings.store.location if store is None else store
@@ -94,7 +96,7 @@ class Segments:
             recent_messages=settings.roots.last_messages,
         )
         self._collector = Collector(
-            self._heap, self.store, actor=actor, grace=settings.retention.grace
+            self._heap, self.store, actor=actor, grace=settings.retention.grace, watch=watch
         )
         self._increment = Increment(
             self._heap,

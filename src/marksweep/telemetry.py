@@ -1,5 +1,6 @@
 """Collections as OpenTelemetry spans and metrics. Needs the extra `otel`.
 
+    Conversation(limit=100_000, watch=Telemetry().watch)      # or Segments(…, watch=…)
     session.set_gc_plugin(traced(load_gc_plugin("gc_budget")), config)
 
 A traced plugin is a plugin: it does what the one inside does, and tells what came of it. Without a
@@ -13,12 +14,16 @@ tracer or meter provider configured in the process, telling costs next to nothin
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from marksweep.errors import BadInput
 from marksweep.ledger import InstructionBudget
 from marksweep.messages import Message
+from marksweep.model import Plan, Report
 from marksweep.plugins.apply import takes_budget
 from marksweep.plugins.base import ContextUsage, GCConfig, GCPlugin, GCResult, GCTriggerReason
 
@@ -30,6 +35,8 @@ SPAN = "marksweep.gc.collect"
 COMPACTED = "gen_ai.conversation.compacted"
 """Whether the conversation was made shorter."""
 PLUGIN = "marksweep.gc.plugin"
+STRATEGY = "marksweep.gc.strategy"
+HEAP = "marksweep.gc.heap"
 TRIGGER = "marksweep.gc.trigger"
 OUTCOME = "marksweep.gc.outcome"
 """One of collected, nothing, failed."""
@@ -39,32 +46,54 @@ TOKENS_FREED = "marksweep.gc.tokens.freed"
 ITEMS = "marksweep.gc.items"
 
 
-def traced(
-    plugin: GCPlugin,
-    *,
-    tracer_provider: TracerProvider | None = None,
-    meter_provider: MeterProvider | None = None,
-) -> TracedPlugin:
-    """Wrap a plugin so that each of its collections is told."""
-    return TracedPlugin(plugin, tracer_provider, meter_provider)
+class Collected(msgspec.Struct, frozen=True):
+    """What came of a collection."""
+
+    tokens_before: int
+    tokens_after: int
+    items: int
+    failed: bool = False
+
+    @property
+    def freed(self) -> int:
+        """Tokens freed; below 0 where something came back."""
+        return self.tokens_before - self.tokens_after
+
+    @property
+    def outcome(self) -> str:
+        """The outcome in a word."""
+        if self.failed:
+            return "failed"
+        return "collected" if self.freed > 0 else "nothing"
+
+    def attributes(self) -> dict[str, str | int | bool]:
+        """The attributes of its span."""
+        return {
+            COMPACTED: self.freed > 0,
+            OUTCOME: self.outcome,
+            TOKENS_BEFORE: self.tokens_before,
+            TOKENS_AFTER: self.tokens_after,
+            TOKENS_FREED: self.freed,
+            ITEMS: self.items,
+        }
 
 
-class TracedPlugin:
-    """A plugin that tells what another one does."""
+class Telemetry:
+    """Tells collections as spans and metrics."""
 
     def __init__(
         self,
-        plugin: GCPlugin,
-        tracer_provider: TracerProvider | None,
-        meter_provider: MeterProvider | None,
+        *,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
     ) -> None:
+        """Use these providers, or those of the process."""
         try:
             from opentelemetry import metrics, trace
         except ImportError as error:
             raise BadInput(
                 "telemetry needs OpenTelemetry, which is not installed. Install marksweep[otel]."
             ) from error
-        self._plugin = plugin
         self._tracer = trace.get_tracer("marksweep", tracer_provider=tracer_provider)
         meter = metrics.get_meter("marksweep", meter_provider=meter_provider)
         self._collections = meter.create_counter(
@@ -76,6 +105,54 @@ class TracedPlugin:
         self._duration = meter.create_histogram(
             "marksweep.gc.duration", unit="s", description="Time a collection took"
         )
+
+    @contextmanager
+    def watch(self, plan: Plan, trigger: str) -> Iterator[Callable[[Report], None]]:
+        """Tell a collection of a `Conversation` or of `Segments`."""
+        labels = {STRATEGY: plan.strategy, HEAP: plan.heap, TRIGGER: trigger}
+        with self.telling(labels) as tell:
+            yield lambda report: tell(
+                Collected(report.tokens_before, report.tokens_after, len(report.swept))
+            )
+
+    @contextmanager
+    def telling(self, labels: Mapping[str, str]) -> Iterator[Callable[[Collected], None]]:
+        """Tell what happens in here as one collection; if nothing is told, it failed."""
+        started = time.perf_counter()
+        outcome = "failed"
+        with self._tracer.start_as_current_span(SPAN, attributes=labels) as span:
+
+            def tell(collected: Collected) -> None:
+                nonlocal outcome
+                outcome = collected.outcome
+                span.set_attributes(collected.attributes())
+                self._freed.add(max(0, collected.freed), labels)
+
+            try:
+                yield tell
+            finally:
+                told = {**labels, OUTCOME: outcome}
+                self._collections.add(1, told)
+                self._duration.record(time.perf_counter() - started, told)
+
+
+def traced(
+    plugin: GCPlugin,
+    *,
+    tracer_provider: TracerProvider | None = None,
+    meter_provider: MeterProvider | None = None,
+) -> TracedPlugin:
+    """Wrap a plugin so that each of its collections is told."""
+    telemetry = Telemetry(tracer_provider=tracer_provider, meter_provider=meter_provider)
+    return TracedPlugin(plugin, telemetry)
+
+
+class TracedPlugin:
+    """A plugin that tells what another one does."""
+
+    def __init__(self, plugin: GCPlugin, telemetry: Telemetry) -> None:
+        self._plugin = plugin
+        self._telemetry = telemetry
 
     @property
     def name(self) -> str:
@@ -107,33 +184,8 @@ class TracedPlugin:
         """Collect inside a span. What the plugin raises is told and raised again."""
         labels = {PLUGIN: self.name, TRIGGER: reason.value}
         given: dict[str, Any] = {"budget": budget} if takes_budget(self._plugin) else {}
-        started = time.perf_counter()
-        outcome = "failed"
-        with self._tracer.start_as_current_span(SPAN, attributes=labels) as span:
-            try:
-                kept, result = self._plugin.collect(history, context_usage, config, reason, **given)
-                outcome = _outcome(result)
-                span.set_attributes(_attributes(result, outcome))
-                self._freed.add(max(0, result.tokens_freed), labels)
-                return kept, result
-            finally:
-                told = {**labels, OUTCOME: outcome}
-                self._collections.add(1, told)
-                self._duration.record(time.perf_counter() - started, told)
-
-
-def _outcome(result: GCResult) -> str:
-    if not result.success:
-        return "failed"
-    return "collected" if result.tokens_freed > 0 else "nothing"
-
-
-def _attributes(result: GCResult, outcome: str) -> dict[str, str | int | bool]:
-    return {
-        COMPACTED: result.tokens_freed > 0,
-        OUTCOME: outcome,
-        TOKENS_BEFORE: result.tokens_before,
-        TOKENS_AFTER: result.tokens_after,
-        TOKENS_FREED: result.tokens_freed,
-        ITEMS: result.items_collected,
-    }
+        with self._telemetry.telling(labels) as tell:
+            kept, result = self._plugin.collect(history, context_usage, config, reason, **given)
+            items, failed = result.items_collected, not result.success
+            tell(Collected(result.tokens_before, result.tokens_after, items, failed))
+            return kept, result

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from marksweep.core.graph import Graph
 from marksweep.core.mark import Mark, mark, path
+from marksweep.core.units import Units
 from marksweep.model import Hold, Link, Reference, Segment
 from marksweep.testing.builders import segment
 
 
 def marks(segments: list[Segment], *roots: str) -> dict[str, Mark]:
     graph = Graph(segments)
-    found = mark(segments, graph, [graph.index[root] for root in roots])
+    found = mark(segments, graph, Units(graph), [graph.index[root] for root in roots])
     return {s.segment_id: Mark(found[i]) for i, s in enumerate(segments)}
 
 

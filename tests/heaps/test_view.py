@@ -35,7 +35,7 @@ def apply(view: View, todo: Edits) -> None:
             view.put(s)
             view.mark_from(s.segment_id, is_root=s.pinned)
         else:
-            view.drop(s.segment_id)
+            view.drop([s.segment_id])
 
 
 @given(todo=edits())
@@ -56,7 +56,8 @@ def test_what_is_outside_of_reached_is_garbage_for_certain(todo: Edits) -> None:
     apply(view, todo)
     segments = view.in_order()
     roots = [i for i, s in enumerate(segments) if s.pinned]
-    marks = reach(Graph(segments), roots, len(segments))
+    graph = Graph(segments)
+    marks = reach(graph, Units(graph), roots)
     truly_reached = {s.segment_id for s, mark in zip(segments, marks, strict=True) if mark}
     assert truly_reached <= view.reached
     view.mark_all([s.segment_id for s in segments if s.pinned])

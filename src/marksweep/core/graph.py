@@ -8,7 +8,8 @@ memory of dictionaries of sets, and several times as fast.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
 from marksweep.model import Hold, Link, Reference, Segment
 
@@ -21,34 +22,52 @@ class Graph:
     """
 
     def __init__(self, segments: Sequence[Segment]) -> None:
-        self.index = {segment.segment_id: i for i, segment in enumerate(segments)}
-        self._read(segments, {})
+        self._segments = segments
+        self._read({})
         stand_ins = self._stand_ins()
         if stand_ins:
-            self._read(segments, stand_ins)
+            self._read(stand_ins)
 
-    def _read(self, segments: Sequence[Segment], stand_ins: Mapping[str, int]) -> None:
+    def __len__(self) -> int:
+        """Count the segments."""
+        return len(self._segments)
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Where each segment stands in the snapshot."""
+        return {segment.segment_id: i for i, segment in enumerate(self._segments)}
+
+    def _read(self, stand_ins: Mapping[str, int]) -> None:
+        segments = self._segments
         self.starts = array("i", [0])
         self.targets = array("i")
-        self.pairs: list[tuple[int, int]] = []
+        self._pairs = array("i")
         self.weak: list[tuple[int, int]] = []
         self._dangling: list[tuple[int, Reference]] = []
-        find, append, end = self.index.get, self.targets.append, self.starts.append
+        append, end, pair = self.targets.append, self.starts.append, self._pairs.append
         strong, paired = Hold.STRONG, Hold.PAIRED
+        last: int | None = None
         for i, segment in enumerate(segments):
             for reference in segment.all_references:
-                target, hold = find(reference.target), reference.hold
+                name, hold = reference.target, reference.hold
+                # Results follow their call: in a conversation nearly all targets stand near.
+                if segments[i - 1].segment_id == name:
+                    last = i - 1 if i else self.index.get(name)
+                elif last is None or segments[last].segment_id != name:
+                    last = self.index.get(name)
+                target = last
                 if target is None:
                     self._dangling.append((i, reference))
-                    if hold == paired or reference.target not in stand_ins:
+                    if hold == paired or name not in stand_ins:
                         continue
-                    target = stand_ins[reference.target]
+                    target = stand_ins[name]
                 if target == i:
                     continue
                 if hold == strong:
                     append(target)
                 elif hold == paired:
-                    self.pairs.append((i, target))
+                    pair(i)
+                    pair(target)
                 else:
                     self.weak.append((i, target))
             end(len(self.targets))
@@ -58,6 +77,15 @@ class Graph:
         return {
             reference.target: i for i, reference in self._dangling if reference.link == Link.DERIVED
         }
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether any segments are paired."""
+        return bool(self._pairs)
+
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        """Give the segments that are paired, two by two, as they were met."""
+        return zip(self._pairs[::2], self._pairs[1::2], strict=True)
 
     def successors(self, i: int) -> Sequence[int]:
         """Give the segments that segment `i` refers to strongly."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
 from marksweep.core.graph import Graph
+from marksweep.core.units import Units
 from marksweep.model import REFERENCE_TAG, Segment
 
 
@@ -29,9 +30,11 @@ class Mark(IntEnum):
 _REACHED = int(Mark.REACHED)
 
 
-def mark(segments: Sequence[Segment], graph: Graph, roots: Iterable[int]) -> bytearray:
+def mark(
+    segments: Sequence[Segment], graph: Graph, units: Units, roots: Iterable[int]
+) -> bytearray:
     """Give each segment its Mark, as one byte per segment."""
-    marks = reach(graph, roots, len(segments))
+    marks = reach(graph, units, roots)
     for source, target in graph.weak:
         if marks[source] == Mark.REACHED and not marks[target]:
             marks[target] = Mark.RELATED
@@ -50,11 +53,10 @@ def _relate(segments: Sequence[Segment], marks: bytearray) -> None:
             marks[i] = related
 
 
-def reach(graph: Graph, roots: Iterable[int], size: int) -> bytearray:
-    """Mark what strong and paired references reach from the roots."""
-    marks = bytearray(size)
+def reach(graph: Graph, units: Units, roots: Iterable[int]) -> bytearray:
+    """Mark what strong references reach from the roots, with all that is one unit with it."""
+    marks = bytearray(len(graph))
     starts, targets = graph.starts, graph.targets
-    mates = _mates(graph)
     stack = list(roots)
     for root in stack:
         marks[root] = Mark.REACHED
@@ -64,7 +66,7 @@ def reach(graph: Graph, roots: Iterable[int], size: int) -> bytearray:
             if not marks[target]:
                 marks[target] = Mark.REACHED
                 stack.append(target)
-        for mate in mates.get(i, ()):
+        for mate in units.members(i):
             if not marks[mate]:
                 marks[mate] = Mark.REACHED
                 stack.append(mate)
@@ -106,7 +108,7 @@ def hubs(segment: Segment) -> list[tuple[str, str]]:
 
 def _mates(graph: Graph) -> dict[int, list[int]]:
     mates: dict[int, list[int]] = {}
-    for a, b in graph.pairs:
+    for a, b in graph.pairs():
         mates.setdefault(a, []).append(b)
         mates.setdefault(b, []).append(a)
     return mates

@@ -62,7 +62,11 @@ class Scene:
     @cached_property
     def marks(self) -> bytearray:
         """How firmly the roots hold each segment."""
-        return mark(self.segments, self.graph, self.roots)
+        return mark(self.segments, self.graph, self.units, self.roots)
+
+    def free(self) -> list[int]:
+        """Give what may be swept or changed."""
+        return [i for i, held in enumerate(self._held) if not held]
 
     def may_go(self, members: tuple[int, ...]) -> bool:
         """Say whether segments may be swept or changed, all of them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from array import array
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
@@ -10,15 +10,25 @@ from marksweep.core.graph import Graph
 
 
 class Units:
-    """The units of a snapshot. Most are one segment; only the others take memory."""
+    """The units of a snapshot.
+
+    Most are one segment, or a call and its one result: for those, one number per segment is all
+    that is kept.
+    """
 
     def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self._joined = _join(graph.pairs)
+        self._mates = array("i", [_ALONE]) * (len(graph) if graph.has_pairs else 0)
+        """The other one of each pair; empty where nothing is paired at all."""
+        self._larger = _union(_pair_up(self._mates, graph))
+        """The members of each unit of three and more, by member."""
+        self._size = len(graph)
 
     def members(self, i: int) -> tuple[int, ...]:
         """Give the unit that segment `i` belongs to, in heap order."""
-        return self._joined.get(i) or (i,)
+        mate = self._mates[i] if self._mates else _ALONE
+        if mate >= 0:
+            return (i, mate) if i < mate else (mate, i)
+        return (i,) if mate == _ALONE else self._larger[i]
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
         """Give every unit once, in the order of their first members."""
@@ -26,26 +36,34 @@ class Units:
 
     def firsts(self) -> Iterator[int]:
         """Give the first member of every unit, in heap order."""
-        joined = self._joined
-        if not joined:
-            return iter(self._graph.index.values())
-        return (i for i in self._graph.index.values() if i not in joined or joined[i][0] == i)
+        if not self._mates:
+            return iter(range(self._size))
+        larger = self._larger
+        return (
+            i
+            for i, mate in enumerate(self._mates)
+            if mate > i or mate == _ALONE or (mate == _MANY and larger[i][0] == i)
+        )
 
 
-def _join(pairs: Sequence[tuple[int, int]]) -> dict[int, tuple[int, ...]]:
-    """Union the pairs; map each member of a larger unit to the whole unit.
+_ALONE, _MANY = -1, -2
 
-    Most pairs are one call and its one result, and are units as they stand.
-    """
-    times = Counter(chain.from_iterable(pairs))
-    joined: dict[int, tuple[int, ...]] = {}
-    tangled = []
-    for a, b in pairs:
-        if times[a] == 1 == times[b]:
-            joined[a] = joined[b] = (a, b) if a < b else (b, a)
-        else:
-            tangled.append((a, b))
-    return joined | _union(tangled) if tangled else joined
+
+def _pair_up(mates: array[int], graph: Graph) -> list[tuple[int, int]]:
+    """Note the other one of each pair; give the pairs that share a member with another one."""
+    is_tangled = False
+    for a, b in graph.pairs():
+        if mates[a] == _ALONE == mates[b]:
+            mates[a], mates[b] = b, a
+        elif mates[a] != b:
+            is_tangled = True
+            mates[a], mates[b] = _MANY, _MANY
+    if not is_tangled:
+        return []
+    tangled = [(a, b) for a, b in graph.pairs() if mates[a] != b or mates[b] != a]
+    for i in chain.from_iterable(tangled):
+        mates[i] = _MANY
+    return tangled
 
 
 def _union(pairs: Sequence[tuple[int, int]]) -> dict[int, tuple[int, ...]]:

@@ -7,7 +7,7 @@ saying       a new message, such as a summary
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from marksweep.dialects.base import Dialect, Messages, composed, with_parts
 from marksweep.messages import Message, Part, Role
@@ -38,7 +38,7 @@ def without(dialect: Dialect, messages: Messages, gone: Collection[int]) -> list
     return closed(dialect, [(i, m) for i, m in enumerate(messages) if i not in left])
 
 
-def closed(dialect: Dialect, kept: Collection[tuple[int, Message]]) -> list[Message]:
+def closed(dialect: Dialect, kept: Iterable[tuple[int, Message]]) -> list[Message]:
     """Give the messages that are left of a history, joined at the seams where that is needed."""
     out: list[Message] = []
     last = -1

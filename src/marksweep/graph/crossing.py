@@ -15,6 +15,7 @@ import msgspec
 from marksweep.core.graph import Graph
 from marksweep.core.mark import reach
 from marksweep.core.roots import Focus, find_roots, last_messages
+from marksweep.core.units import Units
 from marksweep.heaps.graph import GraphRules, MarkedGraph, PruneStrategy
 from marksweep.model import Segment
 from marksweep.stores.base import SegmentStore
@@ -75,7 +76,8 @@ def mark_together(
     nodes = [*segments, *(_as_segment(row) for row in there)]
     roots = set(find_roots(segments, focus))
     roots |= {place for place, row in enumerate(there, len(segments)) if row.memory_id not in going}
-    marks = reach(Graph(nodes), roots, len(nodes))
+    graph = Graph(nodes)
+    marks = reach(graph, Units(graph), roots)
     memory_ids = {row.memory_id for row in there}
     segment_ids = {segment.segment_id for segment in segments}
     kept_memories: dict[str, str] = {}

@@ -43,14 +43,20 @@ SPOKEN = frozenset({MESSAGE, SUMMARY, RECALLED})
 replace = msgspec.structs.replace
 
 
+class _Known(msgspec.Struct, gc=False):
+    """A live message as it was read, and what its calls came to once that was asked for."""
+
+    message: Message
+    outcomes: tuple[Outcome, ...] | None = None
+
+
 class ConversationHeap(SegmentHeap):
     """The live messages of a conversation, written through to a store."""
 
     def __init__(self, store: Store, workspace: str, *, dialect: Dialect, counter: Counter) -> None:
         self.dialect = dialect
         self.counter = counter
-        self._known: dict[str, Message] = {}
-        self._results: dict[str, tuple[Outcome, ...]] = {}
+        self._known: dict[str, _Known] = {}
         self._shortened: dict[tuple[str, str], Message] = {}
         self._line: list[Message] | None = None
         self._line_ends = -1
@@ -75,7 +81,6 @@ class ConversationHeap(SegmentHeap):
         with self._guard:
             self.dialect = dialect
             self._known.clear()
-            self._results.clear()
             self._shortened.clear()
             self._line = None
             self._start_over()
@@ -103,8 +108,8 @@ class ConversationHeap(SegmentHeap):
 
     def _segment(self, message: Message, at: int, pinned_by: str, now: datetime) -> Segment:
         ties = self._tell(at, message)
-        self._known[message.message_id] = message
-        self._results[message.message_id] = self._outcomes(message, [f"m{n}" for n in ties])
+        outcomes = self._outcomes(message, [f"m{n}" for n in ties])
+        self._known[message.message_id] = _Known(message, outcomes)
         said = said_in(message)
         return Segment(
             segment_id=message.message_id,
@@ -166,23 +171,19 @@ class ConversationHeap(SegmentHeap):
     def _take_in(self, segment: Segment) -> None:
         name = segment.segment_id
         if name in self.view.live:
-            self._forget(name)
+            self._known.pop(name, None)
             shortened = self._shortened.get((name, segment.raw))
             if shortened is not None:
-                self._known[name] = shortened
+                self._known[name] = _Known(shortened)
         super()._take_in(segment)
         self._untold.append(segment)
-
-    def _forget(self, segment_id: str) -> None:
-        self._known.pop(segment_id, None)
-        self._results.pop(segment_id, None)
 
     def _write(self, *, put: Sequence[Segment] = (), remove: Sequence[str] = ()) -> None:
         self._line = None
         stays = {segment.segment_id for segment in put}
         for segment_id in remove:
             if segment_id not in stays:
-                self._forget(segment_id)
+                self._known.pop(segment_id, None)
         super()._write(put=put, remove=remove)
         self._shortened.clear()
 
@@ -237,9 +238,12 @@ class ConversationHeap(SegmentHeap):
 
     def message(self, segment_id: str) -> Message:
         """Give a live message."""
+        return self._know(segment_id).message
+
+    def _know(self, segment_id: str) -> _Known:
         known = self._known.get(segment_id)
         if known is None:
-            known = self.read_back(self.view.live[segment_id])
+            known = _Known(self.read_back(self.view.live[segment_id]))
             self._known[segment_id] = known
         return known
 
@@ -259,9 +263,9 @@ class ConversationHeap(SegmentHeap):
             self.refresh()
             if self._line is None:
                 spoken = [s for s in self.view.in_order() if s.type in SPOKEN]
-                kept = [(s.position, self.message(s.segment_id)) for s in spoken]
-                self._line = closed(self.dialect, kept)
-                self._line_ends = kept[-1][0] if kept else -1
+                placed = ((s.position, self._know(s.segment_id).message) for s in spoken)
+                self._line = closed(self.dialect, placed)
+                self._line_ends = spoken[-1].position if spoken else -1
             return list(self._line)
 
     def _lengthen(self, segments: Sequence[Segment]) -> None:
@@ -269,7 +273,7 @@ class ConversationHeap(SegmentHeap):
         if self._line is None:
             return
         for segment in segments:
-            message = self._known[segment.segment_id]
+            message = self._known[segment.segment_id].message
             seam = segment.position > self._line_ends + 1
             if seam and self._line and self.dialect.joins(self._line[-1], message):
                 self._line = None
@@ -279,14 +283,13 @@ class ConversationHeap(SegmentHeap):
 
     def outcomes(self, segment: Segment) -> tuple[Outcome, ...]:
         """Give the results a message carries, each with the call it answers."""
-        known = self._results.get(segment.segment_id)
-        if known is None:
-            known = ()
-            if segment.type == MESSAGE:
-                paired = [r.target for r in segment.references if r.hold is Hold.PAIRED]
-                known = self._outcomes(self.message(segment.segment_id), paired)
-            self._results[segment.segment_id] = known
-        return known
+        if segment.type != MESSAGE:
+            return ()
+        known = self._know(segment.segment_id)
+        if known.outcomes is None:
+            paired = [r.target for r in segment.references if r.hold is Hold.PAIRED]
+            known.outcomes = self._outcomes(known.message, paired)
+        return known.outcomes
 
     def _outcomes(self, message: Message, asking: Sequence[str]) -> tuple[Outcome, ...]:
         for part in message.parts:
@@ -315,7 +318,7 @@ class ConversationHeap(SegmentHeap):
         parts = list(message.parts)
         for (at, path), text in texts.items():
             parts[at] = self._with_text(parts[at], path, text)
-        if all(new is old for new, old in zip(parts, message.parts, strict=True)):
+        if tuple(map(id, parts)) == tuple(map(id, message.parts)):
             return None
         return self._shorter(segment, message, parts)
 

@@ -62,8 +62,7 @@ class SegmentHeap:
                 return
             if changes.complete:
                 self.view = View(self._recent_messages)
-            for segment_id in changes.removed:
-                self.view.drop(segment_id)
+            self.view.drop(changes.removed)
             for segment in changes.put:
                 self._take_in(segment)
             self._version = changes.version
@@ -144,10 +143,16 @@ class SegmentHeap:
             segment = self._find(segment_id)
             self._write(put=[replace(segment, pinned=False, pinned_by="")])
 
-    def sweep(self, plan: Plan) -> None:
+    def sweep(self, plan: Plan) -> tuple[str, ...]:
         """Let go of what the plan names and put its replacements in place, all or nothing."""
-        put = [step.replacement for step in plan.steps if step.replacement is not None]
-        self._write(put=put, remove=[name for step in plan.steps for name in step.segments])
+        put: list[Segment] = []
+        remove: list[str] = []
+        for step in plan.steps:
+            remove += step.segments
+            if step.replacement is not None:
+                put.append(step.replacement)
+        self._write(put=put, remove=remove)
+        return tuple(remove)
 
     def take_back(self, segments: Sequence[Segment], instead_of: Sequence[str]) -> None:
         """Put segments back where they were, for their replacements, all or nothing."""
@@ -215,8 +220,7 @@ class SegmentHeap:
             return
         with self._guard:
             self._version = self._store.segments.write(self.workspace, put=put, remove=gone)
-            for segment_id in gone:
-                self.view.drop(segment_id)
+            self.view.drop(gone)
             for segment in put:
                 self._take_in(segment)
 

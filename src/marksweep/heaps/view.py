@@ -8,8 +8,7 @@ less, so that what is outside of it is garbage for certain.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import attrgetter
 
 import msgspec
@@ -18,6 +17,8 @@ from marksweep.core.fingerprint import as_text, combine, digest
 from marksweep.core.graph import Graph
 from marksweep.core.mark import reach
 from marksweep.core.roots import RECENT_MESSAGES, last_messages
+from marksweep.core.units import Units
+from marksweep.heaps.ties import Ties
 from marksweep.model import Hold, Link, Segment
 
 
@@ -31,9 +32,10 @@ class View:
         self._fingerprint = 0
         self._digests: dict[str, int] = {}
         """Of the live segments, so that one that goes is not digested again."""
-        self._references: Counter[str] = Counter()
-        self._mates: dict[str, set[str]] = {}
-        self._stand_ins: dict[str, set[str]] = {}
+        self._references: dict[str, int] = {}
+        """How many live segments refer to each id that is not live."""
+        self._ties: Ties | None = None
+        """Worked out when first asked for, and kept up to date from then on."""
         self._recent_size = recent_messages
         self._recent: list[tuple[int, str]] = []
         self._recent_is_known = True
@@ -49,16 +51,14 @@ class View:
         if old is not None:
             if _stands_alike(old, segment):
                 return self._swap(old, segment)
-            self._remove(old)
-            if (old.type, old.position) != (segment.type, segment.position):
-                self._forget_message(old)
+            self._let_go([self.live.pop(name)])
+            if (old.position, name) in self._recent and not _stands_there(old, segment):
+                self._recent_is_known = False
         for reference in segment.all_references:
             self._count(reference.target, 1)
-            if reference.hold == Hold.PAIRED:
-                self._mates.setdefault(reference.target, set()).add(name)
-            if reference.link == Link.DERIVED:
-                self._stand_ins.setdefault(reference.target, set()).add(name)
-        segment = _counted(segment, self._references[name])
+        if self._ties is not None:
+            self._ties.add(segment)
+        segment = _counted(segment, self._references.pop(name, 0))
         self.live[name] = segment
         self._is_sorted = self._is_sorted and segment.position > self._last
         self._last = max(self._last, segment.position)
@@ -82,29 +82,29 @@ class View:
         found = self._digests[segment.segment_id] = digest(segment)
         return found
 
-    def drop(self, segment_id: str) -> None:
-        """Let go of a segment; nothing happens if it is not there."""
-        segment = self.live.get(segment_id)
-        if segment is not None:
-            self._remove(segment)
-            self._forget_message(segment)
-            self.reached.discard(segment_id)
-
-    def _remove(self, segment: Segment) -> None:
-        del self.live[segment.segment_id]
-        self.tokens -= segment.tokens
-        gone = self._digests.pop(segment.segment_id)
-        self._fingerprint = combine(self._fingerprint, removed=gone)
-        for reference in segment.all_references:
-            self._count(reference.target, -1)
-            if reference.hold == Hold.PAIRED:
-                self._mates[reference.target].discard(segment.segment_id)
-            if reference.link == Link.DERIVED:
-                self._stand_ins[reference.target].discard(segment.segment_id)
-
-    def _forget_message(self, segment: Segment) -> None:
-        if (segment.position, segment.segment_id) in self._recent:
+    def drop(self, segment_ids: Iterable[str]) -> None:
+        """Let go of segments; those that are not there are no error."""
+        popped = [self.live.pop(name, None) for name in segment_ids]
+        found = [segment for segment in popped if segment is not None]
+        self._let_go(found)
+        self.reached.difference_update([segment.segment_id for segment in found])
+        if any(name not in self.live for _, name in self._recent):
             self._recent_is_known = False
+
+    def _let_go(self, segments: Sequence[Segment]) -> None:
+        """Take back all that followed from segments that are no longer live."""
+        tokens = digests = 0
+        for segment in segments:
+            tokens += segment.tokens
+            digests += self._digests.pop(segment.segment_id)
+            if segment.refcount:
+                self._count(segment.segment_id, segment.refcount)
+            for reference in segment.all_references:
+                self._count(reference.target, -1)
+            if self._ties is not None:
+                self._ties.remove(segment)
+        self.tokens -= tokens
+        self._fingerprint = combine(self._fingerprint, removed=digests)
 
     def in_order(self) -> tuple[Segment, ...]:
         """Give the live segments by position, ties broken by id."""
@@ -148,7 +148,7 @@ class View:
         """Work `reached` out afresh. The only thing here whose time grows with the heap."""
         segments = self.in_order()
         graph = Graph(segments)
-        marks = reach(graph, [graph.index[root] for root in roots], len(segments))
+        marks = reach(graph, Units(graph), [graph.index[root] for root in roots])
         self.reached = {s.segment_id for s, mark in zip(segments, marks, strict=True) if mark}
 
     def mark_from(self, segment_id: str, *, is_root: bool) -> None:
@@ -162,15 +162,14 @@ class View:
             self._spread(segment_id)
 
     def _is_referred_to(self, segment: Segment) -> bool:
-        """Say whether anything refers to a segment, to what it stands in for, or pairs with it."""
+        """Say whether anything refers to a segment or pairs with it, or may do so.
+
+        What is derived from another stands in for it, now or later, with all that refers to that.
+        """
         return (
             segment.refcount > 0
             or any(mate in self.reached for mate in self._mates_of(segment.segment_id))
-            or any(
-                self._references[reference.target]
-                for reference in segment.references
-                if reference.link == Link.DERIVED
-            )
+            or any(reference.link == Link.DERIVED for reference in segment.references)
         )
 
     def _spread(self, segment_id: str) -> None:
@@ -179,41 +178,44 @@ class View:
             name = stack.pop()
             segment = self.live.get(name)
             if segment is None:
-                stack.extend(self._stand_ins.get(name, ()))
+                stack.extend(self._tied().stand_ins(name))
             elif name not in self.reached:
                 self.reached.add(name)
                 stack.extend(r.target for r in segment.all_references if r.hold == Hold.STRONG)
                 stack.extend(mate for mate in self._mates_of(name) if mate in self.live)
 
     def _mates_of(self, segment_id: str) -> Iterator[str]:
-        yield from self._mates.get(segment_id, ())
+        yield from self._tied().mates(segment_id)
         segment = self.live.get(segment_id)
         if segment is not None:
             yield from (r.target for r in segment.all_references if r.hold == Hold.PAIRED)
 
+    def _tied(self) -> Ties:
+        if self._ties is None:
+            self._ties = Ties(self.live.values())
+        return self._ties
+
     def _count(self, target: str, change: int) -> None:
         """Count a reference to a target, live or not."""
-        count = self._references[target] + change
-        if count:
-            self._references[target] = count
-        else:
-            del self._references[target]
-        segment = self.live.get(target)
+        absent = self._references.pop(target, 0)
+        segment = None if absent else self.live.get(target)
         if segment is not None:
-            self.live[target] = _counted(segment, count)
+            self.live[target] = _counted(segment, segment.refcount + change)
+        elif absent + change:
+            self._references[target] = absent + change
 
 
 _place = attrgetter("position", "segment_id")
 
 
+def _stands_there(old: Segment, new: Segment) -> bool:
+    """Whether two segments of one id stand in the same place among their kind."""
+    return old.position == new.position and old.type == new.type
+
+
 def _stands_alike(old: Segment, new: Segment) -> bool:
     """Whether two segments of one id stand in the same place and refer to the same."""
-    return (
-        old.position == new.position
-        and old.type == new.type
-        and old.references == new.references
-        and old.tags == new.tags
-    )
+    return _stands_there(old, new) and (old.references == new.references and old.tags == new.tags)
 
 
 def _counted(segment: Segment, refcount: int) -> Segment:

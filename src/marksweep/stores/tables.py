@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from heapq import nlargest
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TypeVar
 
 from marksweep.model import Entry, Event, Segment, Stashed
@@ -35,31 +35,37 @@ class LiveTable:
     def __init__(self, version: int = 0, segments: Iterable[Segment] = ()) -> None:
         self.version = version
         self._floor = version
-        self._segments = {segment.segment_id: segment for segment in segments}
-        self._put_at = dict.fromkeys(self._segments, version)
+        self._live = {segment.segment_id: (version, segment) for segment in segments}
+        """Segments with the version they were put with, in that order."""
         self._removed_at: dict[str, int] = {}
         self._index: WordIndex[str] | None = None
 
     def __len__(self) -> int:
         """Count them."""
-        return len(self._segments)
+        return len(self._live)
 
     def segments(self) -> tuple[Segment, ...]:
         """List what is live, in heap order."""
-        return tuple(sorted(self._segments.values(), key=lambda s: (s.position, s.segment_id)))
+        return tuple(sorted(self._all(), key=lambda s: (s.position, s.segment_id)))
 
     def get(self, segment_id: str) -> Segment | None:
         """Fetch one segment, if it is live."""
-        return self._segments.get(segment_id)
+        _, segment = self._live.get(segment_id, (0, None))
+        return segment
+
+    def _all(self) -> Iterator[Segment]:
+        return (segment for _, segment in self._live.values())
 
     def changes(self, since: int) -> Changes:
         """Tell what was put or removed after a version, or everything if that is too long ago."""
         if since == self.version:
             return Changes(self.version, complete=since == 0)
         if since <= 0 or since < self._floor or since > self.version:
-            return Changes(self.version, tuple(self._segments.values()), complete=True)
-        put = tuple(self._segments[key] for key in _after(self._put_at, since))
-        return Changes(self.version, put, tuple(_after(self._removed_at, since)))
+            return Changes(self.version, tuple(self._all()), complete=True)
+        put = takewhile(lambda put: put[0] > since, reversed(self._live.values()))
+        gone = takewhile(lambda gone: gone[1] > since, reversed(self._removed_at.items()))
+        segments, names = [segment for _, segment in put], [name for name, _ in gone]
+        return Changes(self.version, tuple(reversed(segments)), tuple(reversed(names)))
 
     def write(
         self, put: Sequence[Segment], remove: Sequence[str], *, version: int | None = None
@@ -78,8 +84,7 @@ class LiveTable:
             self._removed_at.clear()
             self._floor = version
         for segment_id in remove:
-            if self._segments.pop(segment_id, None) is not None:
-                del self._put_at[segment_id]
+            if self._live.pop(segment_id, None) is not None:
                 if is_remembered:
                     self._removed_at[segment_id] = version
                 if self._index is not None:
@@ -95,49 +100,41 @@ class LiveTable:
     def search(self, query: Query) -> tuple[Hit[Segment], ...]:
         """Find segments, best first; without words, last touched first."""
         if not query.words:
-            passing = (s for s in self._segments.values() if matches(query, s))
+            passing = (s for s in self._all() if matches(query, s))
             return best(
                 (Hit(segment, segment.last_touched_at.timestamp()) for segment in passing),
                 query.limit,
             )
         if self._index is None:
             self._index = WordIndex()
-            for segment in self._segments.values():
+            for segment in self._all():
                 self._index.add(segment.segment_id, document(segment).split())
         scores = self._index.scores(asked(query.words))
-        found = ((self._segments[key], score) for key, score in scores.items())
+        found = ((self._live[key][1], score) for key, score in scores.items())
         return best((Hit(s, score) for s, score in found if matches(query, s)), query.limit)
 
     def _put(self, segment: Segment) -> None:
         key = segment.segment_id
         self._removed_at.pop(key, None)
-        self._put_at.pop(key, None)
-        self._put_at[key] = self.version
-        self._segments[key] = segment
+        self._live.pop(key, None)
+        self._live[key] = (self.version, segment)
         if self._index is not None:
             self._index.add(key, document(segment).split())
 
 
-def _after(versions: dict[str, int], since: int) -> Iterable[str]:
-    """Name the keys changed after a version. The dict is in order of change."""
-    found = []
-    for key in reversed(versions):
-        if versions[key] <= since:
-            break
-        found.append(key)
-    return reversed(found)
-
-
 class StashTable:
-    """Swept segments in the order they were put."""
+    """Swept segments, numbered in the order they were put."""
 
     def __init__(self) -> None:
-        self._entries: dict[tuple[str, str], Stashed] = {}
-        self._plans: dict[str, dict[str, None]] = {}
-        self._plans_of: dict[str, tuple[str, ...]] = {}
-        self._order: dict[tuple[str, str], int] = {}
+        self._entries: dict[int, Stashed] = {}
+        self._plans: dict[str, dict[int, None]] = {}
+        """The numbers of the entries of each plan."""
+        self._newest: dict[str, int] = {}
+        """The number of the last entry of each segment."""
+        self._earlier: dict[int, int] = {}
+        """From an entry to the one before it of the same segment; most have none."""
         self._next = 0
-        self._index: WordIndex[tuple[str, str]] | None = None
+        self._index: WordIndex[int] | None = None
 
     def __len__(self) -> int:
         """Count them."""
@@ -150,64 +147,84 @@ class StashTable:
     def put(self, entries: Iterable[Stashed]) -> None:
         """Keep entries; the same plan and segment again is replaced and counts as put last."""
         for entry in entries:
-            key = (entry.plan_id, entry.segment.segment_id)
-            self._entries.pop(key, None)
-            self._entries[key] = entry
-            self._order[key] = self._next
+            name, plan_id, number = entry.segment.segment_id, entry.plan_id, self._next
+            if name in self._newest:
+                self.remove(plan_id, [name])
+            if name in self._newest:
+                self._earlier[number] = self._newest[name]
+            self._newest[name] = number
+            self._entries[number] = entry
+            self._plans.setdefault(plan_id, {})[number] = None
             self._next += 1
-            self._plans.setdefault(key[0], {})[key[1]] = None
-            known = self._plans_of.get(key[1], ())
-            if key[0] not in known:
-                self._plans_of[key[1]] = (*known, key[0])
             if self._index is not None:
-                self._index.add(key, document(entry.segment).split())
+                self._index.add(number, document(entry.segment).split())
 
     def get(self, segment_ids: Sequence[str]) -> tuple[Stashed, ...]:
         """Fetch the entries of these segments, newest first."""
-        keys = {(plan, each) for each in segment_ids for plan in self._plans_of.get(each, ())}
-        return tuple(self._entries[key] for key in sorted(keys, key=self._age))
+        numbers = {number for each in segment_ids for number in self._numbers(each)}
+        return tuple(self._entries[number] for number in sorted(numbers, reverse=True))
 
     def of_plan(self, plan_id: str) -> tuple[Stashed, ...]:
         """Fetch what a plan swept, in heap order."""
-        found = [self._entries[plan_id, each] for each in self._plans.get(plan_id, ())]
+        found = [self._entries[number] for number in self._plans.get(plan_id, ())]
         return tuple(sorted(found, key=heap_order))
 
     def latest_plan(self) -> str | None:
         """Name the plan of the entry that was put last."""
-        return next(reversed(self._entries))[0] if self._entries else None
+        return next(reversed(self._entries.values())).plan_id if self._entries else None
 
     def remove(self, plan_id: str, segment_ids: Iterable[str]) -> None:
         """Let go of a plan's entries. Unknown ids are no error."""
         for segment_id in segment_ids:
-            key = (plan_id, segment_id)
-            if self._entries.pop(key, None) is None:
-                continue
-            del self._order[key]
-            del self._plans[plan_id][segment_id]
-            if not self._plans[plan_id]:
-                del self._plans[plan_id]
-            self._plans_of[segment_id] = tuple(
-                each for each in self._plans_of[segment_id] if each != plan_id
-            )
-            if not self._plans_of[segment_id]:
-                del self._plans_of[segment_id]
-            if self._index is not None:
-                self._index.discard(key)
+            later: int | None = None
+            for number in self._numbers(segment_id):
+                if self._entries[number].plan_id == plan_id:
+                    self._unchain(number, segment_id, later)
+                    self._let_go(number)
+                    break
+                later = number
+
+    def _numbers(self, segment_id: str) -> Iterator[int]:
+        """Give the numbers of the entries of a segment, newest first."""
+        number = self._newest.get(segment_id)
+        while number is not None:
+            yield number
+            number = self._earlier.get(number)
+
+    def _unchain(self, number: int, segment_id: str, later: int | None) -> None:
+        """Take an entry out of the line of its segment's entries."""
+        earlier = self._earlier.pop(number, None)
+        if later is not None:
+            del self._earlier[later]
+        elif earlier is None:
+            del self._newest[segment_id]
+        if earlier is not None and later is not None:
+            self._earlier[later] = earlier
+        elif earlier is not None:
+            self._newest[segment_id] = earlier
+
+    def _let_go(self, number: int) -> None:
+        plan_id = self._entries.pop(number).plan_id
+        del self._plans[plan_id][number]
+        if not self._plans[plan_id]:
+            del self._plans[plan_id]
+        if self._index is not None:
+            self._index.discard(number)
 
     def search(self, query: Query) -> tuple[Hit[Stashed], ...]:
         """Find entries, best first; without words, newest first."""
         if not query.words:
             newest = reversed(self._entries.values())
             found = (Hit(each, 0.0) for each in newest if matches(query, each.segment))
-            return tuple(hit for hit, _ in zip(found, range(max(0, query.limit)), strict=False))
+            return tuple(islice(found, max(0, query.limit)))
         if self._index is None:
             self._index = WordIndex()
-            for key, entry in self._entries.items():
-                self._index.add(key, document(entry.segment).split())
+            for number, entry in self._entries.items():
+                self._index.add(number, document(entry.segment).split())
         scores = self._index.scores(asked(query.words))
-        passing = (key for key in scores if matches(query, self._entries[key].segment))
-        ranked = sorted(passing, key=lambda key: (-scores[key], self._age(key)))
-        return tuple(Hit(self._entries[key], scores[key]) for key in ranked[: max(0, query.limit)])
+        passing = (n for n in scores if matches(query, self._entries[n].segment))
+        ranked = sorted(passing, key=lambda number: (-scores[number], -number))
+        return tuple(Hit(self._entries[n], scores[n]) for n in ranked[: max(0, query.limit)])
 
     def expired(self, now: datetime) -> tuple[Stashed, ...]:
         """Fetch the entries whose deletion has become final, oldest first."""
@@ -217,9 +234,6 @@ class StashTable:
             for entry in self._entries.values()
             if entry.expires_at is not None and microseconds(entry.expires_at) <= moment
         )
-
-    def _age(self, key: tuple[str, str]) -> int:
-        return -self._order[key]
 
 
 def heap_order(entry: Stashed) -> tuple[int, str]:

@@ -139,6 +139,13 @@ class Shelf:
         held = cast("Held", block.home)
         held.left += block is not held.frame
 
+    def undrop(self, blocks: Sequence[Block]) -> None:
+        """Take drops back as if they had never been, the last one first."""
+        self.index.undrop(blocks)
+        for block in blocks:
+            held = cast("Held", block.home)
+            held.left += block is not held.frame
+
     def _learn(self, segment: Segment) -> Held:
         copied = self._copied.pop(segment.segment_id + _form(segment), None)
         if copied is not None:

@@ -138,13 +138,31 @@ class Index:
 
     def drop(self, block: Block) -> None:
         """Give a block up; `keep` takes that back."""
+        holders, witnesses, observed = self._holders, self._witnesses, block.observed
         block.alive = False
         for atom in block.atoms:
-            self._release(atom, block)
+            holders[atom] -= 1
+            witnesses[atom] -= observed
         for joint in block.joints:
             if joint.alive:
                 joint.alive = False
                 self._release(joint.atom, block)
+
+    def undrop(self, blocks: Iterable[Block]) -> None:
+        """Take drops back as if they had never been, the last one first."""
+        holders, witnesses = self._holders, self._witnesses
+        for block in blocks:
+            observed = block.observed
+            block.alive = True
+            block.dirty = True
+            for atom in block.atoms:
+                holders[atom] += 1
+                witnesses[atom] += observed
+            for joint in block.joints:
+                if not joint.alive and all(b.alive for b in joint.blocks):
+                    joint.alive = True
+                    holders[joint.atom] += 1
+                    witnesses[joint.atom] += observed
 
     def keep(self, block: Block) -> None:
         """Have a dropped block where it was."""
@@ -187,24 +205,38 @@ class Index:
                 self._newest[atom] = copy
         return list(made.values())
 
-    def worth(self, block: Block) -> float:
-        """Worth per token of a kept block: high stays longest."""
-        joined = [joint.atom for joint in block.joints if joint.alive] if block.joints else ()
-        block.value = self._sum(block, 1, joined) / block.tokens
-        block.age_at = self.now
-        block.dirty = False
-        return block.value
+    def worth(self, block: Block, last: int = 1, joined: Collection[int] | None = None) -> float:
+        """Worth per token of a kept block: high stays longest.
+
+        What it alone holds, or as the only observation: what has `last` holders, itself among them
+        if it is kept. `joined` are the atoms it holds together with others that are there.
+        """
+        if joined is None:
+            joined = [joint.atom for joint in block.joints if joint.alive] if block.joints else ()
+        holders, uses, seen = self._holders, self._uses, self._seen
+        chance, boost, fading, now = self._chance, self._boost, self._fading, self.now
+        counts, alone = (self._witnesses, 1.0) if block.observed else (holders, ECHO)
+        total = PRIOR / (now - block.born + 1)
+        for atoms in (block.atoms, joined) if joined else (block.atoms,):
+            for atom in atoms:
+                if counts[atom] == last:
+                    needed = chance[atom] * boost[uses[atom]] * fading[now - seen[atom]]
+                    share = alone if holders[atom] == last else 1 - ECHO
+                    total += share * (needed if needed < MOST else MOST)
+        return total / block.tokens
 
     def worth_about(self, block: Block) -> float:
         """The worth as last worked out, unless it is stale."""
         if block.dirty or self.now - block.age_at > STALE * (self.now - block.born):
-            return self.worth(block)
+            block.value = self.worth(block)
+            block.age_at = self.now
+            block.dirty = False
         return block.value
 
     def worth_back(self, block: Block, taken: Collection[int]) -> float:
         """Worth per token that a dropped block would have, beside those taken back already."""
-        joined = (joint.atom for joint in block.joints if _is_whole(joint, block, taken))
-        return self._sum(block, 0, joined) / block.tokens
+        joined = [joint.atom for joint in block.joints if _is_whole(joint, block, taken)]
+        return self.worth(block, 0, joined)
 
     @contextmanager
     def trial(self) -> Iterator[Callable[[Block, Collection[int]], None]]:
@@ -237,8 +269,10 @@ class Index:
     def lost(self, blocks: Iterable[Block]) -> tuple[int, int]:
         """How many atoms of dropped blocks no kept block holds, and how many of them were used."""
         holders, uses = self._holders, self._uses
-        gone = {atom for block in blocks for atom in block.atoms if not holders[atom]}
-        gone |= {j.atom for b in blocks for j in b.joints if not holders[j.atom]}
+        gone: set[int] = set()
+        for block in blocks:
+            gone.update([atom for atom in block.atoms if not holders[atom]])
+            gone.update([joint.atom for joint in block.joints if not holders[joint.atom]])
         return len(gone), sum([1 for atom in gone if uses[atom]])
 
     def missed(self, blocks: Iterable[Block]) -> list[str]:
@@ -254,21 +288,6 @@ class Index:
             if newest is not None and newest.seq > block.seq and newest.home is not block.home:
                 return True
         return False
-
-    def _sum(self, block: Block, last: int, joined: Iterable[int]) -> float:
-        holders, witnesses, uses, seen = self._holders, self._witnesses, self._uses, self._seen
-        chance, boost, fading, now = self._chance, self._boost, self._fading, self.now
-        evidence = 1 - ECHO if block.observed else 0.0
-        total = PRIOR / (now - block.born + 1)
-        for atoms in (block.atoms, joined):
-            for atom in atoms:
-                share = evidence if witnesses[atom] == last else 0.0
-                if holders[atom] == last:
-                    share += ECHO
-                if share:
-                    needed = chance[atom] * boost[uses[atom]] * fading[now - seen[atom]]
-                    total += share * (needed if needed < MOST else MOST)
-        return total
 
     def _block(self, piece: Piece, tokens: int, observed: bool) -> Block:
         block = Block(self._blocks, piece, tokens, observed, self.now)

@@ -8,10 +8,9 @@ Nothing switches batching off at a tiny budget; there it simply does not pay.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from operator import itemgetter
-from typing import NamedTuple
 
 import msgspec
 
@@ -41,13 +40,11 @@ QUALITY = Setting("quality", reread=0.0)
 SETTINGS = {setting.name: setting for setting in (ECONOMY, QUALITY)}
 
 
-class Offer(NamedTuple):
-    """A block that may go: its worth per token, its tokens, and where its message stands."""
+Offer = tuple[float, int, int, Block]
+"""A block that may go: its worth per token, its number, where its message stands, and itself.
 
-    worth: float
-    tokens: int
-    at: int
-    block: Block
+Plain tuples, ready for a heap: there are many.
+"""
 
 
 class Choice(msgspec.Struct, frozen=True, gc=False):
@@ -81,23 +78,30 @@ def choose(
     for share in FRONTS:
         most = share * behind[0]
         first = start + next(at for at, left in enumerate(behind) if left <= most)
-        freed, lost, edge = 0, 0.0, end
-        order = [offer for offer in order if offer.at >= first]
-        takes = iter(order)
-        for depth in DEPTHS:
-            free = must + int(depth * budget)
-            while freed < free and (offer := next(takes, None)) is not None:
-                freed += offer.tokens
-                lost += offer.worth * offer.tokens
-                edge = min(edge, offer.at)
-            if freed < free:
-                break
+        order = [offer for offer in order if offer[2] >= first]
+        goals = [must + int(depth * budget) for depth in DEPTHS]
+        sweeps = list(_sweeps(order, goals))
+        for free, (freed, lost, edge) in zip(goals, sweeps, strict=False):
             price = (lost + toll * (behind[edge - start] - freed)) / free
             if best is None or price < best[0]:
                 best = price, Choice(first, free)
-        if freed < must:
+        if not sweeps:
             break
     return best[1] if best else Choice(start, must)
+
+
+def _sweeps(order: Sequence[Offer], goals: Sequence[int]) -> Iterator[tuple[int, float, int]]:
+    """Give for each goal that can be met what is freed and lost, and where the first cut is."""
+    freed, lost, edge, met = 0, 0.0, order[0][2] if order else 0, 0
+    for worth, _, at, block in order:
+        freed += block.tokens
+        lost += worth * block.tokens
+        edge = min(edge, at)
+        while freed >= goals[met]:
+            yield freed, lost, edge
+            met += 1
+            if met == len(goals):
+                return
 
 
 def _middling(order: Sequence[Offer]) -> float:
@@ -106,10 +110,11 @@ def _middling(order: Sequence[Offer]) -> float:
     A few names that the agent used often are worth a hundred times the rest; a mean would follow
     them.
     """
-    half = sum([offer.tokens for offer in order]) / 2
-    for offer, seen in zip(order, accumulate([offer.tokens for offer in order]), strict=True):
+    tokens = [offer[3].tokens for offer in order]
+    half = sum(tokens) / 2
+    for offer, seen in zip(order, accumulate(tokens), strict=True):
         if seen >= half:
-            return offer.worth
+            return offer[0]
     return 0.0
 
 

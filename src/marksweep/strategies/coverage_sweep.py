@@ -35,14 +35,13 @@ class Sweep:
         self._scene = scene
         self._shelf = shelf
         self._held = [shelf.held[segment.segment_id] for segment in scene.segments]
-        self._free = [i for i in range(len(scene.segments)) if scene.may_go((i,))]
+        self._free = scene.free()
         self._dropped: list[Block] = []
         self.fixed = scene.tokens - sum(scene.sizes[i] for i in self._free)
         """Tokens that must stay."""
-        self._offers = [
-            Offer(shelf.index.worth_about(block), block.tokens, i, block)
-            for i in self._free
-            for block in self._may_drop(i)
+        worth = shelf.index.worth_about
+        self._offers: list[Offer] = [
+            (worth(block), block.seq, i, block) for i in self._free for block in self._may_drop(i)
         ]
 
     def choose(self, target_tokens: int, setting: Setting) -> Choice:
@@ -59,14 +58,13 @@ class Sweep:
 
     def rank(self, first: int, trimmed: Trimmed) -> Iterator[Proposal]:
         """Drop in rounds; after each, propose what became of the messages it touched."""
-        places = {held.name: i for i, held in enumerate(self._held)}
         must = max(1, self._scene.tokens - self._scene.target_tokens)
         for start in dict.fromkeys((first, 0)):
-            heap = [(o.worth, o.block.seq, o.block) for o in self._offers if o.at >= start]
+            heap = [offer for offer in self._offers if offer[2] >= start]
             heapq.heapify(heap)
             amount = must
             while heap:
-                for i in sorted(self._drop(heap, amount, places)):
+                for i in sorted(self._drop(heap, amount)):
                     proposal = self._proposal(i, trimmed)
                     if proposal is not None:
                         yield proposal
@@ -74,8 +72,7 @@ class Sweep:
 
     def close(self) -> None:
         """Have everything back that was dropped on the way."""
-        for block in reversed(self._dropped):
-            self._shelf.keep(block)
+        self._shelf.undrop(self._dropped[::-1])
         self._dropped.clear()
 
     def _may_drop(self, i: int) -> list[Block]:
@@ -93,29 +90,27 @@ class Sweep:
                 return False
         return self._scene.may_go(members)
 
-    def _drop(
-        self, heap: list[tuple[float, int, Block]], amount: int, places: Mapping[str, int]
-    ) -> set[int]:
+    def _drop(self, heap: list[Offer], amount: int) -> set[int]:
         """Drop the least worth first; a block may have become a last holder, so look again."""
         shelf, worth_of, touched = self._shelf, self._shelf.index.worth, set()
         while amount > 0 and heap:
-            _, seq, block = heapq.heappop(heap)
+            _, seq, i, block = heapq.heappop(heap)
             if not block.alive:
                 continue
             worth = worth_of(block)
             if heap and worth > heap[0][0]:
-                heapq.heappush(heap, (worth, seq, block))
+                heapq.heappush(heap, (worth, seq, i, block))
                 continue
+            block.value = worth
             held = shelf.drop(block)
             self._dropped.append(block)
             amount -= max(1, block.tokens - 1)
-            i = places[held.name]
             touched.add(i)
             if not held.left and block is not held.frame and self._is_bare(i):
                 for mate in self._scene.units.members(i):
                     frame = self._held[mate].frame
                     if frame is not None and frame.alive:
-                        heapq.heappush(heap, (worth_of(frame), frame.seq, frame))
+                        heapq.heappush(heap, (worth_of(frame), frame.seq, mate, frame))
         return touched
 
     def _proposal(self, i: int, trimmed: Trimmed) -> Proposal | None:
@@ -126,16 +121,17 @@ class Sweep:
             if self._scene.may_go(members) and not any(self._held[m].stands for m in members):
                 blocks = chain.from_iterable(self._held[mate].blocks() for mate in members)
                 return Proposal((i,), Action.STASH, self._reason(list(blocks)))
-        texts = {
-            place: join([(b.text, b.glued) if b.alive else None for b in blocks])
-            for place, blocks in held.fields.items()
-            if any(not block.alive for block in blocks)
-        }
+        texts: dict[Place, str] = {}
+        for place, field in held.fields.items():
+            left = [(block.text, block.glued) if block.alive else None for block in field]
+            if None in left:
+                texts[place] = join(left)
         shorter = trimmed(self._scene.segments[i], texts)
         if shorter is None:
             return None
-        held.kept[shorter.raw] = frozenset([b.seq for b in held.blocks() if b.alive])
-        return Proposal((i,), Action.TRIM, self._reason(list(held.blocks())), shorter)
+        whole = list(held.blocks())
+        held.kept[shorter.raw] = frozenset([block.seq for block in whole if block.alive])
+        return Proposal((i,), Action.TRIM, self._reason(whole), shorter)
 
     def _reason(self, blocks: list[Block]) -> str:
         """Say what goes with the dropped ones among these blocks."""
@@ -153,7 +149,7 @@ class Sweep:
 
     def _covered(self, gone: list[Block]) -> str:
         """Say where dropped blocks stand that nothing is lost with."""
-        lines = sum(block.text.count("\n") + 1 for block in gone)
+        lines = sum([block.text.count("\n") + 1 for block in gone])
         newer = all(self._shelf.index.is_newer_elsewhere(block) for block in gone)
         where = "newer messages" if newer else "other messages"
         return f"{_counted(lines, 'line', 'lines')} of it stand in {where}"

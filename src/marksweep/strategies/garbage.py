@@ -23,10 +23,11 @@ class Garbage:
 
     def rank(self, scene: Scene) -> Iterator[Proposal]:
         """Propose every unreachable unit; first those unrelated to what is in use."""
+        firsts = list(scene.units.firsts())
         for wanted in (Mark.GARBAGE, Mark.RELATED):
-            for members in reversed(tuple(scene.units)):
-                if scene.marks[members[0]] == wanted:
-                    kind = scene.segments[members[0]].type
+            for first in reversed(firsts):
+                if scene.marks[first] == wanted:
+                    kind = scene.segments[first].type
                     yield Proposal(
-                        members, Action.STASH, f"unreachable: no root refers to this {kind}"
+                        (first,), Action.STASH, f"unreachable: no root refers to this {kind}"
                     )
