@@ -27,7 +27,8 @@ def rows() -> Iterator[Row]:
     """Measure everything."""
     yield from _help()
     with tempfile.TemporaryDirectory() as name:
-        yield from _analyze(Path(name))
+        yield from _analyze(Path(name), "\t", "all ASCII")
+        yield from _analyze(Path(name), "→", "with arrows in its output")
 
 
 def _help() -> Iterator[Row]:
@@ -43,12 +44,12 @@ def _help() -> Iterator[Row]:
     yield Row(f"… of {', '.join(HEAVY)} imported", "none", found, code == 0)
 
 
-def _analyze(folder: Path) -> Iterator[Row]:
+def _analyze(folder: Path, margin: str, what: str) -> Iterator[Row]:
     path = folder / "session.jsonl"
-    size = write_session(path, SESSION_BYTES)
+    size = write_session(path, SESSION_BYTES, margin)
     ran = _run([*MARKSWEEP, "analyze", str(path)], folder)
     assert ran.code == 0
-    name = f"`marksweep analyze`, a session of {size / 1e6:.0f} MB"
+    name = f"`marksweep analyze`, a session of {size / 1e6:.0f} MB, {what}"
     yield Row(name, "≤ 10 s", f"{ran.seconds:.1f} s", ran.seconds <= 10)
     share = ran.peak_bytes / size
     peak = f"{share:.1f}× ({ran.peak_bytes / 1e6:.0f} MB)"
@@ -72,10 +73,12 @@ def _run(command: list[str], folder: Path | None = None) -> Ran:
     return Ran(process.returncode, took, usage.ru_maxrss * 1024)
 
 
-def write_session(path: Path, size: int) -> int:
+def write_session(path: Path, size: int, margin: str = "\t") -> int:
     """Write a session as Claude Code keeps it, of about so many bytes; give how many.
 
-    An agent reads files of Python's standard library, edits them, greps and runs tests.
+    An agent reads files of Python's standard library, edits them, greps and runs tests. `margin`
+    stands between the number and the text of a line: one character beyond ASCII makes Python hold
+    a whole output in two bytes per character.
     """
     random = Random(5)
     library = Path(sysconfig.get_path("stdlib"))
@@ -89,7 +92,7 @@ def write_session(path: Path, size: int) -> int:
         out.write(_line("u0", "user", asked))
         while written < size:
             turn += 1
-            name, given, answer = _turn(random, sources)
+            name, given, answer = _turn(random, sources, margin)
             call = {"type": "tool_use", "id": f"t{turn}", "name": name, "input": given}
             said = {"type": "text", "text": f"Now {name}, to see what comes of turn {turn}."}
             result = {"type": "tool_result", "tool_use_id": f"t{turn}", "content": answer}
@@ -102,17 +105,18 @@ def write_session(path: Path, size: int) -> int:
 
 
 def _line(name: str, kind: str, message: Mapping[str, object]) -> str:
-    return json.dumps({"uuid": name, "sessionId": "s", "type": kind, "message": message}) + "\n"
+    line = {"uuid": name, "sessionId": "s", "type": kind, "message": message}
+    return json.dumps(line, ensure_ascii=False) + "\n"
 
 
 def _turn(
-    random: Random, sources: list[tuple[str, list[str]]]
+    random: Random, sources: list[tuple[str, list[str]]], margin: str
 ) -> tuple[str, dict[str, object], str]:
     """Make one call: its tool, its arguments and what came of it."""
     name, lines = random.choice(sources)
     kind = random.random()
     if kind < 0.45:
-        numbered = (f"{n:>6}\t{line}" for n, line in enumerate(lines, 1))
+        numbered = (f"{n:>6}{margin}{line}" for n, line in enumerate(lines, 1))
         return "Read", {"file_path": name}, "\n".join(numbered)
     if kind < 0.65:
         change = {"old_string": random.choice(lines), "new_string": random.choice(lines)}

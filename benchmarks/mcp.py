@@ -32,6 +32,8 @@ from marksweep.testing.builders import NOW
 CLIENTS = 50
 SECONDS = float(os.environ.get("MARKSWEEP_BENCH_SECONDS", "60"))
 SEGMENTS = 10_000
+SAMPLES = 20
+"""How often the server's memory is looked at, and progress is told."""
 SERVE = [sys.executable, "-m", "marksweep", "serve", "--log-level", "warning"]
 Call = Callable[[str, dict[str, Any]], Awaitable[None]]
 VERSION = "2026-07-28"
@@ -156,9 +158,9 @@ def _http(folder: Path) -> Iterator[Row]:
     )
     growth = after / middle
     yield Row(
-        "… memory at the end against half-time",
+        f"… memory at the end of {SECONDS:.0f} s against half-time: steady",
         "≤ 1.2×",
-        f"{growth:.2f}× ({before >> 20} MB → {after >> 20} MB)",
+        f"{growth:.2f}× ({before >> 20} MB at the start, {middle >> 20} MB → {after >> 20} MB)",
         ok=growth <= 1.2,
     )
 
@@ -192,9 +194,18 @@ async def _clients(address: str, calls: list[float], added: list[str], process: 
         )
         while not work.done():
             samples.append(_resident(process))
-            await asyncio.sleep(SECONDS / 20)
+            _tell(ends, calls, samples[-1])
+            await asyncio.sleep(SECONDS / SAMPLES)
         await work
     return samples
+
+
+def _tell(ends: float, calls: list[float], resident: int) -> None:
+    """Say how far it is, on stderr."""
+    passed = SECONDS - (ends - time.monotonic())
+    rate = len(calls) / max(1.0, passed)
+    line = f"{passed:5.0f} s: {len(calls):,} calls, {rate:.0f} a second, {resident >> 20} MB"
+    print(line, file=sys.stderr, flush=True)
 
 
 async def _client(

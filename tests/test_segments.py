@@ -234,6 +234,16 @@ class TestSection6IncrementalAndFull:
         swept = {entry.segment.segment_id[0] for entry in stashed(heap)}
         assert swept == {"g"}
 
+    def test_a_step_takes_what_was_unpinned_before_what_was_just_added(self, clock: Clock) -> None:
+        heap = Segments(MemoryStore(), limit=1_000, clock=clock, count_tokens=len)
+        for n in range(90):
+            heap.write("x" * 10, segment_id=f"old{n}")
+            heap.pin(f"old{n}", by="me")
+            heap.unpin(f"old{n}")
+            clock.advance(minutes=1)
+            assert heap.get(f"old{n}") is not None
+        assert heap.store.stash.count(heap.workspace) > 0
+
     def test_a_step_never_takes_a_root_or_splits_a_pair(self, clock: Clock) -> None:
         heap = Segments(MemoryStore(), budget=Budget(10_000, 500, 100, 9_000), clock=clock)
         heap.add(segment("pin", pinned=True, hours_old=9999, type="log"))

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from marksweep import tokens
 from marksweep.tokens import Calibration, TokenCounter, cached, data_tokens, estimate, exact
+from marksweep.tokens.apart import apart
 from marksweep.tokens.caching import WORTH_CACHING
 from marksweep.tokens.calibration import WINDOW
 from tests import token_texts
@@ -430,3 +431,9 @@ class TestInlineData:
     def test_a_long_document_weighs_more_than_a_short_one(self) -> None:
         short, long = (data_tokens("application/pdf", "A" * size) for size in (1_000, MEGABYTE))
         assert tokens.IMAGE_TOKENS == short < long
+
+
+@pytest.mark.parametrize("text", ["plain", "naïve → 漢字 🙂", "\ud83d", "\ud83d\ude00 two halves"])
+def test_a_text_apart_is_the_same_text(text: str) -> None:
+    assert apart(text) == text
+    assert (apart(text) is text) == text.isascii()

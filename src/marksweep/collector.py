@@ -305,10 +305,11 @@ class Collector:
         been cut off.
         """
         workspace = self._heap.workspace
-        for entry in self._suspects():
+        last = self._store.journal.read(workspace, events=DEEDS, limit=1)
+        for entry in self._suspects(last):
             if self._is_live(entry):
                 self._store.stash.remove(workspace, entry.plan_id, [entry.segment.segment_id])
-        for deed in self._store.journal.read(workspace, events=DEEDS, limit=1):
+        for deed in last:
             if deed.event is Event.SWEEPING:
                 stashed = self._store.stash.of_plan(workspace, deed.plan_id)
                 happened = stashed or self._notes_of(deed.plan_id)
@@ -318,15 +319,17 @@ class Collector:
                 event = Event.RESTORED if back else Event.ROLLED_BACK
                 self._log(event, now, plan_id=deed.plan_id, segments=deed.segments)
 
-    def _suspects(self) -> Iterator[Stashed]:
+    def _suspects(self, last: Sequence[Entry]) -> Iterator[Stashed]:
         """Give the stash entries that a crash may have left beside their live segment."""
         workspace, stash, journal = self._heap.workspace, self._store.stash, self._store.journal
-        for deed in journal.read(workspace, events=DEEDS, limit=1):
+        for deed in last:
             if deed.event is Event.RESTORING:
                 yield from stash.get(workspace, deed.segments)
         latest = stash.latest_plan(workspace)
         if latest is not None:
-            deeds = journal.read(workspace, events=DEEDS, plan_id=latest, limit=1)
+            deeds = last
+            if not last or last[0].plan_id != latest:
+                deeds = journal.read(workspace, events=DEEDS, plan_id=latest, limit=1)
             if not deeds or deeds[0].event is not Event.SWEPT:
                 yield from stash.of_plan(workspace, latest)
 

@@ -198,6 +198,8 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False):
     """Of the content: changes whenever any segment does."""
     workspace: str = ""
     heap: str = "segments"
+    rest_tokens: int | None = None
+    """Tokens of the heap that are not in it, if it shows a part only; None: it is whole."""
 
 
 class Step(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

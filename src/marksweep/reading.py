@@ -85,6 +85,10 @@ class Reading:
         return rewritten(self.history, left)
 
 
+DEAD = "dead"
+"""The strategy that finds dead weight."""
+
+
 class DeadWeight(msgspec.Struct, frozen=True):
     """One reason why messages are no longer needed, which they are and what they weigh."""
 

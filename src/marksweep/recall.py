@@ -14,10 +14,9 @@ from __future__ import annotations
 import heapq
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TypeVar
 
 from marksweep.stores.words import asked
@@ -49,6 +48,9 @@ SEAM = 1
 """Tokens that a line break between texts may cost."""
 
 N = TypeVar("N", int, float)
+
+Postings = dict[str, list[tuple[int, int]]]
+"""Which texts hold each word of a query, by number, and how often."""
 
 _WORD = re.compile(r"\w+")
 _SUFFIXES = ("ingly", "edly", "ings", "ing", "ies", "ied", "ely", "ed", "es", "ly", "s", "e")
@@ -100,11 +102,11 @@ class Recall:
     def __init__(self) -> None:
         self._texts: list[str] = []
         self._speakers: list[str | None] = []
+        self._stems: list[list[str]] = []
         self._lengths: list[int] = []
-        self._postings: dict[str, list[tuple[int, int]]] = {}
         self._words = 0
-        self._places: list[int] = []
-        self._next = 0
+        self._runs: list[int] = [0]
+        """Numbers of the texts that begin a run: texts that stood side by side."""
 
     def __len__(self) -> int:
         """How many texts there are."""
@@ -112,29 +114,26 @@ class Recall:
 
     def add(self, text: str) -> None:
         """Take in the next text."""
-        number = len(self._texts)
-        found = Counter(stems(text))
-        for word, times in found.items():
-            self._postings.setdefault(word, []).append((number, times))
+        found = stems(text)
         self._texts.append(text)
         self._speakers.append(speaker_of(text))
-        self._lengths.append(sum(found.values()))
-        self._words += self._lengths[-1]
-        self._places.append(self._next)
-        self._next += 1
+        self._stems.append(found)
+        self._lengths.append(len(found))
+        self._words += len(found)
 
     def leave_gap(self) -> None:
         """Note that the next text stood nowhere near the last, so neither lends its score."""
-        self._next += REGION + 1
+        if self._runs[-1] < len(self._texts):
+            self._runs.append(len(self._texts))
 
     def scores(self, query: str) -> list[float]:
         """How well each text answers a query, with what stands around it; high is better."""
-        spread = _spread(self._placed(self._bm25(query)), self._places)
-        regions = self._regions(query)
-        scores = [
-            spread[at] + REGION_SHARE * region
-            for at, region in zip(self._places, regions, strict=True)
-        ]
+        return self._scores(query, self._postings(query))
+
+    def _scores(self, query: str, postings: Postings) -> list[float]:
+        spread = self._in_runs(_spread, self._bm25(postings))
+        regions = self._regions(postings)
+        scores = [own + REGION_SHARE * region for own, region in zip(spread, regions, strict=True)]
         return self._by_speaker(query, scores)
 
     def best(self, query: str, limit: int) -> list[tuple[int, float]]:
@@ -142,13 +141,14 @@ class Recall:
 
         Of texts that answer equally well the last is given first.
         """
-        own = self._bm25(query)
+        postings = self._postings(query)
+        holders = {number for posting in postings.values() for number, _ in posting}
         found = [
             (score / (length + FRAMING) ** SIZE_POWER, number)
             for number, (score, length) in enumerate(
-                zip(self.scores(query), self._lengths, strict=True)
+                zip(self._scores(query, postings), self._lengths, strict=True)
             )
-            if own[number] > 0
+            if number in holders
         ]
         return [(number, score) for score, number in heapq.nlargest(max(0, limit), found)]
 
@@ -196,47 +196,47 @@ class Recall:
         """The text with a number."""
         return self._texts[number]
 
-    def _bm25(self, query: str) -> list[float]:
+    def _postings(self, query: str) -> Postings:
+        """Look the words of a query up. Only they count, so no others are ever indexed."""
+        postings: Postings = {word: [] for word in stems(query)}
+        for number, found in enumerate(self._stems):
+            held = [word for word in found if word in postings]
+            for word in dict.fromkeys(held):
+                postings[word].append((number, held.count(word)))
+        return postings
+
+    def _bm25(self, postings: Postings) -> list[float]:
         scores = [0.0] * len(self._texts)
         mean = self._words / len(self._texts) if self._texts else 1.0
-        for word in dict.fromkeys(stems(query)):
-            postings = self._postings.get(word, ())
-            rare = _rarity(len(postings), len(self._texts))
-            for number, times in postings:
+        for posting in postings.values():
+            rare = _rarity(len(posting), len(self._texts))
+            for number, times in posting:
                 scores[number] += rare * _frequency(times, self._lengths[number] / mean)
         return scores
 
-    def _regions(self, query: str) -> list[float]:
+    def _regions(self, postings: Postings) -> list[float]:
         """BM25 of the region around each text."""
         count = len(self._texts)
         scores = [0.0] * count
-        lengths = self._around(self._lengths)
+        lengths = self._in_runs(_around, self._lengths)
         mean = sum(lengths) / count if count else 1.0
-        for word in dict.fromkeys(stems(query)):
-            if word not in self._postings:
-                continue
+        for posting in filter(None, postings.values()):
             own = [0] * count
-            for number, times in self._postings[word]:
+            for number, times in posting:
                 own[number] = times
-            around = self._around(own)
+            around = self._in_runs(_around, own)
             rare = _rarity(sum(1 for times in around if times), count)
             for number, times in enumerate(around):
                 if times:
                     scores[number] += rare * _frequency(times, lengths[number] / mean)
         return scores
 
-    def _around(self, values: Sequence[int]) -> list[int]:
-        """Per text, the sum of the values of all texts at most REGION places away."""
-        sums = list(accumulate(self._placed(values), initial=0))
-        last = self._next
-        return [sums[min(last, at + REGION + 1)] - sums[max(0, at - REGION)] for at in self._places]
-
-    def _placed(self, values: Sequence[N]) -> list[N]:
-        """Values of texts, at the places of the texts."""
-        placed: list[N] = [values[0] * 0] * self._next if values else []
-        for at, value in zip(self._places, values, strict=True):
-            placed[at] = value
-        return placed
+    def _in_runs(self, lend: Callable[[Sequence[N]], list[N]], values: Sequence[N]) -> list[N]:
+        """Let the texts of each run lend their values to each other."""
+        found: list[N] = []
+        for first, last in pairwise((*self._runs, len(values))):
+            found += lend(values[first:last])
+        return found
 
     def _by_speaker(self, query: str, scores: list[float]) -> list[float]:
         words = set(_WORD.findall(query))
@@ -258,8 +258,15 @@ def _frequency(times: int, length: float) -> float:
     return times * (K1 + 1) / (times + K1 * (1 - B + B * length))
 
 
-def _spread(own: Sequence[float], places: Sequence[int]) -> list[float]:
-    """Give each text a share of its neighbours' scores and of the best of its stretch, by place."""
+def _around(values: Sequence[int]) -> list[int]:
+    """Per text, the sum of the values of all texts at most REGION places away."""
+    sums = list(accumulate(values, initial=0))
+    last = len(values)
+    return [sums[min(last, at + REGION + 1)] - sums[max(0, at - REGION)] for at in range(last)]
+
+
+def _spread(own: Sequence[float]) -> list[float]:
+    """Give each text a share of its neighbours' scores and of the best of its stretch."""
     count = len(own)
     scores = list(own)
     for number, score in enumerate(own):
@@ -269,8 +276,8 @@ def _spread(own: Sequence[float], places: Sequence[int]) -> list[float]:
                     scores[number - distance] += share * score
                 if number + distance < count:
                     scores[number + distance] += share * score
-    for at in places:
+    for at in range(count):
         stretch = own[max(0, at - STRETCH) : at + STRETCH + 1]
-        best = heapq.nlargest(STRETCH_BEST, stretch)
+        best = sorted(stretch, reverse=True)[:STRETCH_BEST]
         scores[at] += STRETCH_SHARE * sum(best) / STRETCH_BEST
     return scores

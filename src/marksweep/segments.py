@@ -262,12 +262,17 @@ class Segments:
         target_tokens: int | None = None,
         disposal: Disposal = Disposal.STASH,
         strategy: Strategy | None = None,
+        among: Sequence[str] | None = None,
     ) -> Plan:
-        """Decide what would go, and why. Nothing is touched."""
+        """Decide what would go, and why. Nothing is touched.
+
+        `among` names the only segments to look at: the time then does not depend on how many others
+        there are.
+        """
         if strategy is None:
             strategy = self._scored(disposal)
         target = self.budget.target if target_tokens is None else target_tokens
-        snapshot = self._heap.snapshot()
+        snapshot = self._heap.snapshot() if among is None else self._heap.part(among)
         pressure = max(Pressure.SOFT, self.budget.pressure_at(self._heap.tokens()))
         return decide(
             snapshot,
@@ -283,7 +288,8 @@ class Segments:
         unknown = [name for name in segment_ids if self._heap.get(name) is None]
         if unknown:
             raise NotFound(f"not live: {', '.join(unknown)}.")
-        return self.plan(target_tokens=NO_TARGET, strategy=Chosen(segment_ids, action))
+        chosen = Chosen(segment_ids, action)
+        return self.plan(target_tokens=NO_TARGET, strategy=chosen, among=segment_ids)
 
     def save(self, plan: Plan) -> None:
         """Keep a plan in the journal, so that it can be collected by its id."""
@@ -324,7 +330,7 @@ class Segments:
                 f"{segment.tokens}: it must be shorter. Nothing was changed."
             )
         chosen = Chosen([segment_id], Action.COMPRESS, replacements={segment_id: shorter})
-        plan = self.plan(target_tokens=NO_TARGET, strategy=chosen)
+        plan = self.plan(target_tokens=NO_TARGET, strategy=chosen, among=[segment_id])
         if not plan.steps:
             reason = reason_to_stay(segment, self.current_focus())
             raise Refused(f"{segment_id!r} may not be changed: {reason}.")

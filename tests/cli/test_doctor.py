@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import stat
 from datetime import UTC, datetime
@@ -14,9 +15,12 @@ from marksweep import Segments
 from marksweep.errors import StoreError
 from marksweep.model import Entry, Event
 from marksweep.stores import checkup
+from marksweep.stores.graph.base import GraphQuery
+from marksweep.stores.graph.sqlite import SqliteGraphStore
 from marksweep.stores.json_file import JsonStore
 from marksweep.stores.open import open_store
 from marksweep.stores.sqlite import SqliteStore
+from marksweep.testing.graphs import note
 from tests.cli.support import fill, run
 
 
@@ -145,14 +149,79 @@ def test_what_a_killed_process_left_behind_is_removed_and_kept(tmp_path: Path) -
     assert kept(tmp_path / "set.json")[".set.json.draft"] == b"half of"
 
 
-def test_a_damaged_memory_is_told_with_what_to_do(tmp_path: Path) -> None:
+def remember(path: Path, number: int = 40) -> None:
+    """Write a graph of notes, each with a word of its own and one that all share."""
+
+    async def put() -> None:
+        graph = SqliteGraphStore(path)
+        texts = [f"needle{n} haystack " + "x" * 900 for n in range(number)]
+        await graph.put("default", [note("default", text, mentions=["hay"]) for text in texts])
+        await graph.close()
+
+    asyncio.run(put())
+
+
+def found_by(path: Path, words: str) -> list[str]:
+    """Search a graph; give the first word of each text that was found."""
+
+    async def search() -> list[str]:
+        graph = SqliteGraphStore(path)
+        hits = await graph.search("default", GraphQuery(words=words, limit=100))
+        await graph.close()
+        return [hit.chunk.text.partition(" ")[0] for hit in hits]
+
+    return asyncio.run(search())
+
+
+def test_a_damaged_memory_is_written_anew_from_what_can_be_read(tmp_path: Path) -> None:
     folder = tmp_path / ".marksweep"
     folder.mkdir(mode=0o700)
     fill(folder / "store.db")
-    (folder / "graph.db").write_bytes(b"SQLite format 3\0" + b"\xff" * 5_000)
+    path = folder / "graph.db"
+    remember(path)
+    assert checks()["memory"]["found"] == "sound"
+    content = bytearray(path.read_bytes())
+    page = content.rindex(b"needle20 haystack") // 4096
+    content[page * 4096 : (page + 1) * 4096] = b"\xff" * 4096
+    path.write_bytes(content)
     found = checks()["memory"]
     assert not found["ok"]
-    assert "index again" in found["found"]
+    assert found["mend"]
+
+    told = checks("--mend", "--yes")["memory"]
+
+    assert told["ok"]
+    assert "could not be read" in told["found"]
+    assert kept(path)["graph.db"] == bytes(content)
+    assert checks()["memory"]["found"] == "sound"
+    left = found_by(path, "haystack")
+    assert {"needle0", "needle39"} <= set(left)
+    assert 30 <= len(left) < 40
+    assert found_by(path, "needle0") == ["needle0"]
+
+
+def test_a_memory_of_which_nothing_can_be_read_is_left_as_it_is(tmp_path: Path) -> None:
+    folder = tmp_path / ".marksweep"
+    folder.mkdir(mode=0o700)
+    fill(folder / "store.db")
+    path = folder / "graph.db"
+    path.write_bytes(b"SQLite format 3\0" + b"\xff" * 5_000)
+    before = path.read_bytes()
+    found = checks("--mend", "--yes")["memory"]
+    assert not found["ok"]
+    assert "index again" in found["found"].replace("\n", " ")
+    assert path.read_bytes() == before
+    assert not list(folder.glob("*.rebuilt*"))
+
+
+def test_a_damaged_store_does_not_hide_a_damaged_memory(tmp_path: Path) -> None:
+    for name in ("store.db", "graph.db"):
+        path = tmp_path / ".marksweep" / name
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        path.write_bytes(b"SQLite format 3\0" + b"\xff" * 5_000)
+    found = checks()
+    assert not found["store"]["ok"]
+    assert not found["memory"]["ok"]
 
 
 def test_mending_without_a_terminal_needs_yes(tmp_path: Path) -> None:

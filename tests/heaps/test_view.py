@@ -86,3 +86,13 @@ def test_a_stand_in_is_reached_through_the_name_of_its_original() -> None:
     view.put(segment("a", references=("b",)))
     view.mark_from("a", is_root=True)
     assert view.reached == {"a", "b~1"}
+
+
+def test_what_nothing_refers_to_is_reached_no_more_when_it_is_no_root() -> None:
+    view = View()
+    view.put(segment("a", pinned=True, references=("b",)))
+    view.put(segment("b"))
+    view.mark_from("a", is_root=True)
+    view.put(segment("a", references=("b",)))
+    view.mark_from("a", is_root=False)
+    assert view.reached == {"b"}

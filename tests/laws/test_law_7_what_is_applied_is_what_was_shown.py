@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from marksweep.core.plan import NO_TARGET
 from marksweep.errors import NotConfirmed, PlanOutdated
 from marksweep.model import Segment
 from marksweep.segments import Segments
 from marksweep.stores.memory import MemoryStore
+from marksweep.strategies.chosen import Chosen
 from marksweep.strategies.scored import Disposal
 from marksweep.testing.builders import Clock, segment
 from marksweep.testing.heaps import segment_lists
@@ -32,6 +34,20 @@ def test_exactly_the_planned_segments_go(segments: list[Segment], target: int) -
     heap.collect(plan)
     shown = {name for step in plan.steps for name in step.segments}
     assert {s.segment_id for s in heap.list()} == before - shown
+
+
+@given(segments=segment_lists(min_size=1), chosen=st.sets(st.integers(0, 24), max_size=6))
+def test_a_plan_among_named_segments_is_the_one_that_looks_at_all(
+    segments: list[Segment], chosen: set[int]
+) -> None:
+    heap = heap_of(*segments)
+    names = [f"s{n}" for n in sorted(chosen) if n < len(segments)]
+    part = heap.plan_for(names)
+    whole = heap.plan(target_tokens=NO_TARGET, strategy=Chosen(names))
+    assert part.steps == whole.steps
+    assert (part.tokens_before, part.tokens_after) == (whole.tokens_before, whole.tokens_after)
+    assert part.fingerprint == whole.fingerprint
+    assert {kept.reason for kept in part.kept} <= {kept.reason for kept in whole.kept}
 
 
 def touch_later(heap: Segments) -> None:

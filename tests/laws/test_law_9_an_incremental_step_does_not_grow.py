@@ -88,3 +88,11 @@ def test_planning_grows_linearly_even_if_all_share_a_tag() -> None:
         for heap in heaps
     )
     assert large <= 12 * small
+
+
+def test_a_sweep_of_named_segments_does_not_grow_with_the_heap() -> None:
+    def sweep(size: int) -> int:
+        heap = populated(size, limit=10**9)
+        return calls(lambda: heap.collect(heap.plan_for(["s7", "s11"])))
+
+    assert sweep(10_000) <= 1.1 * sweep(200)

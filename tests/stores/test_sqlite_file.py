@@ -248,6 +248,46 @@ def test_common_words_find_without_ranking(
     assert found("rare common", types=("log",)) == ["log1", "log2"]
 
 
+def test_of_common_words_the_newest_that_has_all_comes_first(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "RANKED_AT_MOST", 5)
+    texts = [*["disk"] * 8, "disk full", *["full"] * 8]
+    store.stash.put("w", [stashed(f"s{n:02}", text=text) for n, text in enumerate(texts)])
+    hits = store.stash.search("w", Query(words="disk full", limit=3))
+    assert [hit.found.segment.segment_id for hit in hits] == ["s08", "s16", "s15"]
+
+
+def test_a_common_word_ranks_what_a_rarer_one_found(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "RANKED_AT_MOST", 5)
+    texts = ["rare", "rare", "common rare", "rare", *["common"] * 9, *["other"] * 30]
+    store.stash.put("w", [stashed(f"s{n:02}", text=text) for n, text in enumerate(texts)])
+
+    def first() -> str:
+        hits = store.stash.search("w", Query(words="rare common", limit=1))
+        return hits[0].found.segment.segment_id
+
+    assert first() == "s02"
+    monkeypatch.setattr(search, "WEIGHED_AT_MOST", 9)
+    assert first() != "s02"
+
+
+def test_an_intent_reaches_the_disk_at_once_and_what_closes_it_with_the_next(
+    store: SqliteStore,
+) -> None:
+    done: list[str] = []
+    with store._connection.asking() as database:
+        database.set_trace_callback(done.append)
+    store.journal.append("w", Entry(Event.SWEEPING, NOON, "plan-1"))
+    assert sql.SYNC_AT_COMMIT in done
+    done.clear()
+    store.journal.append("w", Entry(Event.SWEPT, NOON, "plan-1"))
+    assert any("INSERT INTO journal" in statement for statement in done)
+    assert sql.SYNC_AT_COMMIT not in done
+
+
 def test_forgotten_removals_make_a_reader_start_over(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,7 @@ from marksweep.cli.progress import Tell, progress
 from marksweep.core.budget import Line
 from marksweep.dialects import Finding, Skipped, validate
 from marksweep.model import Plan
-from marksweep.reading import DeadWeight, Reading, dead_weight
+from marksweep.reading import DEAD, DeadWeight, Reading, dead_weight
 from marksweep.segments import Segments
 from marksweep.settings import Settings
 from marksweep.sizes import Size
@@ -36,6 +36,9 @@ QUICK = ("truncate", "mask", "superseded", "budget", "superseded+mask+truncate")
 
 THOROUGH = ("summarize", "hybrid", "coverage", "coverage_quality")
 """Strategies that read every text."""
+
+QUICK_DEAD = "superseded"
+"""Dead weight that is found without reading every text."""
 
 THOROUGH_TOKENS = 500_000
 """Tokens up to which the thorough strategies are compared unasked. More waits longer: they take
@@ -138,14 +141,14 @@ def analyse(
     findings = tuple(validate(history.given, history.dialect))
     tell(0, 0, "counting tokens")
     here = settings()
-    reading = Reading(history, limit=0, prices=here.prices)
+    reading = Reading(history, limit=0, strategy=QUICK_DEAD, prices=here.prices)
     talk = reading.conversation
     target = Size.read(limit).of(talk.tokens)
     reading.land_at(target)
     is_large = talk.tokens > THOROUGH_TOKENS
     compared = strategies or (QUICK if is_large else (*THOROUGH, *QUICK))
     tell(0, len(compared) + 1, "dead weight")
-    dead = dead_weight(talk.plan(0, "superseded"))
+    dead = dead_weight(talk.plan(0, QUICK_DEAD if is_large else DEAD))
     offers = []
     for done, strategy in enumerate(compared, 1):
         tell(done, len(compared) + 1, strategy)
@@ -159,7 +162,7 @@ def analyse(
         dead_tokens=sum(each.tokens for each in dead),
         dead_weight=dead,
         offers=tuple(offers),
-        not_compared=THOROUGH if is_large and not strategies else (),
+        not_compared=(*THOROUGH, "unreachable") if is_large and not strategies else (),
         findings=findings,
         skipped=history.skipped,
         recommended=_recommended(name, target),
@@ -235,7 +238,7 @@ def _next(command: str) -> RenderableType:
 
 def _dead(weights: tuple[DeadWeight, ...]) -> RenderableType:
     if not weights:
-        return render.line("none: nothing was read twice or superseded")
+        return render.line("none: nothing was superseded, and all is in use")
     table = render.table("tokens", "messages", "why", right=("tokens", "messages"))
     for each in weights[:SHOWN]:
         table.add_row(f"{each.tokens:,}", f"{len(each.messages):,}", each.reason)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import msgspec
@@ -27,6 +28,7 @@ from marksweep.errors import BadInput, MarksweepError, StoreError
 from marksweep.model import Event
 from marksweep.segments import Segments
 from marksweep.stores import checkup
+from marksweep.stores.graph.open import IN_FOLDER
 from marksweep.stores.open import open_store
 from marksweep.tokens import default_counter
 
@@ -39,6 +41,8 @@ OPTIONAL = {
     "mcp": "the MCP server",
 }
 """Packages that may be missing, and what they are for."""
+
+ANEW = "write it anew from what can be read"
 
 FALKORDB_SECONDS = 3.0
 """How long FalkorDB may take to answer."""
@@ -57,7 +61,14 @@ class Check(msgspec.Struct, frozen=True, omit_defaults=True):
 Mend = Callable[[], str]
 """Puts something right; says what was done."""
 
-Finding = tuple[Check, Mend | None]
+
+class Finding(NamedTuple):
+    """A check and, if something can be done about it, what."""
+
+    check: Check
+    mend: Mend | None = None
+    changes: Path | None = None
+    """The store or database that the mend changes: it is kept as it was first."""
 
 
 @make_command("doctor")
@@ -76,14 +87,13 @@ def command(mend: bool, falkordb: str | None, yes: bool, store: str | None, as_j
     Example:  marksweep doctor --store project.db --mend
     """
     findings = list(_findings(store, falkordb))
-    broken = [finding for finding in findings if finding[1] is not None]
-    checks = [check for check, _ in findings]
-    if mend and broken:
+    checks = [finding.check for finding in findings]
+    if mend and any(finding.mend for finding in findings):
         if not as_json:
             render.console().print(_shown(checks))
         if not confirmed("Mend what can be mended?", yes=yes):
             sys.exit(NOTHING)
-        checks = [*_mended(findings, Path(_where(store)))]
+        checks = [*_mended(findings)]
     emit(checks, _shown(checks), as_json=as_json)
     if not all(check.ok for check in checks):
         sys.exit(NOTHING)
@@ -93,28 +103,34 @@ def _where(store: str | None) -> str:
     return store or settings().store.location
 
 
-def _mended(findings: list[Finding], path: Path) -> Iterator[Check]:
-    files = (*checkup.files_of(path), *checkup.leftovers(path))
-    kept = checkup.keep(path, files, datetime.now(UTC))
-    yield Check("kept as it was", str(kept), ok=True)
-    for check, mend in findings:
+def _mended(findings: list[Finding]) -> Iterator[Check]:
+    for path in dict.fromkeys(finding.changes for finding in findings):
+        if path is not None:
+            files = (*checkup.files_of(path), *checkup.leftovers(path))
+            kept = checkup.keep(path, files, datetime.now(UTC))
+            yield Check("kept as it was", str(kept), ok=True)
+    for check, mend, _ in findings:
         yield check if mend is None else _tried(check.what, mend)
 
 
 def _findings(store: str | None, falkordb: str | None) -> Iterator[Finding]:
     python = ".".join(map(str, sys.version_info[:3]))
-    yield Check("marksweep", f"{marksweep.__version__} on Python {python}", ok=True), None
+    yield Finding(Check("marksweep", f"{marksweep.__version__} on Python {python}", ok=True))
     for name, use in OPTIONAL.items():
-        yield Check(name, _installed(name, use), ok=True), None
+        yield Finding(Check(name, _installed(name, use), ok=True))
     read = _tried("settings", lambda: "read" if settings() else "")
-    yield read, None
+    yield Finding(read)
     counter = default_counter()
     kind = "exact" if counter.exact else "estimated: install rs-bpe for exact counts"
-    yield Check("tokens", f"{counter.name}, {kind}", ok=True), None
+    yield Finding(Check("tokens", f"{counter.name}, {kind}", ok=True))
     if falkordb is not None:
-        yield _tried("FalkorDB", lambda: _falkordb(falkordb)), None
+        yield Finding(_tried("FalkorDB", lambda: _falkordb(falkordb)))
     if read.ok or store:
-        yield from _store(_where(store))
+        where = _where(store)
+        yield from _store(where)
+        graph = Path(where).expanduser().with_name(IN_FOLDER)
+        if not _has_scheme(where) and graph != Path(where):
+            yield from _graph(graph)
 
 
 def _installed(name: str, use: str) -> str:
@@ -155,49 +171,55 @@ def _falkordb(url: str) -> str:
 def _store(where: str) -> Iterator[Finding]:
     what = f"store {where}"
     path = Path(where).expanduser()
-    if "://" in where or where.startswith(("memory:", "sqlite:", "json:")):
-        yield _tried(what, lambda: _content(where)), None
+    if _has_scheme(where):
+        yield Finding(_tried(what, lambda: _content(where)))
         return
     if not checkup.files_of(path):
-        yield Check(what, "not there yet; it is made when first used", ok=True), None
+        yield Finding(Check(what, "not there yet; it is made when first used", ok=True))
         return
     yield from _files(path)
     if found := checkup.damage(path):
-        rescue = "write it anew from what can be read"
-        yield Check(what, found, ok=False, mend=rescue), lambda: _rebuilt(path)
+        yield Finding(Check(what, found, ok=False, mend=ANEW), lambda: _rebuilt(path), path)
         return
     content = _tried(what, lambda: _content(where))
-    yield content, None
+    yield Finding(content)
     if content.ok:
-        yield from _sweeps(where)
-    graph = path.parent / "graph.db"
-    if graph.is_file() and graph != path:
-        wrong = checkup.database_damage(graph)
-        advice = f"{wrong}. Move it away and index again, or import a backup." if wrong else "sound"
-        yield Check(f"memory {graph}", advice, ok=not wrong), None
+        yield from _sweeps(path)
+
+
+def _graph(path: Path) -> Iterator[Finding]:
+    """Look at the long-term memory, if there is one."""
+    if not path.is_file():
+        return
+    what = f"memory {path}"
+    if found := checkup.database_damage(path):
+        check = Check(what, found, ok=False, mend=ANEW)
+        yield Finding(check, lambda: _rebuilt_graph(path), path)
+    else:
+        yield Finding(Check(what, "sound", ok=True))
+
+
+def _has_scheme(where: str) -> bool:
+    return "://" in where or where.startswith(("memory:", "sqlite:", "json:"))
 
 
 def _files(path: Path) -> Iterator[Finding]:
     if open_files := checkup.shared(path):
         names = ", ".join(file.name for file in open_files)
         found = f"others may read or write {names}, or you may not"
-        yield (
-            Check("permissions", found, ok=False, mend="leave them to you alone"),
-            lambda: _private(path),
-        )
+        check = Check("permissions", found, ok=False, mend="leave them to you alone")
+        yield Finding(check, lambda: _private(path), path)
     else:
-        yield Check("permissions", "yours alone", ok=True), None
+        yield Finding(Check("permissions", "yours alone", ok=True))
     if left := checkup.leftovers(path):
         names = ", ".join(file.name for file in left)
-        yield (
-            Check("leftovers", f"of a killed process: {names}", ok=False, mend="remove them"),
-            lambda: _cleared(left),
-        )
+        check = Check("leftovers", f"of a killed process: {names}", ok=False, mend="remove them")
+        yield Finding(check, lambda: _cleared(left), path)
 
 
-def _sweeps(where: str) -> Iterator[Finding]:
+def _sweeps(path: Path) -> Iterator[Finding]:
     """Find workspaces whose last deed was begun and not ended."""
-    store = open_store(where)
+    store = open_store(path)
     try:
         names = store.segments.workspaces()
         last = {name: store.journal.read(name, events=DEEDS, limit=1) for name in names}
@@ -207,12 +229,10 @@ def _sweeps(where: str) -> Iterator[Finding]:
     cut = [name for name in names if last[name] and last[name][0].event in begun]
     if cut:
         found = f"cut off in {', '.join(cut)}"
-        yield (
-            Check("sweeps", found, ok=False, mend="finish them, or roll them back"),
-            lambda: _finished(where, cut),
-        )
+        check = Check("sweeps", found, ok=False, mend="finish them, or roll them back")
+        yield Finding(check, lambda: _finished(path, cut), path)
     else:
-        yield Check("sweeps", "all ended", ok=True), None
+        yield Finding(Check("sweeps", "all ended", ok=True))
 
 
 def _private(path: Path) -> str:
@@ -233,8 +253,18 @@ def _rebuilt(path: Path) -> str:
     return f"mended: {number:,} segments written anew{lost}"
 
 
-def _finished(where: str, names: list[str]) -> str:
-    store = open_store(where)
+def _rebuilt_graph(path: Path) -> str:
+    found = checkup.rebuild_graph(path)
+    number = f"{found.memories:,} memories, {found.chunks:,} chunks, {found.entities:,} entities"
+    lost = "; could not be read: " + "; ".join(each.place for each in found.skipped)
+    return (
+        f"mended: {number} written anew{lost if found.skipped else ''}. Index again to have the "
+        "code read afresh"
+    )
+
+
+def _finished(path: Path, names: list[str]) -> str:
+    store = open_store(path)
     try:
         for name in names:
             Segments(store, workspace=name, actor="doctor")

@@ -92,6 +92,16 @@ def atoms_of(text: str) -> dict[str, Kind]:
     return found
 
 
+def names_in(text: str) -> set[str]:
+    """Find the names in a text, and nothing else of it."""
+    bare = {name.strip(_EDGES) for name in set(_NAME.findall(text))}
+    return {
+        name
+        for name in bare
+        if SHORTEST_NAME <= len(name) <= LONGEST_NAME and _TELLING.search(name)
+    }
+
+
 def shown(atom: str) -> str:
     """The atom as it stands in the text."""
     return atom.lstrip("\0\1")

@@ -13,6 +13,7 @@ from hashlib import blake2b
 import msgspec
 
 from marksweep.model import Segment
+from marksweep.tokens.apart import apart
 
 _MODULUS = 1 << 128
 _encode = msgspec.msgpack.Encoder().encode
@@ -20,8 +21,8 @@ _encode = msgspec.msgpack.Encoder().encode
 
 def digest(segment: Segment) -> int:
     """Digest all that a segment holds, but for its reference count: that is derived."""
-    if segment.refcount:
-        segment = msgspec.structs.replace(segment, refcount=0)
+    if segment.refcount or not segment.text.isascii():
+        segment = msgspec.structs.replace(segment, refcount=0, text=apart(segment.text))
     return int.from_bytes(blake2b(_encode(segment), digest_size=16).digest())
 
 

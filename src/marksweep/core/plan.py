@@ -16,7 +16,7 @@ import msgspec
 from marksweep.core.cost import Prices, price
 from marksweep.core.scene import Scene
 from marksweep.errors import BadInput
-from marksweep.model import Action, Kept, Plan, Segment, Step
+from marksweep.model import Action, Cost, Kept, Plan, Segment, Step
 
 MOST_REASONS = 8
 """How many reasons a plan names when it misses its target; the heaviest ones."""
@@ -79,11 +79,18 @@ def make_plan(
         target_tokens=target_tokens,
         steps=taking.steps(),
         kept=_in_the_way(scene, changed) if left > target_tokens else (),
-        cost=price(scene.sizes, changed, scene.tokens - left, prices or Prices()),
+        cost=_price(scene, changed, scene.tokens - left, prices),
         workspace=scene.snapshot.workspace,
         heap=scene.snapshot.heap,
     )
     return with_id(plan)
+
+
+def _price(scene: Scene, changed: Sequence[int], freed: int, prices: Prices | None) -> Cost:
+    """Price a sweep. Of a part of a heap it is not known what is read again behind it."""
+    if scene.snapshot.rest_tokens is not None:
+        return Cost(None)
+    return price(scene.sizes, changed, freed, prices or Prices())
 
 
 def with_id(plan: Plan) -> Plan:

@@ -33,7 +33,7 @@ class Scene:
         self.now = now
         self.pressure = pressure
         self.sizes = [segment.tokens for segment in self.segments]
-        self.tokens = sum(self.sizes)
+        self.tokens = sum(self.sizes) + (snapshot.rest_tokens or 0)
         self.target_tokens = 0
         """Where the planner wants to land. A strategy may reckon with it, and need not."""
         self._held = self._find_held()

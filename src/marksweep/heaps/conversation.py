@@ -110,12 +110,13 @@ class ConversationHeap(SegmentHeap):
         ties = self._tell(at, message)
         outcomes = self._outcomes(message, [f"m{n}" for n in ties])
         self._known[message.message_id] = _Known(message, outcomes)
+        said = said_in(message)
         return Segment(
             segment_id=message.message_id,
             type=MESSAGE,
             created_at=now,
-            text=said_in(message),
-            raw=as_json(message.raw),
+            text=said,
+            raw=as_json(message.raw, said),
             tokens=self.counter(message),
             pinned=bool(pinned_by),
             pinned_by=pinned_by,
@@ -335,9 +336,10 @@ class ConversationHeap(SegmentHeap):
         tokens = self.counter(shorter)
         if tokens >= segment.tokens:
             return None
-        raw = as_json(shorter.raw)
+        said = said_in(shorter)
+        raw = as_json(shorter.raw, said)
         self._shortened[segment.segment_id, raw] = shorter
-        return replace(segment, text=said_in(shorter), raw=raw, tokens=tokens)
+        return replace(segment, text=said, raw=raw, tokens=tokens)
 
     def note(self, text: str, before: Segment) -> Segment:
         """Make a note that stands right in front of a message."""

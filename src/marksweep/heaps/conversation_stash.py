@@ -70,7 +70,7 @@ def recalled(
 
     What was said around a match often holds the answer, so live messages count as surroundings.
     """
-    words = query if stash.count(workspace) > WHOLE else ""
+    words = query if stash.count(workspace, WHOLE + 1) > WHOLE else ""
     said = all_said(stash, workspace, live, Query(words=words, limit=WHOLE))
     kept_whole = {id(segment) for segment in live}
     ranking = Recall()

@@ -18,12 +18,17 @@ _encode = msgspec.json.Encoder().encode
 _sorted = msgspec.json.Encoder(order="sorted").encode
 
 
-def as_json(value: Json) -> str:
-    """Write a value so that `json.loads` gives it back exactly.
+def as_json(value: Json, said: str = "") -> str:
+    """Write a value, in which this is said, so that `json.loads` gives it back exactly.
 
     The fast encoder writes what is not a number as null, and refuses half characters and very
-    large numbers; those few go through the slow one.
+    large numbers; those few go through the slow one. So do texts with a few characters beyond
+    ASCII, because it escapes them: for one arrow Python holds a whole text in twice the memory.
     """
+    if not said.isascii():
+        escaped = json.dumps(value)
+        if len(escaped) <= 2 * len(said):
+            return escaped
     try:
         written = _encode(value)
     except (TypeError, ValueError, OverflowError):

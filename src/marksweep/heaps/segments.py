@@ -6,7 +6,7 @@ in before each use. Edits work under the store's lock, so that none gets lost be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from threading import RLock
@@ -72,6 +72,15 @@ class SegmentHeap:
         with self._guard:
             self.refresh()
             return Snapshot(self.view.in_order(), self.view.fingerprint(), self.workspace)
+
+    def part(self, segment_ids: Iterable[str]) -> Snapshot:
+        """Take these segments and what must go with them; the rest is only counted."""
+        with self._guard:
+            self.refresh()
+            part = self.view.part(segment_ids)
+            rest = self.view.tokens - sum(segment.tokens for segment in part)
+            fingerprint = self.view.fingerprint()
+            return Snapshot(part, fingerprint, self.workspace, rest_tokens=rest)
 
     def fingerprint(self) -> str:
         """Fingerprint the content as it is now."""

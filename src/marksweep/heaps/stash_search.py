@@ -38,7 +38,7 @@ def search_stash(stash: Stash, workspace: str, query: Query) -> tuple[Hit[Stashe
 
 
 def _candidates(stash: Stash, workspace: str, query: Query) -> list[Stashed]:
-    if stash.count(workspace) <= WHOLE:
+    if stash.count(workspace, WHOLE + 1) <= WHOLE:
         wider = msgspec.structs.replace(query, words="", limit=WHOLE)
     else:
         wider = msgspec.structs.replace(query, limit=max(CANDIDATES, 2 * query.limit))

@@ -138,6 +138,12 @@ class View:
                     stack.append(mate)
         return tuple(sorted(unit))
 
+    def part(self, segment_ids: Iterable[str]) -> tuple[Segment, ...]:
+        """Give the units of those segments that are live, by position."""
+        live = self.live
+        names = {mate for name in segment_ids if name in live for mate in self.unit(name)}
+        return tuple(sorted([live[name] for name in names], key=_place))
+
     def mark_all(self, roots: Collection[str]) -> None:
         """Work `reached` out afresh. The only thing here whose time grows with the heap."""
         segments = self.in_order()
@@ -146,12 +152,13 @@ class View:
         self.reached = {s.segment_id for s, mark in zip(segments, marks, strict=True) if mark}
 
     def mark_from(self, segment_id: str, *, is_root: bool) -> None:
-        """Carry the mark on after a segment was put or became a root.
+        """Carry the mark on after a segment was put, became a root or is one no more.
 
-        A segment that others refer to counts as reached: who they are is not looked up.
+        A segment that others refer to counts as reached: who they are is not looked up. One that
+        nothing refers to does not; what it referred to keeps its mark until the next full one.
         """
-        if is_root or segment_id in self.reached or self._is_referred_to(self.live[segment_id]):
-            self.reached.discard(segment_id)
+        self.reached.discard(segment_id)
+        if is_root or self._is_referred_to(self.live[segment_id]):
             self._spread(segment_id)
 
     def _is_referred_to(self, segment: Segment) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated
 
-import anyio.from_thread
+import anyio.to_thread
 from mcp.server.mcpserver import AcceptedElicitation, Elicit, ElicitationResult, Resolve
 from mcp_types import ToolAnnotations
 from pydantic import Field
@@ -16,6 +17,7 @@ from marksweep.errors import BadInput, NotConfirmed, NotFound, PlanOutdated, Ref
 from marksweep.mcp.analyze_tool import Strategy
 from marksweep.mcp.asking import Consent, Here, can_confirm
 from marksweep.mcp.context_tools import MOST_AT_ONCE, Name, usage
+from marksweep.mcp.desk import Place
 from marksweep.mcp.gc_results import Event, History, Pruned, Undone
 from marksweep.mcp.tool import Ctx, StrictTool
 from marksweep.model import Action, Plan, Report
@@ -31,23 +33,32 @@ NAMED_IN_QUESTION = 10
 """Segments that a question names; the rest are counted."""
 
 
-def plan_to_prune(here: Here, segment_ids: list[str], plan_id: str, strategy: Disposal) -> Plan:
-    """Make or fetch the plan that a prune carries out."""
+async def plan_to_show(
+    here: Here, segment_ids: list[str], plan_id: str, strategy: Disposal
+) -> Plan | None:
+    """Make or fetch the plan of a prune that may delete, to ask first; None if it only stashes."""
     if bool(segment_ids) == bool(plan_id):
         raise BadInput("expected either segment_ids or plan_id. Pass one of them.")
+    if not plan_id and strategy is Disposal.STASH:
+        return None
+    return await anyio.to_thread.run_sync(_plan, here, segment_ids, plan_id, strategy)
+
+
+def _plan(here: Place, segment_ids: list[str], plan_id: str, strategy: Disposal) -> Plan:
     with here.segments() as context:
-        if plan_id:
-            plan = context.saved(plan_id)
-            if strategy is Disposal.DELETE and not plan.deletes:
-                raise BadInput(
-                    f"{plan_id} stashes, and strategy is {strategy.value!r}. Leave strategy out, "
-                    f"or call context_gc_analyze with strategy {strategy.value!r} for a new plan."
-                )
-            return plan
-        return _plan_for(context, list(dict.fromkeys(segment_ids)), strategy)
+        if not plan_id:
+            return _plan_for(context, segment_ids, strategy)
+        plan = context.saved(plan_id)
+        if strategy is Disposal.DELETE and not plan.deletes:
+            raise BadInput(
+                f"{plan_id} stashes, and strategy is {strategy.value!r}. Leave strategy out, "
+                f"or call context_gc_analyze with strategy {strategy.value!r} for a new plan."
+            )
+        return plan
 
 
-def _plan_for(context: Segments, segment_ids: list[str], strategy: Disposal) -> Plan:
+def _plan_for(context: Segments, names: list[str], strategy: Disposal) -> Plan:
+    segment_ids = list(dict.fromkeys(names))
     if strategy is not Disposal.AUTO:
         action = Action.DELETE if strategy is Disposal.DELETE else Action.STASH
         return context.plan_for(segment_ids, action)
@@ -62,15 +73,17 @@ def _plan_for(context: Segments, segment_ids: list[str], strategy: Disposal) -> 
         return context.plan_for(segment_ids)
     others = [name for name in segment_ids if name not in set(old)]
     chosen = Tiers(Chosen(old, Action.DELETE), Chosen(others, Action.STASH))
-    return context.plan(target_tokens=NO_TARGET, strategy=chosen)
+    return context.plan(target_tokens=NO_TARGET, strategy=chosen, among=segment_ids)
 
 
 async def consent(
-    ctx: Ctx, plan: Annotated[Plan, Resolve(plan_to_prune)], confirm: str
+    ctx: Ctx, plan: Annotated[Plan | None, Resolve(plan_to_show)], confirm: str
 ) -> Elicit[Consent] | Consent:
     """Ask before anything is deleted, if that was not confirmed and the client can ask."""
-    if not plan.deletes or confirm or not can_confirm(ctx):
-        return Consent(delete=bool(confirm) and confirm == plan.plan_id)
+    if plan is None or not plan.deletes:
+        return Consent(delete=False)
+    if confirm or not can_confirm(ctx):
+        return Consent(delete=confirm == plan.plan_id)
     deleted = _deletions(plan)
     names = [name for step in plan.steps for name in step.segments if name in deleted]
     tokens = sum(step.tokens for step in plan.steps if step.action is Action.DELETE)
@@ -83,14 +96,14 @@ async def consent(
     )
 
 
-def context_gc_prune(
+async def context_gc_prune(
     ctx: Ctx,
     here: Here,
     *,
-    plan: Annotated[Plan, Resolve(plan_to_prune)],
+    shown: Annotated[Plan | None, Resolve(plan_to_show)],
     answer: Annotated[ElicitationResult[Consent], Resolve(consent)],
     segment_ids: Annotated[list[Name], Field(max_length=MOST_AT_ONCE)] = [],  # noqa: B006
-    plan_id: Annotated[  # noqa: ARG001 - like `confirm`, it is read by `plan_to_prune` and `consent`
+    plan_id: Annotated[  # noqa: ARG001 - like `confirm`, it is read by `plan_to_show` and `consent`
         str, Field(max_length=200, description="Of context_gc_analyze.")
     ] = "",
     strategy: Strategy = Disposal.STASH,
@@ -101,13 +114,27 @@ def context_gc_prune(
     """Sweep named segments, or exactly what a plan of context_gc_analyze says. The default is the
     stash, from where everything comes back. Deleting needs a confirmation: by the user if the
     client can ask, else by the plan's id in confirm."""
-    anyio.from_thread.run(ctx.report_progress, 0, len(plan.steps), "sweeping")
+    total = len(shown.steps) if shown else len(segment_ids)
+    await ctx.report_progress(0, total, "sweeping")
+    prune = partial(_prune, here, shown, answer, segment_ids, strategy)
+    plan, report = await anyio.to_thread.run_sync(prune)
+    await ctx.report_progress(total, total, "swept")
+    return Pruned.of(plan, report, segment_ids)
+
+
+def _prune(
+    here: Place,
+    shown: Plan | None,
+    answer: ElicitationResult[Consent],
+    segment_ids: list[str],
+    strategy: Disposal,
+) -> tuple[Plan, Report]:
+    """Collect the plan that was shown; if there was nothing to ask, one that is made now."""
     with here.segments() as context:
+        plan = shown or _plan_for(context, segment_ids, strategy)
         if plan.deletes:
             _check(context, plan, answer)
-        plan, report = _carry_out(context, plan, segment_ids, strategy)
-    anyio.from_thread.run(ctx.report_progress, len(plan.steps), len(plan.steps), "swept")
-    return Pruned.of(plan, report, segment_ids)
+        return _carry_out(context, plan, segment_ids, strategy)
 
 
 def _carry_out(
@@ -124,7 +151,7 @@ def _carry_out(
         except PlanOutdated:
             if not segment_ids:
                 raise
-            plan = _plan_for(context, list(dict.fromkeys(segment_ids)), strategy)
+            plan = _plan_for(context, segment_ids, strategy)
             if not _deletions(plan) <= agreed:
                 raise
     return plan, context.collect(plan, confirm=plan.plan_id)

@@ -1,7 +1,8 @@
 """A recorded session: what in it is dead weight.
 
 A host does not show its context to a server, but it writes it down. This reads such a file (Claude
-Code, Codex, or any provider's messages), and says what was superseded or repeated.
+Code, Codex, or any provider's messages), and says what was superseded or repeated, and what nothing
+in use refers to.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import msgspec
 from marksweep.dialects import History, read, read_lines
 from marksweep.errors import BadInput
 from marksweep.model import Plan
-from marksweep.reading import Reading
+from marksweep.reading import DEAD, Reading
 from marksweep.settings import Settings
 
 LARGEST_FILE = 200_000_000
@@ -25,7 +26,7 @@ Progress = Callable[[int, int, str], None]
 
 
 class Weighed(msgspec.Struct, frozen=True):
-    """A session, and the plan that takes out what is superseded."""
+    """A session, and the plan that takes out its dead weight."""
 
     path: Path
     dialect: str
@@ -35,12 +36,12 @@ class Weighed(msgspec.Struct, frozen=True):
 
 
 def weigh(path: Path, progress: Progress, settings: Settings) -> Weighed:
-    """Read a session file and plan to take out all that is superseded. The file is left alone."""
+    """Read a session file and plan to take out its dead weight. The file is left alone."""
     progress(0, 3, "reading")
     history = _read(path)
     progress(1, 3, "counting tokens")
-    reading = Reading(history, limit=0, strategy="superseded", prices=settings.prices)
-    progress(2, 3, "looking for what is superseded")
+    reading = Reading(history, limit=0, strategy=DEAD, prices=settings.prices)
+    progress(2, 3, "looking for dead weight")
     plan = reading.conversation.plan()
     progress(3, 3, "done")
     skipped = len(history.skipped)

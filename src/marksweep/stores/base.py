@@ -10,6 +10,7 @@ business: it works under `lock` and mends what a crash left half done.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
@@ -141,8 +142,8 @@ class Stash(Protocol):
         """Fetch the entries whose deletion has become final, the one put first first."""
         ...
 
-    def count(self, workspace: str) -> int:
-        """Count the entries."""
+    def count(self, workspace: str, most: int = sys.maxsize) -> int:
+        """Count the entries, no further than to `most`."""
         ...
 
 
@@ -150,7 +151,7 @@ class Journal(Protocol):
     """The record of plans and sweeps. Entries are never changed."""
 
     def append(self, workspace: str, entry: Entry) -> Entry:
-        """Add an entry durably; return it with its number."""
+        """Add an entry, durably unless it only closes a deed; return it with its number."""
         ...
 
     def read(

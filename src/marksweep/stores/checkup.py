@@ -12,7 +12,8 @@ from datetime import datetime
 from pathlib import Path
 
 from marksweep.errors import StoreError
-from marksweep.stores.files import PRIVATE_FILE
+from marksweep.stores.files import PRIVATE_FILE, make_file
+from marksweep.stores.graph.sqlite.salvage import SalvagedGraph, salvage_graph
 from marksweep.stores.json_file import JsonStore
 from marksweep.stores.json_file.places import Places
 from marksweep.stores.rescued import Salvaged
@@ -97,14 +98,35 @@ def rebuild(path: Path) -> Salvaged:
     if path.is_file() and is_database(path):
         fresh = path.with_name(path.name + REBUILT)
         _fill(SqliteStore(fresh), found)
-        for end in SIDE_FILES[1:]:
-            path.with_name(path.name + end).unlink(missing_ok=True)
-        fresh.replace(path)
+        _put_in_place(fresh, path)
     else:
         for file in files_of(path):
             file.unlink()
         _fill(JsonStore(path), found)
     return found
+
+
+def rebuild_graph(path: Path) -> SalvagedGraph:
+    """Write a damaged graph anew from what can be read of it. Its files must have been kept."""
+    fresh = path.with_name(path.name + REBUILT)
+    make_file(fresh)
+    found = salvage_graph(path, fresh)
+    if not found.memories and not found.chunks:
+        for end in SIDE_FILES:
+            fresh.with_name(fresh.name + end).unlink(missing_ok=True)
+        raise StoreError(
+            f"{path}: nothing in it can be read. It is left as it is: move it away and index "
+            "again, or import a backup."
+        )
+    _put_in_place(fresh, path)
+    return found
+
+
+def _put_in_place(fresh: Path, path: Path) -> None:
+    """Let a fresh database take the place of a damaged one and all its side files."""
+    for end in SIDE_FILES[1:]:
+        path.with_name(path.name + end).unlink(missing_ok=True)
+    fresh.replace(path)
 
 
 def _fill(store: SqliteStore | JsonStore, found: Salvaged) -> None:

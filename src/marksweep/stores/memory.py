@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -144,10 +145,10 @@ class MemoryStash:
         with self._at_rest():
             return self._tables.get(workspace, _NO_STASH).expired(now)
 
-    def count(self, workspace: str) -> int:
-        """Count the entries."""
+    def count(self, workspace: str, most: int = sys.maxsize) -> int:
+        """Count the entries, no further than to `most`."""
         with self._at_rest():
-            return len(self._tables.get(workspace, _NO_STASH))
+            return min(most, len(self._tables.get(workspace, _NO_STASH)))
 
 
 class MemoryJournal:

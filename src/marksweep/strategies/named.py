@@ -17,6 +17,7 @@ from marksweep.strategies.coverage import Coverage, Note
 from marksweep.strategies.coverage_held import Texts
 from marksweep.strategies.coverage_price import ECONOMY, QUALITY, Setting
 from marksweep.strategies.coverage_sweep import Trimmed
+from marksweep.strategies.dead import Dead
 from marksweep.strategies.garbage import Garbage
 from marksweep.strategies.hybrid import Hybrid
 from marksweep.strategies.mask import Mask, Masked, Outcomes
@@ -25,6 +26,7 @@ from marksweep.strategies.summarize import Digest, Summarize
 from marksweep.strategies.superseded import Superseded
 from marksweep.strategies.tiers import Tiers
 from marksweep.strategies.truncate import Truncate
+from marksweep.strategies.unreachable import Unreachable
 
 
 class Means(msgspec.Struct, frozen=True):
@@ -46,17 +48,27 @@ def _coverage(setting: Setting) -> Make:
     return lambda means: Coverage(means.texts, means.trimmed, setting, note=means.note)
 
 
+def _superseded(means: Means) -> Superseded:
+    return Superseded(means.outcomes, means.masked)
+
+
+def _unreachable(means: Means) -> Unreachable:
+    return Unreachable(means.outcomes, means.texts, means.masked)
+
+
 NAMED: dict[str, Make] = {
     "budget": lambda _: ByPolicy(),
     "coverage": _coverage(ECONOMY),
     "coverage_quality": _coverage(QUALITY),
+    "dead": lambda means: Dead(_superseded(means), _unreachable(means)),
     "garbage": lambda _: Garbage(),
     "hybrid": lambda means: Hybrid(means.digest),
     "mask": lambda means: Mask(means.outcomes, means.masked),
     "scored": lambda _: Scored(),
     "summarize": lambda means: Summarize(means.digest),
-    "superseded": lambda means: Superseded(means.outcomes, means.masked),
+    "superseded": _superseded,
     "truncate": lambda _: Truncate(),
+    "unreachable": _unreachable,
 }
 
 Choice = str | Strategy | Make | Sequence["str | Strategy | Make"]

@@ -10,6 +10,7 @@
 3. caching.py      Counts of long texts, remembered by content.
 4. calibration.py  From our figures to those a provider reports.
 5. inline.py       Images and other data that are not text.
+6. apart.py        A copy of a text, for code that works on UTF-8.
 
 Nothing here goes to the network, and nothing heavy is imported before the first count.
 """

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from marksweep.tokens.apart import apart
 from marksweep.tokens.counter import TokenCounter
 from marksweep.tokens.estimator import estimate
 
@@ -89,7 +90,7 @@ def _safe(count: Callable[[str], int]) -> Callable[[str], int]:
 
     def total(text: str) -> int:
         try:
-            return count(text)
+            return count(apart(text))
         except UnicodeEncodeError:
             return count(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
         except BaseException as panic:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -114,10 +115,10 @@ class JsonStash:
         with self._store.reading():
             return self._table(workspace).expired(now)
 
-    def count(self, workspace: str) -> int:
-        """Count the entries."""
+    def count(self, workspace: str, most: int = sys.maxsize) -> int:
+        """Count the entries, no further than to `most`."""
         with self._store.reading():
-            return len(self._table(workspace))
+            return min(most, len(self._table(workspace)))
 
     def _table(self, workspace: str) -> StashTable:
         return self._file(self._store.places.stash(workspace)).table()

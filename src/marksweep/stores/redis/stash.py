@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import islice
@@ -104,10 +105,10 @@ class RedisStash:
             rows = server.zrangebyscore(keys.stash_expiring, "-inf", microseconds(now))
         return self._fetch(keys, sorted(rows, key=int))
 
-    def count(self, workspace: str) -> int:
-        """Count the entries."""
+    def count(self, workspace: str, most: int = sys.maxsize) -> int:
+        """Count the entries, no further than to `most`."""
         with self._client.reading() as server:
-            return int(server.zcard(self._keys(workspace).stash_order))
+            return min(most, int(server.zcard(self._keys(workspace).stash_order)))
 
     def _keys(self, workspace: str) -> Keys:
         return Keys(self._prefix, workspace)

@@ -48,6 +48,15 @@ class Connection:
                     database.rollback()
 
     @contextmanager
+    def asking(self) -> Iterator[sqlite3.Connection]:
+        """Read what one statement tells: it sees one state of the file by itself.
+
+        A workspace keeps its number, so looking that up first does not count.
+        """
+        with self._mutex, self._errors():
+            yield self._current()
+
+    @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Change the file: all of the block, or nothing if it raises."""
         with self._mutex, self._errors():

@@ -14,6 +14,9 @@ from marksweep.stores.sqlite.columns import Value, bind
 from marksweep.stores.sqlite.connection import Connection
 from marksweep.stores.sqlite.errors import unreadable
 
+CLOSING = frozenset({Event.SWEPT, Event.RESTORED, Event.UNDONE, Event.ROLLED_BACK})
+"""Entries that close a deed. If a power cut takes one, the next deed works it out again."""
+
 
 class SqliteJournal:
     """The record of plans and sweeps."""
@@ -22,8 +25,10 @@ class SqliteJournal:
         self._connection = connection
 
     def append(self, workspace: str, entry: Entry) -> Entry:
-        """Add an entry durably, and all that was written before it; return it with its number."""
-        with self._connection.writing_durably() as database:
+        """Add an entry, durably and all that was before it unless it only closes a deed."""
+        closes = entry.event in CLOSING
+        writing = self._connection.writing if closes else self._connection.writing_durably
+        with writing() as database:
             place = columns.make_workspace(database, workspace)
             (last,) = database.execute(sql.LAST_SEQ, (place.number,)).fetchone()
             numbered = msgspec.structs.replace(entry, seq=(last or 0) + 1)
@@ -50,7 +55,7 @@ class SqliteJournal:
             values.append(bind(plan_id))
         statement = sql.READ_ENTRIES.format(filters=" ".join(clauses))
         most = -1 if limit is None else max(0, limit)
-        with self._connection.reading() as database:
+        with self._connection.asking() as database:
             place = columns.find_workspace(database, workspace)
             if place is None:
                 return ()

@@ -1,4 +1,4 @@
-"""Read the rows of a damaged database from both ends."""
+"""Read what can be read of a damaged database of ours."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
+from marksweep.stores.both_ends import rows_from_both_ends
 from marksweep.stores.codec import ENTRY, SEGMENT, STASHED, Codec
 from marksweep.stores.rescued import Rescued, Salvaged, Skipped
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import unbind
 
 Noun = TypeVar("Noun")
-
-Row = tuple[int, int, bytes]
-"""A row's number, its workspace's number, and the noun in it."""
 
 
 def is_database(path: Path) -> bool:
@@ -62,28 +60,9 @@ def _names(database: sqlite3.Connection, path: Path, skipped: list[Skipped]) -> 
 def _nouns(
     database: sqlite3.Connection, path: Path, table: str, codec: Codec[Noun], skipped: list[Skipped]
 ) -> Iterator[tuple[int, Noun]]:
-    for row, workspace, body in _rows(database, path, table, skipped):
+    rows = rows_from_both_ends(database, sql.ALL_ROWS[table], f"{path}, table {table}", skipped)
+    for row, workspace, body in rows:
         try:
             yield workspace, codec.decode(body)
         except (ValueError, TypeError) as error:
             skipped.append(Skipped(f"{path}, table {table}, row {row}", str(error)))
-
-
-def _rows(
-    database: sqlite3.Connection, path: Path, table: str, skipped: list[Skipped]
-) -> list[Row]:
-    ends: dict[str, list[Row]] = {"ASC": [], "DESC": []}
-    last = -1
-    for direction, found in ends.items():
-        try:
-            for row in database.execute(sql.ALL_ROWS[table].format(direction=direction)):
-                if row[0] == last:
-                    break
-                found.append(row)
-        except sqlite3.Error as error:
-            last = found[-1][0] if found else -1
-            behind = f"{'after' if direction == 'ASC' else 'before'} row {last}" if found else "all"
-            skipped.append(Skipped(f"{path}, table {table}, {behind}", str(error)))
-        else:
-            break
-    return [*ends["ASC"], *reversed(ends["DESC"])]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from bisect import bisect_right
+from itertools import accumulate
 from typing import NamedTuple
 
 from marksweep.stores.base import Query
@@ -11,12 +13,18 @@ from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import Value, Workspace
 from marksweep.stores.words import asked
 
-RANKED_AT_MOST = 10_000
+RANKED_AT_MOST = 2_000
 """Matches that are ranked; about 2 µs each.
 
-If there may be more, the rarest words rank. The others are so common that they say little: they
-still find, newest first, when the rarer ones did not find enough. Higher lets common words rank in
+If there may be more, only the rarest words find what is ranked. Where that is not enough, the
+newest matches follow: those that have all words, then those that have any. Higher ranks more in
 large stores, and takes longer.
+"""
+
+WEIGHED_AT_MOST = 10_000
+"""Matches of a word that counts in the ranking of what rarer words found; 0.1 µs each.
+
+Higher listens to words that say little.
 """
 
 Match = tuple[int, bytes, float]
@@ -26,7 +34,6 @@ Match = tuple[int, bytes, float]
 class Searched(NamedTuple):
     """The statements that search one table."""
 
-    having: str
     counted: str
     listed: str
     listed_matching: str
@@ -35,7 +42,6 @@ class Searched(NamedTuple):
 
 
 SEGMENTS = Searched(
-    having=sql.SEGMENTS_HAVING,
     counted=sql.COUNT_SEGMENTS,
     listed=sql.LIST_SEGMENTS,
     listed_matching=sql.LIST_MATCHING_SEGMENTS,
@@ -43,7 +49,6 @@ SEGMENTS = Searched(
     newest=sql.MATCH_SEGMENTS,
 )
 STASH = Searched(
-    having=sql.STASH_HAVING,
     counted=sql.COUNT_STASH,
     listed=sql.LIST_STASH,
     listed_matching=sql.MATCH_STASH,
@@ -64,40 +69,37 @@ def search(
         given = (*first, *place.rows, *moments, limit)
         return database.execute(statement.format(times=times), given).fetchall()
 
-    def match(words: list[str]) -> str:
-        return " AND ".join([f"words : ({_any(words)})", *marks])
+    def match(*groups: list[str]) -> str:
+        return " AND ".join([*(f"words : ({_any(words)})" for words in groups), *marks])
+
+    def count(what: str, most: int) -> int:
+        (rows,) = database.execute(table.counted, (what, *place.rows, most + 1)).fetchone()
+        return int(rows)
 
     if not query.words:
         return run(table.listed_matching, " AND ".join(marks)) if marks else run(table.listed)
-    words = asked(query.words)
-    rare, common = _by_rarity(database, table, words)
-    if common and marks:
-        (passing,) = database.execute(table.counted, (" AND ".join(marks),)).fetchone()
-        if passing <= RANKED_AT_MOST:
-            rare, common = words, []
-    found = run(table.ranked, match(rare)) if rare else []
-    if common and len(found) < limit:
-        known = {row for row, _, _ in found}
-        found += [each for each in run(table.newest, match(common)) if each[0] not in known]
+    counted = [(count(match([word]), WEIGHED_AT_MOST), word) for word in asked(query.words)]
+    counted = sorted(each for each in counted if each[0])
+    words = [word for _, word in counted]
+    rare = words[: _ranked_whole([rows for rows, _ in counted])]
+    weighed = [word for rows, word in counted if rows <= WEIGHED_AT_MOST]
+    if not rare:
+        found = []
+    elif rare == weighed:
+        found = run(table.ranked, match(rare))
+    else:  # the rare ones find; the others are only named to be weighed
+        found = run(table.ranked, match(rare, weighed))
+    if rare != words:
+        for newest in (match(*([word] for word in words)), match(words)):
+            if len(found) < limit:
+                known = {row for row, _, _ in found}
+                found += [each for each in run(table.newest, newest) if each[0] not in known]
     return found[:limit]
 
 
-def _by_rarity(
-    database: sqlite3.Connection, table: Searched, words: list[str]
-) -> tuple[list[str], list[str]]:
-    """Part the words that occur into those to rank by and those that are too common."""
-    counted: list[tuple[int, str]] = []
-    for word in words:
-        found = database.execute(table.having, (word,)).fetchone()
-        if found is not None:
-            counted.append((found[0], word))
-    rare: list[str] = []
-    common: list[str] = []
-    total = 0
-    for count, word in sorted(counted):
-        total += count
-        (rare if total <= RANKED_AT_MOST else common).append(word)
-    return rare, common
+def _ranked_whole(rows: list[int]) -> int:
+    """Say how many of the rarest words have few enough matches, together, to rank them all."""
+    return bisect_right(list(accumulate(rows)), RANKED_AT_MOST)
 
 
 def _any(words: list[str]) -> str:

@@ -27,12 +27,14 @@ class SqliteSegments:
 
     def changes(self, workspace: str, since: int = 0) -> Changes:
         """Tell what was put or removed after version `since`; from 0, everything."""
+        with self._connection.asking() as database:
+            place = columns.find_workspace(database, workspace)
+            if place is not None and since == place.version > 0:
+                return Changes(since)
         with self._connection.reading() as database:
             place = columns.find_workspace(database, workspace)
             if place is None:
                 return Changes(0, complete=True)
-            if since == place.version > 0:
-                return Changes(since)
             if since <= 0 or since < place.floor or since > place.version:
                 bodies = database.execute(sql.LIVE_SEGMENTS, place.rows).fetchall()
                 return Changes(place.version, self._read(bodies), complete=True)
@@ -69,7 +71,7 @@ class SqliteSegments:
 
     def workspaces(self) -> tuple[str, ...]:
         """Name the workspaces that hold live segments, sorted."""
-        with self._connection.reading() as database:
+        with self._connection.asking() as database:
             names = database.execute(sql.LIVE_WORKSPACES).fetchall()
         return tuple(sorted(columns.unbind(name) for (name,) in names))
 

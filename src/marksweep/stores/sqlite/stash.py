@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
@@ -62,7 +63,7 @@ class SqliteStash:
 
     def of_plan(self, workspace: str, plan_id: str) -> tuple[Stashed, ...]:
         """Fetch what a plan swept, in heap order."""
-        with self._connection.reading() as database:
+        with self._connection.asking() as database:
             place = columns.find_workspace(database, workspace)
             if place is None:
                 return ()
@@ -72,7 +73,7 @@ class SqliteStash:
 
     def latest_plan(self, workspace: str) -> str | None:
         """Name the plan of the entry that was put last."""
-        with self._connection.reading() as database:
+        with self._connection.asking() as database:
             place = columns.find_workspace(database, workspace)
             if place is None:
                 return None
@@ -97,7 +98,7 @@ class SqliteStash:
 
     def expired(self, workspace: str, now: datetime) -> tuple[Stashed, ...]:
         """Fetch the entries whose deletion has become final, oldest first."""
-        with self._connection.reading() as database:
+        with self._connection.asking() as database:
             place = columns.find_workspace(database, workspace)
             if place is None:
                 return ()
@@ -105,13 +106,13 @@ class SqliteStash:
             found = database.execute(sql.EXPIRED, span).fetchall()
         return self._read(body for (body,) in found)
 
-    def count(self, workspace: str) -> int:
-        """Count the entries."""
-        with self._connection.reading() as database:
+    def count(self, workspace: str, most: int = sys.maxsize) -> int:
+        """Count the entries, no further than to `most`."""
+        with self._connection.asking() as database:
             place = columns.find_workspace(database, workspace)
             if place is None:
                 return 0
-            (count,) = database.execute(sql.COUNT_STASHED, place.rows).fetchone()
+            (count,) = database.execute(sql.COUNT_STASHED, (*place.rows, most)).fetchone()
         return int(count)
 
     def _read(self, bodies: Iterable[bytes]) -> tuple[Stashed, ...]:

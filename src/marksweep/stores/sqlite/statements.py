@@ -102,11 +102,9 @@ CREATE_TABLES = (
 
 CREATE_WORD_INDEXES = (
     "CREATE VIRTUAL TABLE segments_words USING fts5 (words, marks, tokenize = 'ascii')",
-    "CREATE VIRTUAL TABLE segments_vocabulary USING fts5vocab (segments_words, col)",
     "INSERT INTO segments_words (segments_words, rank) VALUES ('rank', 'bm25(1.0, 0.0)')",
     "INSERT INTO segments_words (segments_words, rank) VALUES ('automerge', 16)",
     "CREATE VIRTUAL TABLE stash_words USING fts5 (words, marks, tokenize = 'ascii')",
-    "CREATE VIRTUAL TABLE stash_vocabulary USING fts5vocab (stash_words, col)",
     "INSERT INTO stash_words (stash_words, rank) VALUES ('rank', 'bm25(1.0, 0.0)')",
     "INSERT INTO stash_words (stash_words, rank) VALUES ('automerge', 16)",
 )
@@ -221,17 +219,20 @@ REMOVE_STASH_WORDS = "DELETE FROM stash_words WHERE rowid = ?"
 
 # Search. `{times}` is filled with clauses of TIMES only; values are parameters.
 
-SEGMENTS_HAVING = "SELECT doc FROM segments_vocabulary WHERE term = ? AND col = 'words'"
-"""How many live segments have a word, in all workspaces."""
+COUNT_SEGMENTS = """
+SELECT count(*) FROM (
+    SELECT 1 FROM segments_words
+    WHERE segments_words MATCH ? AND rowid BETWEEN ? AND ? LIMIT ?
+)
+"""
+"""How many live segments match, up to a number."""
 
-STASH_HAVING = "SELECT doc FROM stash_vocabulary WHERE term = ? AND col = 'words'"
-"""How many stash entries have a word, in all workspaces."""
-
-COUNT_SEGMENTS = "SELECT count(*) FROM segments_words WHERE segments_words MATCH ?"
-"""How many live segments match, in all workspaces."""
-
-COUNT_STASH = "SELECT count(*) FROM stash_words WHERE stash_words MATCH ?"
-"""How many stash entries match, in all workspaces."""
+COUNT_STASH = """
+SELECT count(*) FROM (
+    SELECT 1 FROM stash_words WHERE stash_words MATCH ? AND rowid BETWEEN ? AND ? LIMIT ?
+)
+"""
+"""How many stash entries match, up to a number."""
 
 LIST_SEGMENTS = """
 SELECT row, body, touched_at FROM segments WHERE row BETWEEN ? AND ? {times}
@@ -314,8 +315,10 @@ LATEST_PLAN = "SELECT plan_id FROM stash WHERE row BETWEEN ? AND ? ORDER BY row 
 EXPIRED = "SELECT body FROM stash WHERE workspace = ? AND expires_at <= ? ORDER BY row"
 """Entries whose deletion has become final, oldest first."""
 
-COUNT_STASHED = "SELECT count(*) FROM stash WHERE row BETWEEN ? AND ?"
-"""How many entries a workspace has."""
+COUNT_STASHED = """
+SELECT count(*) FROM (SELECT 1 FROM stash WHERE row BETWEEN ? AND ? LIMIT ?)
+"""
+"""How many entries a workspace has, up to a number."""
 
 # Journal
 

@@ -45,6 +45,7 @@ class StashContract(Handles):
         found = stash.get("w", ["a"])
         assert [each.plan_id for each in found] == ["plan-1", "plan-2"]
         assert stash.count("w") == 3
+        assert [stash.count("w", most) for most in (0, 2, 3, 9)] == [0, 2, 3, 3]
 
     def test_many_ids_are_fetched_at_once_and_each_entry_once(self, stash: Stash) -> None:
         entries = [stashed(f"s{n}") for n in range(2_500)]

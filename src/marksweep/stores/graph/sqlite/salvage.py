@@ -1,0 +1,103 @@
+"""A damaged graph: what can be read of it, written into a fresh file.
+
+Rows are copied table by table. What they refer to may be lost, so the copy is made whole again:
+chunks without their text go, edges to nothing go, and a chunk whose memory is lost is an orphan,
+which the next prune collects. Files of code are read again by the next run of the indexer.
+"""
+
+# ruff: noqa: S608  statements are put together from constants; every value is a parameter
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+
+from marksweep.stores.both_ends import rows_from_both_ends
+from marksweep.stores.graph.sqlite.connection import Database
+from marksweep.stores.rescued import Skipped
+
+KEYS = {
+    "workspace": ("ws",),
+    "memory": ("key",),
+    "chunk": ("key",),
+    "chunk_text": ("key",),
+    "entity": ("key",),
+    "mention": ("ws", "chunk_key", "entity_key"),
+    "relation": ("ws", "source_key", "target_key", "relation", "memory_id"),
+    "alias": ("ws", "id"),
+    "run": ("ws", "run_id"),
+}
+"""The tables that are copied, and what orders their rows. Leases end with their holders."""
+
+MAKE_WHOLE = (
+    """INSERT OR IGNORE INTO workspace (ws, workspace_id)
+    SELECT ws, 'workspace ' || ws FROM memory UNION SELECT ws, 'workspace ' || ws FROM chunk
+    UNION SELECT ws, 'workspace ' || ws FROM entity""",
+    "DELETE FROM chunk WHERE key NOT IN (SELECT key FROM chunk_text)",
+    "DELETE FROM chunk_text WHERE key NOT IN (SELECT key FROM chunk)",
+    "UPDATE chunk SET memory_key = NULL WHERE memory_key NOT IN (SELECT key FROM memory)",
+    """DELETE FROM mention WHERE chunk_key NOT IN (SELECT key FROM chunk)
+        OR entity_key NOT IN (SELECT key FROM entity)""",
+    """DELETE FROM relation WHERE source_key NOT IN (SELECT key FROM entity)
+        OR target_key NOT IN (SELECT key FROM entity)""",
+    "UPDATE memory SET content_hash = '', mtime_ns = 0 WHERE repository <> ''",
+    "UPDATE workspace SET version = version + 1",
+    "INSERT INTO chunk_words (chunk_words) VALUES ('rebuild')",
+)
+"""What puts the copied rows in order, one after the other."""
+
+
+class SalvagedGraph(msgspec.Struct, frozen=True):
+    """How much of a graph could be read, and what could not."""
+
+    memories: int
+    chunks: int
+    entities: int
+    skipped: tuple[Skipped, ...]
+
+
+def salvage_graph(path: Path, fresh: Path) -> SalvagedGraph:
+    """Copy what can be read of a graph into a fresh file. The damaged one is only read."""
+    return asyncio.run(_copied(path, fresh))
+
+
+async def _copied(path: Path, fresh: Path) -> SalvagedGraph:
+    target = Database(fresh)
+    try:
+        return await target.write(_copy, path)
+    finally:
+        await target.close()
+
+
+def _copy(target: sqlite3.Connection, path: Path) -> SalvagedGraph:
+    skipped: list[Skipped] = []
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as source:
+        for table in KEYS:
+            _copy_table(source, target, table, f"{path}, table {table}", skipped)
+    for statement in MAKE_WHOLE:
+        target.execute(statement)
+    memories, chunks, entities = (
+        target.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+        for table in ("memory", "chunk", "entity")
+    )
+    return SalvagedGraph(memories, chunks, entities, tuple(skipped))
+
+
+def _copy_table(
+    source: sqlite3.Connection,
+    target: sqlite3.Connection,
+    table: str,
+    place: str,
+    skipped: list[Skipped],
+) -> None:
+    keys = KEYS[table]
+    known = [name for _, name, *_ in target.execute(f"PRAGMA table_info ({table})")]
+    columns = ", ".join([*keys, *(name for name in known if name not in keys)])
+    order = ", ".join(f"{key} {{direction}}" for key in keys)
+    read = f"SELECT {columns} FROM {table} ORDER BY {order}"
+    write = f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({', '.join('?' * len(known))})"
+    target.executemany(write, rows_from_both_ends(source, read, place, skipped))
