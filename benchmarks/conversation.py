@@ -20,7 +20,6 @@ COLLECT_MS = 150.0
 GROWTH = 12.0
 APPEND_MS = 1.0
 
-FIRST = 10_000
 SIZES = (1_000, 10_000, 100_000)
 ROUNDS = 3
 
@@ -30,16 +29,13 @@ STRATEGIES: tuple[str | tuple[str, ...], ...] = (*sorted(NAMED), TIERS)
 
 
 def history(messages: int) -> list[dict[str, Any]]:
-    """A tool-heavy conversation: half of the messages are results of a few hundred characters.
-
-    All numbers have five digits, so that messages look alike however many there are.
-    """
+    """A tool-heavy conversation: half of the messages are results of a few hundred characters."""
     steps = (
         Answered(
             f"step {n}",
             calls=(Call("read", {"path": f"src/{n % 97}.py"}, f"line {n} of the file\n" * 20),),
         )
-        for n in range(FIRST, FIRST + messages // 2)
+        for n in range(messages // 2)
     )
     return told(Script((Said("fix the parser"), *steps)), "openai_chat")
 

@@ -12,7 +12,7 @@ from marksweep.strategies.unreachable import Unreachable
 
 
 class Dead:
-    """Rank all that is certainly dead weight; leave the rest alone, whatever the budget asks."""
+    """Rank what either finds dead; leave the rest alone, whatever the budget asks."""
 
     def __init__(self, superseded: Superseded, unreachable: Unreachable) -> None:
         self._superseded = superseded
