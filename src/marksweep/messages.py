@@ -135,7 +135,6 @@ class Text(msgspec.Struct, frozen=True, gc=False):
 
     place: Place
     words: str
-    tokens: int
     is_call: bool = False
     """What the agent asks for. The call itself is never cut, and goes only with its results."""
     is_observed: bool = True

@@ -93,8 +93,9 @@ def atoms_of(text: str) -> dict[str, Kind]:
 
 
 def names_in(text: str) -> set[str]:
-    """Find the names in a text, and nothing else of it."""
-    bare = {name.strip(_EDGES) for name in set(_NAME.findall(text))}
+    """Find the names in a text, and nothing else of it. Lines that come again are read once."""
+    lines = "\n".join(set(text.splitlines()))
+    bare = {name.strip(_EDGES) for name in set(_NAME.findall(lines))}
     return {
         name
         for name in bare

@@ -303,7 +303,7 @@ class ConversationHeap(SegmentHeap):
     def texts(self, segment: Segment) -> tuple[Text, ...]:
         """Give the texts of a message; what is no message is one text."""
         if segment.type not in SPOKEN:
-            return (Text((0, ()), segment.text, segment.tokens),)
+            return (Text((0, ()), segment.text),)
         name = segment.segment_id
         is_live = self.view.live.get(name) is segment
         return tuple(texts_of(self.message(name) if is_live else self.read_back(segment)))

@@ -9,7 +9,6 @@ import msgspec
 
 from marksweep.dialects.base import Json, text_of
 from marksweep.messages import FunctionCall, Message, Outcome, Part, Path, Role, Text
-from marksweep.tokens import count
 
 LONG = 100
 """Characters from which a string in a call's arguments is a text of its own."""
@@ -61,13 +60,13 @@ def _said(part: Part) -> str:
 
 
 def texts_of(message: Message) -> Iterator[Text]:
-    """Give the texts of a message, each with its weight. Thoughts and pictures have none."""
+    """Give the texts of a message. Thoughts and pictures have none."""
     is_observed = message.role is not Role.MODEL
     for at, part in enumerate(message.parts):
         if part.function_call is not None:
             yield from _texts_of_call(at, part.function_call)
         elif words := _said(part):
-            yield Text((at, ()), words, count(words), is_observed=is_observed)
+            yield Text((at, ()), words, is_observed=is_observed)
 
 
 def _texts_of_call(at: int, call: FunctionCall) -> Iterator[Text]:
@@ -75,11 +74,11 @@ def _texts_of_call(at: int, call: FunctionCall) -> Iterator[Text]:
     short = [call.name]
     for path, leaf in _leaves(call.args):
         if path and len(leaf) >= LONG:
-            yield Text((at, path), leaf, count(leaf), is_call=True, is_observed=False)
+            yield Text((at, path), leaf, is_call=True, is_observed=False)
         else:
             short.append(leaf)
     words = "\n".join(short)
-    yield Text((at, ()), words, count(words), is_call=True, is_observed=False)
+    yield Text((at, ()), words, is_call=True, is_observed=False)
 
 
 def _leaves(value: object, path: Path = ()) -> Iterator[tuple[Path, str]]:

@@ -24,6 +24,9 @@ from marksweep.tokens import count
 BULKY = 100
 """Tokens from which a text is cut into blocks. Smaller texts go whole."""
 
+_BYTES = 4
+"""The most bytes a character takes, and so the most tokens."""
+
 _FENCED = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
 
 Texts = Callable[[Segment], Sequence[Text]]
@@ -170,18 +173,19 @@ class Shelf:
         small: list[Text] = []
         rest = segment.tokens
         for text in texts:
-            if text.tokens < BULKY or (text.is_call and not text.place[1]):
+            tokens = count(text.words) if _BYTES * len(text.words) >= BULKY else 0
+            if tokens < BULKY or (text.is_call and not text.place[1]):
                 small.append(text)
                 continue
             blocks = self.index.add(cut(text.words), count, observed=text.is_observed)
             held.fields[text.place] = blocks
-            rest -= text.tokens
+            rest -= tokens
         if calls:
             words = "\n".join(text.words for text in small)
             held.frame = self._whole(words, rest, observed=False)
         else:
             for text in small:
-                tokens = rest if len(texts) == 1 else text.tokens
+                tokens = rest if len(texts) == 1 else count(text.words)
                 held.fields[text.place] = [
                     self._whole(text.words, tokens, observed=text.is_observed)
                 ]

@@ -45,8 +45,10 @@ class Unreachable:
             if reached[i] or not scene.may_go((i,)):
                 continue
             bulky = [o for o in self._outcomes(segment) if len(o.text) >= BULKY]
+            if not bulky:
+                continue
             shorter = self._masked(segment, {o.part: note(segment, o, WHY) for o in bulky})
-            if bulky and shorter is not None:
+            if shorter is not None:
                 yield Proposal((i,), Action.MASK, WHY, shorter)
 
     def _reached(self, scene: Scene) -> bytearray:
