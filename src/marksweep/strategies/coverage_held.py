@@ -127,7 +127,7 @@ class Shelf:
                 self.index.remember(block)
                 lost.append(block)
             elif not block.alive and block.seq in kept:
-                self.keep(block)
+                self.keep([block])
 
     def drop(self, block: Block) -> Held:
         """Give a block up; `keep` takes that back. Give the message it stands in."""
@@ -136,15 +136,9 @@ class Shelf:
         held.left -= block is not held.frame
         return held
 
-    def keep(self, block: Block) -> None:
-        """Have a dropped block where it was."""
-        self.index.keep(block)
-        held = cast("Held", block.home)
-        held.left += block is not held.frame
-
-    def undrop(self, blocks: Sequence[Block]) -> None:
-        """Take drops back as if they had never been, the last one first."""
-        self.index.undrop(blocks)
+    def keep(self, blocks: Sequence[Block]) -> None:
+        """Have dropped blocks where they were."""
+        self.index.keep(blocks)
         for block in blocks:
             held = cast("Held", block.home)
             held.left += block is not held.frame

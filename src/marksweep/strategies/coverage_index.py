@@ -148,32 +148,22 @@ class Index:
                 joint.alive = False
                 self._release(joint.atom, block)
 
-    def undrop(self, blocks: Iterable[Block]) -> None:
-        """Take drops back as if they had never been, the last one first."""
-        holders, witnesses = self._holders, self._witnesses
+    def keep(self, blocks: Iterable[Block]) -> None:
+        """Have dropped blocks where they were. What else holds their atoms may be worth less."""
+        holders, witnesses, newest = self._holders, self._witnesses, self._newest
         for block in blocks:
             observed = block.observed
-            block.alive = True
-            block.dirty = True
+            block.alive = block.dirty = True
             for atom in block.atoms:
                 holders[atom] += 1
                 witnesses[atom] += observed
+                latest = newest[atom]
+                if latest is not None:
+                    latest.dirty = True
             for joint in block.joints:
                 if not joint.alive and all(b.alive for b in joint.blocks):
                     joint.alive = True
-                    holders[joint.atom] += 1
-                    witnesses[joint.atom] += observed
-
-    def keep(self, block: Block) -> None:
-        """Have a dropped block where it was."""
-        block.alive = True
-        block.dirty = True
-        for atom in block.atoms:
-            self._regain(atom, block)
-        for joint in block.joints:
-            if not joint.alive and all(b.alive for b in joint.blocks):
-                joint.alive = True
-                self._regain(joint.atom, block)
+                    self._regain(joint.atom, block)
 
     def remember(self, block: Block) -> None:
         """Note that a dropped block is gone and may be missed; of copies there is an original."""

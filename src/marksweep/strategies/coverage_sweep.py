@@ -72,7 +72,7 @@ class Sweep:
 
     def close(self) -> None:
         """Have everything back that was dropped on the way."""
-        self._shelf.undrop(self._dropped[::-1])
+        self._shelf.keep(self._dropped[::-1])
         self._dropped.clear()
 
     def _may_drop(self, i: int) -> list[Block]:
