@@ -139,6 +139,8 @@ class Text(msgspec.Struct, frozen=True, gc=False):
     """What the agent asks for. The call itself is never cut, and goes only with its results."""
     is_observed: bool = True
     """Whether it comes from outside, not from the agent itself."""
+    is_said: bool = False
+    """Whether the user said it, and no tool."""
 
 
 Counter = Callable[[Message], int]

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import os
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -141,9 +142,22 @@ class TestBadBackups:
 
     def test_a_flipped_byte_anywhere_is_found_before_anything_is_loaded(self, backup: Path) -> None:
         content = backup.read_bytes()
+        refused = 0
         for place in range(10, len(content), len(content) // 40):
-            backup.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
+            flipped = content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :]
+            if self.says_the_same(content, flipped):  # bits that only fill up the last byte
+                continue
+            backup.write_bytes(flipped)
             self.refused(backup, 4, "not a whole backup")
+            refused += 1
+        assert refused >= 39
+
+    @staticmethod
+    def says_the_same(one: bytes, other: bytes) -> bool:
+        try:
+            return gzip.decompress(one) == gzip.decompress(other)
+        except (OSError, EOFError, zlib.error):
+            return False
 
     def test_a_wrong_checksum_is_found(self, backup: Path) -> None:
         text = gzip.decompress(backup.read_bytes()).replace(b"8080", b"8081")

@@ -31,7 +31,7 @@ def test_preserve_recent_turns_of_the_plugin_overrides_that_of_the_configuration
     kept, _ = collect(plugin, preserve_recent_turns=4)
     assert {f"{who}{n}" for n in (6, 7, 8, 9) for who in "um"} <= set(ids(kept))
     kept, _ = collect(plugin)
-    assert "u6" not in ids(kept)
+    assert "m6" not in ids(kept)
 
 
 @each_plugin

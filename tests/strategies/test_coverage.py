@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
 
@@ -106,3 +107,21 @@ def test_plain_talk_goes_whole() -> None:
     plan = talk.plan(talk.tokens // 2)
     assert plan.short_by == 0
     assert {step.action for step in plan.steps} == {Action.STASH}
+
+
+def test_what_the_user_said_outlasts_what_tools_said_of_the_same_kind() -> None:
+    talk = Conversation(limit=10**9, strategy="coverage")
+    talk.extend([{"role": "user", "content": "Plan a week in the mountains."}])
+    for n in range(40):
+        name = str(n).translate(str.maketrans("0123456789", "abcdefghij"))
+        call = {"id": f"c{n}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+        talk.extend(
+            [
+                {"role": "user", "content": f"Guest{name} prefers hut{name} and trail{name}."},
+                {"role": "assistant", "content": None, "tool_calls": [call]},
+                {"role": "tool", "tool_call_id": f"c{n}", "content": f"Cabin{name} or path{name}."},
+            ]
+        )
+    talk.collect(talk.plan(talk.tokens // 2))
+    left = Counter(message["role"] for message in talk.messages)
+    assert left["user"] > 2 * left["tool"]

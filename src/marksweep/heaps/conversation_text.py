@@ -66,7 +66,8 @@ def texts_of(message: Message) -> Iterator[Text]:
         if part.function_call is not None:
             yield from _texts_of_call(at, part.function_call)
         elif words := _said(part):
-            yield Text((at, ()), words, is_observed=is_observed)
+            is_said = message.role is Role.USER and part.function_response is None
+            yield Text((at, ()), words, is_observed=is_observed, is_said=is_said)
 
 
 def _texts_of_call(at: int, call: FunctionCall) -> Iterator[Text]:

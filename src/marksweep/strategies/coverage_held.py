@@ -24,6 +24,12 @@ from marksweep.tokens import count
 BULKY = 100
 """Tokens from which a text is cut into blocks. Smaller texts go whole."""
 
+SAID = 3.0
+"""What the user says in a few words counts so many times as much: no tool can repeat it.
+
+Higher keeps more of what was talked about, and less of what tools returned.
+"""
+
 _BYTES = 4
 """The most bytes a character takes, and so the most tokens."""
 
@@ -180,8 +186,9 @@ class Shelf:
         else:
             for text in small:
                 tokens = rest if len(texts) == 1 else count(text.words)
+                weight = SAID if text.is_said else 1.0
                 held.fields[text.place] = [
-                    self._whole(text.words, tokens, observed=text.is_observed)
+                    self._whole(text.words, tokens, observed=text.is_observed, weight=weight)
                 ]
         return self._settle(held, segment)
 
@@ -194,8 +201,9 @@ class Shelf:
         self.held[held.name] = held
         return held
 
-    def _whole(self, words: str, tokens: int, *, observed: bool) -> Block:
-        return self.index.add_whole(whole(words), max(1, tokens), observed=observed)
+    def _whole(self, words: str, tokens: int, *, observed: bool, weight: float = 1.0) -> Block:
+        piece = whole(words)
+        return self.index.add_whole(piece, max(1, tokens), observed=observed, weight=weight)
 
 
 def _form(segment: Segment) -> str:

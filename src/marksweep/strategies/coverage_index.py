@@ -48,8 +48,21 @@ class Block:
     """A part of a message that is kept or given up as one."""
 
     __slots__ = (
-        "age_at", "alive", "atoms", "born", "dirty", "glued", "home", "is_copy", "joints",
-        "observed", "seq", "text", "tokens", "value",
+        "age_at",
+        "alive",
+        "atoms",
+        "born",
+        "dirty",
+        "glued",
+        "home",
+        "is_copy",
+        "joints",
+        "observed",
+        "seq",
+        "text",
+        "tokens",
+        "value",
+        "weight",
     )  # fmt: skip
 
     def __init__(self, seq: int, piece: Piece, tokens: int, observed: bool, born: int) -> None:
@@ -66,6 +79,8 @@ class Block:
         """The message it stands in."""
         self.is_copy = False
         """Whether it came back from another message."""
+        self.weight = 1.0
+        """How many times as much it counts."""
         self.value = 0.0
         self.age_at = 0
         self.dirty = True
@@ -120,10 +135,12 @@ class Index:
                 block.joints.append(held)
         return blocks
 
-    def add_whole(self, piece: Piece, tokens: int, *, observed: bool) -> Block:
+    def add_whole(self, piece: Piece, tokens: int, *, observed: bool, weight: float = 1.0) -> Block:
         """Take in a new text as one block."""
         self._crowd(len(piece.atoms))
-        return self._block(piece, tokens, observed)
+        block = self._block(piece, tokens, observed)
+        block.weight = weight
+        return block
 
     def act(self, atoms: dict[str, Kind]) -> None:
         """Take note of what the agent acted on."""
@@ -182,6 +199,7 @@ class Index:
             copy = Block(self._blocks, piece, block.tokens, block.observed, self.now)
             self._blocks += 1
             copy.is_copy = True
+            copy.weight = block.weight
             made[block.seq] = copy
             copy.atoms = block.atoms
             joints = [j for j in block.joints if _is_whole(j, block, taken)]
@@ -213,7 +231,7 @@ class Index:
                     needed = chance[atom] * boost[uses[atom]] * fading[now - seen[atom]]
                     share = alone if holders[atom] == last else 1 - ECHO
                     total += share * (needed if needed < MOST else MOST)
-        return total / block.tokens
+        return total * block.weight / block.tokens
 
     def worth_about(self, block: Block) -> float:
         """The worth as last worked out, unless it is stale."""

@@ -35,7 +35,7 @@ class Setting(msgspec.Struct, frozen=True):
     """Share of the budget that may come back at a step, because the agent speaks of it again."""
 
 
-ECONOMY = Setting("economy", reread=0.8)
+ECONOMY = Setting("economy", reread=0.75)
 QUALITY = Setting("quality", reread=0.0)
 SETTINGS = {setting.name: setting for setting in (ECONOMY, QUALITY)}
 
