@@ -66,7 +66,7 @@ MUTANTS = (
     Mutant(
         "mark: pairs carry no mark",
         "core/mark.py",
-        "for mate in mates.get(i, ()):",
+        "for mate in units.members(i):",
         "for mate in ():",
     ),
     Mutant(
@@ -89,6 +89,18 @@ MUTANTS = (
         "core/graph.py",
         "        if stand_ins:",
         "        if not stand_ins:",
+    ),
+    Mutant(
+        "graph: the segment before is taken for the target",
+        "core/graph.py",
+        "if segments[i - 1].segment_id == name:",
+        "if segments[i - 1].segment_id <= name:",
+    ),
+    Mutant(
+        "units: pairs that share a member stay apart",
+        "core/units.py",
+        "            is_tangled = True",
+        "            is_tangled = False",
     ),
     Mutant(
         "units: pairs are not joined",
@@ -216,8 +228,8 @@ MUTANTS = (
     Mutant(
         "fingerprint: the text is left out",
         "core/fingerprint.py",
-        "if segment.refcount:\n        segment = msgspec.structs.replace(segment, refcount=0)",
-        "segment = msgspec.structs.replace(segment, refcount=0, text='')",
+        "text=apart(segment.text))",
+        "text='')",
     ),
     Mutant(
         "laws: splitting a pair is allowed",
