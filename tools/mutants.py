@@ -93,8 +93,8 @@ MUTANTS = (
     Mutant(
         "graph: the segment before is taken for the target",
         "core/graph.py",
-        "if segments[i - 1].segment_id == name:",
-        "if segments[i - 1].segment_id <= name:",
+        "if i and segments[i - 1].segment_id == name:",
+        "if i and segments[i - 1].segment_id <= name:",
     ),
     Mutant(
         "units: pairs that share a member stay apart",

@@ -28,6 +28,18 @@ from tests.mcp.support import Agent, with_agent
 TOGETHER = Settings(memory=Memory(keeps_segments=True))
 
 
+def memory_beside(context: Segments, world: World) -> GraphMemory:
+    """The memory of a world, in which segments count, as the agent of these is at them."""
+    return GraphMemory(
+        world.graph,
+        world.store,
+        backups=world.backups,
+        settings=MemorySettings(keeps_segments=True),
+        clock=world.clock,
+        focus=lambda workspace_id, now: context.current_focus(),
+    )
+
+
 def log(segment_id: str, world: World, *references: str) -> Segment:
     """A segment that nothing keeps by itself."""
     return Segment(
@@ -77,14 +89,7 @@ class CrossingContract:
         context = Segments(world.store, workspace="w", clock=world.clock)
         context.write("x", segment_id="s", task_id="now", references=[cited.memory.memory_id])
         context.focus(task="now")
-        memory = GraphMemory(
-            world.graph,
-            world.store,
-            backups=world.backups,
-            settings=MemorySettings(keeps_segments=True),
-            clock=world.clock,
-            focus=lambda workspace_id, now: context.current_focus(),
-        )
+        memory = memory_beside(context, world)
         assert (await memory.prune_memory("w")).planned.memories == (other.memory.memory_id,)
 
     @on_world
@@ -100,14 +105,7 @@ class CrossingContract:
     ) -> None:
         stale, other = await with_stale(world)
         context = Segments(world.store, workspace="w", clock=world.clock)
-        memory = GraphMemory(
-            world.graph,
-            world.store,
-            backups=world.backups,
-            settings=MemorySettings(keeps_segments=True),
-            clock=world.clock,
-            focus=lambda workspace_id, now: context.current_focus(),
-        )
+        memory = memory_beside(context, world)
         context.add(log("s", world, stale.memory.memory_id))
         context.keep({"s": "cited by a memory, once"})
         assert await memory.cited_segments(workspace_id="w") == {}

@@ -79,8 +79,12 @@ def atoms_of_line(line: str) -> Atoms:
 def _note(name: str, kind: Kind, found: dict[str, Kind]) -> None:
     """Take note of a name if it looks like one, freed of what stands around it."""
     bare = name.strip(_EDGES)
-    if SHORTEST_NAME <= len(bare) <= LONGEST_NAME and _TELLING.search(bare):
+    if _is_name(bare):
         found.setdefault(KEY[kind] + bare, kind)
+
+
+def _is_name(bare: str) -> bool:
+    return SHORTEST_NAME <= len(bare) <= LONGEST_NAME and _TELLING.search(bare) is not None
 
 
 def atoms_of(text: str) -> dict[str, Kind]:
@@ -96,11 +100,7 @@ def names_in(text: str) -> set[str]:
     """Find the names in a text, and nothing else of it. Lines that come again are read once."""
     lines = "\n".join(set(text.splitlines()))
     bare = {name.strip(_EDGES) for name in set(_NAME.findall(lines))}
-    return {
-        name
-        for name in bare
-        if SHORTEST_NAME <= len(name) <= LONGEST_NAME and _TELLING.search(name)
-    }
+    return set(filter(_is_name, bare))
 
 
 def shown(atom: str) -> str:

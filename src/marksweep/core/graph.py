@@ -51,8 +51,8 @@ class Graph:
             for reference in segment.all_references:
                 name, hold = reference.target, reference.hold
                 # Results follow their call: in a conversation nearly all targets stand near.
-                if segments[i - 1].segment_id == name:
-                    last = i - 1 if i else self.index.get(name)
+                if i and segments[i - 1].segment_id == name:
+                    last = i - 1
                 elif last is None or segments[last].segment_id != name:
                     last = self.index.get(name)
                 target = last

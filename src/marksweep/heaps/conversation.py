@@ -263,7 +263,7 @@ class ConversationHeap(SegmentHeap):
             self.refresh()
             if self._line is None:
                 spoken = [s for s in self.view.in_order() if s.type in SPOKEN]
-                placed = ((s.position, self._know(s.segment_id).message) for s in spoken)
+                placed = ((s.position, self.message(s.segment_id)) for s in spoken)
                 self._line = closed(self.dialect, placed)
                 self._line_ends = spoken[-1].position if spoken else -1
             return list(self._line)
@@ -318,7 +318,7 @@ class ConversationHeap(SegmentHeap):
         parts = list(message.parts)
         for (at, path), text in texts.items():
             parts[at] = self._with_text(parts[at], path, text)
-        if tuple(map(id, parts)) == tuple(map(id, message.parts)):
+        if all(new is old for new, old in zip(parts, message.parts, strict=True)):
             return None
         return self._shorter(segment, message, parts)
 

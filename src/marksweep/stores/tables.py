@@ -194,14 +194,16 @@ class StashTable:
     def _unchain(self, number: int, segment_id: str, later: int | None) -> None:
         """Take an entry out of the line of its segment's entries."""
         earlier = self._earlier.pop(number, None)
-        if later is not None:
-            del self._earlier[later]
-        elif earlier is None:
+        if later is None:
             del self._newest[segment_id]
-        if earlier is not None and later is not None:
-            self._earlier[later] = earlier
-        elif earlier is not None:
+        else:
+            del self._earlier[later]
+        if earlier is None:
+            return
+        if later is None:
             self._newest[segment_id] = earlier
+        else:
+            self._earlier[later] = earlier
 
     def _let_go(self, number: int) -> None:
         plan_id = self._entries.pop(number).plan_id

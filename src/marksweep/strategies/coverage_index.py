@@ -48,21 +48,8 @@ class Block:
     """A part of a message that is kept or given up as one."""
 
     __slots__ = (
-        "age_at",
-        "alive",
-        "atoms",
-        "born",
-        "dirty",
-        "glued",
-        "home",
-        "is_copy",
-        "joints",
-        "observed",
-        "seq",
-        "text",
-        "tokens",
-        "value",
-        "weight",
+        "age_at", "alive", "atoms", "born", "dirty", "glued", "home", "is_copy", "joints",
+        "observed", "seq", "text", "tokens", "value", "weight",
     )  # fmt: skip
 
     def __init__(self, seq: int, piece: Piece, tokens: int, observed: bool, born: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import permutations
 
 import msgspec
 import pytest
@@ -84,6 +85,21 @@ class StashContract(Handles):
         assert [each.plan_id for each in stash.get("w", ["a"])] == ["plan-2"]
         assert stash.of_plan("w", "plan-1") == (stashed("b"),)
         assert stash.count("w") == 2
+
+    @pytest.mark.parametrize("order", list(permutations(("plan-1", "plan-2", "plan-3"))))
+    def test_the_entries_of_a_segment_go_in_any_order(
+        self, stash: Stash, order: tuple[str, ...]
+    ) -> None:
+        left = ["plan-3", "plan-2", "plan-1"]
+        for plan_id in reversed(left):
+            stash.put("w", [stashed("a", plan_id)])
+        for plan_id in order:
+            assert [each.plan_id for each in stash.get("w", ["a"])] == left
+            stash.remove("w", plan_id, ["a"])
+            left.remove(plan_id)
+        assert stash.get("w", ["a"]) == ()
+        stash.put("w", [stashed("a", "plan-4")])
+        assert [each.plan_id for each in stash.get("w", ["a"])] == ["plan-4"]
 
     def test_what_another_handle_put_and_removed_shows_up(
         self, store: Store, another: Opener
