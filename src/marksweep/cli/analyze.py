@@ -246,7 +246,7 @@ def _dead(weights: tuple[DeadWeight, ...]) -> RenderableType:
     if rest:
         tokens = sum(each.tokens for each in rest)
         messages = sum(len(each.messages) for each in rest)
-        more = f"{render.counted(rest, 'more reason')}"
+        more = render.counted(rest, "more reason")
         table.add_row(f"{tokens:,}", f"{messages:,}", more, style="dim")
     return table
 

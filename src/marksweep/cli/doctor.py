@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +22,7 @@ import marksweep
 from marksweep.cli import render
 from marksweep.cli.common import NOTHING, confirmed, emit, json_option, settings, store_option
 from marksweep.cli.common import command as make_command
+from marksweep.clock import utc_now
 from marksweep.collector import DEEDS
 from marksweep.errors import BadInput, MarksweepError, StoreError
 from marksweep.model import Event
@@ -107,7 +107,7 @@ def _mended(findings: list[Finding]) -> Iterator[Check]:
     for path in dict.fromkeys(finding.changes for finding in findings):
         if path is not None:
             files = (*checkup.files_of(path), *checkup.leftovers(path))
-            kept = checkup.keep(path, files, datetime.now(UTC))
+            kept = checkup.keep(path, files, utc_now())
             yield Check("kept as it was", str(kept), ok=True)
     for check, mend, _ in findings:
         yield check if mend is None else _tried(check.what, mend)

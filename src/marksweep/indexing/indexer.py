@@ -13,9 +13,10 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
 from contextlib import aclosing, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
+from marksweep.clock import utc_now
 from marksweep.indexing.delta import (
     MAX_SHRINK,
     Delta,
@@ -78,7 +79,7 @@ async def index_codebase(
     filters are left as they are. Refuses a root that is missing, and one that has shrunk by more
     than `max_shrink`, with nothing made stale.
     """
-    started = now or datetime.now(UTC)
+    started = now or utc_now()
     root = resolved(Path(path))
     job = Job(
         root=root,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Literal
 from uuid import uuid4
 
@@ -10,6 +10,7 @@ import msgspec
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict, Field
 
+from marksweep.clock import utc_now
 from marksweep.errors import BadInput
 from marksweep.mcp.asking import Here
 from marksweep.mcp.desk import Attention
@@ -75,7 +76,7 @@ def context_add(
 ) -> Added:
     """Add pieces of context (messages, code, logs, notes, decisions, summaries) to the working set,
     all or none, with links to what they build on. What is linked from something in use is kept."""
-    now = datetime.now(UTC)
+    now = utc_now()
     with here.segments() as context:
         added = context.add(*(_segment(given, now) for given in segments))
         return Added(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated
 
@@ -11,6 +10,7 @@ from mcp.server.mcpserver import AcceptedElicitation, Elicit, ElicitationResult,
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
+from marksweep.clock import utc_now
 from marksweep.core.plan import NO_TARGET
 from marksweep.core.score import age_hours
 from marksweep.errors import BadInput, NotConfirmed, NotFound, PlanOutdated, Refused
@@ -62,7 +62,7 @@ def _plan_for(context: Segments, names: list[str], strategy: Disposal) -> Plan:
     if strategy is not Disposal.AUTO:
         action = Action.DELETE if strategy is Disposal.DELETE else Action.STASH
         return context.plan_for(segment_ids, action)
-    age, now = context.settings.retention.delete_after_hours, datetime.now(UTC)
+    age, now = context.settings.retention.delete_after_hours, utc_now()
     old = [
         name
         for name in segment_ids

@@ -7,10 +7,10 @@ what may go, what belongs together and where to stop; a plugin only says what go
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 
 import msgspec
 
+from marksweep.clock import utc_now
 from marksweep.core.budget import Budget
 from marksweep.core.plan import Strategy, make_plan
 from marksweep.core.trigger import Backoff, Due, after_pass, is_time
@@ -108,7 +108,7 @@ class HistoryPlugin:
             protection=goal.protection,
             pressure=goal.pressure,
             yielding=self._yielding(goal.outside, ledger),
-            now=datetime.now(UTC),
+            now=utc_now(),
         )
         digester = Digester(view, self._options.summarizer, ledger, counter)
         masker = Masker(view, counter)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -10,6 +9,7 @@ from rich.console import Console
 from marksweep.cli import render
 from marksweep.cli.demo.session import coding_session
 from marksweep.cli.demo.shown import section
+from marksweep.clock import utc_now
 from marksweep.segments import Segments
 
 LIMIT = 1_000_000
@@ -20,7 +20,7 @@ WORDS = "KeyError session_id"
 
 def show(out: Console, where: Path) -> None:
     """Lead through one collection."""
-    now = datetime.now(UTC)
+    now = utc_now()
     context = Segments(where, limit=LIMIT, actor="demo")
     context.add(*coding_session(now))
     limit = int(context.tokens / 0.95 / 1000) * 1000
