@@ -36,6 +36,8 @@ CHANGED_SHARE = 0.01
 PEAK_MB = 400
 FALKOR_SLOWER = 2.0
 
+KINDS = ("sqlite", "falkordb")
+
 
 class Timing(msgspec.Struct, frozen=True):
     """One run of two processes, the one that writes and the one that parses."""
@@ -137,7 +139,7 @@ def half_the_memory(kind: str) -> float:
             return run(store, root).megabytes
 
 
-def rows(kinds: tuple[str, ...] = ("sqlite",)) -> list[Row]:
+def rows(kinds: tuple[str, ...] = KINDS) -> list[Row]:
     """Measure on each kind of store."""
     found: list[Row] = []
     first_on: dict[str, Timing] = {}
@@ -197,4 +199,4 @@ if __name__ == "__main__":
         timing = asyncio.run(measured(sys.argv[2], Path(sys.argv[3])))
         sys.stdout.buffer.write(msgspec.json.encode(timing))
     else:
-        print_rows(rows(tuple(sys.argv[1:]) or ("sqlite", "falkordb")))
+        print_rows(rows(tuple(sys.argv[1:]) or KINDS))
