@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from marksweep import Budget, Segments
+from marksweep import Budget, Segment, Segments
 from marksweep.errors import BadInput, NotFound, Refused
 from marksweep.model import Action, Event, Generation, Hold, Link, Stashed
 from marksweep.stores.memory import MemoryStore
 from marksweep.strategies.scored import Disposal
 from marksweep.testing.builders import NOW, Clock, segment
+
+ODD = ("a\udcff", "b\x00", "\udc00\ud800")
+"""Names that files and logs really have, and UTF-8 has not."""
 
 
 @pytest.fixture
@@ -379,6 +384,46 @@ class TestBadInput:
             with pytest.raises(BadInput, match="unique and not empty"):
                 heap.add(*bad)
         assert ids(heap) == []
+
+    @pytest.mark.parametrize(
+        ("values", "message"),
+        [
+            ({"text": 5}, r"'bad' cannot be kept: Expected `str`, got `int` - at `\$.text`"),
+            ({"type": None}, r"Expected `str`, got `null` - at `\$.type`"),
+            ({"line_range": ("a", "b")}, r"Expected `int`, got `str` - at `\$.line_range"),
+            ({"policy": "sturdy"}, r"Invalid enum value 'sturdy' - at `\$.policy`"),
+            ({"tokens": -1}, r"tokens is -1 in segment 'bad'; expected a number from 0 to"),
+            ({"tokens": 10**30}, r"tokens is 10+ in segment 'bad'; expected"),
+        ],
+        ids=str,
+    )
+    def test_values_of_the_wrong_kind_are_refused_and_nothing_is_added(
+        self, heap: Segments, values: dict[str, Any], message: str
+    ) -> None:
+        with pytest.raises(BadInput, match=message):
+            heap.add(segment("good"), segment("bad", **values))
+        assert ids(heap) == []
+
+    def test_a_text_where_a_list_belongs_is_refused(self, heap: Segments) -> None:
+        for name in ("tags", "references"):
+            with pytest.raises(BadInput, match=f"{name} is 'bug-1'; expected a list"):
+                heap.write("x", **{name: "bug-1"})  # type: ignore[arg-type]
+        with pytest.raises(BadInput, match="created_at is 'yesterday'; expected a datetime"):
+            Segment(segment_id="a", type="log", created_at="yesterday")  # type: ignore[arg-type]
+        assert ids(heap) == []
+
+    @pytest.mark.parametrize("place", ["heap.db", "heap.json"])
+    def test_text_that_is_no_valid_unicode_is_kept_and_the_store_can_be_opened_again(
+        self, tmp_path: Path, clock: Clock, place: str
+    ) -> None:
+        odd = [segment(n, text=f"log {n}", file_path=f"{n}.py", tags=(n,)) for n in ODD]
+        with contextlib.closing(Segments(tmp_path / place, limit=10**6, clock=clock)) as first:
+            first.add(*odd)
+            first.pin(ODD[0], by=ODD[0])
+        with contextlib.closing(Segments(tmp_path / place, limit=10**6, clock=clock)) as again:
+            assert ids(again) == list(ODD)
+            assert [s.text for s in again.list()] == [f"log {n}" for n in ODD]
+            assert again.read(ODD[0]).pinned
 
     def test_unknown_filters_are_refused_with_the_known_ones(self, heap: Segments) -> None:
         with pytest.raises(BadInput, match=r"colour.*file_path"):

@@ -14,6 +14,8 @@ from typing import TypeVar
 
 import msgspec
 
+from marksweep.errors import BadInput
+
 T = TypeVar("T")
 
 
@@ -151,14 +153,18 @@ class Segment(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     def __post_init__(self) -> None:
         """Read what callers pass generously, so that the rest need not."""
         put = msgspec.structs.force_setattr
-        if self.created_at.tzinfo is None:
+        try:
+            is_naive = self.created_at.tzinfo is None
+        except AttributeError:
+            raise BadInput(f"created_at is {self.created_at!r}; expected a datetime.") from None
+        if is_naive:
             put(self, "created_at", self.created_at.replace(tzinfo=UTC))
         if self.last_touched_at is NEVER:
             put(self, "last_touched_at", self.created_at)
         elif self.last_touched_at.tzinfo is None:
             put(self, "last_touched_at", self.last_touched_at.replace(tzinfo=UTC))
         if type(self.tags) is not tuple:
-            put(self, "tags", tuple(_in_fixed_order(self.tags)))
+            put(self, "tags", tuple(_in_fixed_order("tags", self.tags)))
         if self.references and not (
             type(self.references) is tuple and type(self.references[0]) is Reference
         ):
@@ -181,12 +187,14 @@ class Segment(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
 def _references(given: Iterable[Reference | str]) -> tuple[Reference, ...]:
     return tuple(
         item if isinstance(item, Reference) else Reference(str(item))
-        for item in _in_fixed_order(given)
+        for item in _in_fixed_order("references", given)
     )
 
 
-def _in_fixed_order(given: Iterable[T]) -> Iterable[T]:
+def _in_fixed_order(name: str, given: Iterable[T]) -> Iterable[T]:
     """Sort a set, which has no order of its own: same input, same output."""
+    if isinstance(given, str):
+        raise BadInput(f"{name} is {given!r}; expected a list of texts.")
     return sorted(given, key=str) if isinstance(given, set | frozenset) else given
 
 

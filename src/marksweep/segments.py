@@ -30,6 +30,7 @@ from marksweep.core.scene import Scene
 from marksweep.core.trigger import Due
 from marksweep.core.why import why
 from marksweep.errors import BadInput, NotFound, Refused, StoreError
+from marksweep.heaps.checked import checked
 from marksweep.heaps.segments import SegmentHeap
 from marksweep.heaps.shortened import shortened
 from marksweep.heaps.stash_search import search_stash
@@ -180,7 +181,7 @@ class Segments:
                 file_path=file_path,
                 line_range=line_range,
                 symbol=symbol,
-                tags=tuple(tags),
+                tags=tags,  # type: ignore[arg-type]
                 topic_id=topic_id,
                 task_id=task_id,
                 references=references,  # type: ignore[arg-type]
@@ -194,7 +195,7 @@ class Segments:
         Their positions follow the clock, so that none is given twice: what was last before may be
         in the stash, out of sight.
         """
-        added = self._heap.add(segments, after=int(self._clock().timestamp() * 1_000_000))
+        added = self._heap.add(checked(segments), after=int(1e6 * self._clock().timestamp()))
         self._step()
         return added
 

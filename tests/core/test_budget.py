@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -36,9 +37,10 @@ def test_a_share_outside_0_to_100_is_refused(name: str, value: float) -> None:
         Budget.of(1000, **{name: value})
 
 
-def test_a_negative_limit_is_refused() -> None:
-    with pytest.raises(BadInput, match="-5"):
-        Budget.of(-5)
+@pytest.mark.parametrize("limit", [-5, "32k", None, float("nan")])
+def test_a_limit_that_is_no_number_of_tokens_is_refused(limit: Any) -> None:
+    with pytest.raises(BadInput, match=f"limit is {limit!r}; expected"):
+        Budget.of(limit)
 
 
 def test_the_ledger_adds_up_per_type_heaviest_first() -> None:

@@ -45,8 +45,8 @@ class Budget(msgspec.Struct, frozen=True):
         pressure_percent: float = PRESSURE_PERCENT,
     ) -> Budget:
         """Draw the lines at shares of the limit."""
-        if limit < 0:
-            raise BadInput(f"limit is {limit}; expected a number of tokens, 0 or more.")
+        if not isinstance(limit, int | float) or not limit >= 0:
+            raise BadInput(f"limit is {limit!r}; expected a number of tokens, 0 or more.")
         lines = {
             "threshold_percent": threshold_percent,
             "target_percent": target_percent,

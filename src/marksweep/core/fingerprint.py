@@ -7,6 +7,7 @@ against someone who forges segments.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from hashlib import blake2b
 
@@ -23,7 +24,15 @@ def digest(segment: Segment) -> int:
     """Digest all that a segment holds, but for its reference count: that is derived."""
     if segment.refcount or not segment.text.isascii():
         segment = msgspec.structs.replace(segment, refcount=0, text=apart(segment.text))
-    return int.from_bytes(blake2b(_encode(segment), digest_size=16).digest())
+    return int.from_bytes(blake2b(packed(segment), digest_size=16).digest())
+
+
+def packed(noun: msgspec.Struct) -> bytes:
+    """Pack all that a noun holds, also text that is no valid Unicode, such as a lone surrogate."""
+    try:
+        return _encode(noun)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(noun)).encode()
 
 
 def combine(fingerprint: int, *, added: int = 0, removed: int = 0) -> int:
