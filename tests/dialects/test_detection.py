@@ -51,6 +51,15 @@ def test_what_cannot_be_told_is_an_error_that_says_what_was_looked_for(
     assert "gemini" in str(caught.value)
 
 
+@pytest.mark.parametrize("odd", [{}, [], ["a"], 7, None, True])
+def test_a_kind_that_is_no_word_does_not_hide_the_marks_of_the_rest(odd: Any) -> None:
+    strange = [
+        {"type": odd, "payload": odd, "role": odd, "content": [{"type": odd}]},
+        {"role": "user", "content": odd},
+    ]
+    assert detect([*told(SCRIPT, "anthropic"), *strange]) == "anthropic"
+
+
 def test_an_unknown_dialect_is_an_error_that_lists_the_known() -> None:
     with pytest.raises(UnknownName, match="known are openai_chat"):
         dialect_named("cobol")

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import pytest
+
 from marksweep.dialects import read
 from marksweep.heaps.conversation_weight import FRAME, count_message
-from marksweep.messages import FunctionCall, InlineData, Message, Part, Role
+from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 from marksweep.tokens import IMAGE_TOKENS, count
 
 
@@ -34,6 +36,14 @@ def test_a_picture_weighs_what_it_costs_and_not_what_its_bytes_spell() -> None:
     assert count_message(answered) == FRAME + IMAGE_TOKENS + count("ok")
     inline = Message(Role.USER, (Part(inline_data=InlineData("image/png", "A" * 100_000)),))
     assert count_message(inline) == FRAME + IMAGE_TOKENS
+
+
+@pytest.mark.parametrize("kind", [["string", "null"], {"const": 1}, None, 7])
+def test_a_result_with_a_type_of_its_own_is_counted_as_what_it_is(kind: object) -> None:
+    schema = {"type": kind, "description": "any JSON schema says such things"}
+    for result in (schema, [schema]):
+        answered = Message(Role.TOOL, (Part(function_response=ToolResult("a", "f", result)),))
+        assert count_message(answered) > FRAME + count("any JSON schema says such things")
 
 
 def test_hidden_thoughts_and_unknown_parts_are_not_free() -> None:

@@ -110,6 +110,19 @@ def test_a_summary_goes_on_from_those_before_it() -> None:
     assert seen == [["old"], ["old", "summary of ask0"]]
 
 
+def test_a_summary_never_takes_the_place_of_what_stands_inside_a_unit_that_stays() -> None:
+    asked, *rest = turns(4)
+    unit = [
+        segment("call", 0, pairs=("result",)),
+        segment("stray", 0),
+        segment("result", 0, pairs=("call",)),
+    ]
+    broken = scene(asked, *unit, *rest, roots={1: "it waits"})
+    (proposal,) = Summarize(digest).rank(broken)
+    assert [broken.segments[i].segment_id for i in proposal.members[:2]] == ["ask0", "say0"]
+    assert 2 not in proposal.members
+
+
 def test_nothing_is_proposed_if_no_summary_would_shrink() -> None:
     ranked = Summarize(lambda *_: None).rank(scene(*turns(5)))
     assert list(ranked) == []

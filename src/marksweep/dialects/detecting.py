@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from marksweep.dialects.anthropic import ANTHROPIC
-from marksweep.dialects.base import Dialect, Json, plain
+from marksweep.dialects.base import Dialect, Json, plain, word
 from marksweep.dialects.claude_code import CLAUDE_CODE
 from marksweep.dialects.codex import CODEX
 from marksweep.dialects.gemini import GEMINI
@@ -29,8 +29,7 @@ def _blocks(message: dict[str, Json]) -> set[str]:
     content = message.get("content")
     if not isinstance(content, list):
         return set()
-    kinds = {block.get("type") for block in content if isinstance(block, dict)}
-    return {kind for kind in kinds if isinstance(kind, str)}
+    return {word(block.get("type")) for block in content if isinstance(block, dict)}
 
 
 def _is_chat(m: dict[str, Json]) -> bool:
@@ -52,7 +51,7 @@ def _is_anthropic(m: dict[str, Json]) -> bool:
 
 
 def _is_responses(m: dict[str, Json]) -> bool:
-    kind = m.get("type")
+    kind = word(m.get("type"))
     if kind == "message":
         return not _is_anthropic(m)
     return kind in RESPONSES_ITEMS or bool(_blocks(m) & RESPONSES_BLOCKS)
@@ -63,7 +62,7 @@ def _is_claude_code(m: dict[str, Json]) -> bool:
 
 
 def _is_codex(m: dict[str, Json]) -> bool:
-    return m.get("type") in CODEX_LINES and "payload" in m
+    return word(m.get("type")) in CODEX_LINES and "payload" in m
 
 
 MARKS: tuple[tuple[Dialect, Callable[[dict[str, Json]], bool], str], ...] = (

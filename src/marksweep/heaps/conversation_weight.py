@@ -86,8 +86,9 @@ def _weigh_result(value: object) -> int:
         return count(value)
     if isinstance(value, list):
         return sum(map(_weigh_result, value))
-    if isinstance(value, dict) and value.get("type") in MEDIA:
-        return data_tokens(MEDIA[value["type"]], json.dumps(value, default=str))
+    kind = value.get("type") if isinstance(value, dict) else None
+    if isinstance(kind, str) and kind in MEDIA:
+        return data_tokens(MEDIA[kind], json.dumps(value, default=str))
     return count(result_sent(value))
 
 

@@ -36,7 +36,7 @@ def summarized(
 
     Too little to be worth a summary is tried again with twice as many turns.
     """
-    waiting = list(reversed(groups))
+    waiting = list(reversed(_outside_of_units(scene, groups)))
     made: list[Segment] = []
     while waiting:
         taken: list[Group] = []
@@ -58,6 +58,28 @@ def summarized(
         yield Proposal(members, Action.COMPRESS, f"{word}: {span}, the oldest left", summary)
         freed = sum(scene.sizes[i] for i in members) - summary.tokens
         needed = max(1, needed - freed)
+
+
+def _outside_of_units(scene: Scene, groups: list[Group]) -> list[Group]:
+    """Leave out what stands inside a unit that stays: a summary in its place would split it.
+
+    Only a broken history has such, for one a stray result between a call and its result.
+    """
+    going = {unit[0] for group in groups for unit in group.units}
+    inside = {
+        i
+        for unit in scene.units
+        if unit[-1] - unit[0] >= len(unit) and unit[0] not in going and _in_one_turn(scene, unit)
+        for i in range(unit[0] + 1, unit[-1])
+    }
+    if inside.isdisjoint(going):
+        return groups
+    left = ((g.turn, tuple(u for u in g.units if u[0] not in inside)) for g in groups)
+    return [Group(turn, units) for turn, units in left if units]
+
+
+def _in_one_turn(scene: Scene, unit: tuple[int, ...]) -> bool:
+    return scene.segments[unit[0]].topic_id == scene.segments[unit[-1]].topic_id
 
 
 def _summaries_before(scene: Scene, index: int) -> list[Segment]:
