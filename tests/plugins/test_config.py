@@ -83,6 +83,38 @@ def test_nonsense_in_the_environment_names_the_variable(
         GCConfig()
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("TARGET", "85", "target_percent is 85.0; .* at most 80 .the threshold."),
+        ("PRESSURE", "70", "pressure_percent is 70.0; .* at least 80 .the threshold."),
+    ],
+)
+def test_what_the_environment_asks_for_and_cannot_be_is_refused(
+    variable: str, value: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"MARKSWEEP_GC_{variable}", value)
+    with pytest.raises(BadInput, match=message):
+        GCConfig()
+
+
+def test_the_environment_gives_way_to_a_threshold_that_was_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MARKSWEEP_GC_TARGET", "85")
+    assert GCConfig(threshold_percent=40.0).target_percent == 30.0
+    monkeypatch.setenv("MARKSWEEP_GC_TARGET", "20")
+    monkeypatch.setenv("MARKSWEEP_GC_PRESSURE", "85")
+    assert GCConfig(threshold_percent=90.0).pressure_percent == 90.0
+
+
+def test_a_default_gives_way_to_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MARKSWEEP_GC_THRESHOLD", "40")
+    assert GCConfig().target_percent == 30.0
+    monkeypatch.setenv("MARKSWEEP_GC_THRESHOLD", "95")
+    assert GCConfig().pressure_percent == 95.0
+
+
 def test_a_low_threshold_draws_the_default_target_down_with_it() -> None:
     config = GCConfig(threshold_percent=5.0)
     assert config.target_percent == 3.75
@@ -108,6 +140,9 @@ def test_a_high_threshold_draws_the_default_pressure_up_with_it() -> None:
         ({"max_turns": 2.5}, "max_turns is 2.5"),
         ({"preserve_recent_turns": -1}, "preserve_recent_turns is -1; .* at least 0"),
         ({"pinned_turn_indices": [1, -2]}, "pinned_turn_indices is -2"),
+        ({"pinned_turn_indices": 3}, "pinned_turn_indices is 3; expected a list of turns"),
+        ({"pinned_turn_indices": "12"}, "pinned_turn_indices is '12'; expected a list of turns"),
+        ({"plugin_config": [1]}, r"plugin_config is \[1\]; expected an object"),
         ({"auto_trigger": 1}, "auto_trigger is 1; expected true or false"),
         ({"check_before_send": "yes"}, "check_before_send is 'yes'"),
         ({"continuous": None}, "continuous is None"),

@@ -219,8 +219,8 @@ def test_by_the_program() -> None:
         ({"threshold_percent": 50, "target_percent": 60}, r"here: target_percent is 60"),
         ({"preserve_recent_turns": -2}, r"here: preserve_recent_turns is -2; .* at least 0"),
         ({"max_turns": -5}, r"here: max_turns is -5; .* at least 1"),
-        ({"pinned_turn_indices": 3}, r"pinned_turn_indices is 3 in here; expected a list"),
-        ({"plugin_config": []}, r"plugin_config is \[\] in here; expected an object"),
+        ({"pinned_turn_indices": 3}, r"here: pinned_turn_indices is 3; expected a list"),
+        ({"plugin_config": []}, r"here: plugin_config is \[\]; expected an object"),
         ({"plugin": "gc_budget", "config": [1]}, r"config in here is a list"),
         ({"type": 5}, r"type is 5 in here"),
         ([], r"here is a list; expected an object"),
@@ -242,6 +242,19 @@ def test_a_file_that_is_no_json_names_the_file_and_the_place(project: Path) -> N
         load_gc_from_file(project / "bad.json")
 
 
-def test_an_inline_configuration_knows_only_gc() -> None:
+@pytest.mark.parametrize("inline", [{"gc": {}, "model": "x"}, {"model": {"type": "hybrid"}}])
+def test_an_inline_configuration_knows_only_gc(inline: dict[str, object]) -> None:
     with pytest.raises(BadInput, match="'model'; known are gc"):
-        choose_gc(inline={"gc": {}, "model": "x"})
+        choose_gc(inline=inline)
+
+
+def test_an_inline_configuration_that_is_no_object_is_refused() -> None:
+    with pytest.raises(BadInput, match="inline_config is \\['gc'\\]; expected an object"):
+        choose_gc(inline=["gc"])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "\udcff", ""])
+def test_whatever_stands_in_a_file_the_error_names_it(project: Path, text: str) -> None:
+    (project / "bad.json").write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(BadInput, match=r"bad\.json is no JSON"):
+        load_gc_from_file(project / "bad.json")

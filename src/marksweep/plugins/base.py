@@ -8,6 +8,7 @@ from typing import Protocol, TypedDict, runtime_checkable
 
 import msgspec
 
+from marksweep.errors import BadInput
 from marksweep.ledger import InstructionBudget, InstructionSource
 from marksweep.messages import Message
 from marksweep.plugins.checks import (
@@ -15,7 +16,9 @@ from marksweep.plugins.checks import (
     TARGET,
     THRESHOLD,
     Assumed,
+    Default,
     check_flag,
+    check_object,
     check_percent,
     check_turns,
     from_environment,
@@ -58,7 +61,8 @@ class GCConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Percentages are of the context limit. Where one is not given, the environment is asked
     (MARKSWEEP_GC_THRESHOLD, _TARGET, _PRESSURE, then the same with JAATO_), then 80, 60 and 90
-    apply; a default that does not fit beside a given threshold gives way to it.
+    apply. A target or pressure that does not fit beside the threshold gives way if it is from a
+    lower source: a default to the environment, both to what was given.
     """
 
     threshold_percent: float = msgspec.field(default_factory=lambda: from_environment(THRESHOLD))
@@ -86,14 +90,19 @@ class GCConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         """Refuse what cannot be, and fit the defaults to what was given."""
         put = msgspec.structs.force_setattr
-        if type(self.pinned_turn_indices) is not tuple:
-            put(self, "pinned_turn_indices", tuple(self.pinned_turn_indices or ()))
+        if not isinstance(self.pinned_turn_indices, list | tuple):
+            raise BadInput(
+                f"pinned_turn_indices is {self.pinned_turn_indices!r}; expected a list of turns."
+            )
+        put(self, "pinned_turn_indices", tuple(self.pinned_turn_indices))
+        check_object("plugin_config", self.plugin_config)
         check_percent("threshold_percent", self.threshold_percent, above=0.0)
-        if isinstance(self.target_percent, Assumed):
+        gives_way = Default if isinstance(self.threshold_percent, Assumed) else Assumed
+        if isinstance(self.target_percent, gives_way):
             fitting = self.threshold_percent * TARGET.default / THRESHOLD.default
             if self.target_percent > self.threshold_percent:
                 put(self, "target_percent", fitting)
-        if isinstance(self.pressure_percent, Assumed):
+        if isinstance(self.pressure_percent, gives_way):
             put(self, "pressure_percent", max(self.pressure_percent, self.threshold_percent))
         for name in ("target_percent", "pressure_percent", "threshold_percent"):
             put(self, name, float(getattr(self, name)))

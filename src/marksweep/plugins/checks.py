@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 import msgspec
 
@@ -36,7 +37,11 @@ PREFIXES = ("MARKSWEEP_", "JAATO_")
 
 
 class Assumed(float):
-    """A percentage nobody gave in so many words: it may give way to one that was given."""
+    """A percentage that was not given in so many words: it may give way to one that was."""
+
+
+class Default(Assumed):
+    """A percentage that nobody gave at all: it gives way to the environment too."""
 
 
 def from_environment(variable: Variable) -> Assumed:
@@ -52,7 +57,7 @@ def from_environment(variable: Variable) -> Assumed:
             raise BadInput(f"{name} is {text!r}; expected a number from 0 to 100.") from None
         check_percent(name, value)
         return Assumed(value)
-    return Assumed(variable.default)
+    return Default(variable.default)
 
 
 def check_percent(
@@ -79,6 +84,12 @@ def check_turns(name: str, value: object, *, least: int = 0) -> None:
     """Refuse a value that is no count of turns."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise BadInput(f"{name} is {value!r}; expected a whole number of at least {least}.")
+
+
+def check_object(name: str, value: object) -> None:
+    """Refuse a value that is no object of keys and values."""
+    if not isinstance(value, Mapping):
+        raise BadInput(f"{name} is {value!r}; expected an object.")
 
 
 def check_positive(name: str, value: object) -> None:

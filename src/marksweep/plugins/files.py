@@ -21,7 +21,7 @@ import msgspec
 
 from marksweep.errors import BadInput, NotFound
 from marksweep.plugins.base import GCConfig, GCPlugin
-from marksweep.plugins.checks import check_keys
+from marksweep.plugins.checks import check_keys, check_object
 from marksweep.plugins.discovery import load_gc_plugin
 
 GC_FILES = (Path(".marksweep/gc.json"), Path(".jaato/gc.json"))
@@ -127,9 +127,11 @@ def choose_gc(
     path: Path | str | None = None,
 ) -> GCSpec | None:
     """Pick the configuration that counts; None if nobody configured anything."""
-    if inline is not None and inline.get("gc") is not None:
+    if inline is not None:
+        check_object("inline_config", inline)
         check_keys("inline_config", inline, frozenset({"gc"}))
-        return read_gc(inline["gc"], "inline_config.gc")
+        if inline.get("gc") is not None:
+            return read_gc(inline["gc"], "inline_config.gc")
     if profile is not None and profile.gc is not None:
         return read_gc(profile.gc, f"gc in the profile {profile.name!r}")
     return read_gc_file(path)
@@ -137,23 +139,19 @@ def choose_gc(
 
 def _spec(name: str, given: Mapping[str, object], origin: str) -> GCSpec:
     said = {key: value for key, value in given.items() if value is not None}
-    options = said.pop("plugin_config", {})
-    if not isinstance(options, Mapping):
-        raise BadInput(f"plugin_config is {options!r} in {origin}; expected an object.")
     beside = {key: said.pop(key) for key in _OPTIONS & said.keys()}
-    pins = said.get("pinned_turn_indices", ())
-    if not isinstance(pins, list | tuple):
-        raise BadInput(f"pinned_turn_indices is {pins!r} in {origin}; expected a list of turns.")
     try:
-        config = GCConfig(**said, plugin_config=dict(options))  # type: ignore[arg-type]
+        config = GCConfig(**said)  # type: ignore[arg-type]
     except BadInput as error:
         raise BadInput(f"{origin}: {error}") from error
-    return GCSpec(name, config, {**beside, **options})
+    return GCSpec(name, config, {**beside, **config.plugin_config})
 
 
 def _read_json(path: Path) -> object:
     try:
         plain: object = json.loads(path.read_text("utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"{path} is no JSON: {error}.") from error
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}.") from error
     return plain
