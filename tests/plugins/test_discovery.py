@@ -36,6 +36,8 @@ class MyPlugin:
 
     def initialize(self, config=None):
         self.config = config or {}
+        if self.config.get("a") == "fail":
+            raise ZeroDivisionError("oops")
 
     def shutdown(self):
         pass
@@ -59,6 +61,9 @@ class MyPlugin:
 def create_plugin():
     return MyPlugin()
 
+def sulking():
+    raise KeyError("no licence")
+
 nothing = 5
 """
 
@@ -71,10 +76,15 @@ build-backend = "hatchling.build"
 name = "gc-custom"
 version = "1.2"
 
+[tool.hatch.build.targets.wheel]
+include = ["gc_*.py"]
+
 [project.entry-points."marksweep.gc_plugins"]
 gc_custom = "gc_custom:create_plugin"
 gc_broken = "gc_custom_absent:create_plugin"
+gc_leaving = "gc_leaving:create_plugin"
 gc_nothing = "gc_custom:nothing"
+gc_sulking = "gc_custom:sulking"
 gc_truncate = "gc_custom:create_plugin"
 
 [project.entry-points."jaato.gc_plugins"]
@@ -92,18 +102,20 @@ from marksweep.errors import BadInput
 survey = survey_gc_plugins()
 plugin = load_gc_plugin("custom", {"a": 1})
 kept, result = plugin.collect([1, 2, 3, 4], {}, GCConfig(), GCTriggerReason.MANUAL)
-try:
-    load_gc_plugin("gc_broken")
-    refused = ""
-except BadInput as error:
-    refused = str(error)
+def refusal(name, config=None):
+    try:
+        load_gc_plugin(name, config)
+    except BadInput as error:
+        return str(error)
+
 print(json.dumps({
     "found": sorted(discover_gc_plugins()),
     "broken": {b.name: [b.package, b.error] for b in survey.broken},
     "kept": kept,
     "freed": result.tokens_freed,
     "config": plugin.config,
-    "refused": refused,
+    "refused": refusal("gc_broken"),
+    "not started": [refusal("gc_sulking"), refusal("custom", {"a": "fail"})],
 }))
 """
 
@@ -113,6 +125,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A third party's package, built as a wheel and installed into a directory of its own."""
     source = tmp_path_factory.mktemp("gc-custom")
     (source / "gc_custom.py").write_text(PLUGIN)
+    (source / "gc_leaving.py").write_text("import sys\nsys.exit('not here')\n")
     (source / "pyproject.toml").write_text(PROJECT)
     target = tmp_path_factory.mktemp("site")
     built = tmp_path_factory.mktemp("wheel")
@@ -144,7 +157,7 @@ def told(installed: Path) -> dict[str, object]:
 
 
 def test_an_installed_plugin_is_found_in_both_groups(told: dict[str, object]) -> None:
-    assert told["found"] == sorted([*BUILT_IN, "gc_custom", "gc_elder"])
+    assert told["found"] == sorted([*BUILT_IN, "gc_custom", "gc_elder", "gc_sulking"])
 
 
 def test_a_plugin_that_knows_no_budget_runs_unchanged(told: dict[str, object]) -> None:
@@ -156,12 +169,21 @@ def test_a_broken_plugin_is_reported_by_name_and_takes_no_other_down(
 ) -> None:
     broken = told["broken"]
     assert isinstance(broken, dict)
-    assert set(broken) == {"gc_broken", "gc_nothing", "gc_truncate"}
+    assert set(broken) == {"gc_broken", "gc_leaving", "gc_nothing", "gc_truncate"}
     assert broken["gc_broken"][0] == "gc-custom 1.2"
     assert "gc_custom_absent" in broken["gc_broken"][1]
     assert "no function" in broken["gc_nothing"][1]
     assert "gc_broken of gc-custom 1.2" in str(told["warnings"])
     assert "gc-custom 1.2 cannot be loaded" in str(told["refused"])
+
+
+def test_a_plugin_that_fails_to_start_is_told_by_its_name(told: dict[str, object]) -> None:
+    assert told["not started"] == [
+        "the GC plugin 'gc_sulking' cannot be started: KeyError: 'no licence'. "
+        "Mend its options or the package that provides it.",
+        "the GC plugin 'custom' cannot be started: ZeroDivisionError: oops. "
+        "Mend its options or the package that provides it.",
+    ]
 
 
 def test_nobody_can_take_the_name_of_a_built_in_plugin(told: dict[str, object]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from marksweep.errors import BadInput
 from marksweep.messages import FunctionCall, Message, Part, Role
 from marksweep.plugins import ContextUsage, GCConfig, GCResult, GCTriggerReason
 from marksweep.session import Happened, Session, SessionEvent, Tool
@@ -123,6 +124,45 @@ def test_a_plugin_that_raises_has_failed_and_the_conversation_goes_on() -> None:
     use(chat, Broken())
     talk(chat, 10)
     assert chat.get_gc_history()[0].error == "ZeroDivisionError: oops"
+
+
+@pytest.mark.parametrize("said", [ZeroDivisionError("oops"), True, None, (True,)])
+def test_a_plugin_that_cannot_say_whether_it_is_time_does_not_stop_the_conversation(
+    said: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Dumb(Custom):
+        def should_collect(self, *args: object) -> object:  # type: ignore[override]
+            if isinstance(said, Exception):
+                raise said
+            return said
+
+    chat = session()
+    use(chat, Dumb())
+    talk(chat, 2)
+    assert len(chat.history) == 5
+    assert "gc_custom could not say whether it is time" in caplog.text
+
+
+def test_a_plugin_that_fails_to_shut_down_is_replaced_all_the_same(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Clinging(Custom):
+        def shutdown(self) -> None:
+            raise ZeroDivisionError("oops")
+
+    chat = session(limit=300)
+    use(chat, Clinging())
+    use(chat, Custom())
+    talk(chat, 10)
+    assert chat.get_gc_history()[0].success
+    assert "gc_custom failed to shut down" in caplog.text
+
+
+def test_what_is_no_plugin_or_no_configuration_is_refused_when_it_is_set() -> None:
+    with pytest.raises(BadInput, match="a str is no GCPlugin: it needs name"):
+        use(session(), "gc_truncate")
+    with pytest.raises(BadInput, match="the configuration is a dict; expected a GCConfig"):
+        session().set_gc_plugin(Custom(), {"threshold_percent": 5})  # type: ignore[arg-type]
 
 
 def test_the_plugin_that_is_replaced_is_shut_down() -> None:

@@ -14,7 +14,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 import msgspec
 
-from marksweep.errors import BadInput, UnknownName
+from marksweep.errors import BadInput, MarksweepError, UnknownName
 from marksweep.plugins.base import GCPlugin
 
 GROUPS = ("marksweep.gc_plugins", "jaato.gc_plugins")
@@ -85,14 +85,22 @@ def discover_gc_plugins() -> Mapping[str, Factory]:
 def load_gc_plugin(name: str, config: Mapping[str, object] | None = None) -> GCPlugin:
     """Make a plugin and give it its options. `truncate` is short for `gc_truncate`."""
     factory = _built_in(name) or _offered(name)
-    plugin = factory()
-    if not isinstance(plugin, GCPlugin):
+    try:
+        plugin = factory()
+        if isinstance(plugin, GCPlugin):
+            plugin.initialize(config)
+            return plugin
+    except MarksweepError:
+        raise
+    except Exception as error:
         raise BadInput(
-            f"{name!r} made a {type(plugin).__name__}, which is no GCPlugin: it needs name, "
-            "initialize, shutdown, should_collect and collect."
-        )
-    plugin.initialize(config)
-    return plugin
+            f"the GC plugin {name!r} cannot be started: {type(error).__name__}: {error}. "
+            "Mend its options or the package that provides it."
+        ) from error
+    raise BadInput(
+        f"{name!r} made a {type(plugin).__name__}, which is no GCPlugin: it needs name, "
+        "initialize, shutdown, should_collect and collect."
+    )
 
 
 def _built_in(name: str) -> Factory | None:
@@ -124,7 +132,7 @@ def _offered(name: str) -> Factory:
 def _load(entry: EntryPoint) -> Factory | BrokenPlugin:
     try:
         factory = entry.load()
-    except Exception as error:  # noqa: BLE001  whatever a stranger's module raises
+    except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a stranger's module does
         return _broken(entry, f"{type(error).__name__}: {error}")
     if not callable(factory):
         return _broken(entry, f"{entry.value} is no function")

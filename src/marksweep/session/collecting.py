@@ -1,8 +1,9 @@
-"""One run of a plugin, whoever wrote it: called safely, its history checked, its result told.
+"""A plugin at work, whoever wrote it: called safely, its history checked, its result told.
 
 A plugin that raises, or returns something else than a history and a result, has failed, and the
 history stays as it was. One that leaves half a tool pair has its history mended; one that leaves a
-history its provider would refuse all the same has failed too.
+history its provider would refuse all the same has failed too. One that cannot say whether it is
+time has not asked for a collection. What went wrong is in the log.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import msgspec
 
 from marksweep.dialects import validate
 from marksweep.dialects.pairing import Slot, match
-from marksweep.errors import Refused
+from marksweep.errors import BadInput, Refused
 from marksweep.ledger import InstructionBudget
 from marksweep.messages import Message
 from marksweep.plugins.apply import apply_removals, takes_budget
@@ -36,6 +37,35 @@ class Outcome(msgspec.Struct, frozen=True):
     def apply(self, budget: InstructionBudget) -> None:
         """Take what left the context out of the budget too."""
         apply_removals(budget, self.result.removal_list)
+
+
+def check_plugin(plugin: object, config: object) -> None:
+    """Refuse what is no plugin or no configuration, where it is set and not at its first use."""
+    if plugin is not None and not isinstance(plugin, GCPlugin):
+        raise BadInput(
+            f"a {type(plugin).__name__} is no GCPlugin: it needs name, initialize, shutdown, "
+            "should_collect and collect. `load_gc_plugin` makes one by its name."
+        )
+    if config is not None and not isinstance(config, GCConfig):
+        raise BadInput(f"the configuration is a {type(config).__name__}; expected a GCConfig.")
+
+
+def ask_plugin(plugin: GCPlugin, usage: ContextUsage, config: GCConfig) -> GCTriggerReason | None:
+    """Ask a plugin whether it is time, and why; None if it is not."""
+    try:
+        is_due, reason = plugin.should_collect(usage, config)
+    except Exception:  # noqa: BLE001  whatever a stranger's plugin raises
+        _log.exception("GC plugin %s could not say whether it is time", plugin.name)
+        return None
+    return (reason or GCTriggerReason.THRESHOLD) if is_due else None
+
+
+def shut_down(plugin: GCPlugin) -> None:
+    """Let a plugin go. One that fails to leave in order is gone all the same."""
+    try:
+        plugin.shutdown()
+    except Exception:  # noqa: BLE001  whatever a stranger's plugin raises
+        _log.exception("GC plugin %s failed to shut down", plugin.name)
 
 
 def run_plugin(

@@ -24,7 +24,13 @@ from marksweep.ledger.turns import starts_turn
 from marksweep.messages import Counter, Message, Role
 from marksweep.plugins.base import ContextUsage, GCConfig, GCPlugin, GCResult, GCTriggerReason
 from marksweep.plugins.files import Profile, choose_gc, load_gc_from_file, load_profile
-from marksweep.session.collecting import Outcome, run_plugin
+from marksweep.session.collecting import (
+    Outcome,
+    ask_plugin,
+    check_plugin,
+    run_plugin,
+    shut_down,
+)
 from marksweep.session.events import Happened, Listener, Listeners, SessionEvent
 from marksweep.session.keeping import Keeper
 from marksweep.session.providers import CallableProvider, Provider, Respond
@@ -106,9 +112,10 @@ class Session:
 
     def set_gc_plugin(self, plugin: GCPlugin | None, config: GCConfig | None = None) -> None:
         """Collect with this plugin from now on; None: not at all. The old one is shut down."""
+        check_plugin(plugin, config)
         with self._lock:
             if self._plugin is not None and self._plugin is not plugin:
-                self._plugin.shutdown()
+                shut_down(self._plugin)
             self._plugin = plugin
             self._config = config or GCConfig()
 
@@ -256,9 +263,9 @@ class Session:
     def _collect_if_due(self) -> None:
         if self._plugin is None:
             return
-        due, reason = self._plugin.should_collect(self.get_context_usage(), self._config)
-        if due:
-            self._collect(reason or GCTriggerReason.THRESHOLD)
+        reason = ask_plugin(self._plugin, self.get_context_usage(), self._config)
+        if reason is not None:
+            self._collect(reason)
 
     def _collect(self, reason: GCTriggerReason) -> GCResult:
         plugin = self._plugin
