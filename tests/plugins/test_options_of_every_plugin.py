@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from marksweep.errors import BadInput
 from marksweep.messages import Message
 from marksweep.plugins import GCConfig, GCResult, GCTriggerReason, load_gc_plugin
 from marksweep.plugins.discovery import BUILT_IN
@@ -54,6 +56,16 @@ def test_notification_template_words_the_notice(plugin: str) -> None:
     assert result.notification is not None
     assert f"{plugin} took" in result.notification
     assert "for threshold" in result.notification
+
+
+@each_plugin
+def test_plugin_config_goes_before_what_the_plugin_was_initialised_with(plugin: str) -> None:
+    quiet = msgspec.structs.replace(CONFIG, plugin_config={"notify_on_gc": False})
+    assert collect(plugin, quiet, notify_on_gc=True)[1].notification is None
+    assert collect(plugin, quiet, preserve_recent_turns=4)[1].notification is None
+    odd = msgspec.structs.replace(CONFIG, plugin_config={"colour": "red"})
+    with pytest.raises(BadInput, match="unknown key 'colour'; known are"):
+        collect(plugin, odd)
 
 
 @each_plugin

@@ -14,10 +14,12 @@ from marksweep.messages import FunctionCall, Message, Part, Role
 from marksweep.model import GCPolicy
 from marksweep.plugins import (
     GCConfig,
+    GCResult,
     GCTriggerReason,
     Profile,
     load_gc_plugin,
 )
+from marksweep.plugins.discovery import BUILT_IN
 from marksweep.session import Happened, Session, SessionEvent, Tool
 from tests.plugins.histories import ids, text, unpaired, weigh, words
 
@@ -261,6 +263,38 @@ class TestOverflow:
         chat = self.chat(fits=1000)
         talk(chat, 40)
         assert {r.trigger_reason for r in chat.get_gc_history()} == {GCTriggerReason.OVERFLOW}
+
+    @pytest.mark.parametrize("plugin", BUILT_IN)
+    def test_a_limit_far_below_what_we_were_told_is_reached_by_and_by(self, plugin: str) -> None:
+        chat = self.chat(fits=400, plugin=plugin)
+        for n in range(100):
+            chat.append(Message.from_text(Role.USER, f"{n} {text(30)}"))
+            chat.append(Message.from_text(Role.MODEL, f"{n} {text(30, 'reply')}"))
+        assert chat.send_message("and now?").text
+        reasons = [result.trigger_reason for result in chat.get_gc_history()]
+        assert set(reasons) == {GCTriggerReason.OVERFLOW}
+        assert 1 < len(reasons) < 20
+
+    def test_a_plugin_that_only_claims_to_free_is_not_asked_for_ever(self) -> None:
+        class Boaster:
+            name = "gc_boaster"
+
+            def initialize(self, config: object = None) -> None: ...
+
+            def shutdown(self) -> None: ...
+
+            def should_collect(self, *_: object) -> tuple[bool, None]:
+                return False, None
+
+            def collect(
+                self, history: list[Message], usage: object, config: object, reason: GCTriggerReason
+            ) -> tuple[list[Message], GCResult]:
+                return history, GCResult(True, 9, 900, 0, self.name, reason)
+
+        chat = self.chat(fits=100, plugin=None)
+        chat.set_gc_plugin(Boaster())  # type: ignore[arg-type]
+        with pytest.raises(ContextOverflow, match="freed nothing: nothing more may go"):
+            chat.send_message(text(200))
 
     def test_an_overflow_that_nothing_can_be_done_about_says_why(self) -> None:
         chat = self.chat(fits=100)

@@ -82,7 +82,7 @@ class GCConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pinned_turn_indices: tuple[int, ...] = ()
     """Turns that stay whole, by number from 0. A turn keeps its number when others go."""
     plugin_config: Mapping[str, object] = {}
-    """Options of the plugin."""
+    """Options of the plugin; they go before those it was initialised with."""
     continuous: bool = False
     """Collect whenever usage is above the target, a little at a time, instead of waiting for the
     threshold."""

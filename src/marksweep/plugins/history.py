@@ -56,6 +56,7 @@ class HistoryPlugin:
         self._name = name
         self._make = strategy
         self._own_options = options
+        self._given: Mapping[str, object] = {}
         self._options = Options()
         self._own_budget = InstructionBudget()
         self._backoff: Backoff | None = None
@@ -69,6 +70,7 @@ class HistoryPlugin:
     def initialize(self, config: Mapping[str, object] | None = None) -> None:
         """Take the plugin's options."""
         self._options = read_options(self._name, config, self._own_options)
+        self._given = config or {}
 
     def shutdown(self) -> None:
         """Forget the conversation: turn numbers, summaries, waits."""
@@ -98,8 +100,9 @@ class HistoryPlugin:
         """Plan, and carry the plan out on a copy of the history."""
         counter = (budget.counter if budget else None) or count_message
         ledger = budget or self._own_budget
+        options = self._options_for(config)
         request = Request(history, context_usage, config, reason, budget)
-        goal = set_goal(request, ledger, self._options)
+        goal = set_goal(request, ledger, options)
         view = look(
             history,
             counter,
@@ -107,18 +110,18 @@ class HistoryPlugin:
             outside=goal.outside,
             protection=goal.protection,
             pressure=goal.pressure,
-            yielding=self._yielding(goal.outside, ledger),
+            yielding=_yielding(goal.outside, ledger, options),
             now=utc_now(),
         )
-        digester = Digester(view, self._options.summarizer, ledger, counter)
+        digester = Digester(view, options.summarizer, ledger, counter)
         masker = Masker(view, counter)
         target = goal.target(view.total)
-        teller = Teller(self._name, reason, self._options, counter).unless_over(view.total - target)
+        teller = Teller(self._name, reason, options, counter).unless_over(view.total - target)
         room = view.scene.tokens if view.total <= target else max(0, target - teller.weight())
         means = Means(masker.outcomes, masker.masked, digester, masker.texts, masker.trimmed)
-        strategy = self._make(Task(self._options, means, budget))
+        strategy = self._make(Task(options, means, budget))
         plan = make_plan(view.scene, strategy, room)
-        if self._should_wait(goal, plan):
+        if _should_wait(goal, plan, options):
             plan = put_off(plan)
         written = write_out(view, plan, {**digester.made, **masker.made}, teller)
         if reason is not GCTriggerReason.MANUAL:
@@ -126,22 +129,33 @@ class HistoryPlugin:
             self._backoff = after_pass(freed, _used(context_usage), self._looks, self._backoff)
         return written.history, result_of(view, plan, written, digester, teller)
 
-    def _should_wait(self, goal: Goal, plan: Plan) -> bool:
-        """Whether a later moment is better: nobody asked, and the prompt cache is worth more."""
-        most = self._options.pays_within_turns
-        if most is None or goal.pressure is Pressure.HARD or goal.request.reason not in AT_LEISURE:
-            return False
-        return bool(plan.steps) and not is_time(Due.STEP, plan.cost, most)
+    def _options_for(self, config: GCConfig) -> Options:
+        """The options it was given; those in the configuration go before them."""
+        if not config.plugin_config:
+            return self._options
+        said = {**self._given, **config.plugin_config}
+        return read_options(self._name, said, self._own_options)
 
-    def _yielding(self, outside: Sequence[Outside], ledger: InstructionBudget) -> frozenset[str]:
-        """Ask the owners of CONDITIONAL entries which may go."""
-        said = ledger.declared(InstructionSource.CONVERSATION)
-        entries = [*said.items(), *((item.key or item.source, item.entry) for item in outside)]
-        return frozenset(
-            key
-            for key, entry in entries
-            if entry.gc_policy is GCPolicy.CONDITIONAL and self._options.owner_agrees(key, entry)
-        )
+
+def _should_wait(goal: Goal, plan: Plan, options: Options) -> bool:
+    """Whether a later moment is better: nobody asked, and the prompt cache is worth more."""
+    most = options.pays_within_turns
+    if most is None or goal.pressure is Pressure.HARD or goal.request.reason not in AT_LEISURE:
+        return False
+    return bool(plan.steps) and not is_time(Due.STEP, plan.cost, most)
+
+
+def _yielding(
+    outside: Sequence[Outside], ledger: InstructionBudget, options: Options
+) -> frozenset[str]:
+    """Ask the owners of CONDITIONAL entries which may go."""
+    said = ledger.declared(InstructionSource.CONVERSATION)
+    entries = [*said.items(), *((item.key or item.source, item.entry) for item in outside)]
+    return frozenset(
+        key
+        for key, entry in entries
+        if entry.gc_policy is GCPolicy.CONDITIONAL and options.owner_agrees(key, entry)
+    )
 
 
 def _used(usage: ContextUsage) -> int:

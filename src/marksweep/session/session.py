@@ -237,20 +237,23 @@ class Session:
         raise ModelError(f"the model called tools {MOST_ROUNDS} times without an answer.")
 
     def _ask(self) -> Message:
+        """Request an answer; for as long as it is too long and something can go, collect."""
         if self._config.check_before_send:
             self._collect_if_due()
-        try:
-            return self._request()
-        except ContextOverflow as overflow:
-            self._listeners.tell(SessionEvent(Happened.OVERFLOW, str(overflow)))
-            if self._plugin is None:
-                raise
-            result = self._collect(GCTriggerReason.OVERFLOW)
-            if result.tokens_freed <= 0:
-                raise ContextOverflow(
-                    f"{overflow} A collection freed nothing: {result.error}"
-                ) from overflow
-            return self._request()
+        while True:
+            try:
+                return self._request()
+            except ContextOverflow as overflow:
+                self._listeners.tell(SessionEvent(Happened.OVERFLOW, str(overflow)))
+                if self._plugin is None:
+                    raise
+                before = self._tokens + self._beside()
+                result = self._collect(GCTriggerReason.OVERFLOW)
+                if self._tokens + self._beside() >= before:
+                    why = result.error or "nothing more may go"
+                    raise ContextOverflow(
+                        f"{overflow} A collection freed nothing: {why}"
+                    ) from overflow
 
     def _request(self) -> Message:
         counted = self._tokens + self._beside()
