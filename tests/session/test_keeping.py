@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from marksweep.errors import NotFound
+from marksweep.errors import NotFound, StoreError
 from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
 from marksweep.model import Event
 from marksweep.plugins import GCConfig, load_gc_plugin
@@ -107,6 +107,31 @@ def test_it_is_in_the_stash_before_the_session_lets_go_of_it(
     with pytest.raises(OSError, match="full"):
         chat.manual_gc()
     assert chat.history == before
+
+
+def test_a_store_that_fails_stops_collections_but_not_the_conversation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chat = session(store := MemoryStore(), "gc_truncate")
+
+    def fail(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(store.stash, "put", fail)
+    results = len(chat.get_gc_history())
+    before = chat.history
+    refused = chat.manual_gc()
+    assert chat.history == before
+    assert (refused.success, refused.tokens_freed, refused.removal_list) == (False, 0, ())
+    assert refused.error == "StoreError: the disk is full"
+    assert chat.send_message(text(700)).text == "yes"
+    assert chat.send_message(text(700)).text == "yes"
+    assert [m.role for m in chat.history[-4:]] == [Role.USER, Role.MODEL] * 2
+    assert not any(result.success for result in chat.get_gc_history()[results:])
+    monkeypatch.undo()
+    assert chat.manual_gc().tokens_freed
+    chat.undo_gc()
+    assert chat.history[: len(before)] == before
 
 
 def test_without_a_store_there_is_nothing_to_recall_or_undo_and_the_error_says_so() -> None:

@@ -34,6 +34,19 @@ class Outcome(msgspec.Struct, frozen=True):
     changes: tuple[str, ...] = ()
     """What had to be mended."""
 
+    def given_up(self, history: tuple[Message, ...], error: Exception) -> Outcome:
+        """The same run, but nothing of it is done."""
+        result = msgspec.structs.replace(
+            self.result,
+            success=False,
+            items_collected=0,
+            tokens_after=self.result.tokens_before,
+            notification=None,
+            error=f"{type(error).__name__}: {error}",
+            removal_list=(),
+        )
+        return Outcome(history, result, changed=False)
+
     def apply(self, budget: InstructionBudget) -> None:
         """Take what left the context out of the budget too."""
         apply_removals(budget, self.result.removal_list)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from threading import RLock
 
 from marksweep.conversation import RECALL_TOKENS
-from marksweep.errors import BadInput, ContextOverflow, ModelError, NotFound
+from marksweep.errors import BadInput, ContextOverflow, ModelError, NotFound, StoreError
 from marksweep.heaps.conversation_stash import Recalled
 from marksweep.heaps.conversation_weight import count_message
 from marksweep.ledger import BudgetSnapshot, ChildKind, InstructionBudget, InstructionSource
@@ -285,8 +285,18 @@ class Session:
             budget=self.budget,
             dialect=self._provider.dialect,
         )
+        outcome = self._keep(outcome)
         self._take(outcome)
         return outcome.result
+
+    def _keep(self, outcome: Outcome) -> Outcome:
+        """Keep what a collection takes. If the store fails, nothing is taken."""
+        if self._keeper is not None and outcome.changed and outcome.result.success:
+            try:
+                self._keeper.keep(self._history, outcome.history, outcome.result, self._count)
+            except StoreError as error:
+                return outcome.given_up(self.history, error)
+        return outcome
 
     def _take(self, outcome: Outcome) -> None:
         result = outcome.result
@@ -295,8 +305,6 @@ class Session:
             text = result.error or "nothing had to go"
             self._listeners.tell(SessionEvent(Happened.FUTILE, text, result=result))
             return
-        if self._keeper is not None:
-            self._keeper.keep(self._history, outcome.history, result, self._count)
         self._replace(outcome.history)
         outcome.apply(self.budget)
         for item in result.removal_list:
