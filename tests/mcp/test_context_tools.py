@@ -214,6 +214,51 @@ def test_limits_are_turned_and_hold(tmp_path: Path, mode: str) -> None:
     with_agent(tmp_path, work, mode)
 
 
+def test_the_recency_windows_are_turned_and_hold(tmp_path: Path) -> None:
+    segments = [
+        {"text": "we use port 80 " * 9, "type": "decision", "segment_id": "decided"},
+        {"text": "is it done? " * 9, "type": "message", "segment_id": "said"},
+        {"text": "def f(): ... " * 9, "type": "code", "segment_id": "opened", "file_path": "a.py"},
+    ]
+
+    async def kept(one: Agent) -> list[str]:
+        found = await one.call("context_gc_analyze", target_tokens=0)
+        going = {each["segment_id"] for each in found["candidates"]}
+        return sorted({"decided", "said", "opened"} - going)
+
+    async def work(one: Agent) -> None:
+        await one.call("context_add", segments=segments)
+        await one.call("context_focus", open_files=["a.py"])
+        assert await kept(one) == ["decided", "opened", "said"]
+        await one.call("context_gc_configure", last_messages=0)
+        assert await kept(one) == ["decided", "opened"]
+        await one.call("context_gc_configure", decision_hours=0)
+        assert await kept(one) == ["opened"]
+        await one.call("context_gc_configure", recent_file_hours=0)
+        assert await kept(one) == []
+
+    with_agent(tmp_path, work)
+
+
+@pytest.mark.parametrize("batch", [5, 20])
+def test_the_most_a_small_sweep_takes_is_turned_and_holds(tmp_path: Path, batch: int) -> None:
+    async def work(one: Agent) -> None:
+        await one.call(
+            "context_gc_configure",
+            limit_tokens=10_000,
+            soft_percent=20,
+            target_percent=1,
+            hard_percent=99,
+            batch=batch,
+        )
+        for start in (0, 30):
+            await one.add(*(f"s{start + number}" for number in range(30)), times=10)
+        events = (await one.call("context_gc_history"))["events"]
+        assert [each["segments"] for each in events if each["event"] == "swept"] == [batch]
+
+    with_agent(tmp_path, work)
+
+
 def test_the_scorer_is_chosen_by_name(tmp_path: Path) -> None:
     async def work(one: Agent) -> None:
         turned = await one.call("context_gc_configure", scorer="covering", last_messages=0)

@@ -29,6 +29,7 @@ def test_an_analysis_tells_usage_candidates_and_a_plan(tmp_path: Path, mode: str
         assert "unreachable" in first["reason"]
         assert found["tokens_after"] == 0
         assert found["usage"]["current"] == found["tokens_before"]
+        assert found["usage"]["soft_limit"] < found["usage"]["hard_limit"]
         assert not found["applied"]
         assert await one.live("a", "b", "c") == ["a", "b", "c"]
 
