@@ -15,6 +15,7 @@ import pytest
 
 from marksweep.cli.app import COMMANDS
 from marksweep.dialects import validate
+from marksweep.strategies.named import NAMED
 from tests.cli.support import fill, history, run
 
 
@@ -299,6 +300,25 @@ class TestBadInput:
             done = run(command[0], "bad.json", *command[1:])
             assert done.exit_code in (0, 1, 2), done.output
             assert done.exception is None or isinstance(done.exception, SystemExit)
+
+    @pytest.mark.parametrize("strategy", sorted(NAMED))
+    @pytest.mark.parametrize("is_lines", [True, False])
+    def test_half_characters_are_read_and_written_like_any_other(
+        self, tmp_path: Path, strategy: str, is_lines: bool
+    ) -> None:
+        messages = history()
+        for message in messages:
+            message["content"] = message["content"] and message["content"] + " cut \ud83d\0"
+        text = "\n".join(map(json.dumps, messages)) if is_lines else json.dumps(messages)
+        (tmp_path / "cut.json").write_text(text)
+        shown = json.loads(run("analyze", "cut.json", "--limit", "2k", "--json").stdout)
+        assert shown["messages"] == len(messages)
+        done = run("collect", "cut.json", "--limit", "2k", "--strategy", strategy, "-o", "o.json")
+        assert done.exit_code in (0, 1), done.output
+        out = (tmp_path / "o.json").read_text()
+        left = [json.loads(line) for line in out.splitlines()] if is_lines else json.loads(out)
+        assert left[:2] == messages[:2]
+        assert validate(left, "openai_chat") == []
 
     def test_a_store_that_is_no_store_is_a_store_problem(self, tmp_path: Path) -> None:
         (tmp_path / "bad.db").write_bytes(b"this is not a database, but long enough to be one")

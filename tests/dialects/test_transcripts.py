@@ -116,6 +116,18 @@ def test_a_session_that_was_cut_is_read_up_to_there_and_mended() -> None:
     assert validate(mended) == []
 
 
+def test_half_a_character_in_a_line_costs_nothing() -> None:
+    cut = {**RESULT, "content": "the end of an emoji \ud83d"}
+    session = [line(4, "user", [cut]) if value is SESSION[5] else value for value in SESSION]
+    for told in (lines(session), [text.encode() for text in lines(session)]):
+        history = read_lines(told)
+        assert history.skipped == ()
+        assert write(history) == session
+        assert validate(written(history.messages, "anthropic"), "anthropic") == []
+    (skipped,) = read_lines(['{"half": "\\ud83d", "number": NaN}']).skipped
+    assert skipped.reason.startswith("line 1 is not JSON")
+
+
 def test_a_codex_rollout_is_read_and_written_back_to_the_last_field() -> None:
     history = read_lines(lines(ROLLOUT))
     assert history.dialect == "codex"

@@ -102,6 +102,11 @@ def test_a_short_text_is_refused() -> None:
         Extractive().summarize("User: hi")
 
 
+def test_half_a_character_becomes_a_question_mark() -> None:
+    summary = Extractive().summarize(TALK.replace("skip empty", "skip\ud83d empty"))
+    assert "skip? empty" in summary.text
+
+
 def test_the_same_text_gives_the_same_summary_whatever_the_hash_seed() -> None:
     code = (
         "import sys; from marksweep.summarizers import Extractive;"

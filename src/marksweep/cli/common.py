@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import click
-import msgspec
 from rich.console import Console, RenderableType
 from rich.markup import escape
 
@@ -73,8 +72,9 @@ def _cited(context: Segments, found: Settings, store: str) -> Mapping[str, str]:
 def emit(value: object, shown: RenderableType | None = None, *, as_json: bool) -> None:
     """Print a result: as JSON, or as people see it. docs/json.md has the shape of each."""
     if as_json or shown is None:
-        encoded = msgspec.json.format(msgspec.json.encode(value), indent=2)
-        click.echo(encoded.decode(errors="surrogatepass"))
+        from marksweep.dialects.base import spelled
+
+        click.echo(spelled(value, indent=2).decode())
     else:
         render.console().print(shown)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import lzma
 import os
 import sys
@@ -15,7 +14,7 @@ import msgspec
 
 from marksweep.cli.common import existing
 from marksweep.dialects import History, read, read_lines
-from marksweep.dialects.base import Json
+from marksweep.dialects.base import NO_JSON, Json, parsed, spelled
 from marksweep.errors import BadInput, NotFound, Refused
 
 STDIN = "-"
@@ -31,16 +30,16 @@ class Transcript(msgspec.Struct, frozen=True):
     def encoded(self, messages: Json) -> bytes:
         """Write messages in the form of the file."""
         if not self.is_lines:
-            return json.dumps(messages, ensure_ascii=False, indent=2).encode() + b"\n"
-        return b"".join(msgspec.json.encode(value) + b"\n" for value in messages)
+            return spelled(messages, indent=2) + b"\n"
+        return b"".join(spelled(value) + b"\n" for value in messages)
 
 
 def load(name: str, dialect: str | None = None) -> Transcript:
     """Read a transcript file, .xz and .gz too, or standard input."""
     data = sys.stdin.buffer.read() if name == STDIN else _bytes(existing(Path(name)))
     try:
-        value = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        value = parsed(data)
+    except NO_JSON:
         # Line by line: a list of all of them would hold the file a second time.
         return Transcript(read_lines(io.BytesIO(data), dialect), is_lines=True)
     if isinstance(value, list | dict):

@@ -10,6 +10,8 @@ through the dialect, which changes both.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias
 
@@ -202,19 +204,54 @@ def text_of(value: Json) -> str:
     return ""
 
 
+NO_JSON = (msgspec.DecodeError, UnicodeError, RecursionError)
+"""What `parsed` raises."""
+
+HALVES = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
+"""Halves of characters, as JSON may spell them."""
+
+
+def parsed(text: bytes | str) -> Json:
+    """Read JSON, also with half a character: what a program leaves that cuts a text anywhere."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
+        if not HALVES.search(data):
+            raise
+        try:
+            return json.loads(data, parse_constant=_refuse)
+        except ValueError:
+            raise error from None
+
+
+def _refuse(constant: str) -> Json:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def spelled(value: Json, indent: int | None = None) -> bytes:
+    """Write JSON; half a character is written as its escape."""
+    try:
+        written = msgspec.json.encode(value)
+    except (UnicodeEncodeError, OverflowError):
+        separators = None if indent else (",", ":")
+        return json.dumps(msgspec.to_builtins(value), indent=indent, separators=separators).encode()
+    return msgspec.json.format(written, indent=indent) if indent else written
+
+
 def decoded(arguments: Json) -> Json:
     """Decode a call's arguments; text that is not JSON stays text."""
     if not isinstance(arguments, str):
         return arguments
     try:
-        return msgspec.json.decode(arguments)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return parsed(arguments)
+    except NO_JSON:
         return arguments
 
 
 def encoded(arguments: Json) -> str:
     """Write a call's arguments as JSON text; text stays as it is."""
-    return arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+    return arguments if isinstance(arguments, str) else spelled(arguments).decode()
 
 
 def word(value: Json) -> str:

@@ -7,7 +7,16 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from marksweep.dialects.base import Dialect, Json, Skipped, Unreadable, message_of, plain
+from marksweep.dialects.base import (
+    NO_JSON,
+    Dialect,
+    Json,
+    Skipped,
+    Unreadable,
+    message_of,
+    parsed,
+    plain,
+)
 from marksweep.dialects.detecting import detect, dialect_named
 from marksweep.dialects.enveloped import Enveloped, NotAMessage
 from marksweep.errors import BadInput
@@ -249,9 +258,9 @@ def read_lines(lines: Iterable[str | bytes], dialect: str | None = None) -> Hist
         if not text.strip():
             continue
         try:
-            values.append(msgspec.json.decode(text))
+            values.append(parsed(text))
             places.append(number)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except NO_JSON as error:
             broken.append(Skipped(number, f"line {number + 1} is not JSON: {error}"))
     history = read(values, dialect)
     return msgspec.structs.replace(

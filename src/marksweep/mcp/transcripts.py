@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from marksweep.dialects import History, read, read_lines
+from marksweep.dialects.base import NO_JSON, parsed
 from marksweep.errors import BadInput
 from marksweep.model import Plan
 from marksweep.reading import DEAD, Reading
@@ -72,8 +73,8 @@ def _parsed(path: Path) -> History:
     """Read lines, or one JSON document where the file is one."""
     if path.suffix == ".json":
         try:
-            return read(msgspec.json.decode(path.read_bytes()))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return read(parsed(path.read_bytes()))
+        except NO_JSON as error:
             raise BadInput(f"{path} is not JSON: {error}. Check the file.") from error
     with path.open("rb") as lines:
         return read_lines(lines)

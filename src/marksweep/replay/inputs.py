@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from marksweep.dialects import read, read_lines, repair, written
-from marksweep.dialects.base import Json
+from marksweep.dialects.base import NO_JSON, Json, parsed
 from marksweep.dialects.history import History
 from marksweep.errors import BadInput, MarksweepError
 from marksweep.replay.guards import is_message, is_paired
@@ -145,8 +145,8 @@ def read_data(data: bytes, name: str, dialect: str | None = None) -> Iterator[It
         yield Passed(name, "is empty")
         return
     try:
-        value = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = parsed(data)
+    except NO_JSON:
         lines = data.splitlines()
         first = _decoded(next((line for line in lines if line.strip()), b""))
         if _is_record(first):
@@ -175,8 +175,8 @@ def _records(lines: Sequence[bytes], name: str, dialect: str | None) -> Iterator
 
 def _decoded(line: bytes) -> Json:
     try:
-        return msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return parsed(line)
+    except NO_JSON:
         return None
 
 

@@ -36,8 +36,11 @@ class Summarizer(Protocol):
 
 
 def shrunk(summary: Summary, conversation: str) -> Summary:
-    """Pass a summary on if it is shorter than what it stands for."""
-    text = summary.text.strip()
+    """Pass a summary on if it is shorter than what it stands for.
+
+    Half characters, which a text that was cut may hold, become question marks.
+    """
+    text = summary.text.encode(errors="replace").decode().strip()
     if not text:
         raise Refused(
             f"the summary by {summary.made_by} is empty. The conversation stays as it is."
