@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from marksweep.core.roots import Focus, find_roots, last_messages
+from marksweep.errors import BadInput
 from marksweep.model import GCPolicy, Segment
 from marksweep.testing.builders import NOW, segment
 
@@ -48,6 +49,11 @@ def test_with_active_lines_only_what_overlaps_them_is_a_root(
 def test_a_piece_of_the_active_file_without_lines_is_a_root_whatever_the_lines() -> None:
     focus = Focus(now=NOW, active_file="app.py", active_lines=(10, 20))
     assert "a" in reasons(focus, segment("a", file_path="app.py"))
+
+
+def test_active_lines_the_wrong_way_round_are_refused() -> None:
+    with pytest.raises(BadInput, match=r"active_lines is \(9, 2\); expected the first line"):
+        Focus(now=NOW, active_file="a.py", active_lines=(9, 2))
 
 
 def test_files_opened_or_edited_recently_are_roots() -> None:

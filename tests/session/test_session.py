@@ -364,6 +364,11 @@ class TestSubSessions:
         assert len(child.history) == 4
         assert len(parent.history) == 7
 
+    def test_it_is_counted_as_its_parent_is(self) -> None:
+        child = session().spawn()
+        talk(child, 2)
+        assert child.get_context_usage()["total_tokens"] == weigh(child.history)
+
     def test_the_project_file_configures_a_session(self, project: Path) -> None:
         chat = session(plugin=None)
         assert chat.set_gc_from_file() is False

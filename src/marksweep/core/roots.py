@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from marksweep.errors import BadInput
 from marksweep.model import GCPolicy, Segment
 
 RECENT_MESSAGES = 10
@@ -39,6 +40,13 @@ class Focus(msgspec.Struct, frozen=True, kw_only=True):
     invariant_tags: frozenset[str] = INVARIANT_TAGS
     cited: Mapping[str, str] = {}
     """Segments that something outside the heap refers to, by id, with the reason they stay."""
+
+    def __post_init__(self) -> None:
+        """Refuse lines that no segment could overlap: the active file would lose its protection."""
+        if self.active_lines is not None and self.active_lines[0] > self.active_lines[1]:
+            raise BadInput(
+                f"active_lines is {self.active_lines}; expected the first line and then the last."
+            )
 
 
 Rule = Callable[[Segment, Focus], str | None]

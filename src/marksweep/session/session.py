@@ -61,6 +61,7 @@ class Session:
         """Begin a session. With a store, what plugins take out can be found again and undone."""
         self._provider = provider if isinstance(provider, Provider) else CallableProvider(provider)
         self._context_limit = context_limit
+        self._counter = counter
         self._count = CountOnce(counter)
         self._calibration = Calibration()
         self._history: list[Message] = []
@@ -205,7 +206,7 @@ class Session:
         inline_config: Mapping[str, object] | None = None,
         provider: Provider | None = None,
     ) -> Session:
-        """Start a sub-session: a history and a collector of its own.
+        """Start a sub-session: a history and a collector of its own, counted as this one is.
 
         It collects as the in-line configuration says, else its profile, else the project's file.
         """
@@ -214,6 +215,7 @@ class Session:
             provider or self._provider,
             context_limit=self._context_limit,
             system_instructions=named.system_instructions if named else "",
+            counter=self._counter,
         )
         spec = choose_gc(inline=inline_config, profile=named)
         if spec is not None:
