@@ -173,6 +173,21 @@ def test_impossible_figures_are_refused() -> None:
         InstructionBudget().set_entry(SYSTEM, -1)
     with pytest.raises(BadInput, match="context_limit is 0"):
         InstructionBudget(0)
+    with pytest.raises(BadInput, match="context_limit is 'many'"):
+        InstructionBudget("many")  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match="tokens is 'few' in grep"):
+        InstructionBudget().add_child(PLUGIN, "grep", "few")  # type: ignore[arg-type]
+
+
+def test_a_source_may_be_given_by_its_name_and_an_unknown_one_is_refused() -> None:
+    budget = InstructionBudget()
+    budget.add_child("plugin", "grep", 30)  # type: ignore[arg-type]
+    assert list(budget.entries()) == [PLUGIN]
+    child = budget.get_child(PLUGIN, "grep")
+    assert child is not None
+    assert child.source is PLUGIN
+    with pytest.raises(BadInput, match="no instruction source is called 'zebra'; known are sys"):
+        budget.set_entry("zebra", 30)  # type: ignore[arg-type]
 
 
 def test_a_budget_survives_being_written_and_read() -> None:

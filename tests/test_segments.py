@@ -413,6 +413,16 @@ class TestBadInput:
         assert ids(heap) == []
 
     @pytest.mark.parametrize("place", ["heap.db", "heap.json"])
+    def test_a_counter_that_gives_fractions_is_rounded_up_and_leaves_a_sound_store(
+        self, tmp_path: Path, place: str
+    ) -> None:
+        for at in range(3):
+            heap = Segments(tmp_path / place, limit=10**6, count_tokens=lambda t: len(t) / 4)
+            assert heap.write("abcde").tokens == 2
+            assert len(heap.list()) == at + 1
+            heap.close()
+
+    @pytest.mark.parametrize("place", ["heap.db", "heap.json"])
     def test_text_that_is_no_valid_unicode_is_kept_and_the_store_can_be_opened_again(
         self, tmp_path: Path, clock: Clock, place: str
     ) -> None:

@@ -68,7 +68,7 @@ class Conversation:
         *,
         limit: int,
         strategy: Choice = COVERAGE,
-        counter: Callable[..., int] = count_message,
+        counter: Callable[..., float] = count_message,
         dialect: str | None = None,
         budget: Budget | None = None,
         preserve_recent_turns: int = 0,
@@ -87,8 +87,10 @@ class Conversation:
         `counter` gives the tokens of a message, which it is given in the form it was passed.
         `watch` is told of each collection, such as `telemetry.Telemetry().watch`.
         """
-        if preserve_recent_turns < 0:
-            raise BadInput(f"preserve_recent_turns is {preserve_recent_turns}; expected 0 or more.")
+        if not isinstance(preserve_recent_turns, int) or preserve_recent_turns < 0:
+            raise BadInput(
+                f"preserve_recent_turns is {preserve_recent_turns!r}; expected 0 or more."
+            )
         self.budget = budget or lines_of(limit, strategy)
         self.store = _opened(store)
         self.workspace = workspace
@@ -102,7 +104,7 @@ class Conversation:
             self.store,
             workspace,
             dialect=dialect_named(dialect or PLAIN),
-            counter=counter if counter is count_message else as_passed(counter),
+            counter=count_message if counter is count_message else as_passed(counter),
         )
         self._collector = Collector(self._heap, self.store, actor=actor, watch=watch)
         with self._collector.holding(clock()):

@@ -30,7 +30,7 @@ from marksweep.strategies.scored import (
     may_be_deleted,
     reason_to_go,
 )
-from marksweep.tokens import count
+from marksweep.tokens import count, in_whole
 
 
 class PruningCandidate(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -92,12 +92,12 @@ class GCEngine:
         scorer: Scorer = seed_age,
         delete_after_hours: float = DELETE_AFTER_HOURS,
         clock: Callable[[], datetime] = utc_now,
-        count_tokens: Callable[[str], int] = count,
+        count_tokens: Callable[[str], float] = count,
     ) -> None:
         self._scorer = scorer
         self._delete_after_hours = delete_after_hours
         self._clock = clock
-        self._count_tokens = count_tokens
+        self._count_tokens = in_whole(count_tokens)
 
     def compute_roots(
         self,

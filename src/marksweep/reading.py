@@ -27,7 +27,7 @@ def tidy(
     *,
     limit: int,
     strategy: Choice = COVERAGE,
-    counter: Callable[..., int] = count_message,
+    counter: Callable[..., float] = count_message,
     dialect: str | None = None,
 ) -> Json:
     """Give messages that fit the limit, in the form they were given; the input is left alone.
@@ -50,7 +50,7 @@ class Reading:
         *,
         limit: int,
         strategy: Choice = COVERAGE,
-        counter: Callable[..., int] = count_message,
+        counter: Callable[..., float] = count_message,
         preserve_recent_turns: int = 0,
         prices: Prices | None = None,
     ) -> None:

@@ -53,7 +53,7 @@ from marksweep.stores.base import Hit, Query, Store
 from marksweep.stores.open import open_store
 from marksweep.strategies.chosen import Chosen
 from marksweep.strategies.scored import Disposal, Scored
-from marksweep.tokens import count
+from marksweep.tokens import count, in_whole
 
 
 class Segments:
@@ -68,7 +68,7 @@ class Segments:
         budget: Budget | None = None,
         settings: Settings | None = None,
         shorten: Callable[[str], str] | None = None,
-        count_tokens: Callable[[str], int] = count,
+        count_tokens: Callable[[str], float] = count,
         clock: Callable[[], datetime] = utc_now,
         actor: str = "",
         watch: Watch | None = None,
@@ -85,7 +85,7 @@ class Segments:
         self.budget = budget or settings.window.budget(limit)
         self._scorer = settings.scoring.build()
         self._shorten_text = shorten
-        self._count_tokens = count_tokens
+        self._count_tokens = count if count_tokens is count else in_whole(count_tokens)
         self._clock = clock
         self._actor = actor
         self._opened: dict[str, datetime] = {}
@@ -93,7 +93,7 @@ class Segments:
         self._heap = SegmentHeap(
             self.store,
             self.workspace,
-            count_tokens=count_tokens,
+            count_tokens=self._count_tokens,
             recent_messages=settings.roots.last_messages,
         )
         self._collector = Collector(

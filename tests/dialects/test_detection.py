@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
+from marksweep import tidy
 from marksweep.dialects import detect, dialect_named, read, repair, validate, write
 from marksweep.errors import BadInput, UnknownName
 from marksweep.testing.histories import Answered, Call, Said, Script, told
@@ -65,9 +67,15 @@ def test_an_unknown_dialect_is_an_error_that_lists_the_known() -> None:
         dialect_named("cobol")
 
 
-def test_what_is_no_list_is_an_error_that_says_so() -> None:
-    with pytest.raises(BadInput, match="int where messages were expected"):
-        read(7, "openai_chat")
+@pytest.mark.parametrize("ask", [read, validate, repair, detect, partial(tidy, limit=10)])
+@pytest.mark.parametrize("given", [7, None])
+def test_what_is_no_list_is_an_error_that_says_so(ask: Any, given: Any) -> None:
+    with pytest.raises(BadInput, match=f"{type(given).__name__} where messages were expected"):
+        ask(given)
+
+
+def test_a_text_alone_is_what_the_user_says() -> None:
+    assert [message.text for message in read("hi").messages] == ["hi"]
 
 
 def test_what_cannot_be_read_is_told_and_kept_until_it_is_repaired() -> None:

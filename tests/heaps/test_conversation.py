@@ -379,6 +379,18 @@ def test_many_threads_may_extend_and_read() -> None:
     assert len(talk.history) + swept == 1 + 4 * 30 * 2
 
 
+@pytest.mark.parametrize("odd", [(), 5, None, lambda _: 5])
+def test_what_is_no_strategy_is_refused_at_once(odd: Any) -> None:
+    with pytest.raises(BadInput, match="is no strategy; expected one of budget"):
+        Conversation(limit=100, strategy=odd)
+
+
+@pytest.mark.parametrize("turns", [-1, "two"])
+def test_a_number_of_turns_that_cannot_be_is_refused(turns: Any) -> None:
+    with pytest.raises(BadInput, match=f"preserve_recent_turns is {turns!r}; expected"):
+        Conversation(limit=100, preserve_recent_turns=turns)
+
+
 def test_an_unknown_strategy_is_an_error_that_lists_the_known() -> None:
     with pytest.raises(UnknownName, match=r"known are budget, coverage, .*truncate"):
         Conversation(limit=1, strategy="magic")

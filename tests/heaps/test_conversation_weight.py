@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from marksweep import Conversation
 from marksweep.dialects import read
+from marksweep.errors import BadInput
 from marksweep.heaps.conversation_weight import FRAME, count_message
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 from marksweep.tokens import IMAGE_TOKENS, count
@@ -56,6 +61,27 @@ def test_hidden_thoughts_and_unknown_parts_are_not_free() -> None:
     ).messages
     assert count_message(hidden) == FRAME + 100
     assert count_message(unknown) > FRAME + count("many words in here")
+
+
+@pytest.mark.parametrize("place", ["talk.db", "talk.json"])
+def test_a_counter_that_gives_fractions_is_rounded_up_and_leaves_a_sound_store(
+    tmp_path: Path, place: str
+) -> None:
+    for at in range(8):
+        talk = Conversation(limit=100, counter=lambda m: len(str(m)) / 4, store=tmp_path / place)
+        talk.extend([{"role": "user", "content": f"{at}, and some more words"}])
+        talk.extend([{"role": "assistant", "content": "yes"}])
+        assert talk.messages
+        assert type(talk.tokens) is int
+        talk.store.close()
+
+
+@pytest.mark.parametrize("figure", [-1, None, "12", float("nan"), float("inf")])
+def test_a_counter_that_gives_no_count_is_refused_and_nothing_is_added(figure: Any) -> None:
+    talk = Conversation(limit=100, counter=lambda _: figure)
+    with pytest.raises(BadInput, match=f"the token counter gave {figure!r}; expected a number"):
+        talk.extend([{"role": "user", "content": "hi"}])
+    assert talk.history == []
 
 
 def test_nothing_weighs_only_its_frame() -> None:

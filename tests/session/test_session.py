@@ -226,6 +226,19 @@ def test_a_model_that_cannot_be_reached_leaves_the_history_as_it_was() -> None:
     assert chat.get_context_usage()["turns"] == 0
 
 
+def test_what_is_no_text_is_refused_and_leaves_the_history_as_it_was() -> None:
+    chat = Session(lambda _: "yes")
+    with pytest.raises(BadInput, match="the message is a int; expected text"):
+        chat.send_message(5)  # type: ignore[arg-type]
+    assert chat.history == ()
+
+
+def test_a_counter_that_gives_fractions_is_rounded_up() -> None:
+    chat = Session(lambda _: "yes", counter=lambda m: len(m.text) / 4)
+    chat.send_message("hello")
+    assert chat.get_context_usage()["total_tokens"] == 2 + 1
+
+
 def test_work_cut_off_after_a_tool_ran_can_be_resumed() -> None:
     def model(messages: Sequence[Message]) -> Message | str:
         if messages[-1].role is Role.USER:

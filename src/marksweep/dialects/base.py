@@ -254,6 +254,14 @@ def encoded(arguments: Json) -> str:
     return arguments if isinstance(arguments, str) else spelled(arguments).decode()
 
 
+def no_messages(value: Json) -> BadInput:
+    """Say that something is no list of messages."""
+    return BadInput(
+        f"{type(value).__name__} where messages were expected. Pass a list of provider "
+        "messages, or a request that holds one."
+    )
+
+
 def word(value: Json) -> str:
     """Give a field that should be text; nothing for anything else."""
     return value if isinstance(value, str) else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from marksweep.dialects.anthropic import ANTHROPIC
-from marksweep.dialects.base import Dialect, Json, plain, word
+from marksweep.dialects.base import Dialect, Json, no_messages, plain, word
 from marksweep.dialects.claude_code import CLAUDE_CODE
 from marksweep.dialects.codex import CODEX
 from marksweep.dialects.gemini import GEMINI
@@ -88,6 +88,10 @@ def detect(messages: Sequence[Json] | dict[str, Json]) -> str:
     """
     if isinstance(messages, dict):
         return _of_request(messages)
+    if isinstance(messages, str):
+        return OPENAI_CHAT.name
+    if not isinstance(messages, Sequence):
+        raise no_messages(messages)
     found = marks_in(messages)
     seen = [m for m in map(plain, messages) if isinstance(m, dict)]
     for transcript in (CLAUDE_CODE.name, CODEX.name):

@@ -14,12 +14,12 @@ from marksweep.dialects.base import (
     Skipped,
     Unreadable,
     message_of,
+    no_messages,
     parsed,
     plain,
 )
 from marksweep.dialects.detecting import detect, dialect_named
 from marksweep.dialects.enveloped import Enveloped, NotAMessage
-from marksweep.errors import BadInput
 from marksweep.messages import Message, Part, Role, ToolResult
 
 LISTS = {
@@ -89,10 +89,7 @@ def _as_list(values: Json, name: str) -> list[Json]:
         return [{"role": "user", **_text(values, name)}]
     if isinstance(values, list | tuple):
         return list(values)
-    raise BadInput(
-        f"{type(values).__name__} where messages were expected. Pass a list of provider "
-        "messages, or a request that holds one."
-    )
+    raise no_messages(values)
 
 
 def _text(text: str, name: str) -> dict[str, Json]:

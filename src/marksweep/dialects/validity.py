@@ -91,7 +91,7 @@ def repaired(messages: Messages, dialect: str) -> tuple[list[Message], list[Chan
 
 def _history(messages: Json, dialect: str | None) -> History:
     """Read what was given; neutral messages in the dialect most of them came from."""
-    if dialect is None and not isinstance(messages, dict):
+    if dialect is None and isinstance(messages, list | tuple):
         named = [m.dialect for m in messages if isinstance(m, Message) and m.dialect]
         plain_given = [m for m in messages if not isinstance(m, Message)]
         dialect = max(named, key=named.count) if named else detect(plain_given)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from marksweep.heaps.conversation_text import result_sent
 from marksweep.messages import Counter, Message, Part
-from marksweep.tokens import count, data_tokens
+from marksweep.tokens import count, data_tokens, in_whole
 
 MEDIA = {
     "image": "image/*",
@@ -32,11 +32,12 @@ def count_message(message: Message) -> int:
     return FRAME + sum(map(_weigh, message.parts))
 
 
-def as_passed(counter: Callable[..., int]) -> Counter:
+def as_passed(counter: Callable[..., float]) -> Counter:
     """Let a counter see messages in the form they were passed in, or neutral if it wants that.
 
     Which of the two it wants shows at the first message that it can count in one form only.
     """
+    counter = in_whole(counter)
     wants_neutral = False
 
     def weigh(message: Message) -> int:

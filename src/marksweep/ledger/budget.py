@@ -15,6 +15,7 @@ from marksweep.ledger.entries import (
     ChildKind,
     InstructionSource,
     SourceEntry,
+    source_named,
 )
 from marksweep.ledger.snapshot import BudgetSnapshot, Saved
 from marksweep.ledger.turns import SUMMARY, TurnNumbers, made_by_collection
@@ -44,8 +45,8 @@ class InstructionBudget:
     """
 
     def __init__(self, context_limit: int = CONTEXT_LIMIT) -> None:
-        if context_limit < 1:
-            raise BadInput(f"context_limit is {context_limit}; expected 1 or more tokens.")
+        if not isinstance(context_limit, int) or context_limit < 1:
+            raise BadInput(f"context_limit is {context_limit!r}; expected 1 or more tokens.")
         self.context_limit = context_limit
         self.turns = TurnNumbers()
         self._entries: dict[InstructionSource, SourceEntry] = {}
@@ -71,6 +72,7 @@ class InstructionBudget:
         metadata: Mapping[str, object] | None = None,
     ) -> SourceEntry:
         """Put a new entry in place of a source's old one and its children."""
+        source = source_named(source)
         entry = SourceEntry(
             source,
             tokens,
@@ -107,6 +109,7 @@ class InstructionBudget:
 
         Its policy is the one given, else that of its kind, else that of the source.
         """
+        source = source_named(source)
         if self._history and source in _DERIVED and not message_ids:
             raise BadInput(
                 f"{child_key!r} names no messages; the {source} entries follow the history. "

@@ -27,6 +27,15 @@ class InstructionSource(StrEnum):
     """The model's thoughts inside the history."""
 
 
+def source_named(name: str) -> InstructionSource:
+    """Give the source of that name; BadInput lists those there are."""
+    try:
+        return InstructionSource(name)
+    except ValueError:
+        known = ", ".join(InstructionSource)
+        raise BadInput(f"no instruction source is called {name!r}; known are {known}.") from None
+
+
 class ChildKind(StrEnum):
     """What a child of a source is; decides its policy if none is given."""
 
@@ -92,9 +101,11 @@ class SourceEntry(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         """Stamp the entry, and refuse a negative count."""
         put = msgspec.structs.force_setattr
-        if self.tokens < 0:
+        if type(self.source) is not InstructionSource:
+            put(self, "source", source_named(self.source))
+        if not isinstance(self.tokens, int) or self.tokens < 0:
             raise BadInput(
-                f"tokens is {self.tokens} in {self.label or self.source}; expected 0 or more."
+                f"tokens is {self.tokens!r} in {self.label or self.source}; expected 0 or more."
             )
         if not self.created_at:
             put(self, "created_at", time.time())

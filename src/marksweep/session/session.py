@@ -10,7 +10,7 @@ is a history the provider takes, and a plugin that fails leaves everything as it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import RLock
 
 from marksweep.conversation import RECALL_TOKENS
@@ -21,7 +21,7 @@ from marksweep.ledger import BudgetSnapshot, ChildKind, InstructionBudget, Instr
 from marksweep.ledger.budget import CONTEXT_LIMIT
 from marksweep.ledger.counting import CountOnce
 from marksweep.ledger.turns import starts_turn
-from marksweep.messages import Counter, Message, Role
+from marksweep.messages import Message, Role
 from marksweep.plugins.base import ContextUsage, GCConfig, GCPlugin, GCResult, GCTriggerReason
 from marksweep.plugins.files import Profile, choose_gc, load_gc_from_file, load_profile
 from marksweep.session.collecting import (
@@ -36,7 +36,7 @@ from marksweep.session.keeping import Keeper
 from marksweep.session.providers import CallableProvider, Provider, Respond
 from marksweep.session.tools import Tool, answer_calls
 from marksweep.stores.base import Store
-from marksweep.tokens import Calibration, count
+from marksweep.tokens import Calibration, count, in_whole
 
 MOST_ROUNDS = 100
 """Times a model may call tools before it must answer. More lets long work finish; fewer stops a
@@ -53,7 +53,7 @@ class Session:
         context_limit: int = CONTEXT_LIMIT,
         system_instructions: str = "",
         tools: Sequence[Tool] = (),
-        counter: Counter = count_message,
+        counter: Callable[[Message], float] = count_message,
         history: Sequence[Message] = (),
         store: Store | None = None,
         workspace: str = "session",
@@ -62,7 +62,7 @@ class Session:
         self._provider = provider if isinstance(provider, Provider) else CallableProvider(provider)
         self._context_limit = context_limit
         self._counter = counter
-        self._count = CountOnce(counter)
+        self._count = CountOnce(count_message if counter is count_message else in_whole(counter))
         self._calibration = Calibration()
         self._history: list[Message] = []
         self._tokens = 0
@@ -139,6 +139,8 @@ class Session:
         `kind` declares what the message is, such as CLARIFICATION. If the model cannot be reached
         before it has said anything, the history is as it was.
         """
+        if not isinstance(text, str):
+            raise BadInput(f"the message is a {type(text).__name__}; expected text.")
         with self._lock:
             message = Message.from_text(Role.USER, text)
             self._append(message)
@@ -320,8 +322,9 @@ class Session:
         self._listeners.tell(SessionEvent(Happened.BUDGET, "the ledger has changed"))
 
     def _append(self, message: Message) -> None:
+        tokens = self._count(message)
         self._history.append(message)
-        self._tokens += self._count(message)
+        self._tokens += tokens
         self._turns += starts_turn(message)
 
     def _replace(self, history: Sequence[Message]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from marksweep.core.plan import Strategy
-from marksweep.errors import UnknownName
+from marksweep.errors import BadInput, UnknownName
 from marksweep.strategies.budget import ByPolicy
 from marksweep.strategies.coverage import Coverage, Note
 from marksweep.strategies.coverage_held import Texts
@@ -85,8 +85,12 @@ def strategy_of(choice: Choice, means: Means) -> Strategy:
                 "Pass a name, several names in order, or a strategy object."
             )
         return make(means)
-    if isinstance(choice, Sequence):
+    if isinstance(choice, Sequence) and choice:
         return Tiers(*(strategy_of(each, means) for each in choice))
-    if callable(choice):
-        return choice(means)
-    return choice
+    made = choice(means) if callable(choice) else choice
+    if isinstance(made, Sequence) or not hasattr(made, "rank"):
+        raise BadInput(
+            f"{choice!r} is no strategy; expected one of {', '.join(sorted(NAMED))}, several names "
+            "in order, or an object with `name` and `rank`."
+        )
+    return made

@@ -21,7 +21,7 @@ from functools import cache
 
 from marksweep.tokens.caching import cached
 from marksweep.tokens.calibration import Calibration
-from marksweep.tokens.counter import TokenCounter
+from marksweep.tokens.counter import TokenCounter, in_whole
 from marksweep.tokens.estimator import estimate
 from marksweep.tokens.inline import IMAGE_TOKENS, data_tokens
 
@@ -35,6 +35,7 @@ __all__ = [
     "data_tokens",
     "default_counter",
     "estimate",
+    "in_whole",
 ]
 
 ESTIMATOR = TokenCounter(name="estimate", exact=False, count=estimate)

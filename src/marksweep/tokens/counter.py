@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import msgspec
+
+from marksweep.errors import BadInput
 
 
 class TokenCounter(msgspec.Struct, frozen=True):
@@ -17,3 +20,17 @@ class TokenCounter(msgspec.Struct, frozen=True):
     def label(self, tokens: int) -> str:
         """Write a figure for people to read; an estimate is marked as one."""
         return f"{tokens:,}" if self.exact else f"≈{tokens:,}"
+
+
+def in_whole(counter: Callable[..., float]) -> Callable[..., int]:
+    """Let a counter of somebody's own give whole tokens: a fraction is rounded up."""
+
+    def count(*given: object) -> int:
+        figure = counter(*given)
+        if isinstance(figure, int | float) and 0 <= figure < math.inf:
+            return math.ceil(figure)
+        raise BadInput(
+            f"the token counter gave {figure!r}; expected a number of tokens, 0 or more."
+        )
+
+    return count
