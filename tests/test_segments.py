@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -348,6 +348,44 @@ class TestSection9Compression:
         assert ids(heap) == ["a", "b~2"]
         assert "b~2" in heap.why("b~2")
         assert "must stay" in heap.why("b~2")
+
+    def test_a_shorter_text_never_takes_the_id_of_another_segment(self, clock: Clock) -> None:
+        heap = Segments(MemoryStore(), limit=10**6, clock=clock, shorten=lambda text: text[:9])
+        names = ("a", "a~1", "a~01", "a~1~", "b", "b~1")
+        texts = {name: f"{name} " + "word " * 400 for name in names}
+        root = segment("root", task_id="t", references=names)
+        heap.add(root, *(segment(n, hours_old=50, text=texts[n], tokens=0) for n in names))
+        heap.focus(task="t")
+        heap.collect(heap.plan_for(["b~1"]))
+        before = {s.segment_id: s.text for s in heap.list()}
+        plan = heap.plan(target_tokens=100)
+        assert {step.action for step in plan.steps} == {Action.COMPRESS}
+        heap.collect(plan)
+        left = [s.text for s in heap.list() if s.segment_id != "root"]
+        assert sorted(left) == sorted(text[:9] for text in texts.values() if text != texts["b~1"])
+        heap.undo(plan.plan_id)
+        assert {s.segment_id: s.text for s in heap.list()} == before
+        heap.compress("b", "short")
+        heap.restore("b~1")
+        assert "short" in [s.text for s in heap.list()]
+        assert texts["b~1"] in [s.text for s in heap.list()]
+
+    @pytest.mark.parametrize("odd", [ZeroDivisionError("oops"), None, "", 5])
+    def test_a_text_that_cannot_be_shortened_stops_no_collection(
+        self, clock: Clock, odd: Any
+    ) -> None:
+        def shorten(_: str) -> str:
+            if isinstance(odd, Exception):
+                raise odd
+            return cast("str", odd)
+
+        heap = Segments(MemoryStore(), limit=9_999, clock=clock, shorten=shorten)
+        heap.add(
+            segment("root", task_id="t", references=("long",)),
+            segment("long", type="code", hours_old=9, tokens=900),
+        )
+        heap.focus(task="t")
+        assert [step.action for step in heap.plan(target_tokens=100).steps] == [Action.STASH]
 
     def test_a_text_that_is_not_shorter_is_refused(self, heap: Segments) -> None:
         heap.add(segment("a", tokens=0, text="short"))

@@ -32,7 +32,7 @@ from marksweep.core.why import why
 from marksweep.errors import BadInput, NotFound, Refused, StoreError
 from marksweep.heaps.checked import checked
 from marksweep.heaps.segments import SegmentHeap
-from marksweep.heaps.shortened import shortened
+from marksweep.heaps.shortened import shortened, shortening
 from marksweep.heaps.stash_search import search_stash
 from marksweep.increment import Increment
 from marksweep.model import (
@@ -84,7 +84,6 @@ class Segments:
         self.workspace = settings.store.workspace if workspace is None else workspace
         self.budget = budget or settings.window.budget(limit)
         self._scorer = settings.scoring.build()
-        self._shorten_text = shorten
         self._count_tokens = count if count_tokens is count else in_whole(count_tokens)
         self._clock = clock
         self._actor = actor
@@ -96,6 +95,7 @@ class Segments:
             count_tokens=self._count_tokens,
             recent_messages=settings.roots.last_messages,
         )
+        self._shorten = shorten and shortening(shorten, self._count_tokens, self._is_taken)
         self._collector = Collector(
             self._heap, self.store, actor=actor, grace=settings.retention.grace, watch=watch
         )
@@ -324,7 +324,7 @@ class Segments:
         segment = self._heap.get(segment_id)
         if segment is None:
             raise NotFound(f"no live segment {segment_id!r}.")
-        shorter = shortened(segment, text, self._count_tokens(text))
+        shorter = shortened(segment, text, self._count_tokens(text), self._is_taken)
         if shorter.tokens >= segment.tokens:
             raise BadInput(
                 f"the text for {segment_id!r} has {shorter.tokens} tokens, the original "
@@ -382,19 +382,17 @@ class Segments:
     def _scene(self) -> Scene:
         return Scene.of(self._heap.snapshot(), self.current_focus())
 
+    def _is_taken(self, name: str) -> bool:
+        stashed = self.store.stash.get(self.workspace, [name])
+        return bool(stashed) or self._heap.get(name) is not None
+
     def _scored(self, disposal: Disposal) -> Scored:
         retention = self.settings.retention
         return Scored(
             self._scorer,
             disposal=disposal,
-            shorten=self._shorten if self._shorten_text is not None else None,
+            shorten=self._shorten,
             delete_after_hours=retention.delete_after_hours,
             cold_hours=retention.cold_hours,
             verbose_tokens=retention.verbose_tokens,
         )
-
-    def _shorten(self, segment: Segment) -> Segment | None:
-        if self._shorten_text is None:
-            return None
-        text = self._shorten_text(segment.text)
-        return shortened(segment, text, self._count_tokens(text))
