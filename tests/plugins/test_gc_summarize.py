@@ -114,6 +114,18 @@ def test_a_summary_that_does_not_shrink_is_refused_and_nothing_happens() -> None
     assert "shrink" in str(result.details["summarizer_notes"])
 
 
+def test_a_summary_of_fewer_letters_and_more_tokens_is_refused() -> None:
+    def wordy(conversation: str) -> str:
+        return "a " * 60
+
+    history = [*talk(1), *talk(4, size=1)[1:]]
+    long = [Message.from_text(m.role, "x" * 400) if m.role is Role.MODEL else m for m in history]
+    config = GCConfig(threshold_percent=50, target_percent=1, preserve_recent_turns=1)
+    kept, result = collect("gc_summarize", long, 20, config, summarizer=wordy)
+    assert kept == long
+    assert "it would not shrink" in str(result.details["summarizer_notes"])
+
+
 def test_a_summarizer_that_fails_is_replaced_by_the_extractive_one_and_the_result_says_so() -> None:
     def broken(conversation: str) -> str:
         raise TimeoutError("no model today")

@@ -20,7 +20,7 @@ from marksweep.plugins import (
     load_gc_plugin,
 )
 from marksweep.plugins.discovery import BUILT_IN
-from marksweep.session import Happened, Session, SessionEvent, Tool
+from marksweep.session import Answer, Happened, Session, SessionEvent, Tool, Usage
 from tests.plugins.histories import ids, text, unpaired, weigh, words
 
 QUIET = {"notify_on_gc": False}
@@ -68,7 +68,8 @@ def test_without_a_plugin_nothing_is_collected() -> None:
     assert chat.get_gc_history() == ()
 
 
-def test_check_before_send_collects_before_the_request() -> None:
+def sent_and_left(config: GCConfig) -> tuple[int, int]:
+    """The heaviest request of a short talk, and what is left of the talk."""
     sent: list[int] = []
 
     def model(messages: Sequence[Message]) -> str:
@@ -76,16 +77,21 @@ def test_check_before_send_collects_before_the_request() -> None:
         return "ok"
 
     chat = Session(model, context_limit=1000, counter=words)
-    chat.set_gc_plugin(load_gc_plugin("gc_truncate", QUIET), GCConfig(preserve_recent_turns=1))
+    chat.set_gc_plugin(load_gc_plugin("gc_truncate", QUIET), config)
     talk(chat, 5, size=190)
-    assert max(sent) <= 800
+    return max(sent), weigh(chat.history)
+
+
+def test_check_before_send_collects_before_the_request() -> None:
+    sent, left = sent_and_left(GCConfig(preserve_recent_turns=1))
+    assert sent < 800
+    assert left < 800
 
 
 def test_check_before_send_off_leaves_the_check_to_the_time_after_the_answer() -> None:
-    chat = session(limit=1000, check_before_send=False)
-    talk(chat, 40)
-    assert chat.get_gc_history()
-    assert chat.get_context_usage()["percent_used"] < 80
+    sent, left = sent_and_left(GCConfig(preserve_recent_turns=1, check_before_send=False))
+    assert sent > 800
+    assert left < 800
 
 
 def test_auto_trigger_off_collects_only_by_hand() -> None:
@@ -224,6 +230,22 @@ def test_a_model_that_cannot_be_reached_leaves_the_history_as_it_was() -> None:
         chat.send_message("hello")
     assert chat.history == ()
     assert chat.get_context_usage()["turns"] == 0
+
+
+def test_usage_is_told_in_the_providers_tokens_and_collected_by_them() -> None:
+    class Model:
+        dialect = "openai_chat"
+
+        def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Answer:
+            return Answer(Message.from_text(Role.MODEL, "ok"), Usage(3 * weigh(messages)))
+
+    chat = Session(Model(), context_limit=1500, counter=words)
+    chat.set_gc_plugin(load_gc_plugin("gc_truncate", QUIET), GCConfig(preserve_recent_turns=1))
+    talk(chat, 10, size=30)
+    assert chat.get_context_usage()["total_tokens"] == pytest.approx(3 * weigh(chat.history), 0.02)
+    talk(chat, 10, size=30)
+    assert chat.get_gc_history()
+    assert 3 * weigh(chat.history) < 0.8 * 1500
 
 
 def test_what_is_no_text_is_refused_and_leaves_the_history_as_it_was() -> None:
