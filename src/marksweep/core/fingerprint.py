@@ -28,10 +28,10 @@ def digest(segment: Segment) -> int:
 
 
 def packed(noun: msgspec.Struct) -> bytes:
-    """Pack all that a noun holds, also text that is no valid Unicode, such as a lone surrogate."""
+    """Pack all that a noun holds, also half characters and numbers beyond 64 bits."""
     try:
         return _encode(noun)
-    except UnicodeEncodeError:
+    except (UnicodeEncodeError, OverflowError):
         return json.dumps(msgspec.to_builtins(noun)).encode()
 
 
