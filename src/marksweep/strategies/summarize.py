@@ -36,14 +36,18 @@ def summarized(
 
     Too little to be worth a summary is tried again with twice as many turns.
     """
-    waiting = list(reversed(_outside_of_units(scene, groups)))
+    waiting = list(reversed(groups))
     made: list[Segment] = []
     while waiting:
         taken: list[Group] = []
         weight = 0
         while waiting and weight * (1 - EXPECTED_SHARE) < needed:
-            taken.append(waiting.pop())
-            weight += taken[-1].weight(scene)
+            group = waiting.pop() if taken else _beginning_outside(scene, waiting.pop())
+            if group.units:
+                taken.append(group)
+                weight += group.weight(scene)
+        if not taken:
+            return
         earlier = [*_summaries_before(scene, taken[0].members[0]), *made]
         summary = digest(_segments(scene, taken), earlier)
         while summary is None and waiting:
@@ -60,26 +64,25 @@ def summarized(
         needed = max(1, needed - freed)
 
 
-def _outside_of_units(scene: Scene, groups: list[Group]) -> list[Group]:
-    """Leave out what stands inside a unit that stays: a summary in its place would split it.
+def _beginning_outside(scene: Scene, group: Group) -> Group:
+    """Leave out what a group begins with inside a unit that stays: a summary there would split it.
 
     Only a broken history has such, for one a stray result between a call and its result.
     """
-    going = {unit[0] for group in groups for unit in group.units}
-    inside = {
-        i
-        for unit in scene.units
-        if unit[-1] - unit[0] >= len(unit) and unit[0] not in going and _in_one_turn(scene, unit)
-        for i in range(unit[0] + 1, unit[-1])
-    }
-    if inside.isdisjoint(going):
-        return groups
-    left = ((g.turn, tuple(u for u in g.units if u[0] not in inside)) for g in groups)
-    return [Group(turn, units) for turn, units in left if units]
+    units = group.units
+    while units and _is_inside(scene, units[0][0]):
+        units = units[1:]
+    return Group(group.turn, units)
 
 
-def _in_one_turn(scene: Scene, unit: tuple[int, ...]) -> bool:
-    return scene.segments[unit[0]].topic_id == scene.segments[unit[-1]].topic_id
+def _is_inside(scene: Scene, index: int) -> bool:
+    turn = scene.segments[index].topic_id
+    for before in range(index - 1, -1, -1):
+        if scene.segments[before].topic_id != turn:
+            return False
+        if scene.units.members(before)[-1] > index:
+            return True
+    return False
 
 
 def _summaries_before(scene: Scene, index: int) -> list[Segment]:
