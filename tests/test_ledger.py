@@ -261,6 +261,7 @@ def test_thoughts_are_counted_once_and_under_their_own_source() -> None:
     entry = budget.get_entry(THINKING)
     assert entry is not None
     assert entry.total_tokens() == 10
+    assert {child.source for child in entry.children.values()} == {THINKING}
     assert budget.total_tokens() == 30
 
 

@@ -39,6 +39,10 @@ class Model:
         """Answer with errors."""
         self._script += [("fails", status) for status in statuses]
 
+    def refuses(self, words: str) -> None:
+        """Answer with a 400 in these words."""
+        self._script.append(("refuses", words))
+
     def hangs(self, seconds: float) -> None:
         """Say nothing for a while."""
         self._script.append(("hangs", seconds))
@@ -57,6 +61,8 @@ class Model:
             kind, value = self._script.pop(0)
         if kind == "fails":
             return value, json.dumps({"error": {"message": f"status {value}"}})
+        if kind == "refuses":
+            return 400, json.dumps({"error": {"message": value}})
         if kind == "hangs":
             time.sleep(value)
         if kind == "raw":
@@ -170,7 +176,12 @@ class Anthropic:
         return {
             "role": "assistant",
             "content": content,
-            "usage": {"input_tokens": size, "output_tokens": 5},
+            "usage": {
+                "input_tokens": size - 2 * (size // 3),
+                "cache_read_input_tokens": size // 3,
+                "cache_creation_input_tokens": size // 3,
+                "output_tokens": 5,
+            },
         }
 
 

@@ -100,6 +100,51 @@ def test_an_overflow_that_cannot_be_helped_is_told_apart_from_other_errors(
     assert not isinstance(caught.value, ContextOverflow)
 
 
+OVERFLOWS = (
+    "This model's maximum context length is 8192 tokens; your messages resulted in 9000 tokens.",
+    '{"error": {"code": "context_length_exceeded"}}',
+    "Your input exceeds the context window of this model.",
+    "prompt is too long: 210000 tokens > 200000 maximum",
+    "input length and `max_tokens` exceed context limit: 190000 + 64000 > 200000",
+    '{"type": "request_too_large"}',
+    "Input is too long for requested model.",
+    "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+    "the request exceeds the available context size (4096 tokens)",
+    '{"type": "exceed_context_size_error"}',
+    "The prompt (length 5000) is longer than the maximum model length of 4096.",
+    "This model's maximum prompt length is 131072 but the request contains 200000 tokens.",
+    "Invalid request: Your request exceeded model token limit: 8192",
+    "tokens to keep from the initial prompt is greater than the context length",
+    "Please reduce the length of the messages or completion.",
+    "too many tokens: 9000",
+)
+"""How providers and servers say it."""
+
+
+@pytest.mark.parametrize("said", OVERFLOWS)
+def test_an_overflow_is_known_in_all_the_words_that_providers_use(said: str, model: Model) -> None:
+    chat = make("openai", model, "gc_truncate", limit=100_000)
+    model.refuses(said)
+    with pytest.raises(ContextOverflow):
+        chat.send_message("hi")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "max_tokens is too large: 9999. This model supports at most 4096 completion tokens.",
+        "Rate limit reached for tokens per min",
+        "messages: at least one message is required",
+    ],
+)
+def test_another_error_is_not_taken_for_an_overflow(said: str, model: Model) -> None:
+    chat = make("openai", model, "gc_truncate", limit=100_000)
+    model.refuses(said)
+    with pytest.raises(ModelError) as caught:
+        chat.send_message("hi")
+    assert not isinstance(caught.value, ContextOverflow)
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_the_server_does_reject_a_broken_history(protocol: str, model: Model) -> None:
     broken = [

@@ -23,9 +23,11 @@ MOST_TOKENS = 4_096
 """Tokens an answer may have where a provider wants to be told. Longer answers are cut there."""
 
 OVERFLOWS = re.compile(
-    r"context_length_exceeded|maximum context length|context window|prompt is too long|"
-    r"input is too long|too many (?:input )?tokens|exceeds? the (?:model's )?(?:maximum|max|limit)|"
-    r"request_too_large|reduce the length of the (?:messages|prompt)",
+    r"context[_ ]length[_ ]exceeded|maximum (?:context|prompt|model) length|context window|"
+    r"(?:prompt|input) is too long|too many (?:input )?tokens|request_too_large|"
+    r"exceed(?:s|ed)? (?:the )?(?:model'?s? |available )?(?:context|token|maximum|max|limit)|"
+    r"exceed_context_size|greater than the context length|"
+    r"reduce the length of the (?:messages|prompt)",
     re.IGNORECASE,
 )
 """How providers and servers say that a request is longer than the context."""
