@@ -11,7 +11,7 @@ import pytest
 
 from marksweep import Budget, Segment, Segments
 from marksweep.errors import BadInput, NotFound, Refused
-from marksweep.model import Action, Event, Generation, Hold, Link, Stashed
+from marksweep.model import Action, Event, GCPolicy, Generation, Hold, Link, Stashed
 from marksweep.stores.memory import MemoryStore
 from marksweep.strategies.scored import Disposal
 from marksweep.testing.builders import NOW, Clock, segment
@@ -278,13 +278,26 @@ class TestSection6IncrementalAndFull:
 
     def test_a_step_looks_at_old_segments_in_turn(self, clock: Clock) -> None:
         heap = Segments(MemoryStore(), budget=Budget(10_000, 2_100, 1_900, 9_999), clock=clock)
-        heap.add(*(segment(f"s{n}", type="code", hours_old=1) for n in range(200)))
+        heap.add(*(segment(f"code{n}", type="code", hours_old=100) for n in range(100)))
+        heap.add(*(segment(f"log{n}", type="log", hours_old=0) for n in range(100)))
         clock.advance(hours=400)
+        heap.add(segment("pin", pinned=True))
         for _ in range(30):
-            heap.touch("s0")
-        heap.add(*(segment(f"n{n}", type="code", hours_old=-400) for n in range(20)))
-        assert stashed(heap)
-        assert all(entry.segment.segment_id.startswith("s") for entry in stashed(heap))
+            heap.touch("pin")
+        assert not stashed(heap)
+        heap.add(*(segment(f"new{n}", pinned=True) for n in range(20)))
+        assert {entry.segment.type for entry in stashed(heap)} == {"log"}
+
+    @pytest.mark.parametrize("policy", [GCPolicy.PRESERVABLE, GCPolicy.CONDITIONAL])
+    def test_a_step_leaves_what_only_pressure_or_its_owner_may_give_up(
+        self, clock: Clock, policy: GCPolicy
+    ) -> None:
+        heap = Segments(MemoryStore(), budget=Budget(10_000, 500, 100, 9_000), clock=clock)
+        for n in range(40):
+            heap.add(segment(f"kept{n}", type="log", hours_old=900, policy=policy))
+            heap.add(segment(f"free{n}", type="code", hours_old=1))
+        swept = {entry.segment.segment_id[:4] for entry in stashed(heap)}
+        assert swept == {"free"}
 
 
 class TestSection7ToolBehaviour:

@@ -351,6 +351,18 @@ def test_a_futile_pass_backs_off_and_tries_again_later() -> None:
     assert len(talk.messages) == 2
 
 
+def test_over_the_limit_no_back_off_keeps_a_new_message_from_being_collected() -> None:
+    def words(message: dict[str, Any]) -> int:
+        return len(message["content"].split())
+
+    talk = Conversation(limit=1_000, strategy="truncate", counter=words)
+    talk.extend([{"role": "user", "content": "w " * 1_100}], pin=True)
+    assert len(talk.messages) == 1
+    said = [("assistant", "an answer"), ("user", "a question"), ("assistant", "b"), ("user", "c")]
+    talk.extend([{"role": role, "content": content} for role, content in said])
+    assert [message["content"] for message in talk.messages[1:]] == ["b", "c"]
+
+
 def test_many_threads_may_extend_and_read() -> None:
     talk = Conversation(limit=2_000)
     talk.extend([{"role": "user", "content": "start"}])
