@@ -142,6 +142,22 @@ class TestSection3DataModel:
         assert [s["segment_id"] for s in found["segments"]] == ["a"]
         heap.close()
 
+    def test_a_file_of_the_documented_structure_is_counted_and_collected(
+        self, tmp_path: Path
+    ) -> None:
+        made = {"type": "log", "created_at": "2026-01-01T10:00:00", "text": "x" * 60}
+        bare = {"segments": [{"segment_id": name, **made} for name in "abc"]}
+        (tmp_path / "context_stash.json").write_text(json.dumps(bare))
+        for _ in range(2):
+            heap = Segments(
+                tmp_path / "context_stash.json", limit=200, clock=Clock(), count_tokens=len
+            )
+            assert [s.tokens for s in heap.list()] == [60, 60, 60]
+            heap.close()
+        heap = Segments(tmp_path / "context_stash.json", limit=200, clock=Clock())
+        assert len(heap.collect().swept) == 1
+        heap.close()
+
 
 class TestSection4Algorithms:
     def test_roots_come_from_the_focus_the_last_messages_and_the_pins(self, heap: Segments) -> None:

@@ -30,7 +30,7 @@ from marksweep.core.scene import Scene
 from marksweep.core.trigger import Due
 from marksweep.core.why import why
 from marksweep.errors import BadInput, NotFound, Refused, StoreError
-from marksweep.heaps.checked import checked
+from marksweep.heaps.checked import checked, counted
 from marksweep.heaps.segments import SegmentHeap
 from marksweep.heaps.shortened import shortened, shortening
 from marksweep.heaps.stash_search import search_stash
@@ -108,7 +108,8 @@ class Segments:
             batch=settings.steps.batch,
             sample=settings.steps.sample,
         )
-        self._collector.recover(now=clock())
+        with self._collector.holding(clock()):
+            self._heap.take_back(counted(self._heap.view.live.values(), self._count_tokens), ())
         self.focus()
 
     def get(self, segment_id: str) -> Segment | None:

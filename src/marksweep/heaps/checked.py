@@ -1,8 +1,8 @@
-"""What a caller adds, checked before any of it is written: a store keeps what it was given."""
+"""What comes from outside, made fit to keep: checked when it is added, counted when it is met."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -31,3 +31,12 @@ def _checked(segment: Segment) -> Segment:
             f"to {MOST_TOKENS}, 0 to have them counted. Nothing was added."
         )
     return sound
+
+
+def counted(segments: Iterable[Segment], count: Callable[[str], int]) -> list[Segment]:
+    """Count those that have text and no count, as in a file that another program wrote."""
+    return [
+        msgspec.structs.replace(segment, tokens=count(segment.text))
+        for segment in segments
+        if segment.text and not segment.tokens
+    ]
