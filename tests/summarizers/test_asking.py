@@ -16,6 +16,7 @@ from marksweep.summarizers import (
     Summarizer,
     make_summarizer,
 )
+from marksweep.wire import FIRST_PAUSE, Endpoint
 from tests.session.server import Model, serve
 
 TALK = "\n".join(f"User: fix bug {n} in part_{n}.py, it failed" for n in range(100))
@@ -99,6 +100,13 @@ def test_a_passing_failure_is_tried_again(model: Model, monkeypatch: pytest.Monk
     model.says("short")
     assert EndpointSummarizer(model.url, "tiny").summarize(TALK).text == "short"
     assert len(model.bodies) == 3
+
+
+def test_each_further_try_is_waited_for_longer(model: Model) -> None:
+    model.fails(503, 429, 500)
+    pauses: list[float] = []
+    Endpoint(f"{model.url}/chat/completions", tries=4).post({"messages": []}, pauses.append)
+    assert pauses == [FIRST_PAUSE, 2 * FIRST_PAUSE, 4 * FIRST_PAUSE]
 
 
 def test_a_lasting_failure_falls_back_to_extractive(

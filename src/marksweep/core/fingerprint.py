@@ -27,8 +27,8 @@ def digest(segment: Segment) -> int:
     return int.from_bytes(blake2b(packed(segment), digest_size=16).digest())
 
 
-def packed(noun: msgspec.Struct) -> bytes:
-    """Pack all that a noun holds, also half characters and numbers beyond 64 bits."""
+def packed(noun: object) -> bytes:
+    """Pack all that nouns hold, also half characters and numbers beyond 64 bits."""
     try:
         return _encode(noun)
     except (UnicodeEncodeError, OverflowError):
