@@ -175,6 +175,26 @@ class RememberContract:
         assert await store.neighbours("w", ["unknown"]) == ()
 
     @on_store
+    async def test_what_only_hidden_files_relate_is_no_neighbour(self, store: GraphStore) -> None:
+        stale = file("w", "stale.py", {"middle": ["old"]})
+        deleted = file("w", "deleted.py", {"middle": ["gone", "leaf"]})
+        live = file("w", "live.py", {"top": ["middle"], "middle": ["leaf"]})
+        await store.put("w", [live, stale, deleted])
+        middle = [entity("w", "middle").entity_id]
+        assert {each.name for each in await store.neighbours("w", middle)} == {
+            *("top", "leaf", "old", "gone")
+        }
+        await store.mark_stale("w", [stale.memory.memory_id])
+        await store.soft_delete(
+            "w",
+            Nodes(memories=(deleted.memory.memory_id,)),
+            version=await store.version("w"),
+            plan_id="p1",
+            at=later(days=1),
+        )
+        assert [each.name for each in await store.neighbours("w", middle)] == ["leaf", "top"]
+
+    @on_store
     async def test_an_unknown_workspace_is_empty(self, store: GraphStore) -> None:
         assert await shape(store, "nowhere") == (0, 0, 0, 0, 0)
         assert await store.fetch("nowhere", ["x"]) == ()

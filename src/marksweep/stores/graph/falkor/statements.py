@@ -201,8 +201,10 @@ RELATIONS_OF_MEMORIES = """
 UNWIND $ids AS i MATCH (s)-[r:RELATED_TO {memory_id: i}]->(t)
 RETURN s.id, t.id, r.relation, r.memory_id ORDER BY r.memory_id, s.id, t.id, r.relation"""
 NEIGHBOURS = f"""
-UNWIND $ids AS i MATCH (:Entity {{id: i}})-[:RELATED_TO]-(e:Entity)
+UNWIND $ids AS i MATCH (:Entity {{id: i}})-[r:RELATED_TO]-(e:Entity)
 WHERE e.deleted_at IS NULL AND NOT e.id IN $ids
+WITH DISTINCT e, r.memory_id AS holder OPTIONAL MATCH (m:Memory {{id: holder}})
+WITH e, m WHERE m IS NULL OR (m.stale = false AND m.deleted_at IS NULL)
 WITH DISTINCT e RETURN {_ENTITY} ORDER BY e.name, e.id LIMIT $limit"""
 
 # Runs

@@ -178,13 +178,16 @@ RELATIONS_OF_MEMORIES = f"""
 SELECT s.id, t.id, r.relation, r.memory_id FROM relation r
 JOIN entity s ON s.key = r.source_key JOIN entity t ON t.key = r.target_key
 WHERE r.ws = ? AND r.memory_id IN {_PICKED} ORDER BY 4, 1, 2, 3"""
+_HIDDEN = """
+SELECT 1 FROM memory m
+WHERE m.ws = ?1 AND m.id = r.memory_id AND (m.stale = 1 OR m.deleted_at IS NOT NULL)"""
 NEIGHBOURS = f"""
 SELECT {_ENTITY} FROM entity e
 WHERE e.key IN (
     SELECT r.target_key FROM temp.picked p CROSS JOIN entity s ON s.ws = ?1 AND s.id = p.id
-    CROSS JOIN relation r ON r.ws = ?1 AND r.source_key = s.key
+    CROSS JOIN relation r ON r.ws = ?1 AND r.source_key = s.key WHERE NOT EXISTS ({_HIDDEN})
     UNION SELECT r.source_key FROM temp.picked p CROSS JOIN entity t ON t.ws = ?1 AND t.id = p.id
-    CROSS JOIN relation r ON r.target_key = t.key)
+    CROSS JOIN relation r ON r.target_key = t.key WHERE NOT EXISTS ({_HIDDEN}))
 AND e.deleted_at IS NULL AND e.id NOT IN {_PICKED}
 ORDER BY e.name, e.id LIMIT ?2"""
 
