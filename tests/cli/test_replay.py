@@ -191,6 +191,29 @@ class TestReplay:
         with pytest.raises(ProcessLookupError):
             _wait_for_group(started.pid)
 
+    def test_killing_it_leaves_no_process_and_the_next_run_goes_on(self) -> None:
+        Path("logs").mkdir()
+        for n in range(8):
+            Path(f"logs/{n}.json").write_text(json.dumps(sample_messages()[: 60 - 2 * n]))
+        asked = ("logs", "-s", "coverage", "-b", "30%", "--solver-nodes", "20", "--workers", "2")
+        started = subprocess.Popen(
+            [sys.executable, "-m", "marksweep", "replay", *asked, "--keep", "done"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        deadline = time.monotonic() + 60
+        while not list(Path("done").glob("job-*.json")) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        started.kill()
+        started.wait()
+        with pytest.raises(ProcessLookupError):
+            _wait_for_group(started.pid)
+        kept = {path: path.stat().st_mtime_ns for path in Path("done").glob("job-*.json")}
+        assert kept
+        assert replayed(*asked, "--keep", "done") == replayed(*asked)
+        assert {path: path.stat().st_mtime_ns for path in kept} == kept
+
     def test_stopping_it_ends_a_strategy_that_hangs(self) -> None:
         Path("hanging.py").write_text(HANGING)
         for n in range(4):
