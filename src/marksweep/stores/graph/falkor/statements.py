@@ -335,8 +335,13 @@ WHERE c.deleted_at IS NULL AND m.deleted_at IS NULL AND m.stale = false
 BEST_MATCHES = f"""
 CALL db.idx.fulltext.queryNodes('Chunk', $match) YIELD node AS c, score
 MATCH (m:Memory)-[:HAS_CHUNK]->(c) {_VISIBLE}
-WITH m, c, score ORDER BY score DESC, m.id, c.position LIMIT $limit
-RETURN {_MEMORY}, {_CHUNK}, score"""
+WITH m, c, score ORDER BY score DESC, m.id, c.position LIMIT $candidates
+RETURN c.id, m.id, c.position, m.relative_path + ' ' + c.symbol + ' ' + m.tags_json, c.text"""
+HITS = f"""
+UNWIND $ids AS i MATCH (m:Memory)-[:HAS_CHUNK]->(c:Chunk {{id: i}})
+WHERE c.deleted_at IS NULL AND m.deleted_at IS NULL AND m.stale = false
+RETURN {_MEMORY}, {_CHUNK}"""
+"""What may show of the best; what was hidden since they were found does not."""
 NEWEST = f"""
 MATCH (m:Memory)-[:HAS_CHUNK]->(c:Chunk) {_VISIBLE}
 WITH m, c ORDER BY m.created_at DESC, m.id, c.position LIMIT $limit

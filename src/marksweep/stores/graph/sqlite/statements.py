@@ -306,14 +306,17 @@ c.deleted_at IS NULL AND m.deleted_at IS NULL AND m.stale = 0
     AND NOT EXISTS (SELECT 1 FROM json_each(:tags) wanted
         WHERE wanted.value NOT IN (SELECT value FROM json_each(m.tags)))"""
 BEST_MATCHES = f"""
-SELECT {_MEMORY}, {_CHUNK}, found.score
-FROM (SELECT rowid, -bm25(chunk_words, 2.0, 1.0) AS score FROM chunk_words
-    WHERE chunk_words MATCH :match ORDER BY bm25(chunk_words, 2.0, 1.0) LIMIT :window) found
+SELECT c.key, m.id, c.position, m.relative_path || ' ' || c.symbol || ' ' || m.tags, t.text
+FROM (SELECT rowid, bm25(chunk_words, 2.0, 1.0) AS score FROM chunk_words
+    WHERE chunk_words MATCH :match ORDER BY score LIMIT :window) found
 CROSS JOIN chunk c ON c.key = found.rowid CROSS JOIN chunk_text t ON t.key = c.key
 CROSS JOIN memory m ON m.key = c.memory_key
 WHERE c.ws = :ws AND {_VISIBLE}
-ORDER BY found.score DESC, m.id, c.position LIMIT :limit"""
-"""Rank the best :window chunks of all, then filter: ranking must not read what it filters by."""
+ORDER BY found.score, m.id, c.position LIMIT :candidates"""
+"""Take the best :window chunks of all, then filter: ranking must not read what it filters by."""
+HITS = f"""
+SELECT c.key, {_MEMORY}, {_CHUNK} FROM temp.keyed k CROSS JOIN chunk c ON c.key = k.key
+CROSS JOIN chunk_text t ON t.key = c.key CROSS JOIN memory m ON m.key = c.memory_key"""
 NEWEST = f"""
 SELECT {_MEMORY}, {_CHUNK}, 0.0
 FROM memory m CROSS JOIN chunk c ON c.ws = :ws AND c.memory_key = m.key
