@@ -153,7 +153,7 @@ def test_what_is_lost_is_counted_with_what_was_used() -> None:
 
 
 def offer(worth: float, at: int) -> Offer:
-    return worth, at, at, Index().add_whole(whole(""), 10, observed=True)
+    return worth, at, at, 10
 
 
 def test_quality_sweeps_anywhere_and_no_deeper_than_it_must() -> None:

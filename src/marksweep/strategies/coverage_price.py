@@ -14,8 +14,6 @@ from operator import itemgetter
 
 import msgspec
 
-from marksweep.strategies.coverage_index import Block
-
 FRONTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03)
 """Shares of the old context, counted from its end, within which a sweep may stay."""
 DEPTHS = (0.0, 0.05, 0.1)
@@ -40,10 +38,10 @@ QUALITY = Setting("quality", reread=0.0)
 SETTINGS = {setting.name: setting for setting in (ECONOMY, QUALITY)}
 
 
-Offer = tuple[float, int, int, Block]
-"""A block that may go: its worth per token, its number, where its message stands, and itself.
+Offer = tuple[float, int, int, int]
+"""A block that may go: its worth per token, its number, where its message stands, its tokens.
 
-Plain tuples, ready for a heap: there are many.
+Plain numbers, ready for a heap: there are many, and Python's cycle collector passes them by.
 """
 
 
@@ -93,9 +91,9 @@ def choose(
 def _sweeps(order: Sequence[Offer], goals: Sequence[int]) -> Iterator[tuple[int, float, int]]:
     """Give for each goal that can be met what is freed and lost, and where the first cut is."""
     freed, lost, edge, met = 0, 0.0, order[0][2] if order else 0, 0
-    for worth, _, at, block in order:
-        freed += block.tokens
-        lost += worth * block.tokens
+    for worth, _, at, tokens in order:
+        freed += tokens
+        lost += worth * tokens
         edge = min(edge, at)
         while freed >= goals[met]:
             yield freed, lost, edge
@@ -110,7 +108,7 @@ def _middling(order: Sequence[Offer]) -> float:
     A few names that the agent used often are worth a hundred times the rest; a mean would follow
     them.
     """
-    tokens = [offer[3].tokens for offer in order]
+    tokens = [offer[3] for offer in order]
     half = sum(tokens) / 2
     for offer, seen in zip(order, accumulate(tokens), strict=True):
         if seen >= half:
