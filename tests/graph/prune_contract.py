@@ -11,6 +11,7 @@ from marksweep.errors import BadInput, NotFound, StoreBusy, UnknownName
 from marksweep.graph.client import GraphClient
 from marksweep.graph.outcomes import MemorySettings
 from marksweep.graph.refs import refs_of
+from marksweep.heaps.graph import PruneStrategy
 from marksweep.model import Event, Reference, Segment, Stashed
 from marksweep.stores.graph.base import Nodes, Run, Seen
 from marksweep.stores.graph.leases import CHANGE, hold
@@ -176,6 +177,32 @@ class PruneMemoryContract:
         await memory.pin([second.memory_id], by="ann", workspace_id="w")
         answer = await memory.prune_memory("w", strategy="duplicates")
         assert answer.planned.memories == (first.memory_id,)
+
+    @on_world
+    async def test_all_strategy(self, world: World) -> None:
+        memory = world.with_settings(MemorySettings(ttl={"chat": timedelta(days=30)}))
+        old = await memory.add_memory("old talk", source="chat", workspace_id="w")
+        first = await memory.add_memory("same words", source="a", workspace_id="w")
+        world.clock.wait(days=40)
+        second = await memory.add_memory("Same words", source="b", workspace_id="w")
+        gone = await with_stale(world)
+        orphan = note("w", "nobody's chunk")
+        await world.graph.load("w", orphan.chunks)
+        lonely = file("w", "y.py", {"round": ["and"], "and": ["round"]})
+        await world.graph.load("w", [*lonely.entities, *lonely.relations])
+        each = {
+            strategy: set(refs_of((await memory.prune_memory("w", strategy=strategy)).planned))
+            for strategy in PruneStrategy
+        }
+        every = each.pop(PruneStrategy.ALL)
+        assert set().union(*each.values()) <= every
+        assert all(each.values())
+        named = {f"memory:{memory_id}" for memory_id in ids_of(gone)}
+        assert {ref for ref in every if ref.startswith("memory:")} == named | {
+            f"memory:{old.memory_id}",
+            f"memory:{second.memory_id}",
+        }
+        assert f"memory:{first.memory_id}" not in every
 
     @on_world
     async def test_all_strategy_takes_what_only_the_rest_keeps(self, world: World) -> None:
