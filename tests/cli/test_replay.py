@@ -108,6 +108,21 @@ class TestReplay:
             path.write_bytes(b"{")
         assert replayed("chat.json", *QUICK, "--keep", "done") == first
 
+    def test_kept_work_is_not_taken_for_transcripts(self) -> None:
+        first = replayed(".", *QUICK, "--keep", "done")
+        assert replayed(".", *QUICK, "--keep", "done") == first
+        assert first["result"]["passed"] == []
+
+    @pytest.mark.parametrize("asked", [("replay", "--html", "r.html"), ("tune",)])
+    def test_one_report_for_several_sets_is_refused_before_any_work(
+        self, asked: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("MARKSWEEP_DATA", "data")
+        for sets in ((), ("--set", "mini_swe", "--set", "tau_airline")):
+            done = run(*asked, *sets)
+            assert done.exit_code == 2
+            assert "Name one with --set" in " ".join(done.stderr.split())
+
     def test_standard_input_is_replayed(self) -> None:
         lines = b"".join(json.dumps(message).encode() + b"\n" for message in sample_messages())
         done = run("replay", "-", *QUICK, stdin=lines)

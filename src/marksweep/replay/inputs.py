@@ -54,10 +54,15 @@ Reading = Callable[[], History]
 Item = Trajectory | Conversation | Passed
 
 
-def gather(names: Sequence[str], dialect: str | None = None) -> Inputs:
-    """Read transcripts from files, folders, patterns and `-` for standard input."""
+def gather(
+    names: Sequence[str], dialect: str | None = None, *, leave_out: Path | None = None
+) -> Inputs:
+    """Read transcripts from files, folders, patterns and `-` for standard input.
+
+    What lies in the folder `leave_out` is not looked at.
+    """
     items: list[Item] = []
-    for name, path in _paths(names):
+    for name, path in _paths(names, leave_out):
         try:
             items += read_data(unpacked(_content(path)), name, dialect)
         except MarksweepError as error:
@@ -93,9 +98,10 @@ def _sorted_out(items: list[Item]) -> Inputs:
     return Inputs(tuple(runs), tuple(talks), tuple(i for i in items if isinstance(i, Passed)))
 
 
-def _paths(names: Sequence[str]) -> Iterator[tuple[str, Path | None]]:
+def _paths(names: Sequence[str], leave_out: Path | None) -> Iterator[tuple[str, Path | None]]:
     """Each file once, with the name it goes by: below its folder, so that reports can travel."""
     met: set[Path] = set()
+    ours = Path(os.path.realpath(leave_out)) if leave_out else None
     for name in names:
         if name == STDIN:
             yield "standard input", None
@@ -107,7 +113,7 @@ def _paths(names: Sequence[str]) -> Iterator[tuple[str, Path | None]]:
         for each in found:
             for file in _files(each):
                 real = Path(os.path.realpath(file))
-                if real not in met:
+                if real not in met and ours not in real.parents:
                     met.add(real)
                     yield (file.name if file == each else file.relative_to(each).as_posix()), file
 
