@@ -339,6 +339,39 @@ class SafetyContract:
         assert len((await memory.prune_memory("w")).planned.memories) == 2
 
     @on_world
+    async def test_a_memory_that_is_cited_since_the_preview_is_left_alone(
+        self, world: World
+    ) -> None:
+        cited, other = await with_stale(world)
+        memory = world.with_settings(MemorySettings(keeps_segments=True))
+        shown = await memory.prune_memory("w")
+        assert set(shown.planned.memories) == ids_of([cited, other])
+        segment = Segment(
+            segment_id="s",
+            type="note",
+            created_at=world.clock(),
+            pinned=True,
+            references=(Reference(cited.memory.memory_id),),
+        )
+        world.store.segments.write("w", put=[segment])
+        done = await memory.prune_memory("w", dry_run=False, confirm=True, plan_id=shown.plan_id)
+        assert done.deleted.memories == (other.memory.memory_id,)
+        assert done.left_alone.memories == (cited.memory.memory_id,)
+        assert done.left_alone.chunks == (cited.chunks[0].chunk_id,)
+
+    @on_world
+    async def test_a_plan_to_forget_is_applied_by_its_id_too(self, world: World) -> None:
+        memory = await world.memory.add_memory("forget me", workspace_id="w")
+        gone = await world.memory.forget([memory.memory_id], workspace_id="w")
+        await world.memory.restore(plan_id=gone.plan_id, workspace_id="w")
+        again = await world.memory.prune_memory(
+            "w", dry_run=False, confirm=True, plan_id=gone.plan_id
+        )
+        assert again.text.startswith(
+            "Successfully deleted nothing.\nLeft alone, because it changed"
+        )
+
+    @on_world
     async def test_a_workspace_that_is_being_changed_refuses(self, world: World) -> None:
         await with_stale(world)
         async with hold(world.graph, "w", CHANGE):

@@ -236,7 +236,8 @@ class GraphMemory:
         else:
             plan = (await self.plan(workspace, chosen)).plan
         try:
-            result = await self.pruner.apply(workspace, plan, now, most=limit)
+            cited = (await self._crossed(workspace, chosen)).memories
+            result = await self.pruner.apply(workspace, plan, now, most=limit, spared=cited)
         except Refused as refusal:
             return texts.PruneResponse(text=f"Error: {refusal}", is_error=True, plan=plan)
         return texts.swept(result)

@@ -106,9 +106,18 @@ class Pruner:
         return plan
 
     async def apply(
-        self, workspace_id: str, plan: Plan, now: datetime, *, most: int | None = None
+        self,
+        workspace_id: str,
+        plan: Plan,
+        now: datetime,
+        *,
+        most: int | None = None,
+        spared: Collection[str] = (),
     ) -> Swept:
-        """Hide what a plan names, as far as it has not changed; `most` overrides the cap."""
+        """Hide what a plan names, as far as it has not changed; `most` overrides the cap.
+
+        `spared` are memories that something outside the graph holds since the plan was made.
+        """
         if plan.workspace != workspace_id or plan.heap != "graph":
             raise BadInput(
                 f"plan {plan.plan_id} is for {plan.heap} workspace {plan.workspace!r}, not for the "
@@ -132,7 +141,7 @@ class Pruner:
             wanted = planned(plan)
             done = await self.store.soft_delete(
                 workspace_id,
-                wanted,
+                without(wanted, Nodes(memories=tuple(spared))),
                 version=int(plan.fingerprint.removeprefix(FINGERPRINT)),
                 plan_id=plan.plan_id,
                 at=now,
