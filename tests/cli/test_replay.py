@@ -81,6 +81,29 @@ class TestReplay:
             outputs.add((done.stdout, Path(f"{seed}.html").read_bytes()))
         assert len(outputs) == 1
 
+    def test_nothing_is_sent_anywhere_by_any_of_its_processes(self) -> None:
+        Path("sitecustomize.py").write_text(WATCHING)
+        places = (str(Path.cwd()), os.environ.get("PYTHONPATH", ""), *filter(None, sys.path))
+        watched = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
+
+        def python(*arguments: str) -> int:
+            done = subprocess.run(
+                [sys.executable, *arguments],
+                env=watched,
+                capture_output=True,
+                check=False,
+                timeout=120,
+            )
+            return done.returncode
+
+        asked = ("replay", "chat.json", "-s", "coverage", "-s", "gc_truncate", "-b", "30%")
+        more = ("-b", "20%", "--solver-nodes", "20", "--workers", "2", "--html", "report.html")
+        assert python("-m", "marksweep", *asked, *more) == 0
+        assert Path("report.html").exists()
+        assert not Path("asked").exists(), Path("asked").read_text()
+        assert python("-c", "import socket; socket.create_connection(('127.0.0.1', 9))") == 1
+        assert "socket.connect" in Path("asked").read_text(), "nobody was watching"
+
     def test_several_processes_find_what_one_does(self) -> None:
         for n in range(4):
             Path(f"more-{n}.json").write_text(json.dumps(sample_messages()[: 60 - 2 * n]))
@@ -262,6 +285,20 @@ class TestReplay:
         assert found["recommended"]["strategy"] == "truncate"
         told = run("replay", "chat.json", "-b", "30%", "-s", "hanging:Dies").stdout
         assert "hanging:Dies at 30%: error (32×)" in told
+
+
+WATCHING = """
+import pathlib, sys
+
+HERE = pathlib.Path(__file__).parent
+
+def watch(event, arguments):
+    if event in ("socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo"):
+        with (HERE / "asked").open("a") as told:
+            told.write(f"{event} {arguments[1:]} of {sys.argv}\\n")
+
+sys.addaudithook(watch)
+"""
 
 
 HANGING = """
