@@ -179,6 +179,14 @@ class PruneMemoryContract:
         assert answer.planned.memories == (first.memory_id,)
 
     @on_world
+    async def test_duplicates_strategy_spares_files_of_one_content(self, world: World) -> None:
+        one, other = (file("w", path, {"same": []}) for path in ("a/__init__.py", "b/__init__.py"))
+        assert one.memory.content_hash == other.memory.content_hash
+        await world.graph.put("w", [one, other])
+        for strategy in ("duplicates", "all"):
+            assert (await world.memory.prune_memory("w", strategy=strategy)).planned == Nodes()
+
+    @on_world
     async def test_all_strategy(self, world: World) -> None:
         memory = world.with_settings(MemorySettings(ttl={"chat": timedelta(days=30)}))
         old = await memory.add_memory("old talk", source="chat", workspace_id="w")
