@@ -149,7 +149,7 @@ def test_what_is_lost_is_counted_with_what_was_used() -> None:
     index.drop(one)
     lost, used = index.lost([one])
     assert 0 < used < lost
-    assert index.is_newer_elsewhere(one)
+    assert index.are_newer_elsewhere([one])
 
 
 def offer(worth: float, at: int) -> Offer:

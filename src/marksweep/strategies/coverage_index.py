@@ -285,13 +285,17 @@ class Index:
         held = (a for b in blocks for a in (*b.atoms, *(joint.atom for joint in b.joints)))
         return [self._names[a] for a in dict.fromkeys(held) if a in fresh]
 
-    def is_newer_elsewhere(self, block: Block) -> bool:
-        """Whether a later message holds something that this block does."""
-        for atom in block.atoms:
-            newest = self._newest[atom]
-            if newest is not None and newest.seq > block.seq and newest.home is not block.home:
-                return True
-        return False
+    def are_newer_elsewhere(self, blocks: Iterable[Block]) -> bool:
+        """Whether later messages hold something of each of these blocks."""
+        found = self._newest
+        for block in blocks:
+            for atom in block.atoms:
+                newest = found[atom]
+                if newest is not None and newest.seq > block.seq and newest.home is not block.home:
+                    break
+            else:
+                return False
+        return True
 
     def _block(self, piece: Piece, tokens: int, observed: bool) -> Block:
         block = Block(len(self.blocks), piece, tokens, observed, self.now)

@@ -129,8 +129,8 @@ class Sweep:
                 return Proposal((i,), Action.STASH, self._reason(list(blocks)))
         texts: dict[Place, str] = {}
         for place, field in held.fields.items():
-            left = [(block.text, block.glued) if block.alive else None for block in field]
-            if None in left:
+            if False in [block.alive for block in field]:
+                left = [(block.text, block.glued) if block.alive else None for block in field]
                 texts[place] = join(left)
         shorter = trimmed(self._scene.segments[i], texts)
         if shorter is None:
@@ -155,8 +155,8 @@ class Sweep:
     def _covered(self, gone: list[Block]) -> str:
         """Say where dropped blocks stand that nothing is lost with."""
         lines = sum([block.text.count("\n") + 1 for block in gone])
-        newer = all(self._shelf.index.is_newer_elsewhere(block) for block in gone)
-        where = "newer messages" if newer else "other messages"
+        is_newer = self._shelf.index.are_newer_elsewhere(gone)
+        where = "newer messages" if is_newer else "other messages"
         return f"{_counted(lines, 'line', 'lines')} of it stand in {where}"
 
 
