@@ -41,6 +41,10 @@ def test_a_short_word_keeps_its_ending() -> None:
     assert stem("bed") == "bed"
 
 
+def test_a_word_of_nothing_but_endings_has_a_stem() -> None:
+    assert stem("s" * 5_000) == "sss"
+
+
 def test_the_best_text_comes_first_to_the_limit() -> None:
     index = told(
         *(f"filler number {n}" for n in range(60)), "the secret port is 8080", *("x",) * 60

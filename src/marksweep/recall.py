@@ -6,9 +6,8 @@ texts it looks at, where there are very many.
 A conversation answers a question over several turns, so a turn's own score (BM25 over word stems)
 is joined by its neighbours', by the best of the stretch around it, and by how well the whole region
 around it answers. A word that names a matter comes in clusters and is long; one of mere grammar is
-strewn evenly and short, so it counts less, in any language and without a list of words. If the
-query names a speaker, what others say counts less. Texts are taken by score per size, until the
-limit is reached.
+strewn evenly and short, so it counts less, without a list of such words. If the query names a
+speaker, what others say counts less. Texts are taken by score per size, until the limit is reached.
 """
 
 from __future__ import annotations
@@ -74,9 +73,8 @@ _SPEAKER = re.compile(r"^(?:\([^)\n]{1,60}\)\s*)?([^\W\d_][\w .'-]{0,30}):\s")
 def stem(word: str) -> str:
     """A word without its endings, so that `planned`, `plans` and `planning` meet."""
     word = word.lower()
-    for suffix in _SUFFIXES:
-        if word.endswith(suffix) and len(word) - len(suffix) >= 3:
-            return stem(word[: -len(suffix)] + ("y" if suffix in ("ies", "ied") else ""))
+    while suffix := next((s for s in _SUFFIXES if word[3:].endswith(s)), None):
+        word = word[: -len(suffix)] + ("y" if suffix in ("ies", "ied") else "")
     if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiou":
         word = word[:-1]
     return word[:STEM]
@@ -271,10 +269,11 @@ def _rarity(holders: int, count: int) -> float:
 
 
 def _weight(word: str, holders: Sequence[int], count: int) -> float:
-    """How much a word says by how clustered it is among `count` texts, and by its length.
+    """How much a word says, by how clustered it is among `count` texts, and by its length.
 
-    A word strewn evenly comes again after so many texts as its share of them lets expect. Of a
-    word held by one text nothing is known; it counts as half clustered.
+    If a word is strewn evenly, its share of the texts says how soon it comes again; in clusters it
+    comes sooner. Of a word held by one text nothing is known: it counts as half clustered.
+    Distances are by number, across gaps too.
     """
     share = len(holders) / count
     expected = (1 - (1 - share) ** SPAN) / share
