@@ -149,11 +149,11 @@ def test_what_is_lost_is_counted_with_what_was_used() -> None:
     index.drop(one)
     lost, used = index.lost([one])
     assert 0 < used < lost
-    assert index.is_newer_elsewhere(one)
+    assert index.are_newer_elsewhere([one])
 
 
 def offer(worth: float, at: int) -> Offer:
-    return worth, at, at, Index().add_whole(whole(""), 10, observed=True)
+    return worth, at, at, 10
 
 
 def test_quality_sweeps_anywhere_and_no_deeper_than_it_must() -> None:

@@ -9,22 +9,22 @@ only one guess finds is still found.
 from __future__ import annotations
 
 import re
-from enum import IntEnum
 from functools import lru_cache
+from typing import NewType
 
+Kind = NewType("Kind", int)
+"""The guess by which an atom was found.
 
-class Kind(IntEnum):
-    """The guess by which an atom was found."""
-
-    NAME = 0
-    """A path, identifier, number, date or id, freed of the punctuation around it."""
-    LINE = 1
-    """A whole line; once as it stands, once without a line number or diff mark."""
-    TOKEN = 2
-    """What stands between blanks and holds more than letters, punctuation and all."""
-    PART = 3
-    """A word in any script, or what stands before a colon: what names are made of."""
-
+A plain number: members of an enum would have Python's cycle collector look at every atom.
+"""
+NAME = Kind(0)
+"""A path, identifier, number, date or id, freed of the punctuation around it."""
+LINE = Kind(1)
+"""A whole line; once as it stands, once without a line number or diff mark."""
+TOKEN = Kind(2)
+"""What stands between blanks and holds more than letters, punctuation and all."""
+PART = Kind(3)
+"""A word in any script, or what stands before a colon: what names are made of."""
 
 _BLANKS = re.compile(r"\s+")
 _NAME = re.compile(r"[\w#/~][\w\-./:@#+]*")
@@ -42,7 +42,7 @@ SHORTEST_LINE = 12
 Atoms = tuple[tuple[str, Kind], ...]
 """Atoms with the kind that found them; each key once. Keys of different kinds never meet."""
 
-KEY = {Kind.NAME: "", Kind.LINE: "", Kind.TOKEN: "\0", Kind.PART: "\1"}
+KEY = {NAME: "", LINE: "", TOKEN: "\0", PART: "\1"}
 """What a key begins with, so that kinds cover their own only.
 
 A line that holds `"a_b",` holds the name a_b and not the token; one with `x/a_b:7` holds it as a
@@ -62,17 +62,17 @@ def atoms_of_line(line: str) -> Atoms:
     found: dict[str, Kind] = {}
     for match in _NAME.finditer(flat):
         name = match.group()
-        _note(name, Kind.NAME, found)
+        _note(name, NAME, found)
         for part in name.split(":"):
-            _note(part, Kind.PART, found)
+            _note(part, PART, found)
     for token in flat.split(" "):
         if SHORTEST_TOKEN <= len(token) <= LONGEST_TOKEN and _NOT_LETTER.search(token):
-            found.setdefault(KEY[Kind.TOKEN] + token, Kind.TOKEN)
+            found.setdefault(KEY[TOKEN] + token, TOKEN)
     for match in _WORD.finditer(flat):
-        found.setdefault(KEY[Kind.PART] + match.group(), Kind.PART)
+        found.setdefault(KEY[PART] + match.group(), PART)
     for text in (squeeze(_MARGIN.sub("", line, count=1)), flat):
         if len(text) >= SHORTEST_LINE:
-            found[text] = Kind.LINE
+            found[text] = LINE
     return tuple(found.items())
 
 
@@ -97,10 +97,15 @@ def atoms_of(text: str) -> dict[str, Kind]:
 
 
 def names_in(text: str) -> set[str]:
-    """Find the names in a text, and nothing else of it. Lines that come again are read once."""
-    lines = "\n".join(set(text.splitlines()))
-    bare = {name.strip(_EDGES) for name in set(_NAME.findall(lines))}
-    return set(filter(_is_name, bare))
+    """Find the names in a text, and nothing else of it."""
+    return set(filter(_is_name, maybe_names_in(text)))
+
+
+def maybe_names_in(text: str) -> set[str]:
+    """Find what has the letters of a name, plain words too. Lines that come again are read once."""
+    if "\n" in text:
+        text = "\n".join(set(text.splitlines()))
+    return {name.strip(_EDGES) for name in set(_NAME.findall(text))}
 
 
 def shown(atom: str) -> str:

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import msgspec
 
-from marksweep.core.atoms import Kind, atoms_of_line, shown
+from marksweep.core.atoms import LINE, Kind, atoms_of_line, shown
 
 BLOCK = 120
 """Characters at which a block of lines ends. Smaller keeps less by-catch and pays more markers."""
@@ -115,7 +115,7 @@ def _cut_line(line: str, pieces: list[Piece], joints: list[Joint]) -> None:
     first = len(pieces)
     alone: list[list[tuple[str, Kind]]] = [[] for _ in spans]
     for atom, kind in atoms_of_line(line):
-        if kind is Kind.LINE:
+        if kind == LINE:
             continue
         start = max(0, min(line.find(shown(atom)) - BEFORE, len(line) - AROUND))
         held = [i for i, (a, b) in enumerate(spans) if a < start + AROUND and b > start]

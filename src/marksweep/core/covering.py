@@ -14,14 +14,14 @@ from datetime import datetime
 
 import msgspec
 
-from marksweep.core.atoms import Kind, atoms_of
+from marksweep.core.atoms import LINE, NAME, Kind, atoms_of
 from marksweep.core.score import HALF_LIFE_HOURS, age_hours
 from marksweep.model import Segment
 
 WRITTEN = frozenset({"decision", "message", "note", "summary"})
 """Types that the agent writes itself; the others hold what it was shown."""
 
-CHANCE = {Kind.NAME: 0.02, Kind.LINE: 0.008}
+CHANCE = {NAME: 0.02, LINE: 0.008}
 """How likely a name, and a whole line, is needed again if the agent never wrote about it."""
 LIKELIEST = 0.9
 """The highest chance that is given to any one of them."""

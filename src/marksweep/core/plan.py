@@ -22,6 +22,9 @@ MOST_REASONS = 8
 """How many reasons a plan names when it misses its target; the heaviest ones."""
 
 
+_AT_ONCE = 256
+"""Steps that are written together to name a plan: one by one is slow, all of them is a lot."""
+
 IN_PLACE = frozenset({Action.MASK, Action.TRIM})
 """Actions that shorten one segment and leave it where it is, under its id."""
 
@@ -97,8 +100,8 @@ def with_id(plan: Plan) -> Plan:
     """Name a plan by its content: same input, same id."""
     encode = msgspec.msgpack.Encoder().encode
     digest = blake2b(encode(msgspec.structs.replace(plan, steps=())), digest_size=6)
-    for step in plan.steps:
-        digest.update(encode(step))
+    for start in range(0, len(plan.steps), _AT_ONCE):
+        digest.update(encode(plan.steps[start : start + _AT_ONCE]))
     return msgspec.structs.replace(plan, plan_id=f"plan-{digest.hexdigest()}")
 
 

@@ -70,11 +70,15 @@ class ConversationHeap(SegmentHeap):
         """Forget what follows from the messages so far; it is worked out again when needed."""
         self._tying = self.dialect.tying()
         self._told = 0
-        self._turn = 0
+        self._enter_turn(0)
         self._opened = False
         self._requested = False
         self._answering = False
         self._last_answer = 0
+
+    def _enter_turn(self, turn: int) -> None:
+        self._turn = turn
+        self._topic = f"turn_{turn}"
 
     def speak(self, dialect: Dialect) -> None:
         """Read all messages in another dialect from now on."""
@@ -108,7 +112,8 @@ class ConversationHeap(SegmentHeap):
 
     def _segment(self, message: Message, at: int, pinned_by: str, now: datetime) -> Segment:
         ties = self._tell(at, message)
-        outcomes = self._outcomes(message, [f"m{n}" for n in ties])
+        asked = [self._name(n) for n in ties]
+        outcomes = self._outcomes(message, asked)
         self._known[message.message_id] = _Known(message, outcomes)
         said = said_in(message)
         return Segment(
@@ -116,14 +121,23 @@ class ConversationHeap(SegmentHeap):
             type=MESSAGE,
             created_at=now,
             text=said,
-            raw=as_json(message.raw, said),
+            raw=as_json(message.raw),
             tokens=self.counter(message),
             pinned=bool(pinned_by),
             pinned_by=pinned_by,
-            topic_id=f"turn_{self._turn}",
-            references=tuple(Reference(f"m{n}", Link.ANSWERS, Hold.PAIRED) for n in ties),
+            topic_id=self._topic,
+            references=tuple([Reference(name, Link.ANSWERS, Hold.PAIRED) for name in asked]),
             policy=self._policy(message),
         )
+
+    def _name(self, at: int) -> str:
+        """Give the id of the message at a position: the very string it goes by, where it is known.
+
+        Equal strings that are one are found without being read, and take their room once.
+        """
+        name = f"m{at}"
+        known = self._known.get(name)
+        return known.message.message_id if known else name
 
     def _policy(self, message: Message) -> GCPolicy:
         """Lock the system's instructions, the first request, and what stands first of all.
@@ -143,7 +157,7 @@ class ConversationHeap(SegmentHeap):
         """Work out what follows from the next message; give the positions it is tied to."""
         self._told = at
         if message.role is Role.USER and not message.function_responses:
-            self._turn += 1
+            self._enter_turn(self._turn + 1)
         if message.role is Role.MODEL and not self._answering:
             self._last_answer = at
         self._answering = message.role is Role.MODEL
@@ -165,27 +179,32 @@ class ConversationHeap(SegmentHeap):
                 self._opened = self._opened or message.role is not Role.SYSTEM
                 locked = segment.policy is GCPolicy.LOCKED
                 self._requested = self._requested or (locked and message.role is Role.USER)
-                self._turn = max(self._turn, _number(segment.topic_id))
+                self._enter_turn(max(self._turn, _number(segment.topic_id)))
         self._untold.clear()
 
     def _take_in(self, segment: Segment) -> None:
         name = segment.segment_id
-        if name in self.view.live:
+        shortened = self._shortened.get((name, segment.raw))
+        if shortened is not None:
+            self._known[name] = _Known(shortened)
+        elif name in self.view.live:
             self._known.pop(name, None)
-            shortened = self._shortened.get((name, segment.raw))
-            if shortened is not None:
-                self._known[name] = _Known(shortened)
         super()._take_in(segment)
         self._untold.append(segment)
 
     def _write(self, *, put: Sequence[Segment] = (), remove: Sequence[str] = ()) -> None:
         self._line = None
-        stays = {segment.segment_id for segment in put}
-        for segment_id in remove:
-            if segment_id not in stays:
-                self._known.pop(segment_id, None)
         super()._write(put=put, remove=remove)
         self._shortened.clear()
+
+    def _start_anew(self) -> None:
+        super()._start_anew()
+        self._known.clear()
+
+    def _let_go(self, segment_ids: Sequence[str]) -> None:
+        super()._let_go(segment_ids)
+        for segment_id in segment_ids:
+            self._known.pop(segment_id, None)
 
     @contextmanager
     def still(self) -> Iterator[None]:
@@ -316,11 +335,12 @@ class ConversationHeap(SegmentHeap):
         """Put shorter texts in their places; None if that does not make the message shorter."""
         message = self.message(segment.segment_id)
         parts = list(message.parts)
+        is_changed = False
         for (at, path), text in texts.items():
-            parts[at] = self._with_text(parts[at], path, text)
-        if all(new is old for new, old in zip(parts, message.parts, strict=True)):
-            return None
-        return self._shorter(segment, message, parts)
+            part = self._with_text(parts[at], path, text)
+            is_changed = is_changed or part is not parts[at]
+            parts[at] = part
+        return self._shorter(segment, message, parts) if is_changed else None
 
     def _with_text(self, part: Part, path: Path, text: str) -> Part:
         if part.function_response is not None:
@@ -337,7 +357,7 @@ class ConversationHeap(SegmentHeap):
         if tokens >= segment.tokens:
             return None
         said = said_in(shorter)
-        raw = as_json(shorter.raw, said)
+        raw = as_json(shorter.raw)
         self._shortened[segment.segment_id, raw] = shorter
         return replace(segment, text=said, raw=raw, tokens=tokens)
 

@@ -13,26 +13,35 @@ from marksweep.messages import FunctionCall, Message, Outcome, Part, Path, Role,
 LONG = 100
 """Characters from which a string in a call's arguments is a text of its own."""
 
+_FEW = 0.2
+"""Share of bytes beyond one per character, up to which escapes take no more room than two bytes."""
+
 _encode = msgspec.json.Encoder().encode
 _sorted = msgspec.json.Encoder(order="sorted").encode
 
 
-def as_json(value: Json, said: str = "") -> str:
-    """Write a value, in which this is said, so that `json.loads` gives it back exactly.
+def as_json(value: Json) -> str:
+    """Write a value so that `json.loads` gives it back exactly.
 
     The fast encoder writes what is not a number as null, and refuses half characters and very
-    large numbers; those few go through the slow one. So do texts with a few characters beyond
-    ASCII, because it escapes them: for one arrow Python holds a whole text in twice the memory.
+    large numbers; those few go through the slow one. A few characters beyond ASCII are escaped:
+    for one arrow Python holds a whole text in twice the memory.
     """
-    if not said.isascii():
-        escaped = json.dumps(value)
-        if len(escaped) <= 2 * len(said):
-            return escaped
     try:
         written = _encode(value)
     except (TypeError, ValueError, OverflowError):
         return json.dumps(value)
-    return json.dumps(value) if b"null" in written else written.decode()
+    if b"null" in written:
+        return json.dumps(value)
+    text = written.decode()
+    beyond = len(written) - len(text)
+    if not 0 < beyond <= len(text) * _FEW:
+        return text
+    escaped = text.encode("ascii", "backslashreplace")
+    # Characters of three bytes become \uXXXX, as in JSON. Others grow more than that per byte,
+    # and become \x or \U, which JSON has not.
+    is_json = 2 * (len(escaped) - len(text)) == 5 * beyond
+    return escaped.decode() if is_json else json.dumps(value)
 
 
 def said_in(message: Message) -> str:

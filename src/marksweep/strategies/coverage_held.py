@@ -42,7 +42,7 @@ Texts = Callable[[Segment], Sequence[Text]]
 class Held:
     """A message in blocks."""
 
-    __slots__ = ("fields", "frame", "kept", "left", "name", "version")
+    __slots__ = ("fields", "frame", "left", "name", "version", "whole")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -52,8 +52,8 @@ class Held:
         """How many blocks are kept, without the frame."""
         self.version: str | None = None
         """The form of the message that the blocks show now; None: it is not in the heap."""
-        self.kept: dict[str, frozenset[int]] = {}
-        """Which blocks stand in each form of the message that is known."""
+        self.whole = ""
+        """The form in which all blocks stand."""
 
     def blocks(self) -> Iterator[Block]:
         """Give all blocks."""
@@ -61,10 +61,6 @@ class Held:
             yield from field
         if self.frame is not None:
             yield self.frame
-
-    def blocks_left(self) -> list[Block]:
-        """Give the blocks that are kept, without the frame."""
-        return [block for field in self.fields.values() for block in field if block.alive]
 
     @property
     def stands(self) -> bool:
@@ -85,11 +81,18 @@ class Shelf:
         self._texts = texts
         self._present: dict[str, Held] = {}
         self._copied: dict[str, list[Block]] = {}
+        self._shorter: dict[tuple[str, str], frozenset[int]] = {}
+        """Which blocks stand in the shorter forms of messages, by name and form."""
         self._spoke = False
 
     def announce(self, note: Segment, blocks: list[Block]) -> None:
         """Say of which dropped blocks a note would consist, if it came."""
         self._copied[note.segment_id + _form(note)] = blocks
+
+    def propose(self, held: Held, form: str) -> None:
+        """Say in which form a message would stand, if it came to show what is kept of it now."""
+        kept = frozenset([block.seq for block in held.blocks() if block.alive])
+        self._shorter[held.name, form] = kept
 
     def arrive(self, segments: Iterable[Segment]) -> None:
         """Learn of new messages."""
@@ -119,10 +122,14 @@ class Shelf:
 
     def _change(self, held: Held, segment: Segment, lost: list[Block]) -> Held:
         form = _form(segment)
-        if form not in held.kept:
+        kept = self._shorter.get((held.name, form))
+        if form == held.whole:
+            self._show(held, frozenset([block.seq for block in held.blocks()]), lost)
+        elif kept is not None:
+            self._show(held, kept, lost)
+        else:
             self._show(held, frozenset(), lost)
             held = self._cut(segment, self._texts(segment))
-        self._show(held, held.kept[form], lost)
         held.version = form
         return held
 
@@ -196,8 +203,7 @@ class Shelf:
         for block in held.blocks():
             block.home = held
         held.left = sum(map(len, held.fields.values()))
-        held.version = _form(segment)
-        held.kept[held.version] = frozenset(block.seq for block in held.blocks())
+        held.version = held.whole = _form(segment)
         self.held[held.name] = held
         return held
 

@@ -16,14 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from marksweep.core.atoms import Kind
+from marksweep.core.atoms import LINE, NAME, PART, TOKEN, Kind
 from marksweep.core.blocks import Cut, Piece
 
 CHANCE = 0.02
 """Chance that a name seen once is needed at the next step. Only its ratio to PRIOR matters."""
 MOST = 0.9
 """Nothing is surer than this."""
-KINDS = {Kind.NAME: 1.0, Kind.LINE: 0.4, Kind.TOKEN: 0.5, Kind.PART: 0.3}
+KINDS = {NAME: 1.0, LINE: 0.4, TOKEN: 0.5, PART: 0.3}
 """Weight of each kind: lines come back together, tokens and words mostly say what a name says."""
 CROWD, CROWDING = 30, 0.12
 """One of n atoms of a text counts (n / CROWD) ** -CROWDING times as much.
@@ -59,8 +59,8 @@ class Block:
         self.tokens = max(1, tokens)
         self.observed = observed
         self.born = born
-        self.atoms: list[int] = []
-        self.joints: list[_Joint] = []
+        self.atoms: tuple[int, ...] = ()
+        self.joints: tuple[_Joint, ...] = ()
         self.alive = True
         self.home: object = None
         """The message it stands in."""
@@ -99,7 +99,8 @@ class Index:
         self._newest: list[Block | None] = []
         self._gone: dict[int, list[Block]] = {}
         self._fresh: list[int] = []
-        self._blocks = 0
+        self.blocks: list[Block] = []
+        """All blocks by number."""
         self._fading: list[float] = [1.0]
         self._boost: list[float] = [1.0]
         self._crowded = 1.0
@@ -119,7 +120,7 @@ class Index:
             held = _Joint(number, [blocks[i] for i in joint.pieces])
             self._hold(held.atom, held.blocks[-1])
             for block in held.blocks:
-                block.joints.append(held)
+                block.joints += (held,)
         return blocks
 
     def add_whole(self, piece: Piece, tokens: int, *, observed: bool, weight: float = 1.0) -> Block:
@@ -142,32 +143,36 @@ class Index:
 
     def drop(self, block: Block) -> None:
         """Give a block up; `keep` takes that back."""
-        holders, witnesses, observed = self._holders, self._witnesses, block.observed
+        holders, witnesses = self._holders, self._witnesses
         block.alive = False
         for atom in block.atoms:
             holders[atom] -= 1
-            witnesses[atom] -= observed
+        if block.observed:
+            for atom in block.atoms:
+                witnesses[atom] -= 1
         for joint in block.joints:
             if joint.alive:
                 joint.alive = False
                 self._release(joint.atom, block)
 
-    def keep(self, blocks: Iterable[Block]) -> None:
+    def keep(self, blocks: Sequence[Block]) -> None:
         """Have dropped blocks where they were. What else holds their atoms may be worth less."""
-        holders, witnesses, newest = self._holders, self._witnesses, self._newest
+        holders, witnesses = self._holders, self._witnesses
         for block in blocks:
-            observed = block.observed
             block.alive = block.dirty = True
             for atom in block.atoms:
                 holders[atom] += 1
-                witnesses[atom] += observed
-                latest = newest[atom]
-                if latest is not None:
-                    latest.dirty = True
+            if block.observed:
+                for atom in block.atoms:
+                    witnesses[atom] += 1
             for joint in block.joints:
                 if not joint.alive and all(b.alive for b in joint.blocks):
                     joint.alive = True
                     self._regain(joint.atom, block)
+        for atom in set().union(*[block.atoms for block in blocks]):
+            newest = self._newest[atom]
+            if newest is not None:
+                newest.dirty = True
 
     def remember(self, block: Block) -> None:
         """Note that a dropped block is gone and may be missed; of copies there is an original."""
@@ -183,8 +188,8 @@ class Index:
         made: dict[int, Block] = {}
         for block in blocks:
             piece = Piece(block.text, block.glued and block.seq - 1 in taken, ())
-            copy = Block(self._blocks, piece, block.tokens, block.observed, self.now)
-            self._blocks += 1
+            copy = Block(len(self.blocks), piece, block.tokens, block.observed, self.now)
+            self.blocks.append(copy)
             copy.is_copy = True
             copy.weight = block.weight
             made[block.seq] = copy
@@ -194,7 +199,7 @@ class Index:
             for joint in joints:
                 again = _Joint(joint.atom, [made[b.seq] for b in joint.blocks])
                 for each in again.blocks:
-                    each.joints.append(again)
+                    each.joints += (again,)
             for atom in (*copy.atoms, *(joint.atom for joint in joints)):
                 self._regain(atom, copy)
                 self._newest[atom] = copy
@@ -208,16 +213,20 @@ class Index:
         """
         if joined is None:
             joined = [joint.atom for joint in block.joints if joint.alive] if block.joints else ()
-        holders, uses, seen = self._holders, self._uses, self._seen
-        chance, boost, fading, now = self._chance, self._boost, self._fading, self.now
-        counts, alone = (self._witnesses, 1.0) if block.observed else (holders, ECHO)
+        now = self.now
         total = PRIOR / (now - block.born + 1)
-        for atoms in (block.atoms, joined) if joined else (block.atoms,):
-            for atom in atoms:
-                if counts[atom] == last:
-                    needed = chance[atom] * boost[uses[atom]] * fading[now - seen[atom]]
-                    share = alone if holders[atom] == last else 1 - ECHO
-                    total += share * (needed if needed < MOST else MOST)
+        counts = self._witnesses if block.observed else self._holders
+        only = [atom for atom in block.atoms if counts[atom] == last]
+        if joined:
+            only += [atom for atom in joined if counts[atom] == last]
+        if only:
+            alone = 1.0 if block.observed else ECHO
+            holders, uses, seen = self._holders, self._uses, self._seen
+            chance, boost, fading = self._chance, self._boost, self._fading
+            for atom in only:
+                needed = chance[atom] * boost[uses[atom]] * fading[now - seen[atom]]
+                share = alone if holders[atom] == last else 1 - ECHO
+                total += share * (needed if needed < MOST else MOST)
         return total * block.weight / block.tokens
 
     def worth_about(self, block: Block) -> float:
@@ -261,13 +270,13 @@ class Index:
                 found.update(still)
         return list(found.values())
 
-    def lost(self, blocks: Iterable[Block]) -> tuple[int, int]:
+    def lost(self, blocks: Sequence[Block]) -> tuple[int, int]:
         """How many atoms of dropped blocks no kept block holds, and how many of them were used."""
         holders, uses = self._holders, self._uses
-        gone: set[int] = set()
+        gone = {atom for block in blocks for atom in block.atoms if not holders[atom]}
         for block in blocks:
-            gone.update([atom for atom in block.atoms if not holders[atom]])
-            gone.update([joint.atom for joint in block.joints if not holders[joint.atom]])
+            if block.joints:
+                gone.update([joint.atom for joint in block.joints if not holders[joint.atom]])
         return len(gone), sum([1 for atom in gone if uses[atom]])
 
     def missed(self, blocks: Iterable[Block]) -> list[str]:
@@ -276,21 +285,24 @@ class Index:
         held = (a for b in blocks for a in (*b.atoms, *(joint.atom for joint in b.joints)))
         return [self._names[a] for a in dict.fromkeys(held) if a in fresh]
 
-    def is_newer_elsewhere(self, block: Block) -> bool:
-        """Whether a later message holds something that this block does."""
-        for atom in block.atoms:
-            newest = self._newest[atom]
-            if newest is not None and newest.seq > block.seq and newest.home is not block.home:
-                return True
-        return False
+    def are_newer_elsewhere(self, blocks: Iterable[Block]) -> bool:
+        """Whether later messages hold something of each of these blocks."""
+        found = self._newest
+        for block in blocks:
+            for atom in block.atoms:
+                newest = found[atom]
+                if newest is not None and newest.seq > block.seq and newest.home is not block.home:
+                    break
+            else:
+                return False
+        return True
 
     def _block(self, piece: Piece, tokens: int, observed: bool) -> Block:
-        block = Block(self._blocks, piece, tokens, observed, self.now)
-        self._blocks += 1
-        for atom, kind in piece.atoms:
-            number = self._id(atom, kind, self._crowded)
-            block.atoms.append(number)
-            self._hold(number, block)
+        block = Block(len(self.blocks), piece, tokens, observed, self.now)
+        self.blocks.append(block)
+        block.atoms = tuple([self._id(atom, kind, self._crowded) for atom, kind in piece.atoms])
+        for atom in block.atoms:
+            self._hold(atom, block)
         return block
 
     def _id(self, atom: str, kind: Kind, share: float) -> int:

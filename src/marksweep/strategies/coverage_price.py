@@ -8,13 +8,12 @@ Nothing switches batching off at a tiny budget; there it simply does not pay.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from operator import itemgetter
+from operator import itemgetter, neg
 
 import msgspec
-
-from marksweep.strategies.coverage_index import Block
 
 FRONTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03)
 """Shares of the old context, counted from its end, within which a sweep may stay."""
@@ -40,10 +39,10 @@ QUALITY = Setting("quality", reread=0.0)
 SETTINGS = {setting.name: setting for setting in (ECONOMY, QUALITY)}
 
 
-Offer = tuple[float, int, int, Block]
-"""A block that may go: its worth per token, its number, where its message stands, and itself.
+Offer = tuple[float, int, int, int]
+"""A block that may go: its worth per token, its number, where its message stands, its tokens.
 
-Plain tuples, ready for a heap: there are many.
+Plain numbers, ready for a heap: there are many, and Python's cycle collector passes them by.
 """
 
 
@@ -77,7 +76,7 @@ def choose(
     best: tuple[float, Choice] | None = None
     for share in FRONTS:
         most = share * behind[0]
-        first = start + next(at for at, left in enumerate(behind) if left <= most)
+        first = start + bisect_left(behind, -most, key=neg)
         order = [offer for offer in order if offer[2] >= first]
         goals = [must + int(depth * budget) for depth in DEPTHS]
         sweeps = list(_sweeps(order, goals))
@@ -92,16 +91,18 @@ def choose(
 
 def _sweeps(order: Sequence[Offer], goals: Sequence[int]) -> Iterator[tuple[int, float, int]]:
     """Give for each goal that can be met what is freed and lost, and where the first cut is."""
-    freed, lost, edge, met = 0, 0.0, order[0][2] if order else 0, 0
-    for worth, _, at, block in order:
-        freed += block.tokens
-        lost += worth * block.tokens
-        edge = min(edge, at)
-        while freed >= goals[met]:
+    freed, lost, edge, met, goal = 0, 0.0, order[0][2] if order else 0, 0, goals[0]
+    for worth, _, at, tokens in order:
+        freed += tokens
+        lost += worth * tokens
+        if at < edge:  # noqa: PLR1730  # min() doubles the time of a choice
+            edge = at
+        while freed >= goal:
             yield freed, lost, edge
             met += 1
             if met == len(goals):
                 return
+            goal = goals[met]
 
 
 def _middling(order: Sequence[Offer]) -> float:
@@ -110,7 +111,7 @@ def _middling(order: Sequence[Offer]) -> float:
     A few names that the agent used often are worth a hundred times the rest; a mean would follow
     them.
     """
-    tokens = [offer[3].tokens for offer in order]
+    tokens = [offer[3] for offer in order]
     half = sum(tokens) / 2
     for offer, seen in zip(order, accumulate(tokens), strict=True):
         if seen >= half:

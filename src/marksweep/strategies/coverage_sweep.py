@@ -39,10 +39,7 @@ class Sweep:
         self._dropped: list[Block] = []
         self.fixed = scene.tokens - sum(scene.sizes[i] for i in self._free)
         """Tokens that must stay."""
-        worth = shelf.index.worth_about
-        self._offers: list[Offer] = [
-            (worth(block), block.seq, i, block) for i in self._free for block in self._may_drop(i)
-        ]
+        self._offers = list(self._all_offers())
 
     def choose(self, target_tokens: int, setting: Setting) -> Choice:
         """Choose from where on to cut, and how deep: near the end is cheap for the prompt cache."""
@@ -75,12 +72,19 @@ class Sweep:
         self._shelf.keep(self._dropped[::-1])
         self._dropped.clear()
 
-    def _may_drop(self, i: int) -> list[Block]:
-        held = self._held[i]
-        frame = held.frame
-        if frame is not None and frame.alive and not held.left and self._is_bare(i):
-            return [frame]
-        return held.blocks_left()
+    def _all_offers(self) -> Iterator[Offer]:
+        """Offer every block that may go now: frames only where nothing else is left."""
+        worth = self._shelf.index.worth_about
+        for i in self._free:
+            held = self._held[i]
+            frame = held.frame
+            if held.left:
+                for field in held.fields.values():
+                    for block in field:
+                        if block.alive:
+                            yield worth(block), block.seq, i, block.tokens
+            elif frame is not None and frame.alive and self._is_bare(i):
+                yield worth(frame), frame.seq, i, frame.tokens
 
     def _is_bare(self, i: int) -> bool:
         """Whether nothing but frames is left of a unit, and all of it may go."""
@@ -94,23 +98,25 @@ class Sweep:
         """Drop the least worth first; a block may have become a last holder, so look again."""
         shelf, worth_of, touched = self._shelf, self._shelf.index.worth, set()
         while amount > 0 and heap:
-            _, seq, i, block = heapq.heappop(heap)
+            _, seq, i, tokens = heapq.heappop(heap)
+            block = shelf.index.blocks[seq]
             if not block.alive:
                 continue
             worth = worth_of(block)
             if heap and worth > heap[0][0]:
-                heapq.heappush(heap, (worth, seq, i, block))
+                heapq.heappush(heap, (worth, seq, i, tokens))
                 continue
             block.value = worth
             held = shelf.drop(block)
             self._dropped.append(block)
-            amount -= max(1, block.tokens - 1)
+            amount -= max(1, tokens - 1)
             touched.add(i)
             if not held.left and block is not held.frame and self._is_bare(i):
                 for mate in self._scene.units.members(i):
                     frame = self._held[mate].frame
                     if frame is not None and frame.alive:
-                        heapq.heappush(heap, (worth_of(frame), frame.seq, mate, frame))
+                        offer = worth_of(frame), frame.seq, mate, frame.tokens
+                        heapq.heappush(heap, offer)
         return touched
 
     def _proposal(self, i: int, trimmed: Trimmed) -> Proposal | None:
@@ -123,15 +129,14 @@ class Sweep:
                 return Proposal((i,), Action.STASH, self._reason(list(blocks)))
         texts: dict[Place, str] = {}
         for place, field in held.fields.items():
-            left = [(block.text, block.glued) if block.alive else None for block in field]
-            if None in left:
+            if False in [block.alive for block in field]:
+                left = [(block.text, block.glued) if block.alive else None for block in field]
                 texts[place] = join(left)
         shorter = trimmed(self._scene.segments[i], texts)
         if shorter is None:
             return None
-        whole = list(held.blocks())
-        held.kept[shorter.raw] = frozenset([block.seq for block in whole if block.alive])
-        return Proposal((i,), Action.TRIM, self._reason(whole), shorter)
+        self._shelf.propose(held, shorter.raw)
+        return Proposal((i,), Action.TRIM, self._reason(list(held.blocks())), shorter)
 
     def _reason(self, blocks: list[Block]) -> str:
         """Say what goes with the dropped ones among these blocks."""
@@ -150,8 +155,8 @@ class Sweep:
     def _covered(self, gone: list[Block]) -> str:
         """Say where dropped blocks stand that nothing is lost with."""
         lines = sum([block.text.count("\n") + 1 for block in gone])
-        newer = all(self._shelf.index.is_newer_elsewhere(block) for block in gone)
-        where = "newer messages" if newer else "other messages"
+        is_newer = self._shelf.index.are_newer_elsewhere(gone)
+        where = "newer messages" if is_newer else "other messages"
         return f"{_counted(lines, 'line', 'lines')} of it stand in {where}"
 
 

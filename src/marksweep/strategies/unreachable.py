@@ -10,14 +10,15 @@ All of it is equally worthless, so the newest goes first: a cut near the end kee
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from marksweep.core.atoms import names_in
+from marksweep.core.atoms import maybe_names_in, names_in
 from marksweep.core.plan import Proposal
 from marksweep.core.scene import Scene
-from marksweep.model import Action, Segment
+from marksweep.messages import Outcome
+from marksweep.model import Action
 from marksweep.strategies.coverage_held import Texts
 from marksweep.strategies.mask import BULKY, SPARED, Masked, Outcomes, note
 
@@ -39,62 +40,70 @@ class Unreachable:
 
     def rank(self, scene: Scene) -> Iterator[Proposal]:
         """Propose to mask what is not reached."""
-        reached = self._reached(scene)
+        outcomes = [self._outcomes(segment) for segment in scene.segments]
+        reached = self._reached(scene, outcomes)
         for i in range(len(scene.segments) - 1, -1, -1):
-            segment = scene.segments[i]
             if reached[i] or not scene.may_go((i,)):
                 continue
-            bulky = [o for o in self._outcomes(segment) if len(o.text) >= BULKY]
+            bulky = [outcome for outcome in outcomes[i] if len(outcome.text) >= BULKY]
             if not bulky:
                 continue
+            segment = scene.segments[i]
             shorter = self._masked(segment, {o.part: note(segment, o, WHY) for o in bulky})
             if shorter is not None:
                 yield Proposal((i,), Action.MASK, WHY, shorter)
 
-    def _reached(self, scene: Scene) -> bytearray:
+    def _reached(self, scene: Scene, outcomes: Sequence[Sequence[Outcome]]) -> bytearray:
         """Mark what is in use. References lead back only, so one pass from the end suffices."""
-        references = self._references(scene)
-        carrying = [i for i, segment in enumerate(scene.segments) if self._outcomes(segment)]
-        tied = {mate for i in carrying for mate in scene.units.members(i)}
-        reached = bytearray(i not in tied for i in range(len(scene.segments)))
-        said = (each.said for each in references)
-        for i in chain(carrying[len(carrying) - SPARED :], scene.roots, *said):
+        references = self._references(scene, outcomes)
+        carrying = [i for i, each in enumerate(outcomes) if each]
+        reached = bytearray(b"\1") * len(outcomes)
+        for i in carrying:
+            for mate in scene.units.members(i):
+                reached[mate] = False
+        for i in chain(carrying[len(carrying) - SPARED :], scene.roots, references.said):
             reached[i] = True
-        for i in range(len(scene.segments) - 1, -1, -1):
+        for i in range(len(outcomes) - 1, -1, -1):
             if reached[i]:
-                for mate in (*scene.units.members(i), *references[i].asked):
+                for mate in (*scene.units.members(i), *references.asked.get(i, ())):
                     reached[mate] = True
         return reached
 
-    def _references(self, scene: Scene) -> list[_References]:
-        """Find, for each message, the results whose names it uses."""
-        used = [self._used(segment) for segment in scene.segments]
-        ever = frozenset[str]().union(*chain.from_iterable(used))
+    def _references(self, scene: Scene, outcomes: Sequence[Sequence[Outcome]]) -> _References:
+        """Find the results whose names are used later."""
+        said, asked = self._used(scene, outcomes)
+        ever = set().union(*said.values(), *asked.values())
+        found = _References(set(), {})
         holders: dict[str, int] = {}
-        references = []
-        for i, segment in enumerate(scene.segments):
-            said, asked = ({holders[name] for name in names & holders.keys()} for names in used[i])
-            references.append(_References(said, asked))
-            for outcome in self._outcomes(segment):
-                held = names_in(outcome.text) | names_in(str(outcome.args))
+        for i, each in enumerate(outcomes):
+            found.said.update([holders[name] for name in said.get(i, ()) if name in holders])
+            if i in asked:
+                found.asked[i] = {holders[name] for name in asked[i] if name in holders}
+            for outcome in each:
+                held = maybe_names_in(outcome.text) | maybe_names_in(str(outcome.args))
                 holders.update(dict.fromkeys(held & ever, i))
-        return references
+        return found
 
-    def _used(self, segment: Segment) -> tuple[set[str], set[str]]:
-        """Find the names in a message's words, and in its calls; results do not count."""
-        results = {outcome.part for outcome in self._outcomes(segment)}
-        said: set[str] = set()
-        asked: set[str] = set()
-        for text in self._texts(segment):
-            if text.place[0] not in results:
-                (asked if text.is_call else said).update(names_in(text.words))
+    def _used(
+        self, scene: Scene, outcomes: Sequence[Sequence[Outcome]]
+    ) -> tuple[dict[int, set[str]], dict[int, set[str]]]:
+        """Find the names in the words of messages, and in their calls; results do not count."""
+        said: dict[int, set[str]] = {}
+        asked: dict[int, set[str]] = {}
+        for i, segment in enumerate(scene.segments):
+            if len(outcomes[i]) == 1 and outcomes[i][0].text == segment.text:
+                continue
+            results = [outcome.part for outcome in outcomes[i]]
+            for text in self._texts(segment):
+                if text.place[0] not in results and (names := names_in(text.words)):
+                    (asked if text.is_call else said).setdefault(i, set()).update(names)
         return said, asked
 
 
 class _References(NamedTuple):
-    """The results that a message refers to, by index."""
+    """The results that messages refer to, by index."""
 
     said: set[int]
-    """In its words: these stay, so what they name is in use."""
-    asked: set[int]
-    """In its calls: these count if what came of them is in use."""
+    """In their words: these stay, so what they name is in use."""
+    asked: dict[int, set[int]]
+    """In the calls of each: these count if what came of them is in use."""
