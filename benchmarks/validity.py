@@ -1,7 +1,7 @@
 """Histories that a provider would refuse after a collection, over recorded trajectories.
 
 Every strategy that has a name, and the usual tiers, at budgets from 5 to 95 percent of each
-trajectory in `$MARKSWEEP_DATA/dev/*.jsonl.xz`. A history is judged twice: by our `validate`, and by
+trajectory in `MARKSWEEP_DATA`. A history is judged twice: by our `validate`, and by
 a check of calls and answers that shares no code with us. LangChain's `trim_messages` gets the same
 trajectories and budgets, in its own environment.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import lzma
-import os
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -25,8 +24,8 @@ from benchmarks.peers.transcripts import approximate_tokens
 from benchmarks.rows import Row
 from marksweep.conversation import Conversation
 from marksweep.dialects import validate
-from marksweep.errors import BadInput
 from marksweep.messages import Message
+from marksweep.replay.datasets import folder
 from marksweep.strategies.named import NAMED, Choice
 
 PERCENTS = range(5, 100, 10)
@@ -56,16 +55,9 @@ class Corpus(msgspec.Struct, frozen=True):
 
 def corpus() -> Corpus:
     """Read the trajectories; files that hold talk without messages are passed over."""
-    folder = os.environ.get("MARKSWEEP_DATA")
-    files = sorted(Path(folder, "dev").glob("*.jsonl.xz")) if folder else []
-    if not files:
-        raise BadInput(
-            f"MARKSWEEP_DATA is {folder!r}; expected a folder with dev/*.jsonl.xz, "
-            "one trajectory per line. Set it, or leave this benchmark out."
-        )
     taken: list[Record] = []
     available = 0
-    for file in files:
+    for file in sorted(folder().glob("*.jsonl.xz")):
         with lzma.open(file, "rt", encoding="utf-8") as lines:
             found = [each["messages"] for each in map(json.loads, lines) if "messages" in each]
         available += len(found)

@@ -18,10 +18,19 @@ def told(*texts: str) -> Recall:
     return index
 
 
+def told_apart(*texts: str) -> Recall:
+    """Texts none of which lends its score to another."""
+    index = Recall()
+    for text in texts:
+        index.add(text)
+        index.leave_gap()
+    return index
+
+
 @pytest.mark.parametrize(
     "words",
     [("plan", "plans", "planned", "planning"), ("study", "studies", "studied", "studying"),
-     ("move", "moves", "moved", "moving")],
+     ("move", "moves", "moved", "moving"), ("family", "families"), ("apply", "applies", "applied")],
 )  # fmt: skip
 def test_forms_of_a_word_meet(words: tuple[str, ...]) -> None:
     assert len({stem(word) for word in words}) == 1
@@ -30,6 +39,10 @@ def test_forms_of_a_word_meet(words: tuple[str, ...]) -> None:
 def test_a_short_word_keeps_its_ending() -> None:
     assert stem("is") == "is"
     assert stem("bed") == "bed"
+
+
+def test_a_word_of_nothing_but_endings_has_a_stem() -> None:
+    assert stem("s" * 5_000) == "sss"
 
 
 def test_the_best_text_comes_first_to_the_limit() -> None:
@@ -75,6 +88,22 @@ def test_a_named_speaker_counts_more() -> None:
     assert even[0] == pytest.approx(even[1])
 
 
+def test_a_word_that_comes_in_clusters_says_more_than_one_strewn_evenly() -> None:
+    texts = ["filler"] * 100
+    for number in (10, 37, 63, 90):
+        texts[number] = "walrus"
+    for number in (48, 50, 51, 53):
+        texts[number] = "pebble"
+    scores = told_apart(*texts).scores("walrus or pebble")
+    assert scores[50] > 2 * scores[37] > 0
+
+
+def test_a_short_word_counts_less_but_a_short_number_does_not() -> None:
+    scores = told_apart("oak", "walnut", "42", *["filler"] * 20).scores("oak walnut 42")
+    assert scores[1] > scores[0] > 0
+    assert scores[2] == pytest.approx(scores[1])
+
+
 def test_a_speaker_is_a_name_and_a_colon() -> None:
     assert speaker_of("(1:56 pm on 8 May) Caroline: Hey") == "Caroline"
     assert speaker_of("PhD D: It didn't") == "PhD D"
@@ -104,10 +133,7 @@ def test_across_a_gap_nothing_is_lent() -> None:
 
 
 def test_the_best_hold_a_word_themselves_and_the_last_of_equals_comes_first() -> None:
-    index = Recall()
-    for text in ("a cat", "beside it", "a cat", "a dog"):
-        index.add(text)
-        index.leave_gap()
+    index = told_apart("a cat", "beside it", "a cat", "a dog")
     assert [number for number, _ in index.best("cat", 9)] == [2, 0]
     assert index.best("cat", 0) == []
     assert Recall().best("cat", 3) == []

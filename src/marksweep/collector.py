@@ -16,7 +16,7 @@ extra copy, never a hole, and `recover` clears it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -73,8 +73,8 @@ class Heap(Protocol):
         """Count the tokens that are live."""
         ...
 
-    def get(self, segment_id: str) -> Segment | None:
-        """Look a live segment up."""
+    def live(self) -> Mapping[str, Segment]:
+        """Give the live segments by id, including what other processes did."""
         ...
 
     def sweep(self, plan: Plan) -> tuple[str, ...]:
@@ -183,11 +183,12 @@ class Collector:
         return report
 
     def _stashed(self, plan: Plan, now: datetime) -> Iterator[Stashed]:
+        live = self._heap.live()
         for step in plan.steps:
             expires = now + self._grace if step.action is Action.DELETE else None
             instead = step.replacement.segment_id if step.replacement else None
             for segment_id in step.segments:
-                segment = self._heap.get(segment_id)
+                segment = live.get(segment_id)
                 if segment is None:
                     raise NotFound(f"{plan.plan_id} names {segment_id!r}, which is not live.")
                 yield Stashed(segment, plan.plan_id, now, step.reason, expires, instead)
@@ -219,6 +220,7 @@ class Collector:
 
     def _notes_of(self, plan_id: str) -> tuple[str, ...]:
         """Name the live notes in which a plan brought something back."""
+        live = self._heap.live()
         deeds = self._store.journal.read(
             self._heap.workspace, events=(Event.SWEEPING,), plan_id=plan_id, limit=1
         )
@@ -228,7 +230,7 @@ class Collector:
             for step in (deed.plan.steps if deed.plan else ())
             if step.action is Action.RECALL
             and step.replacement is not None
-            and self._heap.get(step.replacement.segment_id) is not None
+            and step.replacement.segment_id in live
         )
 
     def _take_away(self, notes: tuple[str, ...], plan_id: str, now: datetime) -> tuple[str, ...]:
@@ -315,8 +317,8 @@ class Collector:
                 happened = stashed or self._notes_of(deed.plan_id)
                 self._log(Event.SWEPT if happened else Event.ROLLED_BACK, now, plan_id=deed.plan_id)
             elif deed.event is Event.RESTORING:
-                back = all(self._heap.get(segment_id) for segment_id in deed.segments)
-                event = Event.RESTORED if back else Event.ROLLED_BACK
+                is_back = set(deed.segments) <= self._heap.live().keys()
+                event = Event.RESTORED if is_back else Event.ROLLED_BACK
                 self._log(event, now, plan_id=deed.plan_id, segments=deed.segments)
 
     def _suspects(self, last: Sequence[Entry]) -> Iterator[Stashed]:
@@ -334,7 +336,7 @@ class Collector:
                 yield from stash.of_plan(workspace, latest)
 
     def _is_live(self, entry: Stashed) -> bool:
-        live = self._heap.get(entry.segment.segment_id)
+        live = self._heap.live().get(entry.segment.segment_id)
         return live is not None and live.text == entry.segment.text
 
     def _log(

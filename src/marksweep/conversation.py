@@ -320,7 +320,7 @@ class Conversation:
     def why(self, message_id: str) -> str:
         """Say what keeps a message, or why it is gone."""
         with self._guard:
-            if self._heap.get(message_id) is not None:
+            if message_id in self._heap.live():
                 return why(self._scene(), message_id)
             for entry in self.store.stash.get(self.workspace, [message_id]):
                 swept = f"swept at {entry.stashed_at:%Y-%m-%d %H:%M} by {entry.plan_id}"

@@ -5,8 +5,9 @@ texts it looks at, where there are very many.
 
 A conversation answers a question over several turns, so a turn's own score (BM25 over word stems)
 is joined by its neighbours', by the best of the stretch around it, and by how well the whole region
-around it answers. If the query names a speaker, what others say counts less. Texts are taken by
-score per size, until the limit is reached.
+around it answers. A word that names a matter comes in clusters and is long; one of mere grammar is
+strewn evenly and short, so it counts less, without a list of such words. If the query names a
+speaker, what others say counts less. Texts are taken by score per size, until the limit is reached.
 """
 
 from __future__ import annotations
@@ -17,14 +18,21 @@ import re
 from collections.abc import Callable, Container, Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from marksweep.stores.words import asked
 
 K1, B = 1.2, 0.75
 """BM25: how soon repetition stops to count, and how much length is held against a text."""
-RARITY = 1.25
-"""Power of a word's rarity. Higher listens more to the rarest words of a query."""
+SPAN = 10
+"""Texts after which a word that comes again no longer belongs to the same cluster.
+
+Higher sees wider clusters, as of long discussions, and fewer of a few turns.
+"""
+STREWN = 0.3
+"""Weight of a word that is strewn evenly; clusters add up to 1. Higher listens more to grammar."""
+LONG = 5
+"""Letters of a stem from which a word counts in full. Higher mistrusts more words as too short."""
 STEM = 6
 """Letters of a word that count: `adopt` and `adoption` meet."""
 NEIGHBOURS = (0.4, 0.2, 0.1)
@@ -49,8 +57,13 @@ SEAM = 1
 
 N = TypeVar("N", int, float)
 
-Postings = dict[str, list[tuple[int, int]]]
-"""Which texts hold each word of a query, by number, and how often."""
+
+class Posting(NamedTuple):
+    """Which texts hold a word of a query, by number, and how often; and how much the word says."""
+
+    held: list[tuple[int, int]]
+    weight: float
+
 
 _WORD = re.compile(r"\w+")
 _SUFFIXES = ("ingly", "edly", "ings", "ing", "ies", "ied", "ely", "ed", "es", "ly", "s", "e")
@@ -58,12 +71,10 @@ _SPEAKER = re.compile(r"^(?:\([^)\n]{1,60}\)\s*)?([^\W\d_][\w .'-]{0,30}):\s")
 
 
 def stem(word: str) -> str:
-    """A word without its ending, so that `planned`, `plans` and `planning` meet."""
+    """A word without its endings, so that `planned`, `plans` and `planning` meet."""
     word = word.lower()
-    for suffix in _SUFFIXES:
-        if word.endswith(suffix) and len(word) - len(suffix) >= 3:
-            word = word[: -len(suffix)] + ("y" if suffix in ("ies", "ied") else "")
-            break
+    while suffix := next((s for s in _SUFFIXES if word[3:].endswith(s)), None):
+        word = word[: -len(suffix)] + ("y" if suffix in ("ies", "ied") else "")
     if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiou":
         word = word[:-1]
     return word[:STEM]
@@ -130,7 +141,7 @@ class Recall:
         """How well each text answers a query, with what stands around it; high is better."""
         return self._scores(query, self._postings(query))
 
-    def _scores(self, query: str, postings: Postings) -> list[float]:
+    def _scores(self, query: str, postings: Sequence[Posting]) -> list[float]:
         spread = self._in_runs(_spread, self._bm25(postings))
         regions = self._regions(postings)
         scores = [own + REGION_SHARE * region for own, region in zip(spread, regions, strict=True)]
@@ -142,7 +153,7 @@ class Recall:
         Of texts that answer equally well the last is given first.
         """
         postings = self._postings(query)
-        holders = {number for posting in postings.values() for number, _ in posting}
+        holders = {number for posting in postings for number, _ in posting.held}
         found = [
             (score / (length + FRAMING) ** SIZE_POWER, number)
             for number, (score, length) in enumerate(
@@ -196,39 +207,43 @@ class Recall:
         """The text with a number."""
         return self._texts[number]
 
-    def _postings(self, query: str) -> Postings:
+    def _postings(self, query: str) -> list[Posting]:
         """Look the words of a query up. Only they count, so no others are ever indexed."""
-        postings: Postings = {word: [] for word in stems(query)}
+        asked_for: dict[str, list[tuple[int, int]]] = {word: [] for word in stems(query)}
         for number, found in enumerate(self._stems):
-            held = [word for word in found if word in postings]
+            held = [word for word in found if word in asked_for]
             for word in dict.fromkeys(held):
-                postings[word].append((number, held.count(word)))
-        return postings
+                asked_for[word].append((number, held.count(word)))
+        return [
+            Posting(held, _weight(word, [number for number, _ in held], len(self._texts)))
+            for word, held in asked_for.items()
+            if held
+        ]
 
-    def _bm25(self, postings: Postings) -> list[float]:
+    def _bm25(self, postings: Sequence[Posting]) -> list[float]:
         scores = [0.0] * len(self._texts)
         mean = self._words / len(self._texts) if self._texts else 1.0
-        for posting in postings.values():
-            rare = _rarity(len(posting), len(self._texts))
-            for number, times in posting:
-                scores[number] += rare * _frequency(times, self._lengths[number] / mean)
+        for held, weight in postings:
+            worth = weight * _rarity(len(held), len(self._texts))
+            for number, times in held:
+                scores[number] += worth * _frequency(times, self._lengths[number] / mean)
         return scores
 
-    def _regions(self, postings: Postings) -> list[float]:
+    def _regions(self, postings: Sequence[Posting]) -> list[float]:
         """BM25 of the region around each text."""
         count = len(self._texts)
         scores = [0.0] * count
         lengths = self._in_runs(_around, self._lengths)
         mean = sum(lengths) / count if count else 1.0
-        for posting in filter(None, postings.values()):
+        for held, weight in postings:
             own = [0] * count
-            for number, times in posting:
+            for number, times in held:
                 own[number] = times
             around = self._in_runs(_around, own)
-            rare = _rarity(sum(1 for times in around if times), count)
+            worth = weight * _rarity(sum(1 for times in around if times), count)
             for number, times in enumerate(around):
                 if times:
-                    scores[number] += rare * _frequency(times, lengths[number] / mean)
+                    scores[number] += worth * _frequency(times, lengths[number] / mean)
         return scores
 
     def _in_runs(self, lend: Callable[[Sequence[N]], list[N]], values: Sequence[N]) -> list[N]:
@@ -250,7 +265,22 @@ class Recall:
 
 
 def _rarity(holders: int, count: int) -> float:
-    return math.pow(math.log(1 + (count - holders + 0.5) / (holders + 0.5)), RARITY)
+    return math.log(1 + (count - holders + 0.5) / (holders + 0.5))
+
+
+def _weight(word: str, holders: Sequence[int], count: int) -> float:
+    """How much a word says, by how clustered it is among `count` texts, and by its length.
+
+    If a word is strewn evenly, its share of the texts says how soon it comes again; in clusters it
+    comes sooner. Of a word held by one text nothing is known: it counts as half clustered.
+    Distances are by number, across gaps too.
+    """
+    share = len(holders) / count
+    expected = (1 - (1 - share) ** SPAN) / share
+    strewn = sum(min(next_ - last, SPAN) for last, next_ in pairwise(holders)) / expected
+    clustered = max(0.0, 1 - (strewn + 0.5) / len(holders))
+    is_short = word.isalpha() and len(word) < LONG
+    return (STREWN + clustered) * (math.sqrt(len(word) / LONG) if is_short else 1.0)
 
 
 def _frequency(times: int, length: float) -> float:

@@ -114,7 +114,7 @@ class Segments:
 
     def get(self, segment_id: str) -> Segment | None:
         """Look a live segment up without touching it."""
-        return self._heap.get(segment_id)
+        return self._heap.live().get(segment_id)
 
     def read(self, segment_id: str) -> Segment:
         """Give a live segment, and note that it was used."""
@@ -149,7 +149,7 @@ class Segments:
 
     def why(self, segment_id: str) -> str:
         """Say what keeps a segment alive, or why it is gone."""
-        if self._heap.get(segment_id) is not None:
+        if segment_id in self._heap.live():
             return why(self._scene(), segment_id)
         stashed = self.store.stash.get(self.workspace, [segment_id])
         if not stashed:
@@ -287,7 +287,8 @@ class Segments:
 
     def plan_for(self, segment_ids: Sequence[str], action: Action = Action.STASH) -> Plan:
         """Plan to sweep just these segments. What must stay is left out."""
-        unknown = [name for name in segment_ids if self._heap.get(name) is None]
+        live = self._heap.live()
+        unknown = [name for name in segment_ids if name not in live]
         if unknown:
             raise NotFound(f"not live: {', '.join(unknown)}.")
         chosen = Chosen(segment_ids, action)
@@ -322,7 +323,7 @@ class Segments:
 
     def compress(self, segment_id: str, text: str) -> Report:
         """Replace a segment by a shorter text; the original goes to the stash."""
-        segment = self._heap.get(segment_id)
+        segment = self._heap.live().get(segment_id)
         if segment is None:
             raise NotFound(f"no live segment {segment_id!r}.")
         shorter = shortened(segment, text, self._count_tokens(text), self._is_taken)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import re
 import shlex
 import shutil
 import subprocess
@@ -227,7 +228,7 @@ class TestMemory:
         run("index", "code")
         shown = run("prune")
         assert "More than the cap" in shown.output
-        assert run("prune", "--yes").exit_code == 3
+        assert run("prune", "--yes", "--workspace", "default").exit_code == 3
         words = shlex.split(shown.output.split("exactly this:")[1].split("It can")[0])
         assert run(*words[1:]).exit_code == 0
 
@@ -244,14 +245,50 @@ class TestMemory:
         (code / "bee.py").unlink()
         run("index", "code")
         plan_id = json.loads(run("prune", "--json").output)["plan"]["plan_id"]
-        assert run("prune", "--apply", plan_id).exit_code == 0
+        assert run("prune", "--apply", plan_id, "--workspace", "default").exit_code == 0
         assert "back: 1 memory node and 1 chunk" in run("prune", "--restore", plan_id).output
-        assert run("prune", "--yes").exit_code == 0
+        assert run("prune", "--yes", "--workspace", "default").exit_code == 0
         assert run("prune", "--purge").exit_code == 1
         settings.write_text("[memory]\ngrace_days = 0.0000001\n")
         purged = run("prune", "--purge")
         assert "Purged 1 memory node and 1 chunk. A backup is in" in purged.output
         assert run("prune", "--restore", plan_id).exit_code == 2
+
+    def test_deleting_in_the_default_workspace_needs_its_name(self, tmp_path: Path) -> None:
+        code = tmp_path / "code"
+        code.mkdir()
+        for name in ("ant", "bee", "cat"):
+            (code / f"{name}.py").write_text(f"def {name}(): pass\n")
+        for workspace in ("default", "shop"):
+            run("index", "code", "--workspace", workspace)
+        (code / "bee.py").unlink()
+        for workspace in ("default", "shop"):
+            run("index", "code", "--workspace", workspace)
+        plan_id = json.loads(run("prune", "--json").output)["plan"]["plan_id"]
+        for asked in (("--yes",), ("--apply", plan_id), ()):
+            refused = run("prune", *asked)
+            assert refused.exit_code == 3
+            assert "--workspace default" in refused.stderr
+            assert json.loads(run("prune", "--json").output)["rows"]
+        (tmp_path / ".marksweep" / "settings.toml").write_text('[store]\nworkspace = "shop"\n')
+        assert run("prune", "--yes").exit_code == 0
+        named = run("prune", "--yes", "--workspace", "default")
+        assert "Successfully deleted 1 stale memory node" in named.output
+
+    def test_a_root_that_shrank_is_indexed_once_that_is_meant(self, tmp_path: Path) -> None:
+        code = tmp_path / "code"
+        code.mkdir()
+        for n in range(30):
+            (code / f"m{n}.py").write_text(f"x = {n}\n")
+        run("index", "code")
+        for n in range(20):
+            (code / f"m{n}.py").unlink()
+        refused = run("index", "code")
+        assert refused.exit_code == 3
+        said = " ".join(refused.stderr.split())
+        option = re.search(r"--max-shrink [\d.]+\d", said)
+        assert option is not None, said
+        assert "Stale memories: 20" in run("index", "code", *option[0].split()).output
 
     def test_a_missing_folder_is_refused(self) -> None:
         done = run("index", "nowhere")

@@ -91,7 +91,9 @@ def test_commands_on_memory() -> None:
     Path("code/cat.py").unlink()
     printed("index", "index", "code")
     plan = printed("prune", "prune")["plan"]["plan_id"]
-    assert printed("prune --apply", "prune", "--apply", plan)["deleted"]["memories"]
+    assert printed("prune --apply", "prune", "--apply", plan, "--workspace", "default")["deleted"][
+        "memories"
+    ]
     assert printed("prune --restore", "prune", "--restore", plan)["memories"]
 
 
@@ -123,7 +125,7 @@ def test_erasing_for_good() -> None:
     run("index", "code")
     Path("code/cat.py").unlink()
     run("index", "code")
-    run("prune", "--yes")
+    run("prune", "--yes", "--workspace", "default")
     assert printed("prune --purge", "prune", "--purge", codes=(1,))["backup"] == ""
     Path(".marksweep/settings.toml").write_text("[memory]\ngrace_days = 0.0000001\n")
     erased = printed("prune --purge", "prune", "--purge")

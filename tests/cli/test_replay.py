@@ -81,6 +81,29 @@ class TestReplay:
             outputs.add((done.stdout, Path(f"{seed}.html").read_bytes()))
         assert len(outputs) == 1
 
+    def test_nothing_is_sent_anywhere_by_any_of_its_processes(self) -> None:
+        Path("sitecustomize.py").write_text(WATCHING)
+        places = (str(Path.cwd()), os.environ.get("PYTHONPATH", ""), *filter(None, sys.path))
+        watched = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
+
+        def python(*arguments: str) -> int:
+            done = subprocess.run(
+                [sys.executable, *arguments],
+                env=watched,
+                capture_output=True,
+                check=False,
+                timeout=120,
+            )
+            return done.returncode
+
+        asked = ("replay", "chat.json", "-s", "coverage", "-s", "gc_truncate", "-b", "30%")
+        more = ("-b", "20%", "--solver-nodes", "20", "--workers", "2", "--html", "report.html")
+        assert python("-m", "marksweep", *asked, *more) == 0
+        assert Path("report.html").exists()
+        assert not Path("asked").exists(), Path("asked").read_text()
+        assert python("-c", "import socket; socket.create_connection(('127.0.0.1', 9))") == 1
+        assert "socket.connect" in Path("asked").read_text(), "nobody was watching"
+
     def test_several_processes_find_what_one_does(self) -> None:
         for n in range(4):
             Path(f"more-{n}.json").write_text(json.dumps(sample_messages()[: 60 - 2 * n]))
@@ -107,6 +130,21 @@ class TestReplay:
         for path in Path("done").glob("job-*"):
             path.write_bytes(b"{")
         assert replayed("chat.json", *QUICK, "--keep", "done") == first
+
+    def test_kept_work_is_not_taken_for_transcripts(self) -> None:
+        first = replayed(".", *QUICK, "--keep", "done")
+        assert replayed(".", *QUICK, "--keep", "done") == first
+        assert first["result"]["passed"] == []
+
+    @pytest.mark.parametrize("asked", [("replay", "--html", "r.html"), ("tune",)])
+    def test_one_report_for_several_sets_is_refused_before_any_work(
+        self, asked: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("MARKSWEEP_DATA", "data")
+        for sets in ((), ("--set", "mini_swe", "--set", "tau_airline")):
+            done = run(*asked, *sets)
+            assert done.exit_code == 2
+            assert "Name one with --set" in " ".join(done.stderr.split())
 
     def test_standard_input_is_replayed(self) -> None:
         lines = b"".join(json.dumps(message).encode() + b"\n" for message in sample_messages())
@@ -191,6 +229,29 @@ class TestReplay:
         with pytest.raises(ProcessLookupError):
             _wait_for_group(started.pid)
 
+    def test_killing_it_leaves_no_process_and_the_next_run_goes_on(self) -> None:
+        Path("logs").mkdir()
+        for n in range(8):
+            Path(f"logs/{n}.json").write_text(json.dumps(sample_messages()[: 60 - 2 * n]))
+        asked = ("logs", "-s", "coverage", "-b", "30%", "--solver-nodes", "20", "--workers", "2")
+        started = subprocess.Popen(
+            [sys.executable, "-m", "marksweep", "replay", *asked, "--keep", "done"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        deadline = time.monotonic() + 60
+        while not list(Path("done").glob("job-*.json")) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        started.kill()
+        started.wait()
+        with pytest.raises(ProcessLookupError):
+            _wait_for_group(started.pid)
+        kept = {path: path.stat().st_mtime_ns for path in Path("done").glob("job-*.json")}
+        assert kept
+        assert replayed(*asked, "--keep", "done") == replayed(*asked)
+        assert {path: path.stat().st_mtime_ns for path in kept} == kept
+
     def test_stopping_it_ends_a_strategy_that_hangs(self) -> None:
         Path("hanging.py").write_text(HANGING)
         for n in range(4):
@@ -224,6 +285,20 @@ class TestReplay:
         assert found["recommended"]["strategy"] == "truncate"
         told = run("replay", "chat.json", "-b", "30%", "-s", "hanging:Dies").stdout
         assert "hanging:Dies at 30%: error (32×)" in told
+
+
+WATCHING = """
+import pathlib, sys
+
+HERE = pathlib.Path(__file__).parent
+
+def watch(event, arguments):
+    if event in ("socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo"):
+        with (HERE / "asked").open("a") as told:
+            told.write(f"{event} {arguments[1:]} of {sys.argv}\\n")
+
+sys.addaudithook(watch)
+"""
 
 
 HANGING = """

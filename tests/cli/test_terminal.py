@@ -125,7 +125,29 @@ def test_memory_is_pruned_after_a_question(tmp_path: Path) -> None:
     indexing = Terminal(tmp_path, "index", "code")
     indexing.until("Stale memories: 1")
     assert indexing.end() == 0
+    for typed in ("\n", "y\n"):
+        terminal = Terminal(tmp_path, "prune")
+        terminal.until("Type the workspace's name, default, to delete exactly that:")
+        terminal.type(typed)
+        assert terminal.end() == 0
+        assert "Successfully deleted" not in terminal.seen
     terminal = Terminal(tmp_path, "prune")
+    terminal.until("to delete exactly that:")
+    terminal.type("default\n")
+    terminal.until("Successfully deleted")
+    assert terminal.end() == 0
+
+
+def test_memory_of_a_named_workspace_is_pruned_after_a_question(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    for name in ("ant", "bee"):
+        (code / f"{name}.py").write_text(f"def {name}(): pass\n")
+    here = ("--workspace", "shop")
+    assert Terminal(tmp_path, "index", "code", *here).end() == 0
+    (code / "bee.py").unlink()
+    assert Terminal(tmp_path, "index", "code", *here).end() == 0
+    terminal = Terminal(tmp_path, "prune", *here)
     terminal.until("Delete exactly that? [y/N]:")
     terminal.type("y\n")
     terminal.until("Successfully deleted")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import os
+from datetime import datetime, timedelta
 
 import pytest
 
 from marksweep.errors import BadInput, NotFound, StoreBusy, UnknownName
 from marksweep.graph.client import GraphClient
 from marksweep.graph.outcomes import MemorySettings
+from marksweep.graph.refs import refs_of
+from marksweep.heaps.graph import PruneStrategy
 from marksweep.model import Event, Reference, Segment, Stashed
 from marksweep.stores.graph.base import Nodes, Run, Seen
 from marksweep.stores.graph.leases import CHANGE, hold
@@ -176,6 +179,40 @@ class PruneMemoryContract:
         assert answer.planned.memories == (first.memory_id,)
 
     @on_world
+    async def test_duplicates_strategy_spares_files_of_one_content(self, world: World) -> None:
+        one, other = (file("w", path, {"same": []}) for path in ("a/__init__.py", "b/__init__.py"))
+        assert one.memory.content_hash == other.memory.content_hash
+        await world.graph.put("w", [one, other])
+        for strategy in ("duplicates", "all"):
+            assert (await world.memory.prune_memory("w", strategy=strategy)).planned == Nodes()
+
+    @on_world
+    async def test_all_strategy(self, world: World) -> None:
+        memory = world.with_settings(MemorySettings(ttl={"chat": timedelta(days=30)}))
+        old = await memory.add_memory("old talk", source="chat", workspace_id="w")
+        first = await memory.add_memory("same words", source="a", workspace_id="w")
+        world.clock.wait(days=40)
+        second = await memory.add_memory("Same words", source="b", workspace_id="w")
+        gone = await with_stale(world)
+        orphan = note("w", "nobody's chunk")
+        await world.graph.load("w", orphan.chunks)
+        lonely = file("w", "y.py", {"round": ["and"], "and": ["round"]})
+        await world.graph.load("w", [*lonely.entities, *lonely.relations])
+        each = {
+            strategy: set(refs_of((await memory.prune_memory("w", strategy=strategy)).planned))
+            for strategy in PruneStrategy
+        }
+        every = each.pop(PruneStrategy.ALL)
+        assert set().union(*each.values()) <= every
+        assert all(each.values())
+        named = {f"memory:{memory_id}" for memory_id in ids_of(gone)}
+        assert {ref for ref in every if ref.startswith("memory:")} == named | {
+            f"memory:{old.memory_id}",
+            f"memory:{second.memory_id}",
+        }
+        assert f"memory:{first.memory_id}" not in every
+
+    @on_world
     async def test_all_strategy_takes_what_only_the_rest_keeps(self, world: World) -> None:
         gone = await with_stale(world)
         await world.graph.load("w", note("w", "nobody's chunk").chunks)
@@ -310,6 +347,39 @@ class SafetyContract:
         assert len((await memory.prune_memory("w")).planned.memories) == 2
 
     @on_world
+    async def test_a_memory_that_is_cited_since_the_preview_is_left_alone(
+        self, world: World
+    ) -> None:
+        cited, other = await with_stale(world)
+        memory = world.with_settings(MemorySettings(keeps_segments=True))
+        shown = await memory.prune_memory("w")
+        assert set(shown.planned.memories) == ids_of([cited, other])
+        segment = Segment(
+            segment_id="s",
+            type="note",
+            created_at=world.clock(),
+            pinned=True,
+            references=(Reference(cited.memory.memory_id),),
+        )
+        world.store.segments.write("w", put=[segment])
+        done = await memory.prune_memory("w", dry_run=False, confirm=True, plan_id=shown.plan_id)
+        assert done.deleted.memories == (other.memory.memory_id,)
+        assert done.left_alone.memories == (cited.memory.memory_id,)
+        assert done.left_alone.chunks == (cited.chunks[0].chunk_id,)
+
+    @on_world
+    async def test_a_plan_to_forget_is_applied_by_its_id_too(self, world: World) -> None:
+        memory = await world.memory.add_memory("forget me", workspace_id="w")
+        gone = await world.memory.forget([memory.memory_id], workspace_id="w")
+        await world.memory.restore(plan_id=gone.plan_id, workspace_id="w")
+        again = await world.memory.prune_memory(
+            "w", dry_run=False, confirm=True, plan_id=gone.plan_id
+        )
+        assert again.text.startswith(
+            "Successfully deleted nothing.\nLeft alone, because it changed"
+        )
+
+    @on_world
     async def test_a_workspace_that_is_being_changed_refuses(self, world: World) -> None:
         await with_stale(world)
         async with hold(world.graph, "w", CHANGE):
@@ -353,27 +423,74 @@ class SafetyContract:
         shown = await world.memory.prune_memory("w")
         await world.memory.prune_memory("w", dry_run=False, confirm=True, plan_id=shown.plan_id)
         await world.memory.restore(plan_id=shown.plan_id, workspace_id="w")
-        await world.memory.prune_memory("w", dry_run=False, confirm=True)
+        again = await world.memory.prune_memory("w", dry_run=False, confirm=True)
         world.clock.wait(days=8)
         await world.memory.purge(workspace_id="w")
         entries = await world.memory.history(workspace_id="w")
-        assert [entry.event for entry in entries[::-1]] == [
-            Event.PLANNED,
-            Event.SWEEPING,
-            Event.SWEPT,
-            Event.RESTORED,
-            Event.PLANNED,
-            Event.SWEEPING,
-            Event.SWEPT,
-            Event.PURGED,
+        assert [(entry.event, entry.plan_id) for entry in entries[::-1]] == [
+            (Event.PLANNED, shown.plan_id),
+            (Event.SWEEPING, shown.plan_id),
+            (Event.SWEPT, shown.plan_id),
+            (Event.RESTORING, shown.plan_id),
+            (Event.RESTORED, shown.plan_id),
+            (Event.PLANNED, again.plan_id),
+            (Event.SWEEPING, again.plan_id),
+            (Event.SWEPT, again.plan_id),
+            (Event.PURGED, again.plan_id),
         ]
         assert {entry.actor for entry in entries} == {"tester"}
-        assert len(entries[0].segments) == 4
+        ids = refs_of(shown.planned)
+        assert len(ids) == 4
+        for entry in entries:
+            if entry.event in (Event.SWEPT, Event.RESTORED, Event.PURGED):
+                assert set(entry.segments) == set(ids)
         assert entries[0].at == world.clock()
         (purged,) = await world.memory.history(workspace_id="w", events=[Event.PURGED])
         assert purged == entries[0]
-        of_plan = await world.memory.history(workspace_id="w", plan_id=shown.plan_id)
-        assert [entry.event for entry in of_plan] == [Event.SWEPT, Event.SWEEPING, Event.PLANNED]
+        of_plan = await world.memory.history(workspace_id="w", plan_id=again.plan_id)
+        assert [entry.event for entry in of_plan] == [
+            *(Event.PURGED, Event.SWEPT, Event.SWEEPING, Event.PLANNED)
+        ]
+
+    @on_world
+    async def test_a_purge_is_in_the_journal_first_and_then_what_came_back_meanwhile(
+        self, world: World
+    ) -> None:
+        gone = await with_stale(world)
+        await world.memory.prune_memory("w", dry_run=False, confirm=True)
+        world.clock.wait(days=8)
+        told: list[int] = []
+        erase = world.graph.purge
+
+        async def come_back_first(workspace_id: str, nodes: Nodes, *, before: datetime) -> Nodes:
+            (entry,) = await world.memory.history(workspace_id="w", events=[Event.PURGED])
+            told.append(len(entry.segments))
+            await world.graph.put("w", [gone[0]])
+            return await erase(workspace_id, nodes, before=before)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(world.graph, "purge", come_back_first)
+            await world.memory.purge(workspace_id="w")
+        assert told == [4]
+        (back,) = await world.memory.history(workspace_id="w", events=[Event.ROLLED_BACK])
+        assert set(back.segments) == {
+            f"memory:{gone[0].memory.memory_id}",
+            f"chunk:{gone[0].chunks[0].chunk_id}",
+        }
+
+    @on_world
+    async def test_each_plan_has_its_own_entry_when_memories_of_several_come_back(
+        self, world: World
+    ) -> None:
+        notes = [await world.memory.add_memory(f"note {n}", workspace_id="w") for n in range(3)]
+        ids = [note.memory_id for note in notes]
+        plans = [(await world.memory.forget([each], workspace_id="w")).plan_id for each in ids]
+        await world.memory.restore(memory_ids=ids[:2], workspace_id="w")
+        told = await world.memory.history(workspace_id="w", events=[Event.RESTORED])
+        assert {entry.plan_id: entry.segments[0] for entry in told} == {
+            plan: f"memory:{each}" for plan, each in zip(plans[:2], ids[:2], strict=True)
+        }
+        assert (await world.memory.restore(memory_ids=ids[:2], workspace_id="w")) == Nodes()
 
     @on_world
     async def test_a_plan_that_was_cut_off_is_finished_by_the_next_run(self, world: World) -> None:
@@ -512,6 +629,46 @@ class ForgetContract:
         texts = [i.text for i in await everything(world.graph, "w") if isinstance(i, Memory)]
         assert texts == ["Agent Jones stays"]
         assert "Secret" not in str(await world.graph.entities("w"))
+
+    @on_world
+    async def test_erasing_everywhere_clears_half_backups_and_names_what_may_still_tell(
+        self, world: World
+    ) -> None:
+        secret = await world.memory.add_memory("Secret Agent Smith", workspace_id="w")
+        world.backups.mkdir()
+        old, young = (world.backups / f"{n}.jsonl.gz.aabbccdd.part" for n in range(2))
+        for path, at in ((old, later(days=-1)), (young, later())):
+            path.write_bytes(b"half")
+            os.utime(path, (at.timestamp(), at.timestamp()))
+        kept = world.backups.parent / "graph.db.before-20260301T120000"
+        kept.mkdir()
+        quoting = Segment(
+            segment_id="q",
+            type="note",
+            created_at=world.clock(),
+            text="Agent Smith again",
+            tags=(f"ref:{secret.memory_id}",),
+        )
+        world.store.segments.write("w", put=[quoting])
+        gone = await world.memory.forget([secret.memory_id], workspace_id="w", everywhere=True)
+        assert not old.exists()
+        assert young.exists()
+        for expected in (str(young), str(kept), "segment q "):
+            assert any(expected in line for line in gone.unreached), expected
+
+    @on_world
+    async def test_erasing_everywhere_is_in_the_journal_even_if_only_a_backup_had_it(
+        self, world: World
+    ) -> None:
+        secret = await world.memory.add_memory("Agent Smith", workspace_id="w")
+        await world.memory.export_backup(workspace_id="w")
+        await world.graph.remove("w", [secret.memory_id])
+        await world.memory.forget(["unknown"], workspace_id="w", everywhere=True)
+        assert await world.memory.history(workspace_id="w") == ()
+        gone = await world.memory.forget([secret.memory_id], workspace_id="w", everywhere=True)
+        assert (len(gone.gone), gone.backups > 0) == (0, True)
+        (entry,) = await world.memory.history(workspace_id="w")
+        assert (entry.event, entry.segments) == (Event.PURGED, (f"memory:{secret.memory_id}",))
 
     @on_world
     async def test_entities_are_merged_by_the_plan_that_was_shown(self, world: World) -> None:

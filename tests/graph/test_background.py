@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from datetime import timedelta
 from pathlib import Path
+
+import pytest
 
 from marksweep.errors import MarksweepError
 from marksweep.graph.background import COLLECT, Collected, collect_once, collect_regularly
@@ -61,6 +64,29 @@ def test_a_background_collection_keeps_to_the_cap(tmp_path: Path) -> None:
             assert (await graph.counts("w")).deleted == 0
 
     asyncio.run(body())
+
+
+def test_the_interval_varies_by_a_tenth_so_that_processes_do_not_stay_in_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    async def wait(waiting: Coroutine[object, object, bool], seconds: float) -> None:
+        waiting.close()
+        waits.append(seconds)
+        if len(waits) < 30:
+            raise TimeoutError
+
+    async def body() -> None:
+        async with sqlite_graphs(tmp_path / "graph.db")() as graph:
+            memory = World(graph, tmp_path / "backups").memory
+            monkeypatch.setattr(asyncio, "wait_for", wait)
+            await collect_regularly(memory, asyncio.Event(), every=timedelta(hours=1), seed=7)
+
+    asyncio.run(body())
+    assert len(set(waits)) == 30
+    assert all(3240 <= seconds <= 3960 for seconds in waits)
+    assert max(waits) - min(waits) > 360
 
 
 def test_collections_run_at_intervals_until_stopped(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from marksweep.testing.graph_contract import (
     MoveContract,
     OpenStore,
     RememberContract,
-    SearchContract,
 )
 from marksweep.testing.graph_merge_contract import MergeContract
+from marksweep.testing.graph_search_contract import SearchContract
 from marksweep.testing.graph_sweep_contract import LeaseContract, RunContract, SweepContract
 from tests.graph.servers import fresh_graphs
 

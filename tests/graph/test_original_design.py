@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import inspect
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -12,10 +13,13 @@ import pytest
 
 import marksweep
 from marksweep import GraphMemory
+from marksweep.graph.client import GraphClient
+from marksweep.graph.refs import nodes_of, planned
 from marksweep.model import Event
 from marksweep.stores.graph.falkor import FalkorGraphStore
+from marksweep.stores.graph.nouns import Kind
 from marksweep.testing.graphs import file
-from tests.graph.memories import sqlite_graphs
+from tests.graph.memories import World, sqlite_graphs
 from tests.graph.servers import fresh_graphs
 
 SECTIONS = {
@@ -31,6 +35,7 @@ SECTIONS = {
         "test_a_graph_of_a_newer_marksweep_is_refused",
     ),
     "4.1 the client's methods": (
+        "test_section_4_1_every_method_of_the_client_has_its_name_and_parameters",
         "test_the_client_marks_counts_previews_and_deletes",
         "test_the_client_finds_and_deletes_orphans",
     ),
@@ -46,6 +51,7 @@ SECTIONS = {
     "5.8, 5.9 orphaned entities": ("test_orphaned_entities_strategy_takes_islands_and_cycles",),
     "6.1 the tool's input": ("test_prune_memory_takes_what_the_design_of_the_memory_says",),
     "6.2 the tool's answers": (
+        "test_section_6_2_the_answers_are_worded_as_designed",
         "test_dry_run_returns_preview",
         "test_deletion_requires_confirmation",
         "test_deletion_with_confirmation_succeeds",
@@ -71,6 +77,7 @@ SECTIONS = {
         "test_an_unknown_strategy_is_refused_with_the_known_ones",
     ),
     "8.3 audit": (
+        "test_section_8_3_the_audit_tells_deed_workspace_strategy_counts_time_and_who",
         "test_every_step_is_in_the_journal",
         "test_the_audit_survives_a_restart",
     ),
@@ -124,7 +131,7 @@ SECTIONS = {
         "test_what_comes_later_under_a_merged_name_goes_to_the_one_that_was_kept",
     ),
 }
-"""Sections, and the tests that hold them; a test may be named by the beginning of its name."""
+"""Sections, and the tests that hold them."""
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +151,88 @@ def tests() -> set[str]:
 @pytest.mark.parametrize("section", SECTIONS)
 def test_each_section_has_its_tests(section: str, tests: set[str]) -> None:
     for wanted in SECTIONS[section]:
-        assert any(name.startswith(wanted) for name in tests), wanted
+        assert wanted in tests
+
+
+def test_section_4_1_every_method_of_the_client_has_its_name_and_parameters() -> None:
+    expected: dict[str, dict[str, object]] = {
+        "mark_code_memories_stale": {},
+        "mark_memory_fresh": {},
+        "count_stale_memories": {},
+        "get_stale_memories_preview": {"source": None, "limit": 20},
+        "delete_stale_memories": {"source": None},
+        "get_orphaned_chunks": {"limit": 20},
+        "get_orphaned_entities": {"limit": 20},
+        "delete_orphaned_chunks": {},
+        "delete_orphaned_entities": {},
+    }
+    for name, defaults in expected.items():
+        method = getattr(GraphClient, name)
+        assert inspect.iscoroutinefunction(method), name
+        given = {
+            each.name: each.default
+            for each in inspect.signature(method).parameters.values()
+            if each.default is not each.empty
+        }
+        assert given == defaults, name
+        first = ["file_path"] if name == "mark_memory_fresh" else []
+        required = [each for each in inspect.signature(method).parameters if each not in given]
+        assert required == ["self", *first, "workspace_id"], name
+
+
+def test_section_6_2_the_answers_are_worded_as_designed(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with sqlite_graphs(tmp_path / "graph.db")() as graph:
+            memory = World(graph, tmp_path / "backups").memory
+            sizes = [3] * 12 + [4] * 30
+            gone = [
+                file("w", f"{n}.py", {f"f{n}_{place}": [] for place in range(size)})
+                for n, size in enumerate(sizes)
+            ]
+            await graph.put("w", gone)
+            await graph.mark_stale("w", [record.memory.memory_id for record in gone])
+            shown = await memory.prune_memory("w")
+            refused = await memory.prune_memory("w", dry_run=False)
+            limit = len(shown.planned)
+            done = await memory.prune_memory("w", dry_run=False, confirm=True, limit=limit)
+            for answer, is_error, words in (
+                (shown, False, "Dry run complete. Preview of items to delete:\n\n"),
+                (
+                    refused,
+                    True,
+                    "Error: Deletion requires explicit confirmation. Set confirm=true to proceed.",
+                ),
+                (done, False, "Successfully deleted 42 stale memory nodes and 156 chunks."),
+            ):
+                assert answer.text.startswith(words)
+                assert answer.tool_result() == {
+                    "content": [{"type": "text", "text": answer.text}],
+                    "isError": is_error,
+                }
+
+    asyncio.run(body())
+
+
+def test_section_8_3_the_audit_tells_deed_workspace_strategy_counts_time_and_who(
+    tmp_path: Path,
+) -> None:
+    async def body() -> None:
+        async with sqlite_graphs(tmp_path / "graph.db")() as graph:
+            world = World(graph, tmp_path / "backups")
+            record = file("w", "a.py", {"a": [], "b": []})
+            await graph.put("w", [record, file("w", "c.py", {"c": []})])
+            await graph.mark_stale("w", [record.memory.memory_id])
+            await world.memory.prune_memory("w", dry_run=False, confirm=True)
+            swept, _, shown = await world.memory.history(workspace_id="w")
+            assert shown.plan is not None
+            assert (shown.event, shown.plan.workspace) == (Event.PLANNED, "w")
+            assert shown.plan.strategy == "stale_code"
+            assert (swept.event, swept.plan_id) == (Event.SWEPT, shown.plan_id)
+            for names in (planned(shown.plan), nodes_of(swept.segments)):
+                assert [len(names.of(kind)) for kind in Kind] == [1, 2, 0]
+            assert {(each.at, each.actor) for each in (shown, swept)} == {(world.clock(), "tester")}
+
+    asyncio.run(body())
 
 
 def test_stale_is_indexed_where_the_index_can_be_trusted(tmp_path: Path, falkor_url: str) -> None:

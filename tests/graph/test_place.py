@@ -78,7 +78,7 @@ def test_the_command_line_the_server_and_the_library_find_one_memory(
             await memory.close()
 
     plan_id = asyncio.run(in_the_library())
-    applied = run(app, ["prune", "--apply", plan_id, "--yes"])
+    applied = run(app, ["prune", "--apply", plan_id, "--workspace", "default"])
     assert "Successfully deleted 1 stale memory node" in applied.output
 
 

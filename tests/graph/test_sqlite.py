@@ -16,10 +16,10 @@ from marksweep.testing.graph_contract import (
     MoveContract,
     OpenStore,
     RememberContract,
-    SearchContract,
     found,
 )
 from marksweep.testing.graph_merge_contract import MergeContract
+from marksweep.testing.graph_search_contract import SearchContract
 from marksweep.testing.graph_sweep_contract import LeaseContract, RunContract, SweepContract
 from marksweep.testing.graphs import entity, file
 

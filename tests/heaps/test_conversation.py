@@ -319,6 +319,16 @@ def test_a_result_that_comes_after_a_restart_finds_its_call() -> None:
     assert validate(talk.messages, "openai_responses") == []
 
 
+def test_who_was_away_for_long_sees_what_another_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("marksweep.stores.tables.TOMBSTONES_KEPT", 0)
+    store = MemoryStore()
+    away = conversation(store=store)
+    other = Conversation(limit=100_000, store=store, strategy="mask")
+    other.collect(other.plan(0))
+    other.collect(other.plan(0, strategy=Chosen(["m4"])))
+    assert raws(away) == raws(other)
+
+
 def test_a_result_masked_by_one_plan_and_swept_by_another_comes_back_with_its_call() -> None:
     talk = conversation(strategy="mask")
     masking = talk.plan(0)

@@ -3,7 +3,9 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import sqlite3
 import time
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -454,6 +456,23 @@ def test_two_indexers_of_one_workspace_take_turns_or_one_is_refused(
         )
 
     assert asyncio.run(body()) == (1, 0)
+
+
+def test_an_indexer_that_lost_its_lease_writes_nothing_more(
+    root: Path, store: OpenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("marksweep.indexing.indexer.BATCH_FILES", 1)
+    for n in range(4):
+        write(root, f"f{n}.py", f"x = {n}\n")
+
+    def take_it_away(progress: Progress) -> None:
+        if progress.done == 2:
+            with closing(sqlite3.connect(tmp_path / "graph.db")) as database, database:
+                database.execute("UPDATE lease SET holder = 'elsewhere:1:00'")
+
+    with pytest.raises(StoreBusy, match="lost"):
+        index(store, root, progress=take_it_away)
+    assert live_paths(store) == ["f0.py", "f1.py"]
 
 
 def test_progress_counts_up_to_all_files(

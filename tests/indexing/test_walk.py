@@ -154,6 +154,14 @@ def test_a_file_of_100_mb_is_skipped_without_being_read(tmp_path: Path) -> None:
     assert reasons(tmp_path) == {"big.py": f"100,000,000 bytes; the limit is {MAX_FILE_BYTES:,}"}
 
 
+def test_a_file_that_a_link_took_the_place_of_is_not_read(tmp_path: Path) -> None:
+    outside = write(tmp_path, "outside.txt", "secret\n")
+    link = tmp_path / "a.py"
+    link.symlink_to(outside)
+    with pytest.raises(Unfit, match="symbolic link"):
+        read_source(link)
+
+
 def test_a_million_lines_are_too_many(tmp_path: Path) -> None:
     file = write(tmp_path, "long.py", "\n" * 1_000_000)
     with pytest.raises(Unfit, match=f"1,000,000 lines; the limit is {MAX_FILE_LINES:,}"):

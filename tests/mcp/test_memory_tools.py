@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from marksweep.heaps.graph import PruneStrategy
 from tests.mcp.support import Agent, with_agent
 from tests.mcp.test_asking import User
 
@@ -112,7 +113,7 @@ def test_a_user_who_declines_keeps_the_memory(code: Path, mode: str) -> None:
     with_agent(code, work, mode, elicitation_callback=User("decline"))
 
 
-@pytest.mark.parametrize("strategy", ["stale_code", "orphaned_chunks", "orphaned_entities", "all"])
+@pytest.mark.parametrize("strategy", list(PruneStrategy))
 def test_every_strategy_has_a_preview(code: Path, strategy: str) -> None:
     async def work(one: Agent) -> None:
         await one.call("index_codebase")

@@ -82,6 +82,8 @@ def test_prune_memory_takes_what_the_design_of_the_memory_says() -> None:
         "stale_code",
         "orphaned_chunks",
         "orphaned_entities",
+        "expired",
+        "duplicates",
         "all",
     ]
     assert schema.get("required", []) == []

@@ -43,6 +43,14 @@ def test_the_first_sixty_by_the_md5_of_their_id_are_used() -> None:
     assert AT_MOST == 60
 
 
+def test_habits_are_made_from_two_sets_and_plain_answers_count_in_one() -> None:
+    assert [(each.name, each.share, each.answers) for each in datasets.DEVELOPMENT] == [
+        ("mini_swe", 0.02, False),
+        ("tau_airline", 0.10, True),
+        ("coding_sessions", None, False),
+    ]
+
+
 def test_the_data_lies_in_the_folder_or_in_dev_below_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,8 @@ class Last:
 
     def __init__(self, back: list[str]) -> None:
         self._back = back
-        self.asked = 0
+        self.asked: list[int] = []
+        """How many messages it knew, each time it was asked for its context."""
 
     def start(self, pinned: list[Wire], limit: int) -> None:
         self._limit, self._told = limit, [*pinned]
@@ -28,7 +29,7 @@ class Last:
         self._told += messages
 
     def context(self) -> list[Wire]:
-        self.asked += 1
+        self.asked.append(len(self._told))
         return self._told[-(self._limit // 10) :]
 
     def recall(self, query: str, limit: int) -> list[str]:
@@ -46,7 +47,7 @@ def test_the_context_is_asked_for_after_every_eighth_turn_and_the_last() -> None
     collector = Last([])
     seventeen = Conversation("t", tuple(SPOKEN[n % 9] for n in range(17)), ())
     blind(seventeen, collector, 50, by_words)
-    assert collector.asked == 3
+    assert collector.asked == [8, 16, 17]
 
 
 def test_recall_has_half_the_budget() -> None:

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import lzma
+import os
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +228,45 @@ def test_what_cannot_be_replayed_is_passed_over_with_a_reason(
     assert passed.name == name
     assert passed.reason
     assert reason in passed.reason
+
+
+def test_what_may_not_be_read_is_passed_over_with_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "good.json").write_text(json.dumps(chat()))
+    for name in ("closed", "shut"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.json").write_text(json.dumps(chat()))
+    (tmp_path / "loop.json").symlink_to("loop.json")
+    (tmp_path / "up").symlink_to("..")
+    os.mkfifo(tmp_path / "pipe.json")
+    scandir, look = os.scandir, os.stat
+
+    def listing(path: str) -> Any:
+        if str(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    def looking(path: Any, **how: Any) -> os.stat_result:
+        if "shut" in Path(path).parts[:-1]:
+            raise PermissionError(13, "Permission denied", str(path))
+        return look(path, **how)
+
+    def reading(path: Path) -> bytes:
+        looking(path)
+        with path.open("rb") as file:
+            return file.read()
+
+    monkeypatch.setattr(os, "scandir", listing)
+    monkeypatch.setattr(os, "stat", looking)
+    monkeypatch.setattr(Path, "read_bytes", reading)
+    found = gather([str(tmp_path), str(tmp_path / "shut" / "a.json")])
+    assert [run.id for run in found.trajectories] == ["good.json"]
+    assert [(each.name, "cannot be read" in each.reason) for each in found.passed] == [
+        ("closed", True),
+        ("loop.json", True),
+        ("shut/a.json", True),
+    ]
 
 
 def test_a_line_cut_by_a_crash_does_not_cost_the_transcript(tmp_path: Path) -> None:

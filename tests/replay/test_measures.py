@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from marksweep.replay.atoms import names
@@ -49,6 +51,8 @@ def test_bounds_less_than_three_points_apart_leave_no_room() -> None:
     assert gap(near, low, near).percent is None
     enough = [outcome(step(0.54, 0.54))]
     assert gap(enough, low, enough).percent == pytest.approx(100)
+    nothing, three = [outcome(step(0.0, 0.0))], [outcome(step(0.03, 0.03))]
+    assert gap(three, nothing, three).percent == pytest.approx(100)
 
 
 def test_the_interval_holds_the_gap_and_is_the_same_every_time() -> None:
@@ -59,6 +63,16 @@ def test_the_interval_holds_the_gap_and_is_the_same_every_time() -> None:
     assert found == gap(some, low, high)
     assert found.percent is not None
     assert found.low < found.percent < found.high
+
+
+def test_the_interval_leaves_out_a_fortieth_of_a_thousand_resamples_at_each_end() -> None:
+    low = [outcome(step(0.0, 0.0)) for _ in range(20)]
+    high = [outcome(step(1.0, 1.0)) for _ in range(20)]
+    closed = [(7 * n % 20) / 20 for n in range(20)]
+    found = gap([outcome(step(share, share)) for share in closed], low, high)
+    draw = random.Random(0)
+    means = sorted(100 * sum(draw.choices(closed, k=20)) / 20 for _ in range(1000))
+    assert (found.low, found.high) == pytest.approx((means[24], means[974]))
 
 
 def test_the_budget_is_the_prefix_and_a_share_of_the_rest() -> None:

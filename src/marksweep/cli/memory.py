@@ -31,6 +31,7 @@ from marksweep.cli.common import command as make_command
 from marksweep.cli.progress import progress
 from marksweep.errors import MarksweepError
 from marksweep.graph.memory import Answer, GraphMemory
+from marksweep.indexing.delta import MAX_SHRINK
 from marksweep.indexing.indexer import index_codebase
 from marksweep.indexing.report import IndexReport
 from marksweep.indexing.watch import watch_codebase
@@ -57,6 +58,13 @@ async def memory_of(
 @click.argument("path", type=click.Path(path_type=Path), default=Path())
 @click.option("--language", "languages", multiple=True, help="Only these; may be repeated.")
 @click.option("--no-tests", is_flag=True, help="Leave tests out.")
+@click.option(
+    "--max-shrink",
+    type=click.FloatRange(0, 1),
+    default=MAX_SHRINK,
+    show_default=True,
+    help="Share of the files known so far that may be gone.",
+)
 @store_option
 @workspace_option
 @json_option
@@ -64,6 +72,7 @@ def index(
     path: Path,
     languages: tuple[str, ...],
     no_tests: bool,
+    max_shrink: float,
     store: str | None,
     workspace: str | None,
     as_json: bool,
@@ -72,7 +81,9 @@ def index(
 
     Example:  marksweep index . --no-tests
     """
-    report = asyncio.run(_index(path, languages, store, workspace, with_tests=not no_tests))
+    report = asyncio.run(
+        _index(path, languages, store, workspace, with_tests=not no_tests, max_shrink=max_shrink)
+    )
     emit(report, _words(report), as_json=as_json)
 
 
@@ -87,6 +98,7 @@ async def _index(
     workspace: str | None,
     *,
     with_tests: bool,
+    max_shrink: float,
 ) -> IndexReport:
     with progress("indexing") as tell:
         async with memory_of(store, workspace) as (memory, name):
@@ -96,6 +108,7 @@ async def _index(
                 workspace_id=name,
                 languages=languages,
                 include_tests=with_tests,
+                max_shrink=max_shrink,
                 progress=lambda at: tell(at.done, at.total, ""),
             )
 

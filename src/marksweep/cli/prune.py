@@ -21,15 +21,22 @@ from marksweep.cli.common import (
 )
 from marksweep.cli.common import command as make_command
 from marksweep.cli.memory import memory_of
+from marksweep.errors import Refused
 from marksweep.graph import texts
 from marksweep.graph.outcomes import Limits, Preview
 from marksweep.graph.refs import nodes_of
 from marksweep.heaps.graph import PruneStrategy
 from marksweep.model import Plan
 from marksweep.stores.graph.base import Nodes
+from marksweep.stores.graph.nouns import DEFAULT_WORKSPACE
 
 SHOWN = 20
 """Memories that a preview lists."""
+
+NAMELESS = (
+    "deleting in the default workspace needs its name. Nothing was deleted. Add --workspace "
+    f"{DEFAULT_WORKSPACE} (and --yes, where there is no terminal to ask on)."
+)
 
 
 class Erased(msgspec.Struct, frozen=True):
@@ -67,7 +74,8 @@ def command(
 ) -> None:
     """Show what in memory is stale or orphaned, and delete it after a question.
 
-    What was deleted can be taken back for a week, and is erased only on request.
+    What was deleted can be taken back for a week, and is erased only on request. To delete in the
+    default workspace its name has to be typed.
 
     \b
     Examples:  marksweep prune --strategy all
@@ -117,16 +125,33 @@ async def _prune(
             emit(preview, Group(_shown(preview), *how), as_json=as_json)
             if not plan.steps:
                 return NOTHING
-            if as_json or not confirmed("Delete exactly that?", yes=yes):
+            if as_json or not _agreed(name, workspace, yes=yes):
                 return 0
             plan_id = plan.plan_id
             # Who has seen the number and says yes has agreed to it; --yes alone has not.
             limit = limit if yes else plan.tokens_freed
+        elif not _is_named(name, workspace):
+            raise Refused(NAMELESS)
         done = await memory.prune_memory(
             name, dry_run=False, confirm=True, strategy=strategy, plan_id=plan_id, limit=limit
         )
         emit(done, render.line(done.text), as_json=as_json)
         return REFUSED if done.is_error else 0
+
+
+def _is_named(name: str, workspace: str | None) -> bool:
+    """Tell whether somebody has typed which workspace is meant; all but the default are."""
+    return workspace is not None or name != DEFAULT_WORKSPACE
+
+
+def _agreed(name: str, workspace: str | None, *, yes: bool) -> bool:
+    """Ask before deleting. The default workspace's name has to be typed, now or as an option."""
+    if _is_named(name, workspace):
+        return confirmed("Delete exactly that?", yes=yes)
+    if yes or not sys.stdin.isatty():
+        raise Refused(NAMELESS)
+    asked = f"Type the workspace's name, {name}, to delete exactly that"
+    return str(click.prompt(asked, default="", show_default=False)).strip() == name
 
 
 def _shown(preview: Preview) -> RenderableType:
@@ -153,9 +178,11 @@ def _how(plan: Plan, limits: Limits) -> list[RenderableType]:
     if not plan.steps:
         return []
     is_over = not limits.allows(plan)
-    over = f" --limit {plan.tokens_freed}" if is_over else ""
+    more = f" --limit {plan.tokens_freed}" if is_over else ""
+    if plan.workspace == DEFAULT_WORKSPACE:
+        more += f" --workspace {DEFAULT_WORKSPACE}"
     lines = [
-        render.line(f"\nTo delete exactly this:  marksweep prune --apply {plan.plan_id}{over}"),
+        render.line(f"\nTo delete exactly this:  marksweep prune --apply {plan.plan_id}{more}"),
         render.line(f"It can be taken back for {limits.grace.days} days.", style="dim"),
     ]
     if is_over:

@@ -48,6 +48,8 @@ def command(
 
     Example:  marksweep replay ~/.claude/projects --budget 32k --html report.html
     """
+    if html is not None:
+        _check_one(paths, given["sets"])
     found = _run(paths, given)
     if html is not None:
         _write_html(html, found, times=given["times"])
@@ -85,10 +87,9 @@ def tune(
 
     Example:  marksweep tune ~/.claude/projects
     """
+    _check_one(paths, given["sets"])
     path = output or _settings_path()
     found = _run(paths, with_budgets(given, TUNED), writable)
-    if len(found) > 1:
-        raise BadInput("several sets were replayed; name one with --set.")
     report = next(iter(found.values()))
     if report.chosen is None:
         raise BadInput(
@@ -132,7 +133,7 @@ def _run(
     request = msgspec.structs.replace(request_of(paths, given), usable_as=usable_as)
     try:
         if paths:
-            inputs = gather(paths, given["dialect"])
+            inputs = gather(paths, given["dialect"], leave_out=given["keep"])
             with progress("replaying") as told:
                 return {"": replay(inputs, request, lambda done, jobs: told(done, jobs, ""))}
         return _recorded(given["sets"], request)
@@ -144,6 +145,15 @@ def _run(
         )
         errors().print(f"marksweep: stopped.{kept}")
         sys.exit(INTERRUPTED)
+
+
+def _check_one(paths: Sequence[str], sets: Sequence[str]) -> None:
+    """Refuse several sets, before any work, where the outcome is about one."""
+    if os.environ.get(datasets.VARIABLE) and not paths and len(set(sets)) != 1:
+        raise BadInput(
+            f"a report or a setting is for one set, not for all in {datasets.VARIABLE}. Name one "
+            "with --set, or name transcripts."
+        )
 
 
 def _recorded(sets: Sequence[str], request: Request) -> dict[str, Report]:
@@ -172,8 +182,6 @@ def _recorded(sets: Sequence[str], request: Request) -> dict[str, Report]:
 
 
 def _write_html(path: Path, found: dict[str, Report], *, times: bool) -> None:
-    if len(found) > 1:
-        raise BadInput("a report holds one set; name one with --set.")
     report = next(iter(found.values()))
     result = report.result if times else timeless(report.result)
     transcripts.save(path, page(result, report.chosen, report.timelines).encode())

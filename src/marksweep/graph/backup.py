@@ -12,6 +12,7 @@ import msgspec
 from marksweep.errors import MarksweepError, Refused
 from marksweep.graph.backup_file import (
     FORMAT_VERSION,
+    PART,
     SUFFIX,
     Backup,
     Header,
@@ -155,6 +156,11 @@ def kept_in(directory: Path) -> Iterator[Kept]:
 def backups_in(directory: Path) -> tuple[Path, ...]:
     """Name the backups of a directory, oldest first."""
     return tuple(sorted(directory.glob(f"*{SUFFIX}"))) if directory.is_dir() else ()
+
+
+def halves_in(directory: Path) -> tuple[Path, ...]:
+    """Name the backups of a directory that are being written, or were when a process was killed."""
+    return tuple(sorted(directory.glob(f"*{SUFFIX}.*{PART}"))) if directory.is_dir() else ()
 
 
 def _alive(item: Item, workspace_id: str) -> Item:

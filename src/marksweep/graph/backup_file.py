@@ -27,6 +27,9 @@ Decoded = TypeVar("Decoded")
 
 SUFFIX = ".jsonl.gz"
 
+PART = ".part"
+"""What the name of a file ends in that is being written."""
+
 END = b'{"items"'
 """What the last line begins with."""
 
@@ -151,7 +154,7 @@ class Writer:
     def __init__(self, path: Path, header: Header) -> None:
         self.path = path
         self.items = 0
-        self._part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
+        self._part = path.with_name(f"{path.name}.{secrets.token_hex(4)}{PART}")
         self._digest = hashlib.sha256()
         self._header = header
 

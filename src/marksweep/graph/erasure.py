@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 
 from marksweep.errors import MarksweepError
-from marksweep.graph.backup import backups_in, erase_from_backup
+from marksweep.graph.backup import backups_in, erase_from_backup, halves_in
 from marksweep.graph.prune import Pruner
 from marksweep.graph.refs import ref
-from marksweep.model import Action, Event, Step
+from marksweep.model import Action, Event, Segment, Step
 from marksweep.stores.base import Query, Stash, Store
+from marksweep.stores.files import KEPT
 from marksweep.stores.graph.base import Nodes
 from marksweep.stores.graph.nouns import Kind
 
 OUT_OF_REACH = (
     "copies of backups that were taken elsewhere",
     "what a model or a log was already shown",
-    "free space of the store's files, until it is overwritten",
+    "free space and logs of the store's files, until they are overwritten",
 )
 """What erasing cannot reach, whatever it does."""
 
 FORGET = "forget"
+
+WRITTEN_WITHIN = timedelta(hours=1)
+"""Time after which half a backup is one that nobody will finish."""
 
 
 class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,31 +80,44 @@ async def hide(
 async def erase_everywhere(
     pruner: Pruner, store: Store, workspace_id: str, memory_ids: Sequence[str], now: datetime
 ) -> Forgotten:
-    """Erase memories from the graph, the stash and our backups, at once and for good."""
+    """Erase memories from the graph, the stash and our backups, at once and for good.
+
+    What is to go is in the journal before it goes; a run that was cut off is finished by the next.
+    """
     async with pruner.alone(workspace_id):
-        chunks = [
-            chunk.chunk_id
-            for record in await pruner.store.fetch(workspace_id, memory_ids)
-            for chunk in record.chunks
-        ]
+        records = await pruner.store.fetch(workspace_id, memory_ids)
+        found = tuple(record.memory.memory_id for record in records)
+        chunks = tuple(chunk.chunk_id for record in records for chunk in record.chunks)
+        if found:
+            await pruner.record(workspace_id, Event.PURGED, now, nodes=Nodes(found, chunks))
         gone = await pruner.store.remove(workspace_id, memory_ids)
         stashed = await asyncio.to_thread(_erase_stash, store.stash, workspace_id, memory_ids)
         erased, damaged = await asyncio.to_thread(_erase_backups, pruner, memory_ids, chunks)
-        await pruner.record(workspace_id, Event.PURGED, now, nodes=gone)
-    return Forgotten(gone=gone, stash=stashed, backups=erased, unreached=(*damaged, *OUT_OF_REACH))
+        elsewhere = set(memory_ids).difference(found) if stashed or erased else ()
+        along = Nodes(memories=tuple(sorted(elsewhere)), entities=gone.entities)
+        if len(along):
+            await pruner.record(workspace_id, Event.PURGED, now, nodes=along)
+        left = await asyncio.to_thread(_left, pruner, store, workspace_id, memory_ids, now)
+    return Forgotten(
+        gone=gone, stash=stashed, backups=erased, unreached=(*damaged, *left, *OUT_OF_REACH)
+    )
 
 
 def _erase_stash(stash: Stash, workspace_id: str, memory_ids: Sequence[str]) -> int:
     """Erase stashed segments that are a forgotten memory or refer to one."""
-    wanted = set(memory_ids)
     erased = 0
     for hit in stash.search(workspace_id, Query(limit=max(1, stash.count(workspace_id)))):
         segment = hit.found.segment
-        named = {segment.segment_id, *(each.target for each in segment.all_references)}
-        if named & wanted:
+        if _is_about(segment, memory_ids):
             stash.remove(workspace_id, hit.found.plan_id, [segment.segment_id])
             erased += 1
     return erased
+
+
+def _is_about(segment: Segment, memory_ids: Collection[str]) -> bool:
+    return segment.segment_id in memory_ids or any(
+        each.target in memory_ids for each in segment.all_references
+    )
 
 
 def _erase_backups(
@@ -114,3 +131,25 @@ def _erase_backups(
         except (OSError, MarksweepError) as error:
             unreadable.append(f"the backup {path}: {error}")
     return erased, tuple(unreadable)
+
+
+def _left(
+    pruner: Pruner, store: Store, workspace_id: str, memory_ids: Sequence[str], now: datetime
+) -> list[str]:
+    """Clear away backups that nobody finished; name what is ours and still may tell of it."""
+    left = []
+    for path in halves_in(pruner.backups):
+        if datetime.fromtimestamp(path.stat().st_mtime, UTC) < now - WRITTEN_WITHIN:
+            path.unlink()
+        else:
+            left.append(f"the backup {path}, perhaps being written; forget again when it is done")
+    left += [
+        f"{folder}, what was there before a mend; delete it if nobody needs it"
+        for folder in sorted(pruner.backups.parent.glob(f"*{KEPT}*"))
+    ]
+    left += [
+        f"segment {segment.segment_id} of the working set, which refers to it"
+        for segment in store.segments.changes(workspace_id).put
+        if _is_about(segment, memory_ids)
+    ]
+    return left

@@ -39,6 +39,9 @@ from marksweep.stores.graph.nouns import DEFAULT_WORKSPACE, Entity, Memory, Reco
 from marksweep.stores.graph.open import open_graph
 from marksweep.stores.open import open_store
 
+ACTOR = "library"
+"""Who the journal says it was, if nobody says otherwise."""
+
 
 class Answer(msgspec.Struct, frozen=True):
     """What a search found, and the entities next to it."""
@@ -61,7 +64,7 @@ class GraphMemory:
         *,
         backups: str | Path,
         settings: MemorySettings | None = None,
-        actor: str = "",
+        actor: str = ACTOR,
         clock: Callable[[], datetime] = utc_now,
         focus: Callable[[str, datetime], Focus] = _no_focus,
     ) -> None:
@@ -87,7 +90,7 @@ class GraphMemory:
         *,
         settings: Settings | None = None,
         store: str = "",
-        actor: str = "",
+        actor: str = ACTOR,
     ) -> GraphMemory:
         """Open the memory of the project in a folder, where its settings say.
 
@@ -233,7 +236,8 @@ class GraphMemory:
         else:
             plan = (await self.plan(workspace, chosen)).plan
         try:
-            result = await self.pruner.apply(workspace, plan, now, most=limit)
+            cited = (await self._crossed(workspace, chosen)).memories
+            result = await self.pruner.apply(workspace, plan, now, most=limit, spared=cited)
         except Refused as refusal:
             return texts.PruneResponse(text=f"Error: {refusal}", is_error=True, plan=plan)
         return texts.swept(result)
@@ -271,8 +275,7 @@ class GraphMemory:
         """Take back what a plan deleted, or some memories, within their grace."""
         if plan_id:
             return await self.pruner.restore_plan(workspace_id, plan_id, self.now())
-        nodes = Nodes(memories=tuple(memory_ids))
-        return await self.pruner.restore(workspace_id, nodes, self.now())
+        return await self.pruner.restore(workspace_id, memory_ids, self.now())
 
     async def purge(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> Purged:
         """Erase what is past its grace, after a backup of it."""

@@ -2,8 +2,8 @@
 
     plan      survey → roots → mark → choose             decides, touches nothing
     apply     journal → soft delete → journal            hides exactly what the plan names
-    restore   soft delete undone → journal
-    purge     backup → erase → journal                   only what is past its grace
+    restore   journal → soft delete undone → journal
+    purge     backup → journal → erase                   only what is past its grace
 
 A plan is kept in the journal under its id. What changed since it was made is left alone: the store
 compares versions in the same step in which it hides. One process at a time works on a workspace.
@@ -12,7 +12,8 @@ compares versions in the same step in which it hides. One process at a time work
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from pathlib import Path
@@ -25,7 +26,7 @@ from marksweep.graph.refs import journal_name, nodes_of, planned, ref, refs_of, 
 from marksweep.heaps.graph import Chosen, GraphRules, MarkedGraph, PruneStrategy
 from marksweep.model import Action, Entry, Event, Plan, Report, Step
 from marksweep.stores.base import Journal
-from marksweep.stores.graph.base import GraphStore, MemoryRow, Nodes, Survey
+from marksweep.stores.graph.base import DeletedRow, GraphStore, MemoryRow, Nodes, Survey
 from marksweep.stores.graph.leases import CHANGE, Lease, hold
 from marksweep.stores.graph.nouns import Kind
 
@@ -105,9 +106,18 @@ class Pruner:
         return plan
 
     async def apply(
-        self, workspace_id: str, plan: Plan, now: datetime, *, most: int | None = None
+        self,
+        workspace_id: str,
+        plan: Plan,
+        now: datetime,
+        *,
+        most: int | None = None,
+        spared: Collection[str] = (),
     ) -> Swept:
-        """Hide what a plan names, as far as it has not changed; `most` overrides the cap."""
+        """Hide what a plan names, as far as it has not changed; `most` overrides the cap.
+
+        `spared` are memories that something outside the graph holds since the plan was made.
+        """
         if plan.workspace != workspace_id or plan.heap != "graph":
             raise BadInput(
                 f"plan {plan.plan_id} is for {plan.heap} workspace {plan.workspace!r}, not for the "
@@ -131,7 +141,7 @@ class Pruner:
             wanted = planned(plan)
             done = await self.store.soft_delete(
                 workspace_id,
-                wanted,
+                without(wanted, Nodes(memories=tuple(spared))),
                 version=int(plan.fingerprint.removeprefix(FINGERPRINT)),
                 plan_id=plan.plan_id,
                 at=now,
@@ -160,24 +170,37 @@ class Pruner:
                 finished.append(plan_id)
         return tuple(finished)
 
-    async def restore(self, workspace_id: str, nodes: Nodes, now: datetime) -> Nodes:
-        """Take soft-deleted nodes back with what they hold."""
+    async def restore(self, workspace_id: str, memory_ids: Collection[str], now: datetime) -> Nodes:
+        """Take soft-deleted memories back with what they hold."""
+        wanted = set(memory_ids)
         async with self.alone(workspace_id):
-            back = await self.store.restore(workspace_id, nodes)
-            await self.record(workspace_id, Event.RESTORED, now, nodes=back)
-        return back
+            rows = await self.store.deleted(workspace_id)
+            return await self._restore(
+                workspace_id,
+                [row for row in rows if row.kind is Kind.MEMORY and row.node_id in wanted],
+                now,
+            )
 
     async def restore_plan(self, workspace_id: str, plan_id: str, now: datetime) -> Nodes:
         """Take back all that a plan hid and that was not purged."""
-        rows = await self.store.deleted(workspace_id, plan_id=plan_id)
-        if not rows:
-            raise NotFound(
-                f"nothing that plan {plan_id} deleted is left in {workspace_id!r}: it was "
-                "restored or purged before, or never applied. Backups hold what was purged."
-            )
-        return await self.restore(
-            workspace_id, nodes_of(ref(row.kind, row.node_id) for row in rows), now
-        )
+        async with self.alone(workspace_id):
+            rows = await self.store.deleted(workspace_id, plan_id=plan_id)
+            if not rows:
+                raise NotFound(
+                    f"nothing that plan {plan_id} deleted is left in {workspace_id!r}: it was "
+                    "restored or purged before, or never applied. Backups hold what was purged."
+                )
+            return await self._restore(workspace_id, rows, now)
+
+    async def _restore(self, workspace_id: str, rows: Sequence[DeletedRow], now: datetime) -> Nodes:
+        """Take rows back, those of one plan at a time."""
+        back = Nodes()
+        for plan_id, nodes in _by_plan(rows).items():
+            await self.record(workspace_id, Event.RESTORING, now, plan_id=plan_id, nodes=nodes)
+            some = await self.store.restore(workspace_id, nodes)
+            await self.record(workspace_id, Event.RESTORED, now, plan_id=plan_id, nodes=some)
+            back += some
+        return back
 
     async def purge(self, workspace_id: str, now: datetime) -> Purged:
         """Erase what is past its grace, after a backup of it."""
@@ -186,12 +209,15 @@ class Pruner:
             rows = await self.store.deleted(workspace_id, before=before)
             if not rows:
                 return Purged()
-            nodes = nodes_of(ref(row.kind, row.node_id) for row in rows)
+            nodes = _nodes_of_rows(rows)
             path = new_backup(self.backups, now)
             backup = await write_backup(self.store, workspace_id, path, now, nodes=nodes)
             await lease.check()
+            for plan_id, of_plan in _by_plan(rows).items():
+                await self.record(workspace_id, Event.PURGED, now, plan_id=plan_id, nodes=of_plan)
             gone = await self.store.purge(workspace_id, nodes, before=before)
-            await self.record(workspace_id, Event.PURGED, now, nodes=gone)
+            if len(left := without(nodes, gone)):
+                await self.record(workspace_id, Event.ROLLED_BACK, now, nodes=left)
         return Purged(gone, backup)
 
     async def find_plan(self, workspace_id: str, plan_id: str) -> Plan:
@@ -270,6 +296,18 @@ def _chosen(
     """Mark and choose; on a large graph this takes a second."""
     marked = MarkedGraph(survey, rules, now)
     return marked, tuple(marked.choose(strategy))
+
+
+def _by_plan(rows: Sequence[DeletedRow]) -> dict[str, Nodes]:
+    """Sort soft-deleted rows by the plan that hid them."""
+    found: defaultdict[str, list[DeletedRow]] = defaultdict(list)
+    for row in rows:
+        found[row.plan_id].append(row)
+    return {plan_id: _nodes_of_rows(of_plan) for plan_id, of_plan in found.items()}
+
+
+def _nodes_of_rows(rows: Iterable[DeletedRow]) -> Nodes:
+    return nodes_of(ref(row.kind, row.node_id) for row in rows)
 
 
 def _step(chosen: Chosen, names: Mapping[int, str]) -> Step:

@@ -15,7 +15,7 @@ NOT_CONFIRMED = (
     "Run with dry_run=true first to preview."
 )
 
-ADJECTIVES = {
+ADJECTIVES: dict[str, str] = {
     PruneStrategy.STALE_CODE: "stale ",
     PruneStrategy.ORPHANED_CHUNKS: "orphaned ",
     PruneStrategy.ORPHANED_ENTITIES: "orphaned ",
@@ -103,7 +103,7 @@ def previewed(preview: Preview, limits: Limits) -> PruneResponse:
 def swept(result: Swept) -> PruneResponse:
     """Say what was deleted."""
     plan = result.plan
-    adjective = ADJECTIVES.get(PruneStrategy.named(plan.strategy), "")
+    adjective = ADJECTIVES.get(plan.strategy, "")
     lines = [f"Successfully deleted {counted(result.done, adjective)}."]
     if len(result.left_alone):
         lines.append(

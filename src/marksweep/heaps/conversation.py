@@ -184,22 +184,27 @@ class ConversationHeap(SegmentHeap):
 
     def _take_in(self, segment: Segment) -> None:
         name = segment.segment_id
-        if name in self.view.live:
+        shortened = self._shortened.get((name, segment.raw))
+        if shortened is not None:
+            self._known[name] = _Known(shortened)
+        elif name in self.view.live:
             self._known.pop(name, None)
-            shortened = self._shortened.get((name, segment.raw))
-            if shortened is not None:
-                self._known[name] = _Known(shortened)
         super()._take_in(segment)
         self._untold.append(segment)
 
     def _write(self, *, put: Sequence[Segment] = (), remove: Sequence[str] = ()) -> None:
         self._line = None
-        stays = {segment.segment_id for segment in put}
-        for segment_id in remove:
-            if segment_id not in stays:
-                self._known.pop(segment_id, None)
         super()._write(put=put, remove=remove)
         self._shortened.clear()
+
+    def _start_anew(self) -> None:
+        super()._start_anew()
+        self._known.clear()
+
+    def _let_go(self, segment_ids: Sequence[str]) -> None:
+        super()._let_go(segment_ids)
+        for segment_id in segment_ids:
+            self._known.pop(segment_id, None)
 
     @contextmanager
     def still(self) -> Iterator[None]:

@@ -6,7 +6,7 @@ in before each use. Edits work under the store's lock, so that none gets lost be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from threading import RLock
@@ -58,14 +58,17 @@ class SegmentHeap:
         """Take in what other processes did."""
         with self._guard:
             changes = self._store.segments.changes(self.workspace, self._version)
-            if changes.version == self._version and not changes.complete:
+            if changes.version == self._version:
                 return
             if changes.complete:
-                self.view = View(self._recent_messages)
-            self.view.drop(changes.removed)
+                self._start_anew()
+            self._let_go(changes.removed)
             for segment in changes.put:
                 self._take_in(segment)
             self._version = changes.version
+
+    def _start_anew(self) -> None:
+        self.view = View(self._recent_messages)
 
     def snapshot(self) -> Snapshot:
         """Take the heap as it is now."""
@@ -91,10 +94,10 @@ class SegmentHeap:
         """Count the tokens that are live."""
         return self.view.tokens
 
-    def get(self, segment_id: str) -> Segment | None:
-        """Look a live segment up."""
+    def live(self) -> Mapping[str, Segment]:
+        """Give the live segments by id."""
         self.refresh()
-        return self.view.live.get(segment_id)
+        return self.view.live
 
     def add(self, segments: Sequence[Segment], after: int = 0) -> tuple[Segment, ...]:
         """Take new segments in, all or none; tokens are counted where they are not given.
@@ -220,9 +223,12 @@ class SegmentHeap:
             return
         with self._guard:
             self._version = self._store.segments.write(self.workspace, put=put, remove=gone)
-            self.view.drop(gone)
+            self._let_go(gone)
             for segment in put:
                 self._take_in(segment)
+
+    def _let_go(self, segment_ids: Sequence[str]) -> None:
+        self.view.drop(segment_ids)
 
     def _take_in(self, segment: Segment) -> None:
         self._last_position = max(self._last_position, segment.position)

@@ -137,6 +137,6 @@ def refuse(root: Path, live: int, gone: int, max_shrink: float) -> NoReturn:
     raise Refused(
         f"{str(root)!r} no longer has {gone:,} of the {live:,} files that the graph knows; at most "
         f"{max_shrink:.0%} may be gone at once. Check that the disk is mounted and the checkout is "
-        f"complete. If the files are really gone, run again with max_shrink={enough}. "
-        "Nothing was made stale."
+        f"complete. If the files are really gone, run again with max_shrink={enough}, on the "
+        f"command line with --max-shrink {enough}. Nothing was made stale."
     )

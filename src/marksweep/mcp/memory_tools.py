@@ -155,7 +155,9 @@ async def search_memory(
     )
 
 
-PruneChoice = Literal["stale_code", "orphaned_chunks", "orphaned_entities", "all"]
+PruneChoice = Literal[
+    "stale_code", "orphaned_chunks", "orphaned_entities", "expired", "duplicates", "all"
+]
 
 
 async def plan_to_delete(ctx: Ctx, memory: Mind, dry_run: bool, strategy: str) -> Plan | None:
@@ -204,7 +206,9 @@ async def prune_memory(
         PruneChoice,
         Field(
             description="stale_code: files that are gone; orphaned_chunks: chunks that no memory "
-            "has; orphaned_entities: entities that nothing mentions; all: whatever may go."
+            "has; orphaned_entities: entities that nothing mentions; expired: older than their "
+            "source may get; duplicates: notes that say what an older one says; all: whatever may "
+            "go."
         ),
     ] = "stale_code",
 ) -> MemoryPruned:

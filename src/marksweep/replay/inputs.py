@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import os
+import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -52,14 +54,21 @@ Reading = Callable[[], History]
 Item = Trajectory | Conversation | Passed
 
 
-def gather(names: Sequence[str], dialect: str | None = None) -> Inputs:
-    """Read transcripts from files, folders, patterns and `-` for standard input."""
+def gather(
+    names: Sequence[str], dialect: str | None = None, *, leave_out: Path | None = None
+) -> Inputs:
+    """Read transcripts from files, folders, patterns and `-` for standard input.
+
+    What lies in the folder `leave_out` is not looked at.
+    """
     items: list[Item] = []
-    for name, path in _paths(names):
+    for name, path in _paths(names, leave_out):
         try:
             items += read_data(unpacked(_content(path)), name, dialect)
         except MarksweepError as error:
             items.append(Passed(name, str(error)))
+        except OSError as error:
+            items.append(Passed(name, f"cannot be read: {error}"))
     if not items:
         raise BadInput(
             f"no transcripts in {', '.join(names)}; expected files that end in "
@@ -69,10 +78,7 @@ def gather(names: Sequence[str], dialect: str | None = None) -> Inputs:
 
 
 def _content(path: Path | None) -> bytes:
-    try:
-        return sys.stdin.buffer.read() if path is None else path.read_bytes()
-    except OSError as error:
-        raise BadInput(f"cannot be read: {error}") from error
+    return sys.stdin.buffer.read() if path is None else path.read_bytes()
 
 
 def _sorted_out(items: list[Item]) -> Inputs:
@@ -92,23 +98,35 @@ def _sorted_out(items: list[Item]) -> Inputs:
     return Inputs(tuple(runs), tuple(talks), tuple(i for i in items if isinstance(i, Passed)))
 
 
-def _paths(names: Sequence[str]) -> Iterator[tuple[str, Path | None]]:
+def _paths(names: Sequence[str], leave_out: Path | None) -> Iterator[tuple[str, Path | None]]:
     """Each file once, with the name it goes by: below its folder, so that reports can travel."""
     met: set[Path] = set()
+    ours = Path(os.path.realpath(leave_out)) if leave_out else None
     for name in names:
         if name == STDIN:
             yield "standard input", None
             continue
         path = Path(name).expanduser()
-        found = [path] if path.exists() else sorted(map(Path, _matches(name)))
+        found = [path] if _may_be_there(path) else sorted(map(Path, _matches(name)))
         if not found:
             raise BadInput(f"{name} does not exist. Name a file, a folder, a pattern, or -.")
         for each in found:
             for file in _files(each):
-                real = file.resolve()
-                if real not in met:
+                real = Path(os.path.realpath(file))
+                if real not in met and ours not in real.parents:
                     met.add(real)
-                    yield (file.relative_to(each).as_posix() if each.is_dir() else file.name), file
+                    yield (file.name if file == each else file.relative_to(each).as_posix()), file
+
+
+def _may_be_there(path: Path) -> bool:
+    """Tell whether a file is there, or cannot be looked at; reading it tells why."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def _matches(name: str) -> list[str]:
@@ -118,14 +136,27 @@ def _matches(name: str) -> list[str]:
 
 
 def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
+    """List the transcripts in a folder, and the folders in it that cannot be listed."""
+    if not os.path.isdir(path):  # noqa: PTH112 - unlike Path's, it takes what is not ours for none
         return [path]
-    return sorted(file for file in path.rglob("*") if file.is_file() and _is_transcript(file))
+    closed: list[OSError] = []
+    found = [
+        Path(folder, name)
+        for folder, _, names in os.walk(path, onerror=closed.append)
+        for name in names
+        if _is_transcript(folder, name)
+    ]
+    return sorted([*found, *(Path(error.filename) for error in closed)])
 
 
-def _is_transcript(path: Path) -> bool:
-    name = path.name.removesuffix(".xz").removesuffix(".gz")
-    return name.endswith(ENDINGS)
+def _is_transcript(folder: str, name: str) -> bool:
+    """Tell whether to read a file; one that cannot be looked at is read, which tells why."""
+    if not name.removesuffix(".xz").removesuffix(".gz").endswith(ENDINGS):
+        return False
+    try:
+        return stat.S_ISREG(Path(folder, name).stat().st_mode)
+    except OSError:
+        return True
 
 
 def unpacked(data: bytes) -> bytes:

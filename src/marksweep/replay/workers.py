@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 from typing import TypeVar
 
 J = TypeVar("J")
@@ -20,7 +22,7 @@ def spread(
 ) -> Iterator[tuple[int, R]]:
     """Do jobs in so many processes, and give each result with its job's number as it comes.
 
-    Leaves no process behind when it is stopped.
+    Leaves no process behind when it is stopped or killed.
     """
     if workers <= 1:
         for at, job in enumerate(jobs):
@@ -46,5 +48,14 @@ def in_order(found: Iterator[tuple[int, R]]) -> list[R]:
 
 
 def _quiet() -> None:
-    """End without a traceback when the user stops the run."""
+    """End without a traceback when the user stops the run, and with whoever gives the jobs."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed told nobody: its processes would wait for jobs for ever."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

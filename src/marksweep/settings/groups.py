@@ -224,7 +224,10 @@ class Memory(Group, frozen=True):
     grace_days: Positive = MEMORY_GRACE.total_seconds() / DAY
     """How long deleted memories can be restored. Longer keeps more in the graph."""
     cap_percent: Percent = CAP_PERCENT
-    """Share of a workspace that one deletion may take. Higher lets a mistake take more at once."""
+    """Share of a workspace that one deletion may take, or 100 nodes if that is more.
+
+    Higher lets a mistake take more at once.
+    """
     recently_read_hours: Hours = RECENTLY_READ.total_seconds() / HOUR
     """How long reading a memory protects it. Longer keeps stale ones that somebody looks at."""
     life_days: Mapping[str, Positive] = {}

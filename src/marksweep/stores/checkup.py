@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from marksweep.errors import StoreError
-from marksweep.stores.files import PRIVATE_FILE, make_file
+from marksweep.stores.files import KEPT, PRIVATE_FILE, make_file
 from marksweep.stores.graph.sqlite.salvage import SalvagedGraph, salvage_graph
 from marksweep.stores.json_file import JsonStore
 from marksweep.stores.json_file.places import Places
@@ -80,7 +80,7 @@ def database_damage(path: Path) -> str:
 
 def keep(path: Path, files: tuple[Path, ...], now: datetime) -> Path:
     """Copy files into a new folder beside the store; give the folder."""
-    folder = path.parent / f"{path.name}.before-{now:%Y%m%dT%H%M%S}"
+    folder = path.parent / f"{path.name}{KEPT}{now:%Y%m%dT%H%M%S}"
     folder.mkdir(mode=0o700)
     for file in files:
         shutil.copy2(file, folder / file.name)

@@ -13,6 +13,9 @@ from pathlib import Path
 
 from marksweep.errors import StoreBusy, StoreError
 
+KEPT = ".before-"
+"""Stands in the name of a folder with files as they were before a mend, in front of the time."""
+
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 

@@ -40,14 +40,14 @@ class Mask:
 
     def rank(self, scene: Scene) -> Iterator[Proposal]:
         """Propose to mask the bulky results of each message, oldest first."""
-        carrying = [i for i, segment in enumerate(scene.segments) if self._outcomes(segment)]
-        for i in carrying[: len(carrying) - self._spare]:
-            if not scene.may_go((i,)):
+        found = ((i, self._outcomes(segment)) for i, segment in enumerate(scene.segments))
+        carrying = [(i, outcomes) for i, outcomes in found if outcomes]
+        for i, outcomes in carrying[: len(carrying) - self._spare]:
+            bulky = [outcome for outcome in outcomes if len(outcome.text) >= self._bulky]
+            if not (bulky and scene.may_go((i,))):
                 continue
             segment = scene.segments[i]
-            bulky = [o for o in self._outcomes(segment) if len(o.text) >= self._bulky]
-            notes = {o.part: note(segment, o, "stashed") for o in bulky}
-            shorter = self._masked(segment, notes) if notes else None
+            shorter = self._masked(segment, {o.part: note(segment, o, "stashed") for o in bulky})
             if shorter is not None:
                 names = ", ".join(dict.fromkeys([o.name or "a tool" for o in bulky]))
                 reason = f"masked: old output of {names}, {segment.tokens} tokens"

@@ -50,7 +50,7 @@ def _memory(out: Console) -> None:
     out.print(render.line("$ rm code/why.py", style="bold"))
     Path("code/why.py").unlink()
     run(out, "index", "code")
-    run(out, "prune", "--yes")
+    run(out, "prune", "--yes", "--workspace", "default")
 
 
 @contextmanager

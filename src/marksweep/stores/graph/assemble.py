@@ -64,13 +64,3 @@ def hits(workspace_id: str, rows: Iterable[Row], mentioned: Mentioned) -> tuple[
         )
         for row in rows
     )
-
-
-def joined(found: Sequence[Row], more: Iterable[Row], limit: int) -> list[Row]:
-    """Add rows of hits that are not there yet, none scored above those that are."""
-    known = {row[WIDTH] for row in found}
-    ceiling = min((float(row[END] or 0) for row in found), default=float("inf"))
-    new = [
-        (*row[:END], min(float(row[END] or 0), ceiling)) for row in more if row[WIDTH] not in known
-    ]
-    return [*found, *new][:limit]

@@ -84,7 +84,10 @@ class GraphStore(Protocol):
     async def neighbours(
         self, workspace_id: str, entity_ids: Sequence[str], limit: int = 20
     ) -> tuple[Entity, ...]:
-        """Fetch live entities one RELATED_TO step away, in either direction, sorted by name."""
+        """Fetch live entities one RELATED_TO step away, in either direction, sorted by name.
+
+        A relation that only stale and soft-deleted memories hold is no step.
+        """
         ...
 
     async def entities(self, workspace_id: str) -> tuple[Entity, ...]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from marksweep.stores.graph import assemble
 from marksweep.stores.graph.base import GraphHit, GraphQuery
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection
 from marksweep.stores.graph.falkor.fetching import entities_of
+from marksweep.stores.graph.ranking import Match, candidates, joined, ranked
 from marksweep.stores.graph.rows import (
     Row,
     micros_or_none,
@@ -14,22 +17,26 @@ from marksweep.stores.graph.rows import (
     words,
 )
 
+Given = dict[str, object]
+"""The parameters of a search."""
+
 
 async def search(db: Connection, workspace_id: str, query: GraphQuery) -> tuple[GraphHit, ...]:
     """Find chunks, best first."""
     wanted = tuple(dict.fromkeys(words(query.words)))
     if query.limit <= 0 or (query.words and not wanted):
         return ()
-    rows = await _ranked(db, workspace_id, query, wanted)
+    given = _given(query)
+    if wanted:
+        rows = await _found(db, workspace_id, given, wanted)
+    else:
+        rows = await db.read(workspace_id, cypher.NEWEST, given)
     mentioned = await entities_of(db, workspace_id, [str(row[assemble.WIDTH]) for row in rows])
     return assemble.hits(workspace_id, rows, mentioned)
 
 
-async def _ranked(
-    db: Connection, workspace_id: str, query: GraphQuery, wanted: tuple[str, ...]
-) -> list[Row]:
-    """Take chunks that have all the words; if those are too few, chunks that have any."""
-    given: dict[str, object] = {
+def _given(query: GraphQuery) -> Given:
+    return {
         "repository": None if query.repository is None else plain(query.repository),
         "path": None if query.path is None else plain(query.path).rstrip("/"),
         "since": micros_or_none(query.since),
@@ -39,10 +46,39 @@ async def _ranked(
         "tags": list(query.tags),
         "limit": query.limit,
     }
-    if not wanted:
-        return await db.read(workspace_id, cypher.NEWEST, given)
-    found = await db.read(workspace_id, cypher.BEST_MATCHES, given, match=" ".join(wanted))
-    if len(found) < query.limit and len(wanted) > 1:
-        more = await db.read(workspace_id, cypher.BEST_MATCHES, given, match="|".join(wanted))
-        found = assemble.joined(found, more, query.limit)
+
+
+async def _found(
+    db: Connection, workspace_id: str, given: Given, wanted: Sequence[str]
+) -> list[Row]:
+    """Fetch the best hits whole, with their scores."""
+    limit = int(str(given["limit"]))
+    scores = await _ranked(db, workspace_id, given, wanted, limit)
+    rows = await db.read(workspace_id, cypher.HITS, ids=list(scores)) if scores else []
+    whole = {str(row[assemble.WIDTH]): row for row in rows}
+    return [(*whole[each], score) for each, score in scores.items() if each in whole]
+
+
+async def _ranked(
+    db: Connection, workspace_id: str, given: Given, wanted: Sequence[str], limit: int
+) -> dict[str, float]:
+    """Take chunks that have all the words; if those are too few, chunks that have any.
+
+    The server takes a word without quotes for others of its stem, too.
+    """
+    quoted = [f'"{word}"' for word in wanted]
+
+    async def best(match: str) -> dict[str, float]:
+        most = candidates(limit)
+        rows = await db.read(workspace_id, cypher.BEST_MATCHES, given, match=match, candidates=most)
+        return ranked([_match(row) for row in rows], wanted, limit)
+
+    found = await best(" ".join(quoted))
+    if len(found) < limit and len(wanted) > 1:
+        found = joined(found, await best("|".join(quoted)), limit)
     return found
+
+
+def _match(row: Row) -> Match[str]:
+    chunk_id, memory_id, position, title, text = row
+    return Match(str(chunk_id), str(memory_id), int(position or 0), str(title), str(text))

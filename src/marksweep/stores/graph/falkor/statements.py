@@ -201,8 +201,10 @@ RELATIONS_OF_MEMORIES = """
 UNWIND $ids AS i MATCH (s)-[r:RELATED_TO {memory_id: i}]->(t)
 RETURN s.id, t.id, r.relation, r.memory_id ORDER BY r.memory_id, s.id, t.id, r.relation"""
 NEIGHBOURS = f"""
-UNWIND $ids AS i MATCH (:Entity {{id: i}})-[:RELATED_TO]-(e:Entity)
+UNWIND $ids AS i MATCH (:Entity {{id: i}})-[r:RELATED_TO]-(e:Entity)
 WHERE e.deleted_at IS NULL AND NOT e.id IN $ids
+WITH DISTINCT e, r.memory_id AS holder OPTIONAL MATCH (m:Memory {{id: holder}})
+WITH e, m WHERE m IS NULL OR (m.stale = false AND m.deleted_at IS NULL)
 WITH DISTINCT e RETURN {_ENTITY} ORDER BY e.name, e.id LIMIT $limit"""
 
 # Runs
@@ -333,8 +335,13 @@ WHERE c.deleted_at IS NULL AND m.deleted_at IS NULL AND m.stale = false
 BEST_MATCHES = f"""
 CALL db.idx.fulltext.queryNodes('Chunk', $match) YIELD node AS c, score
 MATCH (m:Memory)-[:HAS_CHUNK]->(c) {_VISIBLE}
-WITH m, c, score ORDER BY score DESC, m.id, c.position LIMIT $limit
-RETURN {_MEMORY}, {_CHUNK}, score"""
+WITH m, c, score ORDER BY score DESC, m.id, c.position LIMIT $candidates
+RETURN c.id, m.id, c.position, m.relative_path + ' ' + c.symbol + ' ' + m.tags_json, c.text"""
+HITS = f"""
+UNWIND $ids AS i MATCH (m:Memory)-[:HAS_CHUNK]->(c:Chunk {{id: i}})
+WHERE c.deleted_at IS NULL AND m.deleted_at IS NULL AND m.stale = false
+RETURN {_MEMORY}, {_CHUNK}"""
+"""What may show of the best; what was hidden since they were found does not."""
 NEWEST = f"""
 MATCH (m:Memory)-[:HAS_CHUNK]->(c:Chunk) {_VISIBLE}
 WITH m, c ORDER BY m.created_at DESC, m.id, c.position LIMIT $limit

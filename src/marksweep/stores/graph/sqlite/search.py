@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 
 import msgspec
 
 from marksweep.stores.graph import assemble
 from marksweep.stores.graph.base import GraphHit, GraphQuery
+from marksweep.stores.graph.ranking import Match, candidates, joined, ranked
 from marksweep.stores.graph.rows import (
     Cell,
     Row,
@@ -16,14 +18,8 @@ from marksweep.stores.graph.rows import (
     words,
 )
 from marksweep.stores.graph.sqlite import statements as sql
-from marksweep.stores.graph.sqlite.connection import number
+from marksweep.stores.graph.sqlite.connection import key, number
 from marksweep.stores.graph.sqlite.fetching import entities_of
-
-FIRST_WINDOW = 200
-"""Best matches that are looked at first; when filters leave too few, ten times more, and so on.
-
-Larger reads more rows per search; smaller asks again more often when many rows are hidden.
-"""
 
 COMMON = 20_000
 """Chunks a word may be in before it is used only if rarer words find too little.
@@ -31,12 +27,15 @@ COMMON = 20_000
 Higher ranks more exactly and takes longer: about 2 ms for each thousand.
 """
 
+Given = dict[str, Cell]
+"""The parameters of a search."""
+
 
 def search(db: sqlite3.Connection, workspace_id: str, query: GraphQuery) -> tuple[GraphHit, ...]:
     """Find chunks, best first."""
     if query.limit <= 0:
         return ()
-    given: dict[str, Cell] = {
+    given: Given = {
         "ws": number(db, workspace_id),
         "repository": None if query.repository is None else plain(query.repository),
         "path": None if query.path is None else plain(query.path).rstrip("/"),
@@ -50,25 +49,34 @@ def search(db: sqlite3.Connection, workspace_id: str, query: GraphQuery) -> tupl
     wanted = tuple(dict.fromkeys(words(query.words)))
     if query.words and not wanted:
         return ()
-    rows = _ranked(db, given, wanted) if wanted else db.execute(sql.NEWEST, given).fetchall()
+    rows = _found(db, given, wanted) if wanted else db.execute(sql.NEWEST, given).fetchall()
     mentioned = entities_of(db, workspace_id, [str(row[assemble.WIDTH]) for row in rows])
     return assemble.hits(workspace_id, rows, mentioned)
 
 
-def _ranked(db: sqlite3.Connection, given: dict[str, Cell], wanted: tuple[str, ...]) -> list[Row]:
+def _found(db: sqlite3.Connection, given: Given, wanted: Sequence[str]) -> list[Row]:
+    """Fetch the best hits whole, with their scores."""
+    scores = _ranked(db, given, wanted)
+    key(db, scores)
+    rows = {row[0]: row[1:] for row in db.execute(sql.HITS).fetchall()}
+    return [(*rows[each], score) for each, score in scores.items()]
+
+
+def _ranked(db: sqlite3.Connection, given: Given, wanted: Sequence[str]) -> dict[int, float]:
     """Take chunks that have all the words; if too few, any of the rarer words; then any word.
 
     Ranking costs time for each match, and a common word matches nearly everything.
     """
     quoted = [f'"{word}"' for word in wanted]
-    found = _best(db, given, " AND ".join(quoted))
     limit = int(given["limit"] or 0)
+    found = ranked(_best(db, given, " AND ".join(quoted)), wanted, limit)
     if len(found) >= limit or len(quoted) == 1:
         return found
     rare = [each for each in quoted if _matching(db, each, COMMON + 1) <= COMMON]
-    for some in (rare, quoted):
+    for some in dict.fromkeys((tuple(rare), tuple(quoted))):
         if some and len(found) < limit:
-            found = assemble.joined(found, _best(db, given, " OR ".join(some)), limit)
+            more = ranked(_best(db, given, " OR ".join(some)), wanted, limit)
+            found = joined(found, more, limit)
     return found
 
 
@@ -77,13 +85,13 @@ def _matching(db: sqlite3.Connection, match: str, most: int) -> int:
     return int(count)
 
 
-def _best(db: sqlite3.Connection, given: dict[str, Cell], match: str) -> list[Row]:
+def _best(db: sqlite3.Connection, given: Given, match: str) -> list[Match[int]]:
+    """Take the matches to rank; look further where filters and hidden rows leave too few."""
     limit = int(given["limit"] or 0)
-    window = max(FIRST_WINDOW, 2 * limit)
+    most = window = candidates(limit)
     while True:
-        rows = db.execute(sql.BEST_MATCHES, {**given, "match": match, "window": window}).fetchall()
-        if len(rows) >= limit:
-            return rows
-        if _matching(db, match, window + 1) <= window:
-            return rows
+        asked = {**given, "match": match, "window": window, "candidates": most}
+        rows = db.execute(sql.BEST_MATCHES, asked).fetchall()
+        if len(rows) >= limit or _matching(db, match, window + 1) <= window:
+            return [Match(*row) for row in rows]
         window *= 10

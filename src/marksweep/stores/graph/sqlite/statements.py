@@ -178,13 +178,16 @@ RELATIONS_OF_MEMORIES = f"""
 SELECT s.id, t.id, r.relation, r.memory_id FROM relation r
 JOIN entity s ON s.key = r.source_key JOIN entity t ON t.key = r.target_key
 WHERE r.ws = ? AND r.memory_id IN {_PICKED} ORDER BY 4, 1, 2, 3"""
+_HIDDEN = """
+SELECT 1 FROM memory m
+WHERE m.ws = ?1 AND m.id = r.memory_id AND (m.stale = 1 OR m.deleted_at IS NOT NULL)"""
 NEIGHBOURS = f"""
 SELECT {_ENTITY} FROM entity e
 WHERE e.key IN (
     SELECT r.target_key FROM temp.picked p CROSS JOIN entity s ON s.ws = ?1 AND s.id = p.id
-    CROSS JOIN relation r ON r.ws = ?1 AND r.source_key = s.key
+    CROSS JOIN relation r ON r.ws = ?1 AND r.source_key = s.key WHERE NOT EXISTS ({_HIDDEN})
     UNION SELECT r.source_key FROM temp.picked p CROSS JOIN entity t ON t.ws = ?1 AND t.id = p.id
-    CROSS JOIN relation r ON r.target_key = t.key)
+    CROSS JOIN relation r ON r.target_key = t.key WHERE NOT EXISTS ({_HIDDEN}))
 AND e.deleted_at IS NULL AND e.id NOT IN {_PICKED}
 ORDER BY e.name, e.id LIMIT ?2"""
 
@@ -303,14 +306,17 @@ c.deleted_at IS NULL AND m.deleted_at IS NULL AND m.stale = 0
     AND NOT EXISTS (SELECT 1 FROM json_each(:tags) wanted
         WHERE wanted.value NOT IN (SELECT value FROM json_each(m.tags)))"""
 BEST_MATCHES = f"""
-SELECT {_MEMORY}, {_CHUNK}, found.score
-FROM (SELECT rowid, -bm25(chunk_words, 2.0, 1.0) AS score FROM chunk_words
-    WHERE chunk_words MATCH :match ORDER BY bm25(chunk_words, 2.0, 1.0) LIMIT :window) found
+SELECT c.key, m.id, c.position, m.relative_path || ' ' || c.symbol || ' ' || m.tags, t.text
+FROM (SELECT rowid, bm25(chunk_words, 2.0, 1.0) AS score FROM chunk_words
+    WHERE chunk_words MATCH :match ORDER BY score LIMIT :window) found
 CROSS JOIN chunk c ON c.key = found.rowid CROSS JOIN chunk_text t ON t.key = c.key
 CROSS JOIN memory m ON m.key = c.memory_key
 WHERE c.ws = :ws AND {_VISIBLE}
-ORDER BY found.score DESC, m.id, c.position LIMIT :limit"""
-"""Rank the best :window chunks of all, then filter: ranking must not read what it filters by."""
+ORDER BY found.score, m.id, c.position LIMIT :candidates"""
+"""Take the best :window chunks of all, then filter: ranking must not read what it filters by."""
+HITS = f"""
+SELECT c.key, {_MEMORY}, {_CHUNK} FROM temp.keyed k CROSS JOIN chunk c ON c.key = k.key
+CROSS JOIN chunk_text t ON t.key = c.key CROSS JOIN memory m ON m.key = c.memory_key"""
 NEWEST = f"""
 SELECT {_MEMORY}, {_CHUNK}, 0.0
 FROM memory m CROSS JOIN chunk c ON c.ws = :ws AND c.memory_key = m.key
