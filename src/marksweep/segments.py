@@ -109,7 +109,7 @@ class Segments:
             sample=settings.steps.sample,
         )
         with self._collector.holding(clock()):
-            self._heap.take_back(counted(self._heap.view.live.values(), self._count_tokens), ())
+            self._heap.take_back(counted(self._heap.live().values(), self._count_tokens), ())
         self.focus()
 
     def get(self, segment_id: str) -> Segment | None:
@@ -386,7 +386,7 @@ class Segments:
 
     def _is_taken(self, name: str) -> bool:
         stashed = self.store.stash.get(self.workspace, [name])
-        return bool(stashed) or self._heap.get(name) is not None
+        return bool(stashed) or name in self._heap.live()
 
     def _scored(self, disposal: Disposal) -> Scored:
         retention = self.settings.retention
