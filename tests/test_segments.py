@@ -66,7 +66,7 @@ class TestSection2References:
 
     def test_unlinking_lets_go(self, heap: Segments) -> None:
         heap.add(segment("a", pinned=True, references=("b",), tags=("ref:b",)), segment("b"))
-        assert heap.list()[1].refcount == 2
+        assert heap.list()[1].refcount == 1
         heap.unlink("a", "b")
         assert heap.list()[1].refcount == 0
         assert "may go" in heap.why("b")
@@ -115,6 +115,14 @@ class TestSection3DataModel:
         assert [s.refcount for s in heap.list()] == [0, 2, 0]
         heap.collect(heap.plan_for(["c"]))
         assert [s.refcount for s in heap.list()] == [0, 1]
+
+    def test_who_refers_twice_counts_once_and_who_refers_to_itself_not_at_all(
+        self, heap: Segments
+    ) -> None:
+        heap.add(segment("a", references=("b", "a"), tags=("ref:b",)), segment("b"))
+        assert [s.refcount for s in heap.list()] == [0, 1]
+        heap.collect(heap.plan_for(["a"]))
+        assert [s.refcount for s in heap.list()] == [0]
 
     def test_generation_and_survival_are_maintained_by_collections(self, heap: Segments) -> None:
         heap.add(segment("keep", pinned=True))
@@ -501,6 +509,11 @@ class TestBadInput:
             assert ids(again) == list(ODD)
             assert [s.text for s in again.list()] == [f"log {n}" for n in ODD]
             assert again.read(ODD[0]).pinned
+            plan = again.plan_for(ODD[1:])
+            again.collect(plan)
+            assert ids(again) == [ODD[0]]
+            again.undo(plan.plan_id)
+            assert ids(again) == list(ODD)
 
     def test_unknown_filters_are_refused_with_the_known_ones(self, heap: Segments) -> None:
         with pytest.raises(BadInput, match=r"colour.*file_path"):

@@ -24,7 +24,7 @@ from marksweep.core.cost import Prices
 from marksweep.core.plan import Strategy, make_plan
 from marksweep.core.roots import RULES, Focus, Rule
 from marksweep.core.scene import Scene
-from marksweep.errors import NotConfirmed, NotFound, PlanOutdated, StoreError
+from marksweep.errors import BadInput, NotConfirmed, NotFound, PlanOutdated, StoreError
 from marksweep.model import (
     Action,
     Entry,
@@ -140,6 +140,8 @@ class Collector:
         Refused if the heap has moved since the plan was made, or if the plan deletes and `confirm`
         is not its id.
         """
+        if not isinstance(plan, Plan):
+            raise BadInput(f"{plan!r} is no plan. Pass what `plan` gave.")
         with self._watch(plan, trigger) as tell:
             report = self._collect(plan, now, confirm)
             tell(report)

@@ -93,6 +93,8 @@ def test_a_plan_is_carried_out_as_shown_and_refused_when_the_conversation_went_o
     talk.extend([{"role": "user", "content": "wait"}])
     with pytest.raises(PlanOutdated):
         talk.collect(outdated)
+    with pytest.raises(BadInput, match="is no plan"):
+        talk.collect("the last one")  # type: ignore[arg-type]
 
 
 def test_the_first_request_the_system_prompt_and_what_is_not_answered_stay() -> None:

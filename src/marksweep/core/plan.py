@@ -14,6 +14,7 @@ from typing import Protocol
 import msgspec
 
 from marksweep.core.cost import Prices, price
+from marksweep.core.fingerprint import packed
 from marksweep.core.scene import Scene
 from marksweep.errors import BadInput
 from marksweep.model import Action, Cost, Kept, Plan, Segment, Step
@@ -98,10 +99,9 @@ def _price(scene: Scene, changed: Sequence[int], freed: int, prices: Prices | No
 
 def with_id(plan: Plan) -> Plan:
     """Name a plan by its content: same input, same id."""
-    encode = msgspec.msgpack.Encoder().encode
-    digest = blake2b(encode(msgspec.structs.replace(plan, steps=())), digest_size=6)
+    digest = blake2b(packed(msgspec.structs.replace(plan, steps=())), digest_size=6)
     for start in range(0, len(plan.steps), _AT_ONCE):
-        digest.update(encode(plan.steps[start : start + _AT_ONCE]))
+        digest.update(packed(plan.steps[start : start + _AT_ONCE]))
     return msgspec.structs.replace(plan, plan_id=f"plan-{digest.hexdigest()}")
 
 

@@ -54,8 +54,8 @@ class View:
             self._let_go([self.live.pop(name)])
             if (old.position, name) in self._recent and not _stands_there(old, segment):
                 self._recent_is_known = False
-        for reference in segment.all_references:
-            self._count(reference.target, 1)
+        for target in _targets(segment):
+            self._count(target, 1)
         if self._ties is not None:
             self._ties.add(segment)
         segment = _counted(segment, self._references.pop(name, 0))
@@ -99,8 +99,8 @@ class View:
             digests += self._digests.pop(segment.segment_id)
             if segment.refcount:
                 self._count(segment.segment_id, segment.refcount)
-            for reference in segment.all_references:
-                self._count(reference.target, -1)
+            for target in _targets(segment):
+                self._count(target, -1)
             if self._ties is not None:
                 self._ties.remove(segment)
         self.tokens -= tokens
@@ -216,6 +216,14 @@ def _stands_there(old: Segment, new: Segment) -> bool:
 def _stands_alike(old: Segment, new: Segment) -> bool:
     """Whether two segments of one id stand in the same place and refer to the same."""
     return _stands_there(old, new) and (old.references == new.references and old.tags == new.tags)
+
+
+def _targets(segment: Segment) -> Collection[str]:
+    """Name the others that a segment refers to, each once."""
+    references = segment.all_references
+    if not references:
+        return ()
+    return {reference.target for reference in references} - {segment.segment_id}
 
 
 def _counted(segment: Segment, refcount: int) -> Segment:
