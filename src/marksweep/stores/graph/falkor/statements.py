@@ -201,8 +201,8 @@ RELATIONS_OF_MEMORIES = """
 UNWIND $ids AS i MATCH (s)-[r:RELATED_TO {memory_id: i}]->(t)
 RETURN s.id, t.id, r.relation, r.memory_id ORDER BY r.memory_id, s.id, t.id, r.relation"""
 NEIGHBOURS = f"""
-UNWIND $ids AS i MATCH (:Entity {{id: i}})-[r:RELATED_TO]-(e:Entity)
-WHERE e.deleted_at IS NULL AND NOT e.id IN $ids
+UNWIND $ids AS i MATCH (s:Entity {{id: i}})
+WITH s MATCH (s)-[r:RELATED_TO]-(e:Entity) WHERE e.deleted_at IS NULL AND NOT e.id IN $ids
 WITH DISTINCT e, r.memory_id AS holder OPTIONAL MATCH (m:Memory {{id: holder}})
 WITH e, m WHERE m IS NULL OR (m.stale = false AND m.deleted_at IS NULL)
 WITH DISTINCT e RETURN {_ENTITY} ORDER BY e.name, e.id LIMIT $limit"""
@@ -283,8 +283,9 @@ MATCH (w:Workspace) UNWIND $ids AS i MATCH (m:Memory {{id: i}}) WITH w, m WHERE 
 MATCH (m)-[:HAS_CHUNK]->(:Chunk)-[:MENTIONS]->(n:Entity) WHERE n.deleted_at > 0
 WITH DISTINCT w, n {_SHOW}"""
 SHOW_ENTITIES_OF_CHUNKS = f"""
-MATCH (w:Workspace) UNWIND $ids AS i MATCH (:Chunk {{id: i}})-[:MENTIONS]->(n:Entity)
-WHERE n.deleted_at > 0 WITH DISTINCT w, n {_SHOW}"""
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (c:Chunk {{id: i}})
+WITH w, c MATCH (c)-[:MENTIONS]->(n:Entity) WHERE n.deleted_at > 0
+WITH DISTINCT w, n {_SHOW}"""
 SHOW_ENTITIES = f"""
 MATCH (w:Workspace) UNWIND $ids AS i MATCH (n:Entity {{id: i}})
 WITH w, n WHERE n.deleted_at > 0 {_SHOW}"""
@@ -338,10 +339,14 @@ MATCH (m:Memory)-[:HAS_CHUNK]->(c) {_VISIBLE}
 WITH m, c, score ORDER BY score DESC, m.id, c.position LIMIT $candidates
 RETURN c.id, m.id, c.position, m.relative_path + ' ' + c.symbol + ' ' + m.tags_json, c.text"""
 HITS = f"""
-UNWIND $ids AS i MATCH (m:Memory)-[:HAS_CHUNK]->(c:Chunk {{id: i}})
-WHERE c.deleted_at IS NULL AND m.deleted_at IS NULL AND m.stale = false
+UNWIND $ids AS i MATCH (c:Chunk {{id: i}})
+WITH c WHERE c.deleted_at IS NULL
+MATCH (m:Memory)-[:HAS_CHUNK]->(c) WHERE m.deleted_at IS NULL AND m.stale = false
 RETURN {_MEMORY}, {_CHUNK}"""
-"""What may show of the best; what was hidden since they were found does not."""
+"""What may show of the best; what was hidden since they were found does not.
+
+The chunks are found before their memories: asked for both at once, the server walks all memories.
+"""
 NEWEST = f"""
 MATCH (m:Memory)-[:HAS_CHUNK]->(c:Chunk) {_VISIBLE}
 WITH m, c ORDER BY m.created_at DESC, m.id, c.position LIMIT $limit
