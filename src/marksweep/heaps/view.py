@@ -220,10 +220,10 @@ def _stands_alike(old: Segment, new: Segment) -> bool:
 
 def _targets(segment: Segment) -> Collection[str]:
     """Name the others that a segment refers to, each once."""
-    references = segment.all_references
-    if not references:
-        return ()
-    return {reference.target for reference in references} - {segment.segment_id}
+    targets = [reference.target for reference in segment.all_references]
+    if len(targets) > 1:
+        targets = list(dict.fromkeys(targets))
+    return [target for target in targets if target != segment.segment_id]
 
 
 def _counted(segment: Segment, refcount: int) -> Segment:
