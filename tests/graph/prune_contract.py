@@ -21,6 +21,18 @@ from marksweep.testing.graphs import file, later, note
 from tests.graph.memories import World, on_world
 
 
+def cite(world: World, record: Record) -> None:
+    """Let a segment in use refer to a memory."""
+    segment = Segment(
+        segment_id="s",
+        type="note",
+        created_at=world.clock(),
+        pinned=True,
+        references=(Reference(record.memory.memory_id),),
+    )
+    world.store.segments.write("w", put=[segment])
+
+
 async def with_stale(world: World, *, kept: int = 3, stale: int = 2) -> list[Record]:
     """Index files, then index again with some gone; return those."""
     here = [file("w", f"kept{n}.py", {f"kept{n}": ["shared"]}) for n in range(kept)]
@@ -331,14 +343,7 @@ class SafetyContract:
         self, world: World
     ) -> None:
         cited, other = await with_stale(world)
-        segment = Segment(
-            segment_id="s",
-            type="note",
-            created_at=world.clock(),
-            pinned=True,
-            references=(Reference(cited.memory.memory_id),),
-        )
-        world.store.segments.write("w", put=[segment])
+        cite(world, cited)
         memory = world.with_settings(MemorySettings(keeps_segments=True))
         answer = await memory.prune_memory("w")
         assert answer.planned.memories == (other.memory.memory_id,)
@@ -354,14 +359,7 @@ class SafetyContract:
         memory = world.with_settings(MemorySettings(keeps_segments=True))
         shown = await memory.prune_memory("w")
         assert set(shown.planned.memories) == ids_of([cited, other])
-        segment = Segment(
-            segment_id="s",
-            type="note",
-            created_at=world.clock(),
-            pinned=True,
-            references=(Reference(cited.memory.memory_id),),
-        )
-        world.store.segments.write("w", put=[segment])
+        cite(world, cited)
         done = await memory.prune_memory("w", dry_run=False, confirm=True, plan_id=shown.plan_id)
         assert done.deleted.memories == (other.memory.memory_id,)
         assert done.left_alone.memories == (cited.memory.memory_id,)

@@ -97,10 +97,10 @@ async def erase_everywhere(
         along = Nodes(memories=tuple(sorted(elsewhere)), entities=gone.entities)
         if len(along):
             await pruner.record(workspace_id, Event.PURGED, now, nodes=along)
-        left = await asyncio.to_thread(_left, pruner, store, workspace_id, memory_ids, now)
-    return Forgotten(
-        gone=gone, stash=stashed, backups=erased, unreached=(*damaged, *left, *OUT_OF_REACH)
-    )
+        halves = await asyncio.to_thread(_clear_halves, pruner, now)
+        telling = await asyncio.to_thread(_still_telling, pruner, store, workspace_id, memory_ids)
+    unreached = (*damaged, *halves, *telling, *OUT_OF_REACH)
+    return Forgotten(gone=gone, stash=stashed, backups=erased, unreached=unreached)
 
 
 def _erase_stash(stash: Stash, workspace_id: str, memory_ids: Sequence[str]) -> int:
@@ -133,23 +133,28 @@ def _erase_backups(
     return erased, tuple(unreadable)
 
 
-def _left(
-    pruner: Pruner, store: Store, workspace_id: str, memory_ids: Sequence[str], now: datetime
-) -> list[str]:
-    """Clear away backups that nobody finished; name what is ours and still may tell of it."""
+def _clear_halves(pruner: Pruner, now: datetime) -> list[str]:
+    """Delete backups that nobody finished; name those that may be being written."""
     left = []
     for path in halves_in(pruner.backups):
         if datetime.fromtimestamp(path.stat().st_mtime, UTC) < now - WRITTEN_WITHIN:
             path.unlink()
         else:
             left.append(f"the backup {path}, perhaps being written; forget again when it is done")
-    left += [
+    return left
+
+
+def _still_telling(
+    pruner: Pruner, store: Store, workspace_id: str, memory_ids: Sequence[str]
+) -> list[str]:
+    """Name what is ours, may tell of the memories, and is not ours to delete unasked."""
+    folders = [
         f"{folder}, what was there before a mend; delete it if nobody needs it"
         for folder in sorted(pruner.backups.parent.glob(f"*{KEPT}*"))
     ]
-    left += [
+    segments = [
         f"segment {segment.segment_id} of the working set, which refers to it"
         for segment in store.segments.changes(workspace_id).put
         if _is_about(segment, memory_ids)
     ]
-    return left
+    return [*folders, *segments]

@@ -159,6 +159,10 @@ class GCResult(msgspec.Struct, frozen=True):
         return self.tokens_before - self.tokens_after
 
 
+PLUGIN_NEEDS = "it needs name, initialize, shutdown, should_collect and collect"
+"""What to say of something that is no plugin."""
+
+
 @runtime_checkable
 class GCPlugin(Protocol):
     """A way to free context. Anything with these five members is one."""

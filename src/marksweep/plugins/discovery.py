@@ -15,7 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 import msgspec
 
 from marksweep.errors import BadInput, MarksweepError, UnknownName
-from marksweep.plugins.base import GCPlugin
+from marksweep.plugins.base import PLUGIN_NEEDS, GCPlugin
 
 GROUPS = ("marksweep.gc_plugins", "jaato.gc_plugins")
 """Entry point groups, in the order in which they are read. A name that is taken stays taken."""
@@ -98,8 +98,7 @@ def load_gc_plugin(name: str, config: Mapping[str, object] | None = None) -> GCP
             "Mend its options or the package that provides it."
         ) from error
     raise BadInput(
-        f"{name!r} made a {type(plugin).__name__}, which is no GCPlugin: it needs name, "
-        "initialize, shutdown, should_collect and collect."
+        f"{name!r} made a {type(plugin).__name__}, which is no GCPlugin: {PLUGIN_NEEDS}."
     )
 
 

@@ -20,7 +20,14 @@ from marksweep.errors import BadInput, Refused
 from marksweep.ledger import InstructionBudget
 from marksweep.messages import Message
 from marksweep.plugins.apply import apply_removals, takes_budget
-from marksweep.plugins.base import ContextUsage, GCConfig, GCPlugin, GCResult, GCTriggerReason
+from marksweep.plugins.base import (
+    PLUGIN_NEEDS,
+    ContextUsage,
+    GCConfig,
+    GCPlugin,
+    GCResult,
+    GCTriggerReason,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -56,8 +63,8 @@ def check_plugin(plugin: object, config: object) -> None:
     """Refuse what is no plugin or no configuration, where it is set and not at its first use."""
     if plugin is not None and not isinstance(plugin, GCPlugin):
         raise BadInput(
-            f"a {type(plugin).__name__} is no GCPlugin: it needs name, initialize, shutdown, "
-            "should_collect and collect. `load_gc_plugin` makes one by its name."
+            f"a {type(plugin).__name__} is no GCPlugin: {PLUGIN_NEEDS}. `load_gc_plugin` makes one "
+            "by its name."
         )
     if config is not None and not isinstance(config, GCConfig):
         raise BadInput(f"the configuration is a {type(config).__name__}; expected a GCConfig.")
