@@ -334,7 +334,7 @@ class Conversation:
             for segment in self._heap.snapshot().segments:
                 name = segment.type
                 if segment.type == MESSAGE:
-                    name = self._heap.message(segment.segment_id).role.value
+                    name = self._heap.message(segment).role.value
                 line = counts.setdefault(name, [0, 0])
                 line[0] += 1
                 line[1] += segment.tokens
@@ -368,7 +368,7 @@ class Conversation:
         heap = self._heap
         digest = digesting(
             weigh=heap.weigh,
-            tell=lambda segments: transcript([heap.message(s.segment_id) for s in segments]),
+            tell=lambda segments: transcript([heap.message(s) for s in segments]),
         )
         return Means(heap.outcomes, heap.masked, digest, heap.texts, heap.trimmed, heap.note)
 

@@ -8,7 +8,7 @@ total of tokens is kept; so taking in one message does not depend on how many th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -56,7 +56,8 @@ class ConversationHeap(SegmentHeap):
     def __init__(self, store: Store, workspace: str, *, dialect: Dialect, counter: Counter) -> None:
         self.dialect = dialect
         self.counter = counter
-        self._known: dict[str, _Known] = {}
+        self._known: dict[int, _Known] = {}
+        """Live messages by position: of very many, numbers are found several times as quickly."""
         self._shortened: dict[tuple[str, str], Message] = {}
         self._line: list[Message] | None = None
         self._line_ends = -1
@@ -97,24 +98,22 @@ class ConversationHeap(SegmentHeap):
             line = self._line
             first = self._last_position + 1
             segments = [
-                self._segment(replace(message, message_id=f"m{at}"), at, pinned_by, now)
+                self._segment(replace(message, message_id=_name(at)), at, pinned_by, now)
                 for at, message in enumerate(messages, first)
             ]
             try:
-                self.add(segments)
+                added = self.add(segments)
             except BaseException:
                 self.speak(self.dialect)
                 raise
             self._untold.clear()
             self._line = line
-            self._lengthen(segments)
-            return [segment.segment_id for segment in segments]
+            self._lengthen(added)
+            return [segment.segment_id for segment in added]
 
     def _segment(self, message: Message, at: int, pinned_by: str, now: datetime) -> Segment:
-        ties = self._tell(at, message)
-        asked = [self._name(n) for n in ties]
-        outcomes = self._outcomes(message, asked)
-        self._known[message.message_id] = _Known(message, outcomes)
+        asked = {n: self._at(n) for n in self._tell(at, message)}
+        self._known[at] = _Known(message, _outcomes(message, asked.values()))
         said = said_in(message)
         return Segment(
             segment_id=message.message_id,
@@ -126,18 +125,17 @@ class ConversationHeap(SegmentHeap):
             pinned=bool(pinned_by),
             pinned_by=pinned_by,
             topic_id=self._topic,
-            references=tuple([Reference(name, Link.ANSWERS, Hold.PAIRED) for name in asked]),
+            references=tuple([_answer(n, asked[n]) for n in asked]),
             policy=self._policy(message),
         )
 
-    def _name(self, at: int) -> str:
-        """Give the id of the message at a position: the very string it goes by, where it is known.
-
-        Equal strings that are one are found without being read, and take their room once.
-        """
-        name = f"m{at}"
-        known = self._known.get(name)
-        return known.message.message_id if known else name
+    def _at(self, position: int) -> Message | None:
+        """Give the message at a position, if it is still there."""
+        known = self._known.get(position)
+        if known is not None:
+            return known.message
+        segment = self.view.live.get(_name(position))
+        return self.message(segment) if segment else None
 
     def _policy(self, message: Message) -> GCPolicy:
         """Lock the system's instructions, the first request, and what stands first of all.
@@ -174,7 +172,7 @@ class ConversationHeap(SegmentHeap):
             return
         for segment in sorted(self._untold, key=lambda s: s.position):
             if segment.type == MESSAGE and segment.position > self._told:
-                message = self.message(segment.segment_id)
+                message = self.message(segment)
                 self._tell(segment.position, message)
                 self._opened = self._opened or message.role is not Role.SYSTEM
                 locked = segment.policy is GCPolicy.LOCKED
@@ -186,9 +184,9 @@ class ConversationHeap(SegmentHeap):
         name = segment.segment_id
         shortened = self._shortened.get((name, segment.raw))
         if shortened is not None:
-            self._known[name] = _Known(shortened)
+            self._known[segment.position] = _Known(shortened)
         elif name in self.view.live:
-            self._known.pop(name, None)
+            self._known.pop(segment.position, None)
         super()._take_in(segment)
         self._untold.append(segment)
 
@@ -201,10 +199,11 @@ class ConversationHeap(SegmentHeap):
         super()._start_anew()
         self._known.clear()
 
-    def _let_go(self, segment_ids: Sequence[str]) -> None:
-        super()._let_go(segment_ids)
-        for segment_id in segment_ids:
-            self._known.pop(segment_id, None)
+    def _let_go(self, segment_ids: Sequence[str]) -> list[Segment]:
+        gone = super()._let_go(segment_ids)
+        for segment in gone:
+            self._known.pop(segment.position, None)
+        return gone
 
     @contextmanager
     def still(self) -> Iterator[None]:
@@ -255,15 +254,16 @@ class ConversationHeap(SegmentHeap):
         """Give the live messages as they were stored, in whatever dialect that was."""
         return [json.loads(s.raw) for s in self.view.in_order() if s.type == MESSAGE]
 
-    def message(self, segment_id: str) -> Message:
-        """Give a live message."""
-        return self._know(segment_id).message
+    def message(self, segment: Segment) -> Message:
+        """Give the message of a live segment."""
+        return self._know(segment).message
 
-    def _know(self, segment_id: str) -> _Known:
-        known = self._known.get(segment_id)
-        if known is None:
-            known = _Known(self.read_back(self.view.live[segment_id]))
-            self._known[segment_id] = known
+    def _know(self, segment: Segment) -> _Known:
+        known = self._known.get(segment.position)
+        if known is None or known.message.message_id != segment.segment_id:
+            known = _Known(self.read_back(segment))
+            if segment.type == MESSAGE:  # A note shares its place with one.
+                self._known[segment.position] = known
         return known
 
     def read_back(self, segment: Segment) -> Message:
@@ -282,7 +282,7 @@ class ConversationHeap(SegmentHeap):
             self.refresh()
             if self._line is None:
                 spoken = [s for s in self.view.in_order() if s.type in SPOKEN]
-                placed = ((s.position, self.message(s.segment_id)) for s in spoken)
+                placed = ((s.position, self.message(s)) for s in spoken)
                 self._line = closed(self.dialect, placed)
                 self._line_ends = spoken[-1].position if spoken else -1
             return list(self._line)
@@ -292,7 +292,7 @@ class ConversationHeap(SegmentHeap):
         if self._line is None:
             return
         for segment in segments:
-            message = self._known[segment.segment_id].message
+            message = self._known[segment.position].message
             seam = segment.position > self._line_ends + 1
             if seam and self._line and self.dialect.joins(self._line[-1], message):
                 self._line = None
@@ -304,20 +304,12 @@ class ConversationHeap(SegmentHeap):
         """Give the results a message carries, each with the call it answers."""
         if segment.type != MESSAGE:
             return ()
-        known = self._know(segment.segment_id)
+        known, live = self._know(segment), self.view.live
         if known.outcomes is None:
             paired = [r.target for r in segment.references if r.hold is Hold.PAIRED]
-            known.outcomes = self._outcomes(known.message, paired)
+            asked = [self.message(live[name]) for name in paired if name in live]
+            known.outcomes = _outcomes(known.message, asked)
         return known.outcomes
-
-    def _outcomes(self, message: Message, asking: Sequence[str]) -> tuple[Outcome, ...]:
-        for part in message.parts:
-            if part.function_response is not None:
-                break
-        else:
-            return ()
-        asked = [self.message(i) for i in asking if i in self._known or i in self.view.live]
-        return tuple(outcomes_of(message, [call for m in asked for call in m.function_calls]))
 
     def texts(self, segment: Segment) -> tuple[Text, ...]:
         """Give the texts of a message; what is no message is one text."""
@@ -325,7 +317,7 @@ class ConversationHeap(SegmentHeap):
             return (Text((0, ()), segment.text),)
         name = segment.segment_id
         is_live = self.view.live.get(name) is segment
-        return tuple(texts_of(self.message(name) if is_live else self.read_back(segment)))
+        return tuple(texts_of(self.message(segment) if is_live else self.read_back(segment)))
 
     def masked(self, segment: Segment, texts: Mapping[int, str]) -> Segment | None:
         """Put texts in the place of results or words, by index; None if that is not shorter."""
@@ -333,7 +325,7 @@ class ConversationHeap(SegmentHeap):
 
     def trimmed(self, segment: Segment, texts: Mapping[Place, str]) -> Segment | None:
         """Put shorter texts in their places; None if that does not make the message shorter."""
-        message = self.message(segment.segment_id)
+        message = self.message(segment)
         parts = list(message.parts)
         is_changed = False
         for (at, path), text in texts.items():
@@ -373,6 +365,30 @@ class ConversationHeap(SegmentHeap):
             position=before.position - 1,
             project_id=self.workspace,
         )
+
+
+def _name(position: int) -> str:
+    """Name the message at a position."""
+    return f"m{position}"
+
+
+def _answer(position: int, asked: Message | None) -> Reference:
+    """Refer to the message at a position: by the very string it goes by, if it is there.
+
+    Equal strings that are one are found without being read, and take their room once.
+    """
+    name = asked.message_id if asked else _name(position)
+    return Reference(name, Link.ANSWERS, Hold.PAIRED)
+
+
+def _outcomes(message: Message, asked: Iterable[Message | None]) -> tuple[Outcome, ...]:
+    """Give the results of a message that answers others."""
+    for part in message.parts:
+        if part.function_response is not None:
+            break
+    else:
+        return ()
+    return tuple(outcomes_of(message, [call for m in asked if m for call in m.function_calls]))
 
 
 def _number(turn: str | None) -> int:

@@ -218,7 +218,7 @@ class SegmentHeap:
     def _write(self, *, put: Sequence[Segment] = (), remove: Sequence[str] = ()) -> None:
         """Write through. What is put stays, even if its id is also removed."""
         kept = {segment.segment_id for segment in put}
-        gone = [segment_id for segment_id in remove if segment_id not in kept]
+        gone = [name for name in remove if name not in kept] if kept else remove
         if not put and not gone:
             return
         with self._guard:
@@ -227,8 +227,8 @@ class SegmentHeap:
             for segment in put:
                 self._take_in(segment)
 
-    def _let_go(self, segment_ids: Sequence[str]) -> None:
-        self.view.drop(segment_ids)
+    def _let_go(self, segment_ids: Sequence[str]) -> list[Segment]:
+        return self.view.drop(segment_ids)
 
     def _take_in(self, segment: Segment) -> None:
         self._last_position = max(self._last_position, segment.position)

@@ -30,8 +30,7 @@ class View:
         self.tokens = 0
         self.reached: set[str] = set()
         self._fingerprint = 0
-        self._digests: dict[str, int] = {}
-        """Of the live segments, so that one that goes is not digested again."""
+        self._digests = Digests()
         self._references: dict[str, int] = {}
         """How many live segments refer to each id that is not live."""
         self._ties: Ties | None = None
@@ -63,7 +62,7 @@ class View:
         self._is_sorted = self._is_sorted and segment.position > self._last
         self._last = max(self._last, segment.position)
         self.tokens += segment.tokens
-        self._fingerprint = combine(self._fingerprint, added=self._digest(segment))
+        self._fingerprint = combine(self._fingerprint, added=self._digests.add(segment))
         if segment.type == "message" and self._recent_is_known:
             messages = {*self._recent, (segment.position, name)}
             self._recent = sorted(messages, reverse=True)[: self._recent_size]
@@ -74,29 +73,27 @@ class View:
         new = _counted(new, old.refcount)
         self.live[new.segment_id] = new
         self.tokens += new.tokens - old.tokens
-        gone = self._digests[new.segment_id]
-        self._fingerprint = combine(self._fingerprint, added=self._digest(new), removed=gone)
+        gone = self._digests.pop(old)
+        self._fingerprint = combine(self._fingerprint, added=self._digests.add(new), removed=gone)
         return new
 
-    def _digest(self, segment: Segment) -> int:
-        found = self._digests[segment.segment_id] = digest(segment)
-        return found
-
-    def drop(self, segment_ids: Iterable[str]) -> None:
-        """Let go of segments; those that are not there are no error."""
+    def drop(self, segment_ids: Iterable[str]) -> list[Segment]:
+        """Let go of segments and give them; those that are not there are no error."""
         popped = [self.live.pop(name, None) for name in segment_ids]
         found = [segment for segment in popped if segment is not None]
         self._let_go(found)
-        self.reached.difference_update([segment.segment_id for segment in found])
+        if self.reached:
+            self.reached.difference_update([segment.segment_id for segment in found])
         if any(name not in self.live for _, name in self._recent):
             self._recent_is_known = False
+        return found
 
     def _let_go(self, segments: Sequence[Segment]) -> None:
         """Take back all that followed from segments that are no longer live."""
         tokens = digests = 0
         for segment in segments:
             tokens += segment.tokens
-            digests += self._digests.pop(segment.segment_id)
+            digests += self._digests.pop(segment)
             if segment.refcount:
                 self._count(segment.segment_id, segment.refcount)
             for target in _targets(segment):
@@ -203,6 +200,33 @@ class View:
             self.live[target] = _counted(segment, segment.refcount + change)
         elif absent + change:
             self._references[target] = absent + change
+
+
+class Digests:
+    """Digests of the live segments, so that one that goes is not digested again.
+
+    They are kept by position: of very many, numbers in order are found several times as quickly
+    as names. Few segments share a position; those that came second are kept by name.
+    """
+
+    def __init__(self) -> None:
+        self._by_position: dict[int, int] = {}
+        self._by_name: dict[str, int] = {}
+
+    def add(self, segment: Segment) -> int:
+        """Digest a segment that is not there yet."""
+        made = digest(segment)
+        if self._by_position.setdefault(segment.position, made) is not made:
+            self._by_name[segment.segment_id] = made
+        return made
+
+    def pop(self, segment: Segment) -> int:
+        """Give the digest of a segment, and forget it."""
+        if self._by_name:
+            found = self._by_name.pop(segment.segment_id, None)
+            if found is not None:
+                return found
+        return self._by_position.pop(segment.position)
 
 
 _place = attrgetter("position", "segment_id")

@@ -146,18 +146,22 @@ class StashTable:
 
     def put(self, entries: Iterable[Stashed]) -> None:
         """Keep entries; the same plan and segment again is replaced and counts as put last."""
+        newest, plans, index = self._newest, self._plans, self._index
         for entry in entries:
             name, plan_id, number = entry.segment.segment_id, entry.plan_id, self._next
-            if name in self._newest:
+            # Of nearly all segments it is the first entry, so one look has to do.
+            if newest.setdefault(name, number) != number:
                 self.remove(plan_id, [name])
-            if name in self._newest:
-                self._earlier[number] = self._newest[name]
-            self._newest[name] = number
+                if name in newest:
+                    self._earlier[number] = newest[name]
+                newest[name] = number
             self._entries[number] = entry
-            self._plans.setdefault(plan_id, {})[number] = None
-            self._next += 1
-            if self._index is not None:
-                self._index.add(number, document(entry.segment).split())
+            if plan_id not in plans:
+                plans[plan_id] = {}
+            plans[plan_id][number] = None
+            self._next = number + 1
+            if index is not None:
+                index.add(number, document(entry.segment).split())
 
     def get(self, segment_ids: Sequence[str]) -> tuple[Stashed, ...]:
         """Fetch the entries of these segments, newest first."""
