@@ -12,6 +12,7 @@ from typing import Any
 
 from benchmarks.rows import Row, best_of
 from marksweep.conversation import Conversation
+from marksweep.core.budget import TARGET_PERCENT, THRESHOLD_PERCENT
 from marksweep.dialects import read, validate
 from marksweep.strategies.named import NAMED, Choice
 from marksweep.testing.histories import Answered, Call, Said, Script, told
@@ -41,12 +42,12 @@ def history(messages: int) -> list[dict[str, Any]]:
 
 
 def seconds_to_collect(messages: list[dict[str, Any]], strategy: Choice) -> float:
-    """Time planning, sweeping and writing half of a conversation away."""
+    """Time a collection by the default lines: from the threshold down to the target."""
     talk = Conversation(limit=10**9, strategy=strategy)
     talk.extend(messages)
     gc.collect()
     started = time.process_time()
-    talk.collect(talk.plan(talk.tokens // 2))
+    talk.collect(talk.plan(int(talk.tokens * TARGET_PERCENT / THRESHOLD_PERCENT)))
     left = talk.messages
     taken = time.process_time() - started
     assert validate(left[:200], "openai_chat") == []

@@ -32,6 +32,8 @@ _EDGES = ".:/-+#@"
 _TELLING = re.compile(r"._.|./.|\d|[a-z][A-Z]|[^\W\d_]\.[^\W\d_]")
 _NOT_LETTER = re.compile(r"[\W\d_]")
 _WORD = re.compile(r"\w{4,}")
+_LONG = 200
+"""Characters from which it is quicker to look for equal lines first."""
 _MARGIN = re.compile(r"^\s*\d+\s*[:|\t→]\s?|^[+\-]\s")
 
 SHORTEST_NAME, LONGEST_NAME = 5, 120
@@ -102,8 +104,11 @@ def names_in(text: str) -> set[str]:
 
 
 def maybe_names_in(text: str) -> set[str]:
-    """Find what has the letters of a name, plain words too. Lines that come again are read once."""
-    if "\n" in text:
+    """Find what has the letters of a name, plain words too.
+
+    In a long text, lines that come again are read once.
+    """
+    if len(text) > _LONG:
         text = "\n".join(set(text.splitlines()))
     return {name.strip(_EDGES) for name in set(_NAME.findall(text))}
 

@@ -23,8 +23,11 @@ BEFORE, AROUND = 40, 200
 ENDS = ("}, ", "},", "], ", "],", '", ', '",', "; ", ". ", ", ", ",", " ")
 """Where a long line may be cut, best first: the ends of records, of values, of words."""
 
-MARKER = "[…]"
-"""What stands in place of a run of dropped blocks."""
+MARKER = "(...)"
+"""What stands in place of a run of dropped blocks: one token, and ASCII.
+
+For one character beyond that Python would hold a whole text in twice the room.
+"""
 
 
 class Piece(msgspec.Struct, frozen=True, gc=False):

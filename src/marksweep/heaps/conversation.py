@@ -58,7 +58,8 @@ class ConversationHeap(SegmentHeap):
         self.counter = counter
         self._known: dict[int, _Known] = {}
         """Live messages by position: of very many, numbers are found several times as quickly."""
-        self._shortened: dict[tuple[str, str], Message] = {}
+        self._shortened: dict[int, tuple[str, Message]] = {}
+        """By position: the last shorter form that was proposed of a message, as JSON and read."""
         self._line: list[Message] | None = None
         self._line_ends = -1
         self._untold: list[Segment] = []
@@ -181,11 +182,10 @@ class ConversationHeap(SegmentHeap):
         self._untold.clear()
 
     def _take_in(self, segment: Segment) -> None:
-        name = segment.segment_id
-        shortened = self._shortened.get((name, segment.raw))
-        if shortened is not None:
+        raw, shortened = self._shortened.get(segment.position, ("", None))
+        if shortened is not None and raw == segment.raw:
             self._known[segment.position] = _Known(shortened)
-        elif name in self.view.live:
+        elif segment.segment_id in self.view.live:
             self._known.pop(segment.position, None)
         super()._take_in(segment)
         self._untold.append(segment)
@@ -350,7 +350,7 @@ class ConversationHeap(SegmentHeap):
             return None
         said = said_in(shorter)
         raw = as_json(shorter.raw)
-        self._shortened[segment.segment_id, raw] = shorter
+        self._shortened[segment.position] = raw, shorter
         return replace(segment, text=said, raw=raw, tokens=tokens)
 
     def note(self, text: str, before: Segment) -> Segment:

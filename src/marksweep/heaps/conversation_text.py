@@ -50,6 +50,8 @@ def said_in(message: Message) -> str:
     It is for searching and reading: half characters, which no store takes, become question marks.
     """
     said = "\n".join(filter(None, map(_said, message.parts)))
+    if said.isascii():
+        return said
     try:
         said.encode()
     except UnicodeEncodeError:

@@ -91,15 +91,20 @@ class View:
     def _let_go(self, segments: Sequence[Segment]) -> None:
         """Take back all that followed from segments that are no longer live."""
         tokens = digests = 0
+        counts: dict[str, int] = {}  # References among the segments cancel each other out.
         for segment in segments:
             tokens += segment.tokens
             digests += self._digests.pop(segment)
             if segment.refcount:
-                self._count(segment.segment_id, segment.refcount)
-            for target in _targets(segment):
-                self._count(target, -1)
+                counts[segment.segment_id] = counts.get(segment.segment_id, 0) + segment.refcount
+            for target in _targets(segment) if segment.references or segment.tags else ():
+                left = counts.pop(target, 0) - 1
+                if left:
+                    counts[target] = left
             if self._ties is not None:
                 self._ties.remove(segment)
+        for target, change in counts.items():
+            self._count(target, change)
         self.tokens -= tokens
         self._fingerprint = combine(self._fingerprint, removed=digests)
 

@@ -42,25 +42,37 @@ Texts = Callable[[Segment], Sequence[Text]]
 class Held:
     """A message in blocks."""
 
-    __slots__ = ("fields", "frame", "left", "name", "version", "whole")
+    __slots__ = ("_places", "frame", "left", "name", "parts", "version", "whole")
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.fields: dict[Place, list[Block]] = {}
+        self.parts: list[Block] = []
+        """The blocks of all its texts, without the frame."""
+        self._places: tuple[tuple[Place, int], ...] = ()
+        """Where each text stands, and how many blocks it has."""
         self.frame: Block | None = None
         self.left = 0
-        """How many blocks are kept, without the frame."""
+        """How many of its parts are kept."""
         self.version: str | None = None
         """The form of the message that the blocks show now; None: it is not in the heap."""
         self.whole = ""
         """The form in which all blocks stand."""
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> list[Block]:
         """Give all blocks."""
-        for field in self.fields.values():
-            yield from field
-        if self.frame is not None:
-            yield self.frame
+        return self.parts if self.frame is None else [*self.parts, self.frame]
+
+    def put(self, place: Place, blocks: list[Block]) -> None:
+        """Add the blocks of a text."""
+        self.parts += blocks
+        self._places += ((place, len(blocks)),)
+
+    def texts(self) -> Iterator[tuple[Place, list[Block]]]:
+        """Give the blocks of each text, and where it stands."""
+        start = 0
+        for place, size in self._places:
+            yield place, self.parts[start : start + size]
+            start += size
 
     @property
     def stands(self) -> bool:
@@ -89,10 +101,9 @@ class Shelf:
         """Say of which dropped blocks a note would consist, if it came."""
         self._copied[note.segment_id + _form(note)] = blocks
 
-    def propose(self, held: Held, form: str) -> None:
-        """Say in which form a message would stand, if it came to show what is kept of it now."""
-        kept = frozenset([block.seq for block in held.blocks() if block.alive])
-        self._shorter[held.name, form] = kept
+    def propose(self, held: Held, form: str, kept: Iterable[Block]) -> None:
+        """Say in which form a message would stand, if it came to show these of its blocks."""
+        self._shorter[held.name, form] = frozenset([block.seq for block in kept])
 
     def arrive(self, segments: Iterable[Segment]) -> None:
         """Learn of new messages."""
@@ -160,7 +171,7 @@ class Shelf:
         copied = self._copied.pop(segment.segment_id + _form(segment), None)
         if copied is not None:
             held = Held(segment.segment_id)
-            held.fields[0, ()] = self.index.copies(copied)
+            held.put((0, ()), self.index.copies(copied))
             return self._settle(held, segment)
         texts = self._texts(segment)
         speaks = any(not text.is_observed for text in texts)
@@ -185,7 +196,7 @@ class Shelf:
                 small.append(text)
                 continue
             blocks = self.index.add(cut(text.words), count, observed=text.is_observed)
-            held.fields[text.place] = blocks
+            held.put(text.place, blocks)
             rest -= tokens
         if calls:
             words = "\n".join(text.words for text in small)
@@ -194,15 +205,14 @@ class Shelf:
             for text in small:
                 tokens = rest if len(texts) == 1 else count(text.words)
                 weight = SAID if text.is_said else 1.0
-                held.fields[text.place] = [
-                    self._whole(text.words, tokens, observed=text.is_observed, weight=weight)
-                ]
+                block = self._whole(text.words, tokens, observed=text.is_observed, weight=weight)
+                held.put(text.place, [block])
         return self._settle(held, segment)
 
     def _settle(self, held: Held, segment: Segment) -> Held:
         for block in held.blocks():
             block.home = held
-        held.left = sum(map(len, held.fields.values()))
+        held.left = len(held.parts)
         held.version = held.whole = _form(segment)
         self.held[held.name] = held
         return held

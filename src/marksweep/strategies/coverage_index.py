@@ -13,8 +13,10 @@ The index is told of each block once, in order. The same stream gives the same s
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 
 from marksweep.core.atoms import LINE, NAME, PART, TOKEN, Kind
 from marksweep.core.blocks import Cut, Piece
@@ -157,22 +159,21 @@ class Index:
 
     def keep(self, blocks: Sequence[Block]) -> None:
         """Have dropped blocks where they were. What else holds their atoms may be worth less."""
-        holders, witnesses = self._holders, self._witnesses
         for block in blocks:
             block.alive = block.dirty = True
-            for atom in block.atoms:
-                holders[atom] += 1
-            if block.observed:
-                for atom in block.atoms:
-                    witnesses[atom] += 1
             for joint in block.joints:
                 if not joint.alive and all(b.alive for b in joint.blocks):
                     joint.alive = True
                     self._regain(joint.atom, block)
-        for atom in set().union(*[block.atoms for block in blocks]):
-            newest = self._newest[atom]
-            if newest is not None:
-                newest.dirty = True
+        holders, newest = self._holders, self._newest
+        for atom, count in Counter(chain.from_iterable([b.atoms for b in blocks])).items():
+            holders[atom] += count
+            holder = newest[atom]
+            if holder is not None:
+                holder.dirty = True
+        observed = [block.atoms for block in blocks if block.observed]
+        for atom, count in Counter(chain.from_iterable(observed)).items():
+            self._witnesses[atom] += count
 
     def remember(self, block: Block) -> None:
         """Note that a dropped block is gone and may be missed; of copies there is an original."""
@@ -211,13 +212,13 @@ class Index:
         What it alone holds, or as the only observation: what has `last` holders, itself among them
         if it is kept. `joined` are the atoms it holds together with others that are there.
         """
-        if joined is None:
-            joined = [joint.atom for joint in block.joints if joint.alive] if block.joints else ()
         now = self.now
         total = PRIOR / (now - block.born + 1)
         counts = self._witnesses if block.observed else self._holders
         only = [atom for atom in block.atoms if counts[atom] == last]
-        if joined:
+        if block.joints:
+            if joined is None:
+                joined = [joint.atom for joint in block.joints if joint.alive]
             only += [atom for atom in joined if counts[atom] == last]
         if only:
             alone = 1.0 if block.observed else ECHO

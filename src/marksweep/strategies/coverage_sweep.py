@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping
-from itertools import chain
 
 from marksweep.core.blocks import join
 from marksweep.core.plan import Proposal
@@ -39,7 +38,7 @@ class Sweep:
         self._dropped: list[Block] = []
         self.fixed = scene.tokens - sum(scene.sizes[i] for i in self._free)
         """Tokens that must stay."""
-        self._offers = list(self._all_offers())
+        self._offers = self._all_offers()
 
     def choose(self, target_tokens: int, setting: Setting) -> Choice:
         """Choose from where on to cut, and how deep: near the end is cheap for the prompt cache."""
@@ -72,19 +71,19 @@ class Sweep:
         self._shelf.keep(self._dropped[::-1])
         self._dropped.clear()
 
-    def _all_offers(self) -> Iterator[Offer]:
+    def _all_offers(self) -> list[Offer]:
         """Offer every block that may go now: frames only where nothing else is left."""
-        worth = self._shelf.index.worth_about
+        worth, held, offers = self._shelf.index.worth_about, self._held, list[Offer]()
         for i in self._free:
-            held = self._held[i]
-            frame = held.frame
-            if held.left:
-                for field in held.fields.values():
-                    for block in field:
-                        if block.alive:
-                            yield worth(block), block.seq, i, block.tokens
-            elif frame is not None and frame.alive and self._is_bare(i):
-                yield worth(frame), frame.seq, i, frame.tokens
+            if held[i].left:
+                for block in held[i].parts:
+                    if block.alive:
+                        offers.append((worth(block), block.seq, i, block.tokens))
+                continue
+            frame = held[i].frame
+            if frame is not None and frame.alive and self._is_bare(i):
+                offers.append((worth(frame), frame.seq, i, frame.tokens))
+        return offers
 
     def _is_bare(self, i: int) -> bool:
         """Whether nothing but frames is left of a unit, and all of it may go."""
@@ -125,25 +124,26 @@ class Sweep:
         if not held.stands:
             members = self._scene.units.members(i)
             if self._scene.may_go(members) and not any(self._held[m].stands for m in members):
-                blocks = chain.from_iterable(self._held[mate].blocks() for mate in members)
-                return Proposal((i,), Action.STASH, self._reason(list(blocks)))
+                gone = [block for mate in members for block in self._held[mate].blocks()]
+                return Proposal((i,), Action.STASH, self._reason(gone, len(gone)))
         texts: dict[Place, str] = {}
-        for place, field in held.fields.items():
+        for place, field in held.texts():
             if False in [block.alive for block in field]:
                 left = [(block.text, block.glued) if block.alive else None for block in field]
                 texts[place] = join(left)
         shorter = trimmed(self._scene.segments[i], texts)
         if shorter is None:
             return None
-        self._shelf.propose(held, shorter.raw)
-        return Proposal((i,), Action.TRIM, self._reason(list(held.blocks())), shorter)
+        blocks = held.blocks()
+        self._shelf.propose(held, shorter.raw, [block for block in blocks if block.alive])
+        reason = self._reason([block for block in blocks if not block.alive], len(blocks))
+        return Proposal((i,), Action.TRIM, reason, shorter)
 
-    def _reason(self, blocks: list[Block]) -> str:
-        """Say what goes with the dropped ones among these blocks."""
+    def _reason(self, gone: list[Block], count: int) -> str:
+        """Say what goes with these of so many blocks."""
         index = self._shelf.index
-        gone = [block for block in blocks if not block.alive]
-        is_whole = len(gone) == len(blocks)
-        what = "all of it" if is_whole else f"{len(gone)} of its {len(blocks)} parts"
+        is_whole = len(gone) == count
+        what = "all of it" if is_whole else f"{len(gone)} of its {count} parts"
         verb = "goes" if is_whole or len(gone) == 1 else "go"
         lost, used = index.lost(gone)
         if not lost:

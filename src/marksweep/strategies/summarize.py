@@ -48,17 +48,18 @@ def summarized(
                 weight += group.weight(scene)
         if not taken:
             return
-        earlier = [*_summaries_before(scene, taken[0].members[0]), *made]
-        summary = digest(_segments(scene, taken), earlier)
+        members = _members(taken)
+        earlier = [*_summaries_before(scene, members[0]), *made]
+        summary = digest([scene.segments[i] for i in members], earlier)
         while summary is None and waiting:
             taken += [waiting.pop() for _ in range(min(len(taken), len(waiting)))]
-            summary = digest(_segments(scene, taken), earlier)
+            members = _members(taken)
+            summary = digest([scene.segments[i] for i in members], earlier)
         if summary is None:
             return
         made.append(summary)
         first, last = taken[0].spoken(), taken[-1].spoken()
         span = first if len(taken) == 1 else f"{first} to {last}"
-        members = _members(taken)
         yield Proposal(members, Action.COMPRESS, f"{word}: {span}, the oldest left", summary)
         freed = sum(scene.sizes[i] for i in members) - summary.tokens
         needed = max(1, needed - freed)
@@ -89,12 +90,8 @@ def _summaries_before(scene: Scene, index: int) -> list[Segment]:
     return [segment for segment in scene.segments[:index] if segment.type in SUMMARIES]
 
 
-def _segments(scene: Scene, groups: list[Group]) -> list[Segment]:
-    return [scene.segments[i] for i in _members(groups)]
-
-
 def _members(groups: list[Group]) -> tuple[int, ...]:
-    return tuple(sorted(i for group in groups for i in group.members))
+    return tuple(sorted([i for group in groups for unit in group.units for i in unit]))
 
 
 class Summarize:

@@ -23,11 +23,11 @@ class Group(msgspec.Struct, frozen=True, gc=False):
     @property
     def members(self) -> tuple[int, ...]:
         """Every index, in heap order."""
-        return tuple(sorted(i for unit in self.units for i in unit))
+        return tuple(sorted([i for unit in self.units for i in unit]))
 
     def weight(self, scene: Scene) -> int:
         """Tokens that would go."""
-        return sum(scene.sizes[i] for unit in self.units for i in unit)
+        return sum([scene.sizes[i] for unit in self.units for i in unit])
 
     def spoken(self) -> str:
         """The name of the turn for people to read."""

@@ -80,7 +80,7 @@ class Unreachable:
             if i in asked:
                 found.asked[i] = {holders[name] for name in asked[i] if name in holders}
             for outcome in each:
-                held = maybe_names_in(outcome.text) | maybe_names_in(str(outcome.args))
+                held = maybe_names_in(f"{outcome.text}\n{outcome.args}")
                 holders.update(dict.fromkeys(held & ever, i))
         return found
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 import msgspec
@@ -57,7 +57,7 @@ def _of_words(heading: str, words: str, share: float, in_output: bool = False) -
 
 
 KINDS = (
-    Kind("Asked", re.compile(r"^User: \S"), 0.2),
+    Kind("Asked", re.compile(r"^User: \S"), 0.2, ("user: ",)),
     _of_words(
         "Decided",
         "decid, decision, agreed, chose, choose, instead of, rather than, we will, we'll, i will, "
@@ -79,7 +79,7 @@ KINDS = (
         ),
         in_output=True,
     ),
-    Kind("Asked back", re.compile(r"[?？]\s*$"), 0.3),
+    Kind("Asked back", re.compile(r"[?？]\s*$"), 0.3, ("?", "？")),
     _of_words(
         "Open",
         "todo, fixme, remaining, still need, next step, pending, unclear, open question, blocked, "
@@ -92,9 +92,6 @@ KINDS = (
 """In the order in which they are tried and written. A share is of the room still left."""
 
 OUTPUT_KINDS = tuple(kind for kind in KINDS if kind.in_output)
-
-TELLING = tuple(dict.fromkeys(word for kind in KINDS for word in kind.words))
-"""The words that tell a kind."""
 
 _FILE = re.compile(r"(?:~?/|\.{1,2}/)?(?:[\w.-]+/)+[\w.-]*\w|\b[\w-]+\.[A-Za-z][A-Za-z0-9]{0,4}\b")
 _SYMBOL = re.compile(
@@ -143,7 +140,11 @@ def _lines(conversation: str) -> dict[str, tuple[Kind, ...]]:
     found: dict[str, tuple[Kind, ...]] = {}
     begins: dict[str, tuple[Kind, ...]] = {}
     kinds: tuple[Kind, ...] = KINDS
+    last = None
     for line in conversation.splitlines():
+        if line == last:
+            continue
+        last = line
         if line in found:
             if line in begins:
                 kinds = begins[line]
@@ -159,18 +160,22 @@ def _lines(conversation: str) -> dict[str, tuple[Kind, ...]]:
 def _sort(lines: dict[str, tuple[Kind, ...]], previous: str) -> dict[str, list[str]]:
     """Give each sentence to the first kind that wants it, once."""
     found: dict[str, list[str]] = {kind.heading: [] for kind in KINDS}
-    in_talk, in_output = (
-        [(bool(kind.words), kind.tell.search, found[kind.heading]) for kind in kinds]
+    tests = {
+        (kinds is KINDS, is_telling): [
+            (kind.tell.search, found[kind.heading])
+            for kind in kinds
+            if is_telling or not kind.words
+        ]
         for kinds in (KINDS, OUTPUT_KINDS)
-    )
+        for is_telling in (True, False)
+    }
     sentences = _sentences(lines)
     for line in previous.splitlines():
         sentences.pop(line.removeprefix("- "), None)
-    telling = _telling(list(sentences))
-    for number, (sentence, kinds) in enumerate(sentences.items()):
-        is_telling = number in telling
-        for has_words, tells, taken in in_talk if kinds is KINDS else in_output:
-            if (is_telling or not has_words) and tells(sentence):
+    telling = _telling(sentences, KINDS) | _telling(sentences, OUTPUT_KINDS)
+    for sentence, kinds in sentences.items():
+        for tells, taken in tests[kinds is KINDS, sentence in telling]:
+            if tells(sentence):
                 taken.append(sentence)
                 break
     return found
@@ -180,29 +185,39 @@ def _sentences(lines: dict[str, tuple[Kind, ...]]) -> dict[str, tuple[Kind, ...]
     """Give the sentences of talk and the lines of output, each once, with its kinds."""
     found: dict[str, tuple[Kind, ...]] = {}
     for line, kinds in lines.items():
-        for sentence in _SENTENCE.split(line) if kinds is KINDS else (line,):
-            squeezed = _cut(" ".join(sentence.split()), LONGEST_SENTENCE)
-            if len(squeezed) > 2:
-                found.setdefault(squeezed, kinds)
+        squeezed = " ".join(line.split())
+        for sentence in _split(squeezed) if kinds is KINDS else (squeezed,):
+            if len(sentence) > 2:
+                found.setdefault(_cut(sentence, LONGEST_SENTENCE), kinds)
     return found
 
 
-def _telling(sentences: list[str]) -> set[int]:
-    """Number the sentences that have one of the telling words.
+def _split(line: str) -> Sequence[str]:
+    """Split a line without runs of blanks into sentences."""
+    if line.isascii() and ". " not in line and "! " not in line and "? " not in line:
+        return (line,)
+    return [sentence.strip() for sentence in _SENTENCE.split(line)]
+
+
+def _telling(sentences: dict[str, tuple[Kind, ...]], kinds: tuple[Kind, ...]) -> set[str]:
+    """Give the sentences that may be of these kinds and have one of their words.
 
     Each word is looked for in all sentences at once, which is several times as fast as looking
     for all words in each: most words are in few sentences.
     """
-    lowered = [sentence.lower() for sentence in sentences]
-    ends = list(accumulate(len(sentence) + 1 for sentence in lowered))
-    text = "\n".join(lowered)
-    found: set[int] = set()
-    for word in TELLING:
-        at = text.find(word)
+    tried = [sentence for sentence, each in sentences.items() if each is kinds]
+    lowered = "\n".join(tried).lower()
+    lengths = [len(sentence) + 1 for sentence in tried]
+    if not lowered.isascii():  # A few letters of other scripts grow longer.
+        lengths = [len(sentence.lower()) + 1 for sentence in tried]
+    ends = list(accumulate(lengths))
+    found: set[str] = set()
+    for word in dict.fromkeys(word for kind in kinds for word in kind.words):
+        at = lowered.find(word)
         while at >= 0:
             number = bisect_right(ends, at)
-            found.add(number)
-            at = text.find(word, ends[number])
+            found.add(tried[number])
+            at = lowered.find(word, ends[number])
     return found
 
 
@@ -244,7 +259,10 @@ def _names(words: Counter[str], known: Counter[str], pattern: re.Pattern[str]) -
 
 def _named(words: Counter[str], pattern: re.Pattern[str]) -> Counter[str]:
     named: dict[str, int] = {}
+    is_file = pattern is _FILE
     for word, times in words.items():
+        if is_file and "/" not in word and "." not in word:
+            continue
         for found in pattern.finditer(word):
             name = found.group().rstrip(".")
             named[name] = named.get(name, 0) + times
