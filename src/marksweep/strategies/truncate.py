@@ -9,6 +9,9 @@ from marksweep.core.scene import Scene
 from marksweep.model import Action
 
 
+OLDEST = "truncated: the oldest left"
+
+
 class Truncate:
     """Rank by age alone. Fast, and right when old context has no value."""
 
@@ -19,9 +22,12 @@ class Truncate:
 
     def rank(self, scene: Scene) -> Iterator[Proposal]:
         """Propose every unit that may go, oldest first."""
+        last, reason = None, OLDEST
         for first in scene.units.firsts():
             members = scene.units.members(first)
             if scene.may_go(members):
                 turn = scene.segments[first].topic_id
-                of_turn = f" of {turn.replace('_', ' ')}" if turn else ""
-                yield Proposal(members, Action.STASH, f"truncated: the oldest left{of_turn}")
+                if turn != last:
+                    reason = f"{OLDEST} of {turn.replace('_', ' ')}" if turn else OLDEST
+                    last = turn
+                yield Proposal(members, Action.STASH, reason)
