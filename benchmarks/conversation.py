@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import gc
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any
 
-from benchmarks.rows import Row, best_of
+from benchmarks.rows import Row, apart, best_of
 from marksweep.conversation import Conversation
 from marksweep.core.budget import TARGET_PERCENT, THRESHOLD_PERCENT
 from marksweep.dialects import read, validate
@@ -20,9 +18,6 @@ from marksweep.testing.histories import Answered, Call, Said, Script, told
 COLLECT_MS = 150.0
 GROWTH = 12.0
 APPEND_MS = 1.0
-
-SIZES = (1_000, 10_000, 100_000)
-ROUNDS = 3
 
 TIERS = ("superseded", "mask", "truncate")
 STRATEGIES: tuple[str | tuple[str, ...], ...] = (*sorted(NAMED), TIERS)
@@ -73,27 +68,11 @@ def measure(strategy: Choice, size: int) -> None:
     print(seconds_to_collect(history(size), strategy))
 
 
-def apart(strategy: Choice) -> tuple[float, ...]:
-    """Measure each size in processes of its own, the quickest of each.
-
-    What another size left in the allocator and in the caches makes one slower or quicker, so all
-    are treated alike; and they take turns, so that a busy moment does not fall on one alone.
-    """
-    best = dict.fromkeys(SIZES, float("inf"))
-    for _ in range(ROUNDS):
-        for size in SIZES:
-            code = f"from benchmarks.conversation import measure; measure({strategy!r}, {size})"
-            command = [sys.executable, "-c", code]
-            ran = subprocess.run(command, capture_output=True, text=True, check=True)
-            best[size] = min(best[size], float(ran.stdout))
-    return tuple(best.values())
-
-
 def rows() -> Iterator[Row]:
     """Measure."""
     for strategy in STRATEGIES:
         name = strategy if isinstance(strategy, str) else " → ".join(strategy)
-        small, middle, large = apart(strategy)
+        small, middle, large = apart(__name__, strategy)
         yield Row(
             f"collect 10,000 messages, {name}",
             f"≤ {COLLECT_MS:.0f} ms",

@@ -18,8 +18,10 @@ STRATEGIES = {ECONOMY: "coverage", QUALITY: "coverage_quality"}
 
 def create_plugin() -> HistoryPlugin:
     """Make the plugin. `setting` is economy or quality."""
-    return HistoryPlugin(NAME, _strategy, options=frozenset({"setting"}))
+    return HistoryPlugin(NAME, _strategy, options=frozenset({"setting"}), learns=True)
 
 
 def _strategy(task: Task) -> Strategy:
-    return strategy_of(STRATEGIES[task.options.setting], task.means)
+    """Go on with the last one, which knows the old messages, unless the setting changed."""
+    made = strategy_of(STRATEGIES[task.options.setting], task.means)
+    return task.last if task.last and task.last.name == made.name else made

@@ -42,6 +42,8 @@ class Task(msgspec.Struct, frozen=True):
     means: Means
     budget: InstructionBudget | None
     """The budget that was passed in, if one was."""
+    last: Strategy | None
+    """The strategy of the collection before, for one that goes on from what it learnt."""
 
 
 MakeStrategy = Callable[[Task], Strategy]
@@ -51,16 +53,21 @@ class HistoryPlugin:
     """Collects a history by a strategy."""
 
     def __init__(
-        self, name: str, strategy: MakeStrategy, *, options: frozenset[str] = frozenset()
+        self,
+        name: str,
+        strategy: MakeStrategy,
+        *,
+        options: frozenset[str] = frozenset(),
+        learns: bool = False,
     ) -> None:
+        """Begin. `learns`: the strategy remembers messages from one collection to the next."""
         self._name = name
         self._make = strategy
         self._own_options = options
+        self._learns = learns
         self._given: Mapping[str, object] = {}
         self._options = Options()
-        self._own_budget = InstructionBudget()
-        self._backoff: Backoff | None = None
-        self._looks = 0
+        self._forget()
 
     @property
     def name(self) -> str:
@@ -73,10 +80,15 @@ class HistoryPlugin:
         self._given = config or {}
 
     def shutdown(self) -> None:
-        """Forget the conversation: turn numbers, summaries, waits."""
+        """Forget the conversation: turn numbers, summaries, waits, what was learnt."""
+        self._forget()
+
+    def _forget(self) -> None:
         self._own_budget = InstructionBudget()
-        self._backoff = None
+        self._backoff: Backoff | None = None
         self._looks = 0
+        self._masker = Masker()
+        self._last: Strategy | None = None
 
     def should_collect(
         self, context_usage: ContextUsage, config: GCConfig
@@ -112,18 +124,22 @@ class HistoryPlugin:
             pressure=goal.pressure,
             yielding=_yielding(goal.outside, ledger, options),
             now=utc_now(),
+            form=self._masker.form if self._learns else _as_it_came,
         )
         digester = Digester(view, options.summarizer, ledger, counter)
-        masker = Masker(view, counter)
+        masker = self._masker
+        masker.begin(view, counter)
         target = goal.target(view.total)
         teller = Teller(self._name, reason, options, counter).unless_over(view.total - target)
         room = view.scene.tokens if view.total <= target else max(0, target - teller.weight())
         means = Means(masker.outcomes, masker.masked, digester, masker.texts, masker.trimmed)
-        strategy = self._make(Task(options, means, budget))
+        strategy = self._last = self._make(Task(options, means, budget, self._last))
         plan = make_plan(view.scene, strategy, room)
         if _should_wait(goal, plan, options):
             plan = put_off(plan)
         written = write_out(view, plan, {**digester.made, **masker.made}, teller)
+        if self._learns:
+            masker.keep(written.history)
         if reason is not GCTriggerReason.MANUAL:
             freed = view.total - written.tokens
             self._backoff = after_pass(freed, _used(context_usage), self._looks, self._backoff)
@@ -135,6 +151,10 @@ class HistoryPlugin:
             return self._options
         said = {**self._given, **config.plugin_config}
         return read_options(self._name, said, self._own_options)
+
+
+def _as_it_came(_: Message) -> str:
+    return ""
 
 
 def _should_wait(goal: Goal, plan: Plan, options: Options) -> bool:

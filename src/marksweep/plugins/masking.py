@@ -14,12 +14,39 @@ from marksweep.plugins.view import View
 
 
 class Masker:
-    """Shortens a view's messages, and remembers every version, by the `raw` of its segment."""
+    """Shortens a view's messages, and remembers every form, by the `raw` of its segment."""
 
-    def __init__(self, view: View, counter: Counter) -> None:
+    def __init__(self) -> None:
+        self._forms: dict[str, list[tuple[Message, str]]] = {}
+        self._count = 0
+
+    def begin(self, view: View, counter: Counter) -> None:
+        """Work on another view from now on."""
         self._view = view
         self._counter = counter
         self.made: dict[str, Message] = {}
+
+    def form(self, message: Message) -> str:
+        """Name the form that a message has: empty as it first came, and new for other content."""
+        known = self._forms.setdefault(message.message_id, [])
+        for each, form in known:
+            if each is message or each == message:
+                return form
+        form = self._new_form(message.message_id) if known else ""
+        known.append((message, form))
+        return form
+
+    def keep(self, history: Sequence[Message]) -> None:
+        """Go on with the messages of a history alone: others are gone, or were only planned."""
+        made = {id(message): form for form, message in self.made.items()}
+        self._forms = {
+            message.message_id: [(message, made.get(id(message)) or self.form(message))]
+            for message in history
+        }
+
+    def _new_form(self, name: str) -> str:
+        self._count += 1
+        return f"{name} {self._count}"
 
     def outcomes(self, segment: Segment) -> Sequence[Outcome]:
         """Give the results a message carries, each with the call it answers."""
@@ -55,9 +82,9 @@ class Masker:
         tokens = self._counter(shorter)
         if tokens >= segment.tokens:
             return None
-        version = f"{segment.segment_id} {len(self.made)}"
-        self.made[version] = shorter
-        return msgspec.structs.replace(segment, tokens=tokens, raw=version)
+        form = self._new_form(segment.segment_id)
+        self.made[form] = shorter
+        return msgspec.structs.replace(segment, tokens=tokens, raw=form)
 
     def _message(self, segment: Segment) -> Message | None:
         at = segment.position

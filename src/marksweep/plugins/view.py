@@ -7,7 +7,7 @@ conversation (tool schemas, enrichment) are segments too, so that one plan weigh
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -75,8 +75,12 @@ def look(
     pressure: Pressure,
     yielding: frozenset[str],
     now: datetime,
+    form: Callable[[Message], str],
 ) -> View:
-    """Set the scene. `yielding` names the CONDITIONAL children whose owner lets go."""
+    """Set the scene. `yielding` names the CONDITIONAL children whose owner lets go.
+
+    `form` tells messages of one name apart, for strategies that remember them.
+    """
     numbers = [_notice_number(message) for message in history]
     messages = tuple(m for m, number in zip(history, numbers, strict=True) if not number)
     reading = ledger.read_off(messages, counter)
@@ -97,6 +101,7 @@ def look(
                 segment_id=names[at],
                 type=types[key],
                 created_at=_moment(seen, moments),
+                raw=form(messages[at]),
                 tokens=reading.sizes[at],
                 topic_id=turn_of[at],
                 references=ties.get(at, ()),

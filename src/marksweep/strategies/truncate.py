@@ -8,7 +8,6 @@ from marksweep.core.plan import Proposal
 from marksweep.core.scene import Scene
 from marksweep.model import Action
 
-
 OLDEST = "truncated: the oldest left"
 
 
