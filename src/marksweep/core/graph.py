@@ -35,7 +35,8 @@ class Graph:
     @cached_property
     def index(self) -> dict[str, int]:
         """Where each segment stands in the snapshot."""
-        return {segment.segment_id: i for i, segment in enumerate(self._segments)}
+        names = [segment.segment_id for segment in self._segments]
+        return dict(zip(names, range(len(names)), strict=True))
 
     def _read(self, stand_ins: Mapping[str, int]) -> None:
         segments = self._segments

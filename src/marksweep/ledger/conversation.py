@@ -74,8 +74,11 @@ def read_off(
     found = match(history)
     named = _names(history, turns, found, declared)
     kinds: dict[str, ChildKind] = {}
+    last = None
     for key, kind in named:
-        kinds.setdefault(key, kind)
+        if key is not last:  # A call and its results have one key.
+            kinds.setdefault(key, kind)
+            last = key
     return Reading(
         tuple([key for key, _ in named]),
         tuple(map(counter, history)),

@@ -36,13 +36,15 @@ class Masker:
         known.append((message, form))
         return form
 
-    def keep(self, history: Sequence[Message]) -> None:
-        """Go on with the messages of a history alone: others are gone, or were only planned."""
+    def end(self, history: Sequence[Message]) -> None:
+        """Let go of the view, and of forms that are not in this history: gone, or only planned."""
         made = {id(message): form for form, message in self.made.items()}
         self._forms = {
             message.message_id: [(message, made.get(id(message)) or self.form(message))]
             for message in history
         }
+        self.made = {}
+        del self._view
 
     def _new_form(self, name: str) -> str:
         self._count += 1

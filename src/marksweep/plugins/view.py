@@ -17,6 +17,7 @@ from marksweep.dialects import Dialect, dialect_named
 from marksweep.dialects.pairing import tied
 from marksweep.ledger import InstructionBudget, InstructionSource, SourceEntry
 from marksweep.ledger.conversation import PREAMBLE, Reading
+from marksweep.ledger.entries import ChildKind
 from marksweep.ledger.turns import NOTICE, Turn, made_by_collection
 from marksweep.messages import Counter, Message, Role
 from marksweep.model import (
@@ -86,26 +87,30 @@ def look(
     reading = ledger.read_off(messages, counter)
     arrived = ledger.arrived(messages)
     said = ledger.declared(InstructionSource.CONVERSATION)
-    types = {key: kind.value.replace("_", " ") for key, kind in reading.kinds.items()}
-    policies = {key: _policy(key, policy, yielding) for key, policy in reading.policies.items()}
+    types = {kind: kind.value.replace("_", " ") for kind in ChildKind}
     dialect = dialect_of(messages)
     names = _names(messages)
     ties = _ties(names, dialect.ties(messages) if dialect else tied(reading.matches.answers))
     turn_of = _turn_of(messages, reading)
     moments: dict[float, datetime] = {}
     segments = []
+    last, kind, policy, entry = None, "", GCPolicy.PARTIAL, None
     for at, key in enumerate(reading.keys):
-        seen = said[key].created_at if key in said else arrived[at]
+        if key is not last:  # A call and its results have one key.
+            last, kind, entry = key, types[reading.kinds[key]], said.get(key)
+            policy = _policy(key, reading.policies[key], yielding)
+        moment = _moment(entry.created_at if entry else arrived[at], moments)
         segments.append(
             Segment(
                 segment_id=names[at],
-                type=types[key],
-                created_at=_moment(seen, moments),
+                type=kind,
+                created_at=moment,
+                last_touched_at=moment,
                 raw=form(messages[at]),
                 tokens=reading.sizes[at],
                 topic_id=turn_of[at],
                 references=ties.get(at, ()),
-                policy=policies[key],
+                policy=policy,
                 position=at,
             )
         )
@@ -158,9 +163,11 @@ def _policy(key: str, policy: GCPolicy, yielding: frozenset[str]) -> GCPolicy:
 
 def _names(messages: Sequence[Message]) -> list[str]:
     """Name segments after their messages; those that share an id are told apart by their place."""
+    given = [message.message_id for message in messages]
+    if len(set(given)) == len(given):
+        return given
     names: dict[str, None] = {}
-    for at, message in enumerate(messages):
-        name = message.message_id
+    for at, name in enumerate(given):
         names[name if name not in names else f"{name} at {at}"] = None
     return list(names)
 
