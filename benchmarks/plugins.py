@@ -16,6 +16,9 @@ from marksweep.plugins import ContextUsage, GCConfig, GCTriggerReason, load_gc_p
 from marksweep.plugins.discovery import BUILT_IN
 from marksweep.session import Session
 
+LEARNING = frozenset({"gc_coverage"})
+"""Plugins that remember messages from one collection to the next."""
+
 CALLS_PER_TURN = 5
 OUTPUT = "def parse(line): return [field.strip() for field in line.split(',')]\n" * 4
 
@@ -45,20 +48,20 @@ def _call(name: str, path: str) -> Iterator[Message]:
 
 
 def seconds_to_collect(name: str, messages: list[Message]) -> float:
-    """Time a collection from the threshold down to the target.
+    """Time a collection from the threshold down to the target; tokens are counted beforehand.
 
-    Before, tokens are counted and the plugin collects a little, as one does that goes along with a
-    session: gc_coverage then knows the old messages.
+    A plugin that learns what it sees collects a little before, as it would in a session.
     """
     counter = CountOnce()
     total = sum(map(counter, messages))
     plugin = load_gc_plugin(name)
     budget = InstructionBudget.create_default(total)
     budget.follow(lambda: messages, counter)
-    usage: ContextUsage = {"percent_used": 100.0}
-    a_little = GCConfig(threshold_percent=100.0, target_percent=99.0)
-    messages, _ = plugin.collect(messages, usage, a_little, GCTriggerReason.MANUAL, budget)
-    total = sum(map(counter, messages))
+    if name in LEARNING:
+        usage: ContextUsage = {"percent_used": 100.0}
+        a_little = GCConfig(threshold_percent=100.0, target_percent=99.0)
+        messages, _ = plugin.collect(messages, usage, a_little, GCTriggerReason.MANUAL, budget)
+        total = sum(map(counter, messages))
     budget.context_limit = int(total * 100 / THRESHOLD_PERCENT)
     usage = {"percent_used": THRESHOLD_PERCENT}
     gc.collect()

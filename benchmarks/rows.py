@@ -36,7 +36,7 @@ def best_of(
 
 
 SIZES = (1_000, 10_000, 100_000)
-ROUNDS = 3
+ROUNDS = 5
 
 
 def apart(module: str, *given: object) -> tuple[float, ...]:

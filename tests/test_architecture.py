@@ -13,7 +13,9 @@ import marksweep
 ROOT = Path(marksweep.__file__).parent
 
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"errors", "model", "messages", "tokens", "wire", "schemas", "sizes", "clock"}),
+    frozenset(
+        {"errors", "model", "messages", "tokens", "wire", "schemas", "sizes", "clock", "cycles"}
+    ),
     frozenset({"core"}),
     frozenset({"strategies", "heaps", "dialects", "stores", "summarizers", "indexing", "recall"}),
     frozenset({"collector"}),

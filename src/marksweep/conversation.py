@@ -29,6 +29,7 @@ from marksweep.core.plan import make_plan, make_recall
 from marksweep.core.scene import Scene
 from marksweep.core.trigger import PAYS_WITHIN_TURNS, Backoff, Due, after_pass, due, is_time
 from marksweep.core.why import why
+from marksweep.cycles import no_search_for_cycles
 from marksweep.dialects import Skipped, dialect_named
 from marksweep.dialects.base import Json
 from marksweep.errors import BadInput, NotFound
@@ -227,7 +228,7 @@ class Conversation:
             if wanted is Due.NOTHING:
                 return None
             now, report = self._clock(), None
-            with self._collector.holding(now), self._heap.still():
+            with no_search_for_cycles(), self._collector.holding(now), self._heap.still():
                 plan = self.plan()
                 if is_time(wanted, plan.cost, self._pays_within_turns):
                     report = self._collector.collect(plan, now=now, trigger="threshold")
@@ -262,7 +263,7 @@ class Conversation:
 
     def plan(self, target_tokens: int | None = None, strategy: Choice | None = None) -> Plan:
         """Decide what would go, and why; by another strategy, if one is named."""
-        with self._guard:
+        with self._guard, no_search_for_cycles():
             self._teach()
             chosen = strategy_of(strategy, self._means()) if strategy else self._strategy
             scene = self._scene()
@@ -274,7 +275,7 @@ class Conversation:
     def collect(self, plan: Plan | None = None) -> Report:
         """Do exactly what a plan says; without one, what `plan()` would."""
         now = self._clock()
-        with self._guard, self._collector.holding(now), self._heap.still():
+        with self._guard, no_search_for_cycles(), self._collector.holding(now), self._heap.still():
             return self._collector.collect(plan or self.plan(), now=now)
 
     def undo(self, plan_id: str | None = None) -> tuple[str, ...]:

@@ -21,11 +21,13 @@ Edits = list[tuple[str, Segment]]
 
 @st.composite
 def edits(draw: st.DrawFn) -> Edits:
-    """Draw puts, changes and drops of the same few segments."""
+    """Draw puts, changes and drops of the same few segments, alone or with what they refer to."""
     one, other = draw(segment_lists(min_size=1)), draw(segment_lists(min_size=1))
     pool = [*one, *other]
     chosen = draw(st.lists(st.integers(0, len(pool) - 1), max_size=40))
-    verbs = draw(st.lists(st.sampled_from(["put", "put", "drop"]), min_size=40, max_size=40))
+    verbs = draw(
+        st.lists(st.sampled_from(["put", "put", "drop", "sweep"]), min_size=40, max_size=40)
+    )
     return [(verb, pool[i]) for verb, i in zip(verbs, chosen, strict=False)]
 
 
@@ -34,8 +36,10 @@ def apply(view: View, todo: Edits) -> None:
         if verb == "put":
             view.put(s)
             view.mark_from(s.segment_id, is_root=s.pinned)
-        else:
+        elif verb == "drop":
             view.drop([s.segment_id])
+        else:
+            view.drop({s.segment_id, *(r.target for r in s.all_references)})
 
 
 @given(todo=edits())

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+
 import pytest
 
 from marksweep.dialects import read, validate, written
 from marksweep.errors import BadInput
+from marksweep.heaps.conversation_text import texts_of
 from marksweep.heaps.conversation_weight import count_message
 from marksweep.ledger import InstructionBudget
-from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
-from marksweep.plugins import GCConfig, GCResult, GCTriggerReason, load_gc_plugin
+from marksweep.messages import FunctionCall, Message, Part, Role, Text, ToolResult
+from marksweep.plugins import GCConfig, GCPlugin, GCResult, GCTriggerReason, load_gc_plugin
 from tests.plugins.histories import ids, say, unpaired
 
 DOWN = GCConfig(threshold_percent=80, target_percent=60, preserve_recent_turns=1)
@@ -49,10 +53,15 @@ def collect(
     share: float, messages: list[Message] | None = None, **options: object
 ) -> tuple[list[Message], GCResult]:
     before = messages or history()
+    return collect_by(load_gc_plugin("gc_coverage", options), share, before)
+
+
+def collect_by(
+    plugin: GCPlugin, share: float, before: list[Message]
+) -> tuple[list[Message], GCResult]:
     limit = int(weigh(before) / share)
     budget = InstructionBudget.create_default(limit)
     budget.follow(lambda: before, count_message)
-    plugin = load_gc_plugin("gc_coverage", options)
     usage = {"percent_used": 100 * share, "total_tokens": weigh(before), "context_limit": limit}
     return plugin.collect(before, usage, DOWN, GCTriggerReason.THRESHOLD, budget)  # type: ignore[arg-type]
 
@@ -114,3 +123,61 @@ def test_what_is_left_is_written_as_the_provider_wants_it(dialect: str) -> None:
     assert validate(raw, dialect) == []
     assert "deploy_4711" in str(raw)
     assert result.tokens_freed > 0
+
+
+@pytest.fixture
+def read_names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the messages that were read for what they say."""
+    names: list[str] = []
+
+    def noting(message: Message) -> Iterator[Text]:
+        names.append(message.message_id)
+        return texts_of(message)
+
+    monkeypatch.setattr("marksweep.plugins.masking.texts_of", noting)
+    return names
+
+
+def test_each_message_is_read_once_however_often_is_collected(read_names: list[str]) -> None:
+    plugin = load_gc_plugin("gc_coverage")
+    kept, _ = collect_by(plugin, 0.9, history())
+    assert read_names == ids(history())
+    assert kept != history(), "something was shortened, and is known in its new form"
+    read_names.clear()
+    more = [say(Role.USER, "u2"), say(Role.MODEL, "m2")]
+    collect_by(plugin, 0.9, [*kept, *more])
+    assert read_names == ["u2", "m2"]
+
+
+def test_other_content_under_a_known_name_is_read_again(read_names: list[str]) -> None:
+    plugin = load_gc_plugin("gc_coverage")
+    before = history()
+    collect_by(plugin, 0.9, before)
+    read_names.clear()
+    changed = [*before[:3], *read_file(1, "notes.md", listing(200, 400)), *before[5:]]
+    kept, _ = collect_by(plugin, 0.9, changed)
+    assert "r1" in read_names
+    assert "handler_2" in str(kept)
+    assert "deploy_4711" not in str(kept)
+
+
+def test_after_shutdown_it_knows_nothing(read_names: list[str]) -> None:
+    plugin = load_gc_plugin("gc_coverage")
+    collect_by(plugin, 0.9, history())
+    read_names.clear()
+    plugin.shutdown()
+    assert collect_by(plugin, 0.9, history())[0] == collect(0.9)[0]
+    assert read_names == [*ids(history()), *ids(history())]
+
+
+def test_the_search_for_cycles_goes_on_after_a_collection_that_failed() -> None:
+    def fails(_: Message) -> int:
+        assert not gc.isenabled()
+        raise RuntimeError("no tokens today")
+
+    budget = InstructionBudget.create_default(100)
+    budget.follow(history, fails)
+    plugin = load_gc_plugin("gc_coverage")
+    with pytest.raises(RuntimeError, match="no tokens today"):
+        plugin.collect(history(), {}, DOWN, GCTriggerReason.MANUAL, budget)
+    assert gc.isenabled()
