@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
+from statistics import median
 from typing import TextIO
 
 import msgspec
@@ -40,20 +41,20 @@ ROUNDS = 5
 
 
 def apart(module: str, *given: object) -> tuple[float, ...]:
-    """Measure each size in processes of its own, the quickest of each.
+    """Measure each size in processes of its own; the median of each.
 
     Each prints the seconds that the module's `measure(*given, size)` takes. What another size left
     in the allocator and in the caches makes one slower or quicker, so all are treated alike; and
     they take turns, so that a busy moment does not fall on one alone.
     """
-    best = dict.fromkeys(SIZES, float("inf"))
+    seconds: dict[int, list[float]] = {size: [] for size in SIZES}
     for _ in range(ROUNDS):
         for size in SIZES:
             code = f"from {module} import measure; measure{(*given, size)!r}"
             command = [sys.executable, "-c", code]
             ran = subprocess.run(command, capture_output=True, text=True, check=True)
-            best[size] = min(best[size], float(ran.stdout))
-    return tuple(best.values())
+            seconds[size].append(float(ran.stdout))
+    return tuple(map(median, seconds.values()))
 
 
 def print_rows(rows: Iterable[Row], out: TextIO | None = None) -> None:

@@ -189,7 +189,7 @@ class Conversation:
 
         The list is yours; the messages in it are those you passed, and are not to be changed.
         """
-        with self._guard:
+        with self._guard, no_search_for_cycles():
             self.tend()
             return [message.raw for message in self._heap.messages()]
 
@@ -228,7 +228,7 @@ class Conversation:
             if wanted is Due.NOTHING:
                 return None
             now, report = self._clock(), None
-            with no_search_for_cycles(), self._collector.holding(now), self._heap.still():
+            with self._collector.holding(now), self._heap.still():
                 plan = self.plan()
                 if is_time(wanted, plan.cost, self._pays_within_turns):
                     report = self._collector.collect(plan, now=now, trigger="threshold")
