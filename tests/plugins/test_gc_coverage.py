@@ -161,6 +161,26 @@ def test_other_content_under_a_known_name_is_read_again(read_names: list[str]) -
     assert "deploy_4711" not in str(kept)
 
 
+def test_ids_that_are_given_to_other_messages_mix_nothing_up() -> None:
+    plugin = load_gc_plugin("gc_coverage")
+    one = history()
+    other = [Message(m.role, tuple(map(_of_another, m.parts)), m.message_id) for m in one]
+    for before, foreign in ((one, "widget_"), (other, "handler_")) * 2:
+        kept, _ = collect_by(plugin, 0.9, before)
+        assert ids(kept)
+        assert kept != before
+        assert foreign not in str(kept)
+        collect_by(plugin, 0.9, [say(Role.USER, "u0")])
+
+
+def _of_another(part: Part) -> Part:
+    result = part.function_response
+    if result is None:
+        return part
+    content = str(result.result).replace("handler_", "widget_").replace("deploy", "budget")
+    return Part(function_response=ToolResult(result.call_id, result.name, content))
+
+
 def test_after_shutdown_it_knows_nothing(read_names: list[str]) -> None:
     plugin = load_gc_plugin("gc_coverage")
     collect_by(plugin, 0.9, history())

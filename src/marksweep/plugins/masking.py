@@ -18,6 +18,7 @@ class Masker:
 
     def __init__(self) -> None:
         self._forms: dict[str, list[tuple[Message, str]]] = {}
+        self._seen: set[str] = set()
         self._count = 0
 
     def begin(self, view: View, counter: Counter) -> None:
@@ -27,12 +28,17 @@ class Masker:
         self.made: dict[str, Message] = {}
 
     def form(self, message: Message) -> str:
-        """Name the form that a message has: empty as it first came, and new for other content."""
-        known = self._forms.setdefault(message.message_id, [])
+        """Name the form that a message has: empty as it first came, and new for other content.
+
+        A host may give the id of a message that went to another one. No two get the same form.
+        """
+        name = message.message_id
+        known = self._forms.setdefault(name, [])
         for each, form in known:
             if each is message or each == message:
                 return form
-        form = self._new_form(message.message_id) if known else ""
+        form = self._new_form(name) if name in self._seen else ""
+        self._seen.add(name)
         known.append((message, form))
         return form
 
