@@ -132,10 +132,11 @@ class ConversationHeap(SegmentHeap):
 
     def _at(self, position: int) -> Message | None:
         """Give the message at a position, if it is still there."""
+        name = _name(position)
         known = self._known.get(position)
-        if known is not None:
+        if known is not None and known.message.message_id == name:
             return known.message
-        segment = self.view.live.get(_name(position))
+        segment = self.view.live.get(name)
         return self.message(segment) if segment else None
 
     def _policy(self, message: Message) -> GCPolicy:
@@ -262,7 +263,7 @@ class ConversationHeap(SegmentHeap):
         known = self._known.get(segment.position)
         if known is None or known.message.message_id != segment.segment_id:
             known = _Known(self.read_back(segment))
-            if segment.type == MESSAGE:  # A note shares its place with one.
+            if segment.type == MESSAGE:
                 self._known[segment.position] = known
         return known
 
@@ -350,7 +351,8 @@ class ConversationHeap(SegmentHeap):
             return None
         said = said_in(shorter)
         raw = as_json(shorter.raw)
-        self._shortened[segment.position] = raw, shorter
+        if segment.type == MESSAGE:  # A note shares its place with one.
+            self._shortened[segment.position] = raw, shorter
         return replace(segment, text=said, raw=raw, tokens=tokens)
 
     def note(self, text: str, before: Segment) -> Segment:
