@@ -37,7 +37,7 @@ def best_of(
 
 
 SIZES = (1_000, 10_000, 100_000)
-ROUNDS = 5
+ROUNDS = 3
 
 
 def apart(module: str, *given: object) -> tuple[float, ...]:
