@@ -60,10 +60,21 @@ NO_TARGET = -1
 """A target that cannot be met: all that the strategy offers is taken, as for named segments."""
 
 
+Places = tuple[tuple[int, ...], ...]
+"""For each step of a plan, where in the snapshot its segments stand."""
+
+
 def make_plan(
     scene: Scene, strategy: Strategy, target_tokens: int, prices: Prices | None = None
 ) -> Plan:
     """Take from the strategy's ranking until no more than `target_tokens` are left."""
+    return plan_with_places(scene, strategy, target_tokens, prices)[0]
+
+
+def plan_with_places(
+    scene: Scene, strategy: Strategy, target_tokens: int, prices: Prices | None = None
+) -> tuple[Plan, Places]:
+    """Plan, for somebody who carries the plan out on the very snapshot it is made from."""
     scene.target_tokens = target_tokens
     taking = _Taking(scene)
     left = scene.tokens
@@ -73,6 +84,7 @@ def make_plan(
             if left <= target_tokens:
                 break
     changed = taking.changed()
+    steps, places = taking.steps()
     plan = Plan(
         plan_id="",
         fingerprint=scene.snapshot.fingerprint,
@@ -81,13 +93,13 @@ def make_plan(
         tokens_before=scene.tokens,
         tokens_after=left,
         target_tokens=target_tokens,
-        steps=taking.steps(),
+        steps=steps,
         kept=_in_the_way(scene, changed) if left > target_tokens else (),
         cost=_price(scene, changed, scene.tokens - left, prices),
         workspace=scene.snapshot.workspace,
         heap=scene.snapshot.heap,
     )
-    return with_id(plan)
+    return with_id(plan), places
 
 
 def _price(scene: Scene, changed: Sequence[int], freed: int, prices: Prices | None) -> Cost:
@@ -135,12 +147,15 @@ class _Taking:
         self._scene = scene
         self._taken = bytearray(len(scene.segments))
         self._steps: list[Step | None] = []
+        self._places: list[tuple[int, ...]] = []
         self._edits: dict[int, int] = {}
         """Where in the steps the edit of a segment stands."""
 
-    def steps(self) -> tuple[Step, ...]:
-        """Give the steps that still hold, in the order they were taken."""
-        return tuple([step for step in self._steps if step is not None])
+    def steps(self) -> tuple[tuple[Step, ...], Places]:
+        """Give the steps that still hold, in the order they were taken, and their places."""
+        both = zip(self._steps, self._places, strict=True)
+        held = [(step, places) for step, places in both if step is not None]
+        return tuple([step for step, _ in held]), tuple([places for _, places in held])
 
     def take(self, proposal: Proposal) -> int:
         """Make a step of a proposal and say what it frees; 0 if it is refused.
@@ -175,6 +190,7 @@ class _Taking:
             self._taken[i] = fate
         ids = tuple([self._scene.segments[i].segment_id for i in members])
         self._steps.append(Step(ids, proposal.action, freed, proposal.reason, replacement))
+        self._places.append(members)
         return freed - before
 
     def changed(self) -> list[int]:

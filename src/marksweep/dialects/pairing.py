@@ -11,7 +11,10 @@ one. Providers then differ in where the answers must stand:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import NamedTuple
+
+import msgspec
 
 from marksweep.dialects.base import Dialect, Fault, Mended, Messages, composed, with_parts
 from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
@@ -20,7 +23,7 @@ NO_RESULT = "No result was recorded for this call."
 """What a repair answers in the name of a tool that never did."""
 
 
-class Slot(NamedTuple):
+class Slot(msgspec.Struct, frozen=True, order=True, gc=False):
     """The place of a part: its message and its index there."""
 
     message: int
@@ -41,14 +44,11 @@ Calls = Callable[[Part], FunctionCall | None]
 Results = Callable[[Part], ToolResult | None]
 
 
-def call_of(part: Part) -> FunctionCall | None:
-    """Give the call that a part asks for."""
-    return part.function_call
+call_of: Calls = attrgetter("function_call")
+"""Give the call that a part asks for."""
 
-
-def result_of(part: Part) -> ToolResult | None:
-    """Give the result that a part carries."""
-    return part.function_response
+result_of: Results = attrgetter("function_response")
+"""Give the result that a part carries."""
 
 
 class Matcher:
@@ -59,8 +59,9 @@ class Matcher:
         self._results = results
         self._waiting: dict[str, list[Slot]] = {}
 
-    def feed(self, i: int, message: Message) -> Iterator[tuple[Slot | None, Slot]]:
+    def feed(self, i: int, message: Message) -> list[tuple[Slot | None, Slot]]:
         """Take the next message in; give each of its results, with the call it answers."""
+        found: list[tuple[Slot | None, Slot]] = []
         for k, part in enumerate(message.parts):
             call = self._calls(part)
             if call is not None:
@@ -68,19 +69,20 @@ class Matcher:
                 continue
             result = self._results(part)
             if result is not None:
-                yield self._answered(result.call_id), Slot(i, k)
+                found.append((self._answered(result.call_id), Slot(i, k)))
+        return found
 
     def _answered(self, call_id: str) -> Slot | None:
         """Take the first call of the last message that asks under this id."""
-        slots = self._waiting.get(call_id)
+        slots = self._waiting.pop(call_id, None)
         if slots is None:
             return None
+        if len(slots) == 1:
+            return slots[0]
         last = slots[-1].message
         at = next(at for at, slot in enumerate(slots) if slot.message == last)
-        slot = slots.pop(at)
-        if not slots:
-            del self._waiting[call_id]
-        return slot
+        self._waiting[call_id] = slots
+        return slots.pop(at)
 
     def waiting(self) -> list[Slot]:
         """Give the calls that have no result, in order."""

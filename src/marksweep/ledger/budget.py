@@ -18,7 +18,7 @@ from marksweep.ledger.entries import (
     source_named,
 )
 from marksweep.ledger.snapshot import BudgetSnapshot, Saved
-from marksweep.ledger.turns import SUMMARY, TurnNumbers, made_by_collection
+from marksweep.ledger.turns import SUMMARY, TurnNumbers
 from marksweep.messages import Counter, Message
 from marksweep.model import GCPolicy
 
@@ -180,21 +180,18 @@ class InstructionBudget:
 
     def read_off(self, history: Sequence[Message], counter: Counter) -> Reading:
         """Say what each message of a history is, by declarations and turn numbers kept here."""
-        for message in history:
-            made = made_by_collection(message)
-            if made and made[0] == SUMMARY:
-                self._summaries = max(self._summaries, made[1])
         declared = self.declared(InstructionSource.CONVERSATION)
-        return read_off(history, counter, declared=declared, numbers=self.turns)
-
-    def arrived(self, history: Sequence[Message]) -> list[float]:
-        """When each message was first seen, in seconds since the epoch."""
-        now = time.time()
+        reading = read_off(history, counter, declared=declared, numbers=self.turns)
+        made = [number for name, number in reading.made.values() if name == SUMMARY]
+        self._summaries = max([self._summaries, *made])
         if len(self._arrived) > 2 * len(history):
             present = {message.message_id for message in history}
             self._arrived = {id_: at for id_, at in self._arrived.items() if id_ in present}
-        known = self._arrived
-        return [known.setdefault(message.message_id, now) for message in history]
+        return reading
+
+    def arrived(self, message_id: str, now: float) -> float:
+        """When a message was first asked about, in seconds since the epoch; now, if never."""
+        return self._arrived.setdefault(message_id, now)
 
     def entries(self) -> Mapping[InstructionSource, SourceEntry]:
         """Every source with its children, right now."""
@@ -210,13 +207,13 @@ class InstructionBudget:
         return entries
 
     def _derive(self, history: Sequence[Message], counter: Counter) -> Derived:
-        self.arrived(history)
+        now = time.time()
         return entries_of(
             history,
             self.read_off(history, counter),
             counter,
             declared=self.declared(InstructionSource.CONVERSATION),
-            arrived=self._arrived.__getitem__,
+            arrived=lambda message_id: self.arrived(message_id, now),
         )
 
     def standing(self) -> Mapping[InstructionSource, SourceEntry]:

@@ -24,7 +24,7 @@ from marksweep.ledger.turns import (
     SUMMARY,
     Turn,
     TurnNumbers,
-    made_by_collection,
+    all_made_by_collections,
     split_turns,
     tool_units,
 )
@@ -39,20 +39,26 @@ PREAMBLE = "preamble"
 """The key of what stands before the first turn."""
 
 
+class Named(msgspec.Struct, frozen=True, gc=False):
+    """An entry of the conversation: its key, what it stands for, how easily it may go."""
+
+    key: str
+    kind: ChildKind
+    policy: GCPolicy
+
+
 class Reading(msgspec.Struct, frozen=True):
     """What each message of a history is."""
 
-    keys: tuple[str, ...]
-    """For each message, the key of its entry."""
+    entries: tuple[Named, ...]
+    """For each message, the entry it belongs to; one object for all messages of an entry."""
     sizes: tuple[int, ...]
     """For each message, its tokens."""
-    kinds: Mapping[str, ChildKind]
-    """For each key, what it stands for."""
-    policies: Mapping[str, GCPolicy]
-    """For each key, how easily it may go."""
     turns: tuple[Turn, ...]
     matches: Matches
     """Which results answer which calls."""
+    made: Mapping[int, tuple[str, int]]
+    """The summaries and notices, by position: which of them, and its number."""
 
 
 class Derived(msgspec.Struct, frozen=True):
@@ -72,21 +78,11 @@ def read_off(
     """Say what each message is. Each belongs to exactly one entry."""
     turns = split_turns(history, numbers)
     found = match(history)
-    named = _names(history, turns, found, declared)
-    kinds: dict[str, ChildKind] = {}
-    last = None
-    for key, kind in named:
-        if key is not last:  # A call and its results have one key.
-            kinds.setdefault(key, kind)
-            last = key
-    return Reading(
-        tuple([key for key, _ in named]),
-        tuple(map(counter, history)),
-        kinds,
-        {key: _policy(kind, declared.get(key)) for key, kind in kinds.items()},
-        turns,
-        found,
-    )
+    made = all_made_by_collections(history)
+    entries = _name(history, turns, found, made)
+    if declared:
+        entries = _declare(history, entries, declared)
+    return Reading(tuple(entries), tuple(map(counter, history)), turns, found, made)
 
 
 def entries_of(
@@ -99,13 +95,16 @@ def entries_of(
 ) -> Derived:
     """Sum a reading up as entries of the ledger."""
     weights: Tally[str] = Tally()
-    members: dict[str, list[str]] = {key: [] for key in reading.kinds}
+    members: dict[str, list[str]] = {}
+    named: dict[str, Named] = {}
     thoughts: Tally[str] = Tally()
     thinkers: dict[str, list[str]] = {}
-    for message, key, size in zip(history, reading.keys, reading.sizes, strict=True):
+    for message, entry, size in zip(history, reading.entries, reading.sizes, strict=True):
+        key = entry.key
         thought = thought_tokens(message, size, counter)
         weights[key] += size - thought
-        members[key].append(message.message_id)
+        named.setdefault(key, entry)
+        members.setdefault(key, []).append(message.message_id)
         if thought:
             turn = key.partition(".")[0]
             thoughts[turn] += thought
@@ -114,9 +113,9 @@ def entries_of(
         key: SourceEntry(
             InstructionSource.CONVERSATION,
             weights[key],
-            reading.policies[key],
-            label=_label(key, reading.kinds[key], declared),
-            metadata={**_metadata(key, declared), "kind": reading.kinds[key].value},
+            named[key].policy,
+            label=_label(key, named[key].kind, declared),
+            metadata={**_metadata(key, declared), "kind": named[key].kind.value},
             created_at=declared[key].created_at if key in declared else arrived(ids[0]),
             message_ids=tuple(ids),
         )
@@ -145,56 +144,61 @@ def thought_tokens(message: Message, size: int, counter: Counter) -> int:
     return max(0, size - without)
 
 
-def _names(
+def _name(
     history: Sequence[Message],
     turns: Sequence[Turn],
     found: Matches,
-    declared: Mapping[str, SourceEntry],
-) -> list[tuple[str, ChildKind]]:
-    """Name the entry each message belongs to. A declaration wins over what we read."""
-    keys = [(PREAMBLE, ChildKind.TURN)] * len(history)
+    made: Mapping[int, tuple[str, int]],
+) -> list[Named]:
+    """Name the entry each message belongs to, by what we read."""
+    entries = [_entry(PREAMBLE, ChildKind.TURN)] * len(history)
     for turn in turns:
-        keys[turn.start : turn.stop] = [(f"turn_{turn.number}", ChildKind.TURN)] * (
-            turn.stop - turn.start
-        )
-    _name_work(found, keys)
-    _name_specials(history, turns, keys)
+        entry = _entry(f"turn_{turn.number}", ChildKind.TURN)
+        entries[turn.start : turn.stop] = [entry] * (turn.stop - turn.start)
+    _name_work(found, entries)
+    system = Role.SYSTEM
+    for n, at in enumerate([at for at, m in enumerate(history) if m.role is system]):
+        entries[at] = _entry(f"system_{n}", ChildKind.SYSTEM_MESSAGE)
+    for at, (name, number) in made.items():
+        kind = ChildKind.TURN_SUMMARY if name == SUMMARY else ChildKind.NOTICE
+        entries[at] = _entry(f"{name}{number}", kind)
+    if turns:
+        entries[turns[0].start] = _entry("original_request", ChildKind.ORIGINAL_REQUEST)
+    return entries
+
+
+def _declare(
+    history: Sequence[Message], entries: Sequence[Named], declared: Mapping[str, SourceEntry]
+) -> list[Named]:
+    """Let declarations win over what we read. The first message says what an entry stands for."""
     said = {id_: key for key, entry in declared.items() for id_ in entry.message_ids}
-    for at, message in enumerate(history):
-        key = said.get(message.message_id)
-        if key is not None and keys[at][1] not in _FIXED:
-            keys[at] = (key, keys[at][1])
-    return keys
+    firsts: dict[str, Named] = {}
+    given = []
+    for message, read in zip(history, entries, strict=True):
+        key = read.key if read.kind in _FIXED else said.get(message.message_id, read.key)
+        if key not in firsts:
+            policy = _policy(read.kind, declared.get(key))
+            firsts[key] = Named(key, read.kind, policy)
+        given.append(firsts[key])
+    return given
+
+
+def _entry(key: str, kind: ChildKind) -> Named:
+    return Named(key, kind, KIND_POLICY[kind])
 
 
 _FIXED = frozenset({ChildKind.SYSTEM_MESSAGE, ChildKind.ORIGINAL_REQUEST})
 """What no declaration can make collectable."""
 
 
-def _name_work(found: Matches, keys: list[tuple[str, ChildKind]]) -> None:
+def _name_work(found: Matches, entries: list[Named]) -> None:
     worked: Tally[str] = Tally()
     for unit in tool_units(found):
-        turn, _ = keys[unit[0]]
-        name = f"{turn}.working_{worked[turn]}"
+        turn = entries[unit[0]].key
+        entry = _entry(f"{turn}.working_{worked[turn]}", ChildKind.WORKING_OUTPUT)
         worked[turn] += 1
         for at in unit:
-            keys[at] = (name, ChildKind.WORKING_OUTPUT)
-
-
-def _name_specials(
-    history: Sequence[Message], turns: Sequence[Turn], keys: list[tuple[str, ChildKind]]
-) -> None:
-    systems = 0
-    for at, message in enumerate(history):
-        if message.role is Role.SYSTEM:
-            keys[at] = (f"system_{systems}", ChildKind.SYSTEM_MESSAGE)
-            systems += 1
-        elif made := made_by_collection(message):
-            name, number = made
-            kind = ChildKind.TURN_SUMMARY if name == SUMMARY else ChildKind.NOTICE
-            keys[at] = (f"{name}{number}", kind)
-    if turns:
-        keys[turns[0].start] = ("original_request", ChildKind.ORIGINAL_REQUEST)
+            entries[at] = entry
 
 
 def _policy(kind: ChildKind, said: SourceEntry | None) -> GCPolicy:

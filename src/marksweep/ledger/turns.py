@@ -35,6 +35,14 @@ def made_by_collection(message: Message) -> tuple[str, int] | None:
     return (found[1], int(found[2])) if found else None
 
 
+def all_made_by_collections(history: Sequence[Message]) -> dict[int, tuple[str, int]]:
+    """Find the summaries and notices of a history, by position."""
+    user = Role.USER
+    said = [at for at, message in enumerate(history) if message.role is user]
+    found = [(at, made_by_collection(history[at])) for at in said]
+    return {at: made for at, made in found if made is not None}
+
+
 def starts_turn(message: Message) -> bool:
     """Whether a turn begins here."""
     return (
@@ -87,7 +95,8 @@ class TurnNumbers:
 
 def split_turns(history: Sequence[Message], numbers: TurnNumbers) -> tuple[Turn, ...]:
     """Cut a history into turns."""
-    starts = [at for at, message in enumerate(history) if starts_turn(message)]
+    user = Role.USER
+    starts = [at for at, m in enumerate(history) if m.role is user and starts_turn(m)]
     stops = [*starts[1:], len(history)]
     named = numbers.number(history[at].message_id for at in starts)
     return tuple(

@@ -12,7 +12,7 @@ import msgspec
 
 from marksweep.clock import utc_now
 from marksweep.core.budget import Budget
-from marksweep.core.plan import Strategy, make_plan
+from marksweep.core.plan import Strategy, plan_with_places
 from marksweep.core.trigger import Backoff, Due, after_pass, is_time
 from marksweep.cycles import no_search_for_cycles
 from marksweep.heaps.conversation_weight import count_message
@@ -24,7 +24,7 @@ from marksweep.plugins.digest import Digester
 from marksweep.plugins.goal import Goal, Request, due, set_goal
 from marksweep.plugins.masking import Masker
 from marksweep.plugins.options import Options, read_options
-from marksweep.plugins.outcome import Teller, put_off, result_of, write_out
+from marksweep.plugins.outcome import Deed, Teller, result_of, write_out
 from marksweep.plugins.view import Outside, look
 from marksweep.strategies.named import Means
 
@@ -140,17 +140,17 @@ class HistoryPlugin:
         room = view.scene.tokens if view.total <= target else max(0, target - teller.weight())
         means = Means(masker.outcomes, masker.masked, digester, masker.texts, masker.trimmed)
         strategy = self._make(Task(options, means, budget, self._last))
-        plan = make_plan(view.scene, strategy, room)
-        if _should_wait(goal, plan, options):
-            plan = put_off(plan)
-        written = write_out(view, plan, {**digester.made, **masker.made}, teller)
+        deed = Deed(*plan_with_places(view.scene, strategy, room))
+        if _should_wait(goal, deed.plan, options):
+            deed = deed.put_off()
+        written = write_out(view, deed, {**digester.made, **masker.made}, teller)
         if self._learns:
             self._last = strategy
             masker.end(written.history)
         if request.reason is not GCTriggerReason.MANUAL:
             freed = view.total - written.tokens
             self._backoff = after_pass(freed, _used(request.usage), self._looks, self._backoff)
-        return written.history, result_of(view, plan, written, digester, teller)
+        return written.history, result_of(view, deed, written, digester, teller)
 
     def _options_for(self, config: GCConfig) -> Options:
         """The options it was given; those in the configuration go before them."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter as TallyOf
 from collections.abc import Iterator, Mapping
+from itertools import chain
 
 import msgspec
 
-from marksweep.core.plan import IN_PLACE
+from marksweep.core.plan import IN_PLACE, Places
 from marksweep.dialects.editing import closed
 from marksweep.ledger import InstructionSource
 from marksweep.ledger.turns import NOTICE
@@ -27,6 +28,25 @@ class Written(msgspec.Struct, frozen=True):
     notification: str | None = None
 
 
+class Deed(msgspec.Struct, frozen=True):
+    """A plan for a view, and where in it each step's messages stand."""
+
+    plan: Plan
+    places: Places
+
+    def __iter__(self) -> Iterator[tuple[Step, tuple[int, ...]]]:
+        """Give each step with its places."""
+        return zip(self.plan.steps, self.places, strict=True)
+
+    def put_off(self) -> Deed:
+        """Leave everything where it is; the cost says what a later moment should better."""
+        before = self.plan.tokens_before
+        plan = msgspec.structs.replace(
+            self.plan, steps=(), tokens_after=before, target_tokens=before
+        )
+        return Deed(plan, ())
+
+
 class Teller(msgspec.Struct, frozen=True):
     """Who collects, why, and how to say so."""
 
@@ -35,11 +55,12 @@ class Teller(msgspec.Struct, frozen=True):
     options: Options
     counter: Counter
 
-    def notice(self, view: View, plan: Plan) -> Message | None:
+    def notice(self, view: View, deed: Deed) -> Message | None:
         """The message that tells the model what happened, if it weighs less than what was freed."""
         if not self.options.notify_on_gc:
             return None
-        items = sum(item.source is InstructionSource.CONVERSATION for item in removals(view, plan))
+        plan = deed.plan
+        items = sum(item.source is InstructionSource.CONVERSATION for item in removals(view, deed))
         text = self.options.notice(
             items=items,
             tokens=plan.tokens_freed,
@@ -69,39 +90,38 @@ class Teller(msgspec.Struct, frozen=True):
         return self.counter(Message(Role.USER, (Part(text=f"[{name}] {longest}"),), name))
 
 
-def put_off(plan: Plan) -> Plan:
-    """Leave everything where it is; the cost says what a later moment should better."""
-    return msgspec.structs.replace(
-        plan, steps=(), tokens_after=plan.tokens_before, target_tokens=plan.tokens_before
-    )
-
-
-def write_out(view: View, plan: Plan, made: Mapping[str, Message], teller: Teller) -> Written:
+def write_out(view: View, deed: Deed, made: Mapping[str, Message], teller: Teller) -> Written:
     """Carry a plan out on a copy of the history.
 
     A notice stands where the first message went, in place of any earlier one. It is left out if
     only schemas and enrichment went, which the model does not miss, or if results became lines,
     which tell their own story.
     """
-    index = view.scene.graph.index
-    steps = [(index[step.segments[0]], step) for step in plan.steps]
-    if all(at >= len(view.messages) for at, _ in steps):
+    plan, end = deed.plan, len(view.messages)
+    if all(places[0] >= end for places in deed.places):
         return Written(list(view.history), view.total - plan.tokens_freed)
-    gone = {index[name] for step in plan.steps for name in step.segments}
-    instead = {at: made[_version(step.replacement)] for at, step in steps if step.replacement}
-    whole = [at for at, step in steps if step.action not in IN_PLACE and at < len(view.messages)]
-    notice = teller.notice(view, plan) if whole else None
-    first = min(whole, default=None)
-    kept: list[tuple[int, Message]] = []
+    gone = set(chain.from_iterable(deed.places))
+    new = {p[0]: [made[_version(step.replacement)]] for step, p in deed if step.replacement}
+    whole = [p[0] for step, p in deed if step.action not in IN_PLACE and p[0] < end]
+    notice = teller.notice(view, deed) if whole else None
+    if notice is not None:
+        new.setdefault(min(whole), []).append(notice)
+    kept: list[Message] = []
+    places: list[int] = []
     for at, message in enumerate(view.messages):
-        if at in instead:
-            kept.append((at, instead[at]))
-        if at == first and notice is not None:
-            kept.append((at, notice))
         if at not in gone:
-            kept.append((at, message))
-    weight = teller.counter(notice) if notice else 0
-    return _joined(view, kept, plan.tokens_after + weight, teller, notice)
+            kept.append(message)
+            places.append(at)
+        elif at in new:
+            kept += new[at]
+            places += [at] * len(new[at])
+    tokens = plan.tokens_after + (teller.counter(notice) if notice else 0)
+    history = kept
+    if view.dialect is not None:
+        history = closed(view.dialect, zip(places, kept, strict=True))
+    if len(history) < len(kept):  # What was joined weighs a little less.
+        tokens += sum(map(teller.counter, history)) - sum(map(teller.counter, kept))
+    return Written(history, tokens, notice.text if notice else None)
 
 
 def _version(replacement: Segment) -> str:
@@ -109,27 +129,11 @@ def _version(replacement: Segment) -> str:
     return replacement.raw or replacement.segment_id
 
 
-def _joined(
-    view: View,
-    kept: list[tuple[int, Message]],
-    tokens: int,
-    teller: Teller,
-    notice: Message | None,
-) -> Written:
-    """Close the seams as the provider wants it; what was joined weighs a little less."""
-    said = notice.text if notice else None
-    history = closed(view.dialect, kept) if view.dialect else [message for _, message in kept]
-    if len(history) < len(kept):
-        before = sum(teller.counter(message) for _, message in kept)
-        tokens += sum(map(teller.counter, history)) - before
-    return Written(history, tokens, said)
-
-
 def result_of(
-    view: View, plan: Plan, written: Written, digester: Digester, teller: Teller
+    view: View, deed: Deed, written: Written, digester: Digester, teller: Teller
 ) -> GCResult:
     """Tell what a collection did. One that freed nothing and is still over its target failed."""
-    removed = tuple(removals(view, plan))
+    plan, removed = deed.plan, tuple(removals(view, deed))
     futile = not removed and bool(plan.short_by)
     return GCResult(
         success=not futile,
@@ -182,11 +186,10 @@ def _in_the_way(plan: Plan) -> str:
     return f"cannot reach target: {plan.short_by:,} tokens over it. In the way: {reasons}."
 
 
-def removals(view: View, plan: Plan) -> Iterator[GCRemovalItem]:
+def removals(view: View, deed: Deed) -> Iterator[GCRemovalItem]:
     """What went, entry by entry of the ledger; a turn that went with its work is one item."""
-    index = view.scene.graph.index
-    for step in plan.steps:
-        members = sorted(index[name] for name in step.segments)
+    for step, places in deed:
+        members = sorted(places)
         word = _word(step)
         if step.action in IN_PLACE:
             yield _shortened(view, step, members[0], word)
@@ -203,17 +206,17 @@ def _word(step: Step) -> str:
 
 def _shortened(view: View, step: Step, at: int, word: str) -> GCRemovalItem:
     """What of a message went. The message is still there."""
-    key = view.reading.keys[at]
+    key = view.reading.entries[at].key
     return GCRemovalItem(InstructionSource.CONVERSATION, key, step.tokens, word)
 
 
 def _in_history(view: View, members: list[int], word: str) -> Iterator[GCRemovalItem]:
     groups: dict[str, list[int]] = {}
-    keys = view.reading.keys
+    entries = view.reading.entries
     for i in members:
-        groups.setdefault(keys[i].partition(".")[0], []).append(i)
+        groups.setdefault(entries[i].key.partition(".")[0], []).append(i)
     for name, group in groups.items():
-        only = {keys[i] for i in group}
+        only = {entries[i].key for i in group}
         yield GCRemovalItem(
             InstructionSource.CONVERSATION,
             only.pop() if len(only) == 1 else name,

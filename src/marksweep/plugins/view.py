@@ -18,7 +18,7 @@ from marksweep.dialects.pairing import tied
 from marksweep.ledger import InstructionBudget, InstructionSource, SourceEntry
 from marksweep.ledger.conversation import PREAMBLE, Reading
 from marksweep.ledger.entries import ChildKind
-from marksweep.ledger.turns import NOTICE, Turn, made_by_collection
+from marksweep.ledger.turns import NOTICE, Turn, all_made_by_collections
 from marksweep.messages import Counter, Message, Role
 from marksweep.model import (
     GCPolicy,
@@ -82,24 +82,27 @@ def look(
 
     `form` tells messages of one name apart, for strategies that remember them.
     """
-    numbers = [_notice_number(message) for message in history]
-    messages = tuple(m for m, number in zip(history, numbers, strict=True) if not number)
+    notices = _notices(history)
+    messages = tuple(history)
+    if notices:
+        messages = tuple(m for at, m in enumerate(history) if at not in notices)
     reading = ledger.read_off(messages, counter)
-    arrived = ledger.arrived(messages)
     said = ledger.declared(InstructionSource.CONVERSATION)
     types = {kind: kind.value.replace("_", " ") for kind in ChildKind}
     dialect = dialect_of(messages)
     names = _names(messages)
     ties = _ties(names, dialect.ties(messages) if dialect else tied(reading.matches.answers))
     turn_of = _turn_of(messages, reading)
-    moments: dict[float, datetime] = {}
+    seconds = now.timestamp()
+    moments = {seconds: now}
     segments = []
-    last, kind, policy, entry = None, "", GCPolicy.PARTIAL, None
-    for at, key in enumerate(reading.keys):
-        if key is not last:  # A call and its results have one key.
-            last, kind, entry = key, types[reading.kinds[key]], said.get(key)
-            policy = _policy(key, reading.policies[key], yielding)
-        moment = _moment(entry.created_at if entry else arrived[at], moments)
+    last, kind, policy, moment = None, "", GCPolicy.PARTIAL, now
+    for at, entry in enumerate(reading.entries):
+        if entry is not last:  # A call and its results are one.
+            last, kind, declared = entry, types[entry.kind], said.get(entry.key)
+            policy = _policy(entry.key, entry.policy, yielding)
+            arrived = ledger.arrived(messages[at].message_id, seconds)
+            moment = _moment(declared.created_at if declared else arrived, moments)
         segments.append(
             Segment(
                 segment_id=names[at],
@@ -109,7 +112,7 @@ def look(
                 raw=form(messages[at]),
                 tokens=reading.sizes[at],
                 topic_id=turn_of[at],
-                references=ties.get(at, ()),
+                references=ties[at],
                 policy=policy,
                 position=at,
             )
@@ -127,15 +130,14 @@ def look(
         )
     roots = dict(_roots(messages, reading, protection))
     scene = Scene(Snapshot(tuple(segments), "", heap="conversation"), roots, now, pressure)
-    left_out = [m for m, number in zip(history, numbers, strict=True) if number]
     return View(
         tuple(history),
         messages,
         reading,
         tuple(outside),
         scene,
-        scene.tokens + sum(map(counter, left_out)),
-        max(numbers, default=0),
+        scene.tokens + sum(counter(history[at]) for at in notices),
+        max(notices.values(), default=0),
         dialect,
     )
 
@@ -151,9 +153,10 @@ def outside_of(entries: Mapping[InstructionSource, SourceEntry]) -> Iterator[Out
             yield Outside(source, key, msgspec.structs.replace(child, tokens=child.total_tokens()))
 
 
-def _notice_number(message: Message) -> int:
-    made = made_by_collection(message)
-    return made[1] if made is not None and made[0] == NOTICE else 0
+def _notices(history: Sequence[Message]) -> dict[int, int]:
+    """Number the notices of a history, by position."""
+    made = all_made_by_collections(history)
+    return {at: number for at, (name, number) in made.items() if name == NOTICE}
 
 
 def _policy(key: str, policy: GCPolicy, yielding: frozenset[str]) -> GCPolicy:
@@ -172,14 +175,14 @@ def _names(messages: Sequence[Message]) -> list[str]:
     return list(names)
 
 
-def _ties(
-    names: Sequence[str], pairs: Iterable[tuple[int, int]]
-) -> dict[int, tuple[Reference, ...]]:
-    """Pair what is valid only together: calls with results, and what else a provider ties."""
-    ties: dict[int, tuple[Reference, ...]] = {}
+def _ties(names: Sequence[str], pairs: Iterable[tuple[int, int]]) -> list[tuple[Reference, ...]]:
+    """Pair what is valid only together: calls with results, and what else a provider ties.
+
+    The later one refers to the earlier, which is quickly found: most results follow their call.
+    """
+    ties: list[tuple[Reference, ...]] = [()] * len(names)
     for one, other in pairs:
-        found = Reference(names[other], Link.ANSWERS, Hold.PAIRED)
-        ties[one] = (*ties.get(one, ()), found)
+        ties[other] += (Reference(names[one], Link.ANSWERS, Hold.PAIRED),)
     return ties
 
 
