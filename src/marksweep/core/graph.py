@@ -49,7 +49,7 @@ class Graph:
         strong, paired = Hold.STRONG, Hold.PAIRED
         last: int | None = None
         for i, segment in enumerate(segments):
-            for reference in segment.all_references:
+            for reference in segment.all_references if segment.tags else segment.references:
                 name, hold = reference.target, reference.hold
                 # Results follow their call: in a conversation nearly all targets stand near.
                 if i and segments[i - 1].segment_id == name:

@@ -283,7 +283,7 @@ class ConversationHeap(SegmentHeap):
             self.refresh()
             if self._line is None:
                 spoken = [s for s in self.view.in_order() if s.type in SPOKEN]
-                placed = ((s.position, self.message(s)) for s in spoken)
+                placed = ((s.position, self._know(s).message) for s in spoken)
                 self._line = closed(self.dialect, placed)
                 self._line_ends = spoken[-1].position if spoken else -1
             return list(self._line)

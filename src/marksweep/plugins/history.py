@@ -146,7 +146,7 @@ class HistoryPlugin:
         written = write_out(view, deed, {**digester.made, **masker.made}, teller)
         if self._learns:
             self._last = strategy
-            masker.end(written.history)
+            masker.end(deed.plan)
         if request.reason is not GCTriggerReason.MANUAL:
             freed = view.total - written.tokens
             self._backoff = after_pass(freed, _used(request.usage), self._looks, self._backoff)

@@ -9,7 +9,7 @@ import msgspec
 from marksweep.dialects.base import with_parts
 from marksweep.heaps.conversation_text import outcomes_of, texts_of, with_leaf, with_words
 from marksweep.messages import Counter, Message, Outcome, Part, Path, Place, Text
-from marksweep.model import Segment
+from marksweep.model import Plan, Segment
 from marksweep.plugins.view import View
 
 
@@ -17,8 +17,8 @@ class Masker:
     """Shortens a view's messages, and remembers every form, by the `raw` of its segment."""
 
     def __init__(self) -> None:
-        self._forms: dict[str, list[tuple[Message, str]]] = {}
-        self._seen: set[str] = set()
+        self._forms: dict[str, tuple[Message, str]] = {}
+        """By id: the last message that had it, and the name of that form."""
         self._count = 0
 
     def begin(self, view: View, counter: Counter) -> None:
@@ -28,29 +28,33 @@ class Masker:
         self.made: dict[str, Message] = {}
 
     def form(self, message: Message) -> str:
-        """Name the form that a message has: empty as it first came, and new for other content.
+        """Name the form that a message has. No two different ones ever have the same.
 
-        A host may give the id of a message that went to another one. No two get the same form.
+        A host may give the id of a message that went to another one.
         """
-        name = message.message_id
-        known = self._forms.setdefault(name, [])
-        for each, form in known:
-            if each is message or each == message:
-                return form
-        form = self._new_form(name) if name in self._seen else ""
-        self._seen.add(name)
-        known.append((message, form))
-        return form
+        known = self._forms.get(message.message_id)
+        if known is not None and (known[0] is message or known[0] == message):
+            return known[1]
+        return self._remember(message, self._new_form(message.message_id))
 
-    def end(self, history: Sequence[Message]) -> None:
-        """Let go of the view, and of forms that are not in this history: gone, or only planned."""
-        made = {id(message): form for form, message in self.made.items()}
-        self._forms = {
-            message.message_id: [(message, made.get(id(message)) or self.form(message))]
-            for message in history
-        }
+    def end(self, plan: Plan) -> None:
+        """Let go of the view and of forms that were only planned; remember those that came to be.
+
+        Forms of messages that went are forgotten once they are the most.
+        """
+        for step in plan.steps:
+            if step.replacement is not None and step.replacement.raw in self.made:
+                form = step.replacement.raw
+                self._remember(self.made[form], form)
+        if len(self._forms) > 2 * len(self._view.messages):
+            present = [message.message_id for message in self._view.messages]
+            self._forms = {name: self._forms[name] for name in present}
         self.made = {}
         del self._view
+
+    def _remember(self, message: Message, form: str) -> str:
+        self._forms[message.message_id] = message, form
+        return form
 
     def _new_form(self, name: str) -> str:
         self._count += 1

@@ -118,7 +118,6 @@ class Coverage:
         """
         if scene.tokens <= target_tokens:
             return target_tokens
-        self._shelf.follow(scene.segments)
         sweep = Sweep(scene, self._shelf)
         self._emptied = sweep.fixed > target_tokens
         choice = sweep.choose(target_tokens, self._setting)
@@ -129,7 +128,6 @@ class Coverage:
         """Propose to trim messages, or to stash units of which nothing is left."""
         known, self._landing = self._landing, None
         if known is None or known.scene is not scene or known.target != scene.target_tokens:
-            self._shelf.follow(scene.segments)
             sweep = Sweep(scene, self._shelf)
             first = sweep.choose(scene.target_tokens, self._setting).first
         else:

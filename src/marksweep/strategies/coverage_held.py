@@ -42,7 +42,7 @@ Texts = Callable[[Segment], Sequence[Text]]
 class Held:
     """A message in blocks."""
 
-    __slots__ = ("_places", "frame", "left", "name", "parts", "version", "whole")
+    __slots__ = ("_places", "at", "frame", "left", "name", "parts", "seen", "version", "whole")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -57,6 +57,8 @@ class Held:
         """The form of the message that the blocks show now; None: it is not in the heap."""
         self.whole = ""
         """The form in which all blocks stand."""
+        self.at = self.seen = 0
+        """Where it stood when the shelf last saw it, and at which look that was."""
 
     def blocks(self) -> list[Block]:
         """Give all blocks."""
@@ -91,7 +93,9 @@ class Shelf:
         self.level = 0.0
         """The worth of the best that the last sweep took."""
         self._texts = texts
-        self._present: dict[str, Held] = {}
+        self._present: list[Held] = []
+        """The messages in the heap, in its order, as of the last look."""
+        self._looks = 0
         self._copied: dict[str, list[Block]] = {}
         self._shorter: dict[tuple[str, str], frozenset[int]] = {}
         """Which blocks stand in the shorter forms of messages, by name and form."""
@@ -109,27 +113,41 @@ class Shelf:
         """Learn of new messages."""
         for segment in segments:
             if segment.segment_id not in self.held:
-                self._present[segment.segment_id] = self._learn(segment)
+                held = self._learn(segment)
+                held.at = len(self._present)
+                self._present.append(held)
 
-    def follow(self, segments: Iterable[Segment]) -> None:
-        """Learn of new messages, and of what happened to the known ones."""
-        present: dict[str, Held] = {}
-        lost: list[Block] = []
+    def follow(self, segments: Iterable[Segment]) -> list[Held]:
+        """Learn of new messages, and of what happened to the known ones; give them all in blocks.
+
+        Nearly all stand where they stood, in the same order. Only where others went or came does a
+        message have to be looked up by its name, which is slow among very many.
+        """
+        before, present, lost = self._present, list[Held](), list[Block]()
+        self._looks += 1
+        at = 0
         for segment in segments:
-            name = segment.segment_id
-            held = self._present.pop(name, None) or self.held.get(name)
+            held = before[at] if at < len(before) else None
+            if held is None or held.name != segment.segment_id:
+                held = self.held.get(segment.segment_id)
             if held is None:
                 held = self._learn(segment)
-            elif held.version is not _form(segment):
-                held = self._change(held, segment, lost)
-            present[name] = held
-        for held in self._present.values():
-            self._show(held, frozenset(), lost)
-            held.version = None
+            else:
+                if held.at < len(before) and before[held.at] is held:
+                    at = held.at + 1
+                if held.version is not _form(segment):
+                    held = self._change(held, segment, lost)
+            held.at, held.seen = len(present), self._looks
+            present.append(held)
+        for held in before:
+            if held.seen != self._looks:
+                self._show(held, frozenset(), lost)
+                held.version = None
         self._present = present
         if lost:
             self.gone += [block for block in lost if not block.is_copy]
             self.level = max(block.value for block in lost)
+        return present
 
     def _change(self, held: Held, segment: Segment, lost: list[Block]) -> Held:
         form = _form(segment)

@@ -33,7 +33,7 @@ class Sweep:
     def __init__(self, scene: Scene, shelf: Shelf) -> None:
         self._scene = scene
         self._shelf = shelf
-        self._held = [shelf.held[segment.segment_id] for segment in scene.segments]
+        self._held = shelf.follow(scene.segments)
         self._free = scene.free()
         self._dropped: list[Block] = []
         self.fixed = scene.tokens - sum(scene.sizes[i] for i in self._free)
