@@ -68,10 +68,10 @@ def seconds_to_append(messages: list[dict[str, Any]], times: int = 200) -> float
     return statistics.median(taken)
 
 
-def measure(strategy: Choice, size: int) -> None:
-    """Print the seconds it takes to collect so many messages, after a few to warm up."""
+def measure(strategy: Choice, size: int) -> float:
+    """Give the seconds it takes to collect so many messages, after a few to warm up."""
     seconds_to_collect(history(200), strategy)
-    print(seconds_to_collect(history(size), strategy))
+    return seconds_to_collect(history(size), strategy)
 
 
 def rows() -> Iterator[Row]:

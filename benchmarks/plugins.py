@@ -73,10 +73,10 @@ def seconds_to_collect(name: str, messages: list[Message]) -> float:
     return taken
 
 
-def measure(name: str, size: int) -> None:
-    """Print the seconds it takes to collect so many messages, after a few to warm up."""
+def measure(name: str, size: int) -> float:
+    """Give the seconds it takes to collect so many messages, after a few to warm up."""
     seconds_to_collect(name, history(200))
-    print(seconds_to_collect(name, history(size)))
+    return seconds_to_collect(name, history(size))
 
 
 def rows() -> Iterator[Row]:

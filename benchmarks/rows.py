@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
-from statistics import median
+from importlib import import_module
+from statistics import mean, median
 from typing import TextIO
 
 import msgspec
@@ -36,25 +38,49 @@ def best_of(
     return min(seconds)
 
 
-SIZES = (1_000, 10_000, 100_000)
+TIMES = {1_000: 10, 10_000: 5, 100_000: 1}
+"""How often each size is measured in a round: a short run alone may fall into a quiet moment."""
 ROUNDS = 3
 
 
-def apart(module: str, *given: object) -> tuple[float, ...]:
-    """Measure each size in processes of its own; the median of each.
+def apart(module: str, *given: object) -> list[float]:
+    """Measure each size; the seconds that the module's `measure(*given, size)` says it takes.
 
-    Each prints the seconds that the module's `measure(*given, size)` takes. What another size left
-    in the allocator and in the caches makes one slower or quicker, so all are treated alike; and
-    they take turns, so that a busy moment does not fall on one alone.
+    Each time in a process of its own: what another run left in the allocator and in the caches
+    makes one slower or quicker. A round measures all sizes, the mean of each; the median of the
+    rounds counts.
     """
-    seconds: dict[int, list[float]] = {size: [] for size in SIZES}
-    for _ in range(ROUNDS):
-        for size in SIZES:
-            code = f"from {module} import measure; measure{(*given, size)!r}"
-            command = [sys.executable, "-c", code]
-            ran = subprocess.run(command, capture_output=True, text=True, check=True)
-            seconds[size].append(float(ran.stdout))
-    return tuple(map(median, seconds.values()))
+    code = f"from benchmarks.rows import in_rounds; in_rounds({module!r}, {given!r})"
+    ran = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True
+    )
+    return [float(line) for line in ran.stdout.splitlines()]
+
+
+def in_rounds(module: str, given: tuple[object, ...]) -> None:
+    """Print the seconds of each size."""
+    measure: Callable[..., float] = import_module(module).measure
+    rounds = [
+        [
+            mean([_in_child(measure, *given, size) for _ in range(times)])
+            for size, times in TIMES.items()
+        ]
+        for _ in range(ROUNDS)
+    ]
+    for seconds in zip(*rounds, strict=True):
+        print(median(seconds))
+
+
+def _in_child(measure: Callable[..., float], *given: object) -> float:
+    """Measure in a copy of this process, which has everything imported and nothing else."""
+    fork = multiprocessing.get_context("fork")
+    receiver, sender = fork.Pipe(duplex=False)
+    child = fork.Process(target=lambda: sender.send(measure(*given)))
+    child.start()
+    sender.close()
+    seconds: float = receiver.recv()
+    child.join()
+    return seconds
 
 
 def print_rows(rows: Iterable[Row], out: TextIO | None = None) -> None:
