@@ -178,7 +178,7 @@ class Collector:
             before,
             self._heap.tokens(),
             taken,
-            tuple(step.replacement.segment_id for step in plan.steps if step.replacement),
+            tuple([step.replacement.segment_id for step in plan.steps if step.replacement]),
         )
         with _done_but_for_tidying():
             self._log(Event.SWEPT, now, plan_id=plan.plan_id, report=report)

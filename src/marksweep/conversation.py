@@ -371,7 +371,7 @@ class Conversation:
             weigh=heap.weigh,
             tell=lambda segments: transcript([heap.message(s) for s in segments]),
         )
-        return Means(heap.outcomes, heap.masked, digest, heap.texts, heap.trimmed, heap.note)
+        return Means(heap.outcomes, digest, heap.texts, heap.trimmed, heap.note)
 
     def _scene(self) -> Scene:
         snapshot = self._heap.snapshot()

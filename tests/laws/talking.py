@@ -61,7 +61,7 @@ def another(talk: Conversation, name: str) -> Strategy:
     """Make another strategy for a conversation."""
     means = talk._means()
     if name == "mask all":
-        return Mask(means.outcomes, means.masked, bulky=80, spare=0)
+        return Mask(means.outcomes, means.trimmed, bulky=80, spare=0)
     return strategy_of(name, means)
 
 

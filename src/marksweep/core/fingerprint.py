@@ -35,16 +35,11 @@ def packed(noun: object) -> bytes:
         return json.dumps(msgspec.to_builtins(noun)).encode()
 
 
-def combine(fingerprint: int, *, added: int = 0, removed: int = 0) -> int:
-    """Add and remove digests."""
-    return (fingerprint + added - removed) % _MODULUS
-
-
 def fingerprint_of(segments: Iterable[Segment]) -> str:
     """Fingerprint segments from scratch."""
-    return as_text(sum(digest(segment) for segment in segments) % _MODULUS)
+    return as_text(sum(digest(segment) for segment in segments))
 
 
-def as_text(fingerprint: int) -> str:
-    """Write a fingerprint as plans carry it."""
-    return f"{fingerprint:032x}"
+def as_text(total: int) -> str:
+    """Write a sum of digests as plans carry it."""
+    return f"{total % _MODULUS:032x}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
+from itertools import compress
 from typing import Protocol
 
 import msgspec
@@ -153,9 +154,9 @@ class _Taking:
 
     def steps(self) -> tuple[tuple[Step, ...], Places]:
         """Give the steps that still hold, in the order they were taken, and their places."""
-        both = zip(self._steps, self._places, strict=True)
-        held = [(step, places) for step, places in both if step is not None]
-        return tuple([step for step, _ in held]), tuple([places for _, places in held])
+        held = [step is not None for step in self._steps]
+        steps = [step for step in self._steps if step is not None]
+        return tuple(steps), tuple(compress(self._places, held))
 
     def take(self, proposal: Proposal) -> int:
         """Make a step of a proposal and say what it frees; 0 if it is refused.
@@ -164,31 +165,35 @@ class _Taking:
         its own segment only, so pairs stay whole. Once one segment was replaced by a shorter one,
         a later step on it takes that step's place.
         """
+        scene, taken = self._scene, self._taken
         in_place = proposal.action in IN_PLACE
         members = proposal.members if in_place else self._whole_units(proposal.members)
-        if not self._scene.may_go(members):
+        if not scene.may_go(members):
             return 0
         freed = before = 0
+        edits: list[int] = []
         for i in members:
-            if self._taken[i] == _GONE:
+            if taken[i] == _GONE:
                 return 0
-            if self._taken[i] == _EDITED:
+            if taken[i] == _EDITED:
+                edits.append(i)
                 edit = self._steps[self._edits[i]]
                 before += edit.tokens if edit is not None else 0
-            freed += self._scene.sizes[i]
+            freed += scene.sizes[i]
         replacement = proposal.replacement
         if replacement is not None:
             freed -= replacement.tokens
             if freed <= before:
                 return 0
-        fate = _EDITED if replacement is not None and len(members) == 1 else _GONE
-        for i in members:
-            if self._taken[i] == _EDITED:
-                self._steps[self._edits.pop(i)] = None
-            if fate == _EDITED:
-                self._edits[i] = len(self._steps)
-            self._taken[i] = fate
-        ids = tuple([self._scene.segments[i].segment_id for i in members])
+        for i in edits:
+            self._steps[self._edits.pop(i)] = None
+        if replacement is not None and len(members) == 1:
+            taken[members[0]] = _EDITED
+            self._edits[members[0]] = len(self._steps)
+        else:
+            for i in members:
+                taken[i] = _GONE
+        ids = tuple([scene.segments[i].segment_id for i in members])
         self._steps.append(Step(ids, proposal.action, freed, proposal.reason, replacement))
         self._places.append(members)
         return freed - before

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from operator import is_
 
 import msgspec
 
@@ -183,9 +184,9 @@ class ConversationHeap(SegmentHeap):
         self._untold.clear()
 
     def _take_in(self, segment: Segment) -> None:
-        raw, shortened = self._shortened.get(segment.position, ("", None))
-        if shortened is not None and raw == segment.raw:
-            self._known[segment.position] = _Known(shortened)
+        shortened = self._shortened.get(segment.position)
+        if shortened is not None and shortened[0] == segment.raw:
+            self._known[segment.position] = _Known(shortened[1])
         elif segment.segment_id in self.view.live:
             self._known.pop(segment.position, None)
         super()._take_in(segment)
@@ -303,13 +304,19 @@ class ConversationHeap(SegmentHeap):
 
     def outcomes(self, segment: Segment) -> tuple[Outcome, ...]:
         """Give the results a message carries, each with the call it answers."""
+        known = self._known.get(segment.position)
+        if (
+            known is not None
+            and known.outcomes is not None
+            and known.message.message_id == segment.segment_id
+        ):
+            return known.outcomes
         if segment.type != MESSAGE:
             return ()
         known, live = self._know(segment), self.view.live
-        if known.outcomes is None:
-            paired = [r.target for r in segment.references if r.hold is Hold.PAIRED]
-            asked = [self.message(live[name]) for name in paired if name in live]
-            known.outcomes = _outcomes(known.message, asked)
+        paired = [r.target for r in segment.references if r.hold is Hold.PAIRED]
+        asked = [self.message(live[name]) for name in paired if name in live]
+        known.outcomes = _outcomes(known.message, asked)
         return known.outcomes
 
     def texts(self, segment: Segment) -> tuple[Text, ...]:
@@ -320,20 +327,23 @@ class ConversationHeap(SegmentHeap):
         is_live = self.view.live.get(name) is segment
         return tuple(texts_of(self.message(segment) if is_live else self.read_back(segment)))
 
-    def masked(self, segment: Segment, texts: Mapping[int, str]) -> Segment | None:
-        """Put texts in the place of results or words, by index; None if that is not shorter."""
-        return self.trimmed(segment, {(at, ()): text for at, text in texts.items()})
-
     def trimmed(self, segment: Segment, texts: Mapping[Place, str]) -> Segment | None:
         """Put shorter texts in their places; None if that does not make the message shorter."""
-        message = self.message(segment)
+        message = self._know(segment).message
         parts = list(message.parts)
-        is_changed = False
         for (at, path), text in texts.items():
-            part = self._with_text(parts[at], path, text)
-            is_changed = is_changed or part is not parts[at]
-            parts[at] = part
-        return self._shorter(segment, message, parts) if is_changed else None
+            parts[at] = self._with_text(parts[at], path, text)
+        if all(map(is_, parts, message.parts)):
+            return None
+        rebuilt = self.dialect.rebuild(message.raw, parts)
+        shorter = replace(message, parts=tuple(parts), raw=rebuilt)
+        tokens = self.counter(shorter)
+        if tokens >= segment.tokens:
+            return None
+        raw = as_json(rebuilt)
+        if segment.type == MESSAGE:  # A note shares its place with one.
+            self._shortened[segment.position] = raw, shorter
+        return replace(segment, text=said_in(shorter), raw=raw, tokens=tokens)
 
     def _with_text(self, part: Part, path: Path, text: str) -> Part:
         if part.function_response is not None:
@@ -342,18 +352,6 @@ class ConversationHeap(SegmentHeap):
             arguments = with_leaf(part.function_call.args, path, text)
             return self.dialect.with_arguments(part, arguments)
         return with_words(part, text)
-
-    def _shorter(self, segment: Segment, message: Message, parts: list[Part]) -> Segment | None:
-        rebuilt = self.dialect.rebuild(message.raw, parts)
-        shorter = replace(message, parts=tuple(parts), raw=rebuilt)
-        tokens = self.counter(shorter)
-        if tokens >= segment.tokens:
-            return None
-        said = said_in(shorter)
-        raw = as_json(shorter.raw)
-        if segment.type == MESSAGE:  # A note shares its place with one.
-            self._shortened[segment.position] = raw, shorter
-        return replace(segment, text=said, raw=raw, tokens=tokens)
 
     def note(self, text: str, before: Segment) -> Segment:
         """Make a note that stands right in front of a message."""

@@ -13,7 +13,7 @@ from operator import attrgetter
 
 import msgspec
 
-from marksweep.core.fingerprint import as_text, combine, digest
+from marksweep.core.fingerprint import as_text, digest
 from marksweep.core.graph import Graph
 from marksweep.core.mark import reach
 from marksweep.core.roots import RECENT_MESSAGES, last_messages
@@ -30,6 +30,7 @@ class View:
         self.tokens = 0
         self.reached: set[str] = set()
         self._fingerprint = 0
+        """The sum of all digests."""
         self._digests = Digests()
         self._references: dict[str, int] = {}
         """How many live segments refer to each id that is not live."""
@@ -48,10 +49,11 @@ class View:
         name = segment.segment_id
         old = self.live.get(name)
         if old is not None:
-            if _stands_alike(old, segment):
+            stands_there = old.position == segment.position and old.type == segment.type
+            if stands_there and old.references == segment.references and old.tags == segment.tags:
                 return self._swap(old, segment)
             self._let_go([self.live.pop(name)])
-            if (old.position, name) in self._recent and not _stands_there(old, segment):
+            if (old.position, name) in self._recent and not stands_there:
                 self._recent_is_known = False
         for target in _targets(segment):
             self._count(target, 1)
@@ -62,7 +64,7 @@ class View:
         self._is_sorted = self._is_sorted and segment.position > self._last
         self._last = max(self._last, segment.position)
         self.tokens += segment.tokens
-        self._fingerprint = combine(self._fingerprint, added=self._digests.add(segment))
+        self._fingerprint += self._digests.add(segment)
         if segment.type == "message" and self._recent_is_known:
             messages = {*self._recent, (segment.position, name)}
             self._recent = sorted(messages, reverse=True)[: self._recent_size]
@@ -73,8 +75,8 @@ class View:
         new = _counted(new, old.refcount)
         self.live[new.segment_id] = new
         self.tokens += new.tokens - old.tokens
-        gone = self._digests.pop(old)
-        self._fingerprint = combine(self._fingerprint, added=self._digests.add(new), removed=gone)
+        self._fingerprint -= self._digests.pop(old)
+        self._fingerprint += self._digests.add(new)
         return new
 
     def drop(self, segment_ids: Iterable[str]) -> list[Segment]:
@@ -106,7 +108,7 @@ class View:
         for target, change in counts.items():
             self._count(target, change)
         self.tokens -= tokens
-        self._fingerprint = combine(self._fingerprint, removed=digests)
+        self._fingerprint -= digests
 
     def in_order(self) -> tuple[Segment, ...]:
         """Give the live segments by position, ties broken by id."""
@@ -235,16 +237,6 @@ class Digests:
 
 
 _place = attrgetter("position", "segment_id")
-
-
-def _stands_there(old: Segment, new: Segment) -> bool:
-    """Whether two segments of one id stand in the same place among their kind."""
-    return old.position == new.position and old.type == new.type
-
-
-def _stands_alike(old: Segment, new: Segment) -> bool:
-    """Whether two segments of one id stand in the same place and refer to the same."""
-    return _stands_there(old, new) and (old.references == new.references and old.tags == new.tags)
 
 
 def _targets(segment: Segment) -> Collection[str]:

@@ -18,5 +18,5 @@ def create_plugin() -> HistoryPlugin:
     """Make the plugin."""
     return HistoryPlugin(
         NAME,
-        lambda task: Tiers(Superseded(task.means.outcomes, task.means.masked), OldestTurns()),
+        lambda task: Tiers(Superseded(task.means.outcomes, task.means.trimmed), OldestTurns()),
     )

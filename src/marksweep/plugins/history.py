@@ -138,7 +138,7 @@ class HistoryPlugin:
         teller = Teller(self._name, request.reason, options, counter)
         teller = teller.unless_over(view.total - target)
         room = view.scene.tokens if view.total <= target else max(0, target - teller.weight())
-        means = Means(masker.outcomes, masker.masked, digester, masker.texts, masker.trimmed)
+        means = Means(masker.outcomes, digester, masker.texts, masker.trimmed)
         strategy = self._make(Task(options, means, budget, self._last))
         deed = Deed(*plan_with_places(view.scene, strategy, room))
         if _should_wait(goal, deed.plan, options):

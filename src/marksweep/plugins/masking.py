@@ -75,10 +75,6 @@ class Masker:
         message = self._message(segment)
         return tuple(texts_of(message)) if message is not None else ()
 
-    def masked(self, segment: Segment, texts: Mapping[int, str]) -> Segment | None:
-        """Put texts in the place of results, by their index; None if that is not shorter."""
-        return self.trimmed(segment, {(at, ()): text for at, text in texts.items()})
-
     def trimmed(self, segment: Segment, texts: Mapping[Place, str]) -> Segment | None:
         """Put shorter texts in their places; None if that does not make the message shorter."""
         message = self._message(segment)

@@ -115,7 +115,8 @@ class LiveTable:
 
     def _put(self, segment: Segment) -> None:
         key = segment.segment_id
-        self._removed_at.pop(key, None)
+        if self._removed_at:
+            self._removed_at.pop(key, None)
         self._live.pop(key, None)
         self._live[key] = (self.version, segment)
         if self._index is not None:

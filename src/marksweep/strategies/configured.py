@@ -21,7 +21,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {"hybrid": ("middle",), "mask": ("bulky
 
 _MADE: Mapping[str, Callable[..., Strategy]] = {
     "hybrid": lambda means, **options: Hybrid(means.digest, **options),
-    "mask": lambda means, **options: Mask(means.outcomes, means.masked, **options),
+    "mask": lambda means, **options: Mask(means.outcomes, means.trimmed, **options),
 }
 
 

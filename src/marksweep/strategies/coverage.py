@@ -27,7 +27,8 @@ from marksweep.model import Action, Hold, Segment
 from marksweep.strategies.coverage_held import Shelf, Texts
 from marksweep.strategies.coverage_index import Block
 from marksweep.strategies.coverage_price import ECONOMY, Setting
-from marksweep.strategies.coverage_sweep import Sweep, Trimmed
+from marksweep.strategies.coverage_sweep import Sweep
+from marksweep.strategies.mask import Trimmed
 
 REFILL = 0.5
 """Share of the budget that may come back after one big result had emptied the context."""

@@ -7,24 +7,22 @@ left; `close` takes that back. The planner stops when it has enough, so what com
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 
 from marksweep.core.blocks import join
 from marksweep.core.plan import Proposal
 from marksweep.core.scene import Scene
 from marksweep.messages import Place
-from marksweep.model import Action, Segment
+from marksweep.model import Action
 from marksweep.strategies.coverage_held import Shelf
 from marksweep.strategies.coverage_index import Block
 from marksweep.strategies.coverage_price import Choice, Offer, Setting, choose
+from marksweep.strategies.mask import Trimmed
 
 MORE = 0.05
 """Share of what must be freed that each further round offers, if markers ate up the last one."""
 LEAST = 32
 """Tokens that each further round offers at least."""
-
-Trimmed = Callable[[Segment, Mapping[Place, str]], Segment | None]
-"""Put shorter texts in their places; None if that does not make the message shorter."""
 
 
 class Sweep:

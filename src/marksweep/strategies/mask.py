@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from marksweep.core.plan import Proposal
 from marksweep.core.scene import Scene
-from marksweep.messages import Outcome
+from marksweep.messages import Outcome, Place
 from marksweep.model import Action, Segment
 
 Outcomes = Callable[[Segment], Sequence[Outcome]]
 """Give the results that a message carries."""
 
-Masked = Callable[[Segment, Mapping[int, str]], Segment | None]
-"""Put texts in the place of results, by their index; None if that would not be shorter."""
+Trimmed = Callable[[Segment, Mapping[Place, str]], Segment | None]
+"""Put shorter texts in their places; None if that does not make the message shorter."""
 
 BULKY = 400
 """Characters from which a result is worth masking. Lower masks more, and frees less each."""
@@ -26,10 +26,10 @@ class Mask:
     """Rank messages with bulky results by age."""
 
     def __init__(
-        self, outcomes: Outcomes, masked: Masked, *, bulky: int = BULKY, spare: int = SPARED
+        self, outcomes: Outcomes, trimmed: Trimmed, *, bulky: int = BULKY, spare: int = SPARED
     ) -> None:
         self._outcomes = outcomes
-        self._masked = masked
+        self._trimmed = trimmed
         self._bulky = bulky
         self._spare = spare
 
@@ -40,18 +40,24 @@ class Mask:
 
     def rank(self, scene: Scene) -> Iterator[Proposal]:
         """Propose to mask the bulky results of each message, oldest first."""
-        found = ((i, self._outcomes(segment)) for i, segment in enumerate(scene.segments))
-        carrying = [(i, outcomes) for i, outcomes in found if outcomes]
-        for i, outcomes in carrying[: len(carrying) - self._spare]:
-            bulky = [outcome for outcome in outcomes if len(outcome.text) >= self._bulky]
+        outcomes_of, bulk = self._outcomes, self._bulky
+        outcomes = [outcomes_of(segment) for segment in scene.segments]
+        carrying = [i for i, each in enumerate(outcomes) if each]
+        for i in carrying[: len(carrying) - self._spare]:
+            bulky = [outcome for outcome in outcomes[i] if len(outcome.text) >= bulk]
             if not (bulky and scene.may_go((i,))):
                 continue
             segment = scene.segments[i]
-            shorter = self._masked(segment, {o.part: note(segment, o, "stashed") for o in bulky})
+            shorter = self._trimmed(segment, notes(segment, bulky, "stashed"))
             if shorter is not None:
                 names = ", ".join(dict.fromkeys([o.name or "a tool" for o in bulky]))
                 reason = f"masked: old output of {names}, {segment.tokens} tokens"
                 yield Proposal((i,), Action.MASK, reason, shorter)
+
+
+def notes(segment: Segment, outcomes: Sequence[Outcome], why: str) -> dict[Place, str]:
+    """Say of each result what stood in its place."""
+    return {(outcome.part, ()): note(segment, outcome, why) for outcome in outcomes}
 
 
 def note(segment: Segment, outcome: Outcome, why: str) -> str:

@@ -16,11 +16,10 @@ from marksweep.strategies.budget import ByPolicy
 from marksweep.strategies.coverage import Coverage, Note
 from marksweep.strategies.coverage_held import Texts
 from marksweep.strategies.coverage_price import ECONOMY, QUALITY, Setting
-from marksweep.strategies.coverage_sweep import Trimmed
 from marksweep.strategies.dead import Dead
 from marksweep.strategies.garbage import Garbage
 from marksweep.strategies.hybrid import Hybrid
-from marksweep.strategies.mask import Mask, Masked, Outcomes
+from marksweep.strategies.mask import Mask, Outcomes, Trimmed
 from marksweep.strategies.scored import Scored
 from marksweep.strategies.summarize import Digest, Summarize
 from marksweep.strategies.superseded import Superseded
@@ -33,7 +32,6 @@ class Means(msgspec.Struct, frozen=True):
     """What a heap of messages lends a strategy: how to look at messages, shorten and make them."""
 
     outcomes: Outcomes
-    masked: Masked
     digest: Digest
     texts: Texts
     trimmed: Trimmed
@@ -49,11 +47,11 @@ def _coverage(setting: Setting) -> Make:
 
 
 def _superseded(means: Means) -> Superseded:
-    return Superseded(means.outcomes, means.masked)
+    return Superseded(means.outcomes, means.trimmed)
 
 
 def _unreachable(means: Means) -> Unreachable:
-    return Unreachable(means.outcomes, means.texts, means.masked)
+    return Unreachable(means.outcomes, means.texts, means.trimmed)
 
 
 NAMED: dict[str, Make] = {
@@ -63,7 +61,7 @@ NAMED: dict[str, Make] = {
     "dead": lambda means: Dead(_superseded(means), _unreachable(means)),
     "garbage": lambda _: Garbage(),
     "hybrid": lambda means: Hybrid(means.digest),
-    "mask": lambda means: Mask(means.outcomes, means.masked),
+    "mask": lambda means: Mask(means.outcomes, means.trimmed),
     "scored": lambda _: Scored(),
     "summarize": lambda means: Summarize(means.digest),
     "superseded": _superseded,

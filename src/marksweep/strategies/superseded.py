@@ -14,9 +14,9 @@ from collections.abc import Iterator
 
 from marksweep.core.plan import Proposal
 from marksweep.core.scene import Scene
-from marksweep.messages import Outcome
+from marksweep.messages import Outcome, Place
 from marksweep.model import Action
-from marksweep.strategies.mask import Masked, Outcomes, note
+from marksweep.strategies.mask import Outcomes, Trimmed, note
 
 PATH_ARGUMENTS = (
     "path",
@@ -39,9 +39,9 @@ SAME_TEXT = 200
 class Superseded:
     """Rank superseded results, the newest first."""
 
-    def __init__(self, outcomes: Outcomes, masked: Masked) -> None:
+    def __init__(self, outcomes: Outcomes, trimmed: Trimmed) -> None:
         self._outcomes = outcomes
-        self._masked = masked
+        self._trimmed = trimmed
 
     @property
     def name(self) -> str:
@@ -57,8 +57,10 @@ class Superseded:
                 continue
             outcomes = {o.part: o for o in self._outcomes(segment)}
             notes = {part: note(segment, outcomes[part], why) for part, why in found[i].items()}
-            worth = {at: text for at, text in notes.items() if _pays(text, outcomes[at])}
-            shorter = self._masked(segment, worth) if worth else None
+            worth: dict[Place, str] = {
+                (at, ()): text for at, text in notes.items() if _pays(text, outcomes[at])
+            }
+            shorter = self._trimmed(segment, worth) if worth else None
             if shorter is not None:
                 why = "; ".join(dict.fromkeys(found[i].values()))
                 yield Proposal((i,), Action.MASK, why, shorter)

@@ -20,7 +20,7 @@ from marksweep.core.scene import Scene
 from marksweep.messages import Outcome
 from marksweep.model import Action
 from marksweep.strategies.coverage_held import Texts
-from marksweep.strategies.mask import BULKY, SPARED, Masked, Outcomes, note
+from marksweep.strategies.mask import BULKY, SPARED, Outcomes, Trimmed, notes
 
 WHY = "unreachable: nothing in use refers to it"
 
@@ -28,10 +28,10 @@ WHY = "unreachable: nothing in use refers to it"
 class Unreachable:
     """Rank bulky results that nothing in use refers to, the newest first."""
 
-    def __init__(self, outcomes: Outcomes, texts: Texts, masked: Masked) -> None:
+    def __init__(self, outcomes: Outcomes, texts: Texts, trimmed: Trimmed) -> None:
         self._outcomes = outcomes
         self._texts = texts
-        self._masked = masked
+        self._trimmed = trimmed
 
     @property
     def name(self) -> str:
@@ -49,7 +49,7 @@ class Unreachable:
             if not bulky:
                 continue
             segment = scene.segments[i]
-            shorter = self._masked(segment, {o.part: note(segment, o, WHY) for o in bulky})
+            shorter = self._trimmed(segment, notes(segment, bulky, WHY))
             if shorter is not None:
                 yield Proposal((i,), Action.MASK, WHY, shorter)
 

@@ -27,6 +27,8 @@ def in_whole(counter: Callable[..., float]) -> Callable[..., int]:
 
     def count(*given: object) -> int:
         figure = counter(*given)
+        if type(figure) is int and figure >= 0:
+            return figure
         if isinstance(figure, int | float) and 0 <= figure < math.inf:
             return math.ceil(figure)
         raise BadInput(
