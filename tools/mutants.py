@@ -174,7 +174,7 @@ MUTANTS = (
     Mutant(
         "plan: roots may go",
         "core/plan.py",
-        "if not self._scene.may_go(members):",
+        "if not scene.may_go(members):",
         "if members is None:",
     ),
     Mutant(
@@ -192,7 +192,7 @@ MUTANTS = (
     Mutant(
         "plan: a segment is taken twice",
         "core/plan.py",
-        "if self._taken[i] == _GONE:",
+        "if taken[i] == _GONE:",
         "if not members:",
     ),
     Mutant(
@@ -220,10 +220,10 @@ MUTANTS = (
         "if policy == 'unlocked':",
     ),
     Mutant(
-        "fingerprint: removing is forgotten",
+        "fingerprint: sums are not brought into range",
         "core/fingerprint.py",
-        "fingerprint + added - removed",
-        "fingerprint + added",
+        "{total % _MODULUS:032x}",
+        "{total:032x}",
     ),
     Mutant(
         "fingerprint: the text is left out",
