@@ -112,7 +112,7 @@ def test_a_value_at_a_cut_is_there_only_with_both_sides() -> None:
     assert index.worth(blocks[1]) < before
     index.copies([blocks[0]])
     assert index.worth(blocks[1]) < before
-    index.keep([blocks[0]])
+    index.keep(blocks[0])
     assert index.worth(blocks[1]) == before
 
 

@@ -133,10 +133,7 @@ class Coverage:
             first = sweep.choose(scene.target_tokens, self._setting).first
         else:
             sweep, first = known.sweep, known.first
-        try:
-            yield from sweep.rank(first, self._trimmed)
-        finally:
-            sweep.close()
+        yield from sweep.rank(first, self._trimmed)
 
     def _pick(self, blocks: Iterable[Block], room: int, bar: float) -> list[Block]:
         """Take back the best blocks that fit, while they are worth more than what goes."""

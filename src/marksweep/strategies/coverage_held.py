@@ -18,7 +18,7 @@ from marksweep.core.atoms import atoms_of
 from marksweep.core.blocks import cut, whole
 from marksweep.messages import Place, Text
 from marksweep.model import Hold, Segment
-from marksweep.strategies.coverage_index import Block, Index
+from marksweep.strategies.coverage_index import Block, Counts, Index
 from marksweep.tokens import count
 
 BULKY = 100
@@ -169,21 +169,27 @@ class Shelf:
                 self.index.remember(block)
                 lost.append(block)
             elif not block.alive and block.seq in kept:
-                self.keep([block])
+                self._keep(block)
 
     def drop(self, block: Block) -> Held:
-        """Give a block up; `keep` takes that back. Give the message it stands in."""
+        """Give a block up; `put_back` takes that back. Give the message it stands in."""
         self.index.drop(block)
         held = cast("Held", block.home)
         held.left -= block is not held.frame
         return held
 
-    def keep(self, blocks: Sequence[Block]) -> None:
-        """Have dropped blocks where they were."""
-        self.index.keep(blocks)
+    def put_back(self, counts: Counts, blocks: Sequence[Block]) -> None:
+        """Have all as it was when the index was counted: these blocks were dropped since."""
+        self.index.put_back(counts, blocks)
         for block in blocks:
             held = cast("Held", block.home)
             held.left += block is not held.frame
+
+    def _keep(self, block: Block) -> None:
+        """Have a dropped block where it was."""
+        self.index.keep(block)
+        held = cast("Held", block.home)
+        held.left += block is not held.frame
 
     def _learn(self, segment: Segment) -> Held:
         copied = self._copied.pop(segment.segment_id + _form(segment), None)

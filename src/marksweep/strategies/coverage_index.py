@@ -13,10 +13,8 @@ The index is told of each block once, in order. The same stream gives the same s
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
 
 from marksweep.core.atoms import LINE, NAME, PART, TOKEN, Kind
 from marksweep.core.blocks import Cut, Piece
@@ -44,6 +42,10 @@ MOST_GONE = 512
 """Dropped blocks that are remembered per atom, so that a step does not grow with the history."""
 STALE = 0.1
 """A block's worth is worked out again when its age grew by this share, or its atoms changed."""
+
+
+Counts = tuple[list[int], list[int]]
+"""For each atom, how many blocks hold it, and how many of these are observations."""
 
 
 class Block:
@@ -144,7 +146,7 @@ class Index:
                 self._boost.append(ACTED * self._uses[number] ** AGAIN)
 
     def drop(self, block: Block) -> None:
-        """Give a block up; `keep` takes that back."""
+        """Give a block up; `keep` and `put_back` take that back."""
         holders, witnesses = self._holders, self._witnesses
         block.alive = False
         for atom in block.atoms:
@@ -157,31 +159,35 @@ class Index:
                 joint.alive = False
                 self._release(joint.atom, block)
 
-    def keep(self, blocks: Sequence[Block]) -> None:
-        """Have dropped blocks where they were. What else holds their atoms may be worth less."""
+    def keep(self, block: Block) -> None:
+        """Have a dropped block where it was. What else holds its atoms may be worth less."""
+        block.alive = block.dirty = True
+        for atom in (*block.atoms, *_joined_again(block)):
+            self._regain(atom, block)
+
+    def counts(self) -> Counts:
+        """Give what drops change, for `put_back`."""
+        return self._holders.copy(), self._witnesses.copy()
+
+    def put_back(self, counts: Counts, blocks: Sequence[Block]) -> None:
+        """Have all as it was when these were counted: these blocks were dropped since."""
+        self._holders, self._witnesses = counts
         for block in blocks:
             block.alive = block.dirty = True
-            for joint in block.joints:
-                if not joint.alive and all(b.alive for b in joint.blocks):
-                    joint.alive = True
-                    self._regain(joint.atom, block)
-        holders, newest = self._holders, self._newest
-        for atom, count in Counter(chain.from_iterable([b.atoms for b in blocks])).items():
-            holders[atom] += count
-            holder = newest[atom]
-            if holder is not None:
-                holder.dirty = True
-        observed = [block.atoms for block in blocks if block.observed]
-        for atom, count in Counter(chain.from_iterable(observed)).items():
-            self._witnesses[atom] += count
+        for block in blocks:
+            _joined_again(block)
 
     def remember(self, block: Block) -> None:
-        """Note that a dropped block is gone and may be missed; of copies there is an original."""
-        if not block.is_copy:
-            for atom in block.atoms:
+        """Note that a dropped block is gone and may be missed; of copies there is an original.
+
+        What else holds its atoms may be worth more.
+        """
+        for atom in (*block.atoms, *(joint.atom for joint in block.joints)):
+            newest = self._newest[atom]
+            if newest is not None:
+                newest.dirty = True
+            if not block.is_copy:
                 self._gone.setdefault(atom, []).append(block)
-            for joint in block.joints:
-                self._gone.setdefault(joint.atom, []).append(block)
 
     def copies(self, blocks: Sequence[Block]) -> list[Block]:
         """Let dropped blocks stand in a new place, together and in this order."""
@@ -348,6 +354,14 @@ class Index:
         newest = self._newest[atom]
         if newest is not None:
             newest.dirty = True
+
+
+def _joined_again(block: Block) -> list[int]:
+    """Let joints hold again that a block was missing in; give their atoms."""
+    back = [j for j in block.joints if not j.alive and all(b.alive for b in j.blocks)]
+    for joint in back:
+        joint.alive = True
+    return [joint.atom for joint in back]
 
 
 def _is_whole(joint: _Joint, block: Block, others: Collection[int]) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from operator import itemgetter, neg
+from operator import neg
 
 import msgspec
 
@@ -62,7 +62,7 @@ def choose(
     budget: int,
     setting: Setting,
 ) -> Choice:
-    """Choose the sweep with the least price per token of room.
+    """Choose the sweep with the least price per token of room. Offers come the least worth first.
 
     `sizes` are the tokens of all messages in order; those in `span` may go. `must` is what has to
     be freed, `budget` the tokens that all of them may take.
@@ -71,7 +71,7 @@ def choose(
     if not setting.reread or not offers:
         return Choice(start, must)
     behind = [*accumulate(reversed(sizes[start:end]), initial=0)][::-1]
-    order = sorted(offers, key=_worth)
+    order = offers
     toll = setting.reread * _middling(order)
     best: tuple[float, Choice] | None = None
     for share in FRONTS:
@@ -117,6 +117,3 @@ def _middling(order: Sequence[Offer]) -> float:
         if seen >= half:
             return offer[0]
     return 0.0
-
-
-_worth = itemgetter(0)

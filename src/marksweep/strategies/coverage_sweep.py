@@ -1,7 +1,8 @@
 """One sweep of coverage: which blocks go, and what becomes of the messages they stood in.
 
 Blocks are dropped in the index while a sweep is ranked, so that each next one is judged by what is
-left; `close` takes that back. The planner stops when it has enough, so what comes late is lazy.
+left; in the end that is taken back. The planner stops when it has enough, so what comes late is
+lazy.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Sweep:
         self._dropped: list[Block] = []
         self.fixed = scene.tokens - sum(scene.sizes[i] for i in self._free)
         """Tokens that must stay."""
-        self._offers = self._all_offers()
+        self._offers = sorted(self._all_offers())
+        """What may go, the least worth first."""
 
     def choose(self, target_tokens: int, setting: Setting) -> Choice:
         """Choose from where on to cut, and how deep: near the end is cheap for the prompt cache."""
@@ -53,21 +55,21 @@ class Sweep:
     def rank(self, first: int, trimmed: Trimmed) -> Iterator[Proposal]:
         """Drop in rounds; after each, propose what became of the messages it touched."""
         must = max(1, self._scene.tokens - self._scene.target_tokens)
-        for start in dict.fromkeys((first, 0)):
-            heap = [offer for offer in self._offers if offer[2] >= start]
-            heapq.heapify(heap)
-            amount = must
-            while heap:
-                for i in sorted(self._drop(heap, amount)):
-                    proposal = self._proposal(i, trimmed)
-                    if proposal is not None:
-                        yield proposal
-                amount = max(LEAST, int(must * MORE))
-
-    def close(self) -> None:
-        """Have everything back that was dropped on the way."""
-        self._shelf.keep(self._dropped[::-1])
-        self._dropped.clear()
+        counts = self._shelf.index.counts()
+        try:
+            for start in dict.fromkeys((first, 0)):
+                order = [offer for offer in reversed(self._offers) if offer[2] >= start]
+                again: list[Offer] = []
+                amount = must
+                while order or again:
+                    for i in sorted(self._drop(order, again, amount)):
+                        proposal = self._proposal(i, trimmed)
+                        if proposal is not None:
+                            yield proposal
+                    amount = max(LEAST, int(must * MORE))
+        finally:
+            self._shelf.put_back(counts, self._dropped)
+            self._dropped.clear()
 
     def _all_offers(self) -> list[Offer]:
         """Offer every block that may go now: frames only where nothing else is left."""
@@ -91,17 +93,21 @@ class Sweep:
                 return False
         return self._scene.may_go(members)
 
-    def _drop(self, heap: list[Offer], amount: int) -> set[int]:
-        """Drop the least worth first; a block may have become a last holder, so look again."""
+    def _drop(self, order: list[Offer], again: list[Offer], amount: int) -> set[int]:
+        """Drop the least worth first, which is the last of `order`.
+
+        A block may have become a last holder by now: it is offered `again`, which is a heap.
+        """
         shelf, worth_of, touched = self._shelf, self._shelf.index.worth, set()
-        while amount > 0 and heap:
-            _, seq, i, tokens = heapq.heappop(heap)
+        while amount > 0 and (order or again):
+            is_new = not again or (order and order[-1] < again[0])
+            _, seq, i, tokens = order.pop() if is_new else heapq.heappop(again)
             block = shelf.index.blocks[seq]
             if not block.alive:
                 continue
             worth = worth_of(block)
-            if heap and worth > heap[0][0]:
-                heapq.heappush(heap, (worth, seq, i, tokens))
+            if (order and worth > order[-1][0]) or (again and worth > again[0][0]):
+                heapq.heappush(again, (worth, seq, i, tokens))
                 continue
             block.value = worth
             held = shelf.drop(block)
@@ -113,7 +119,7 @@ class Sweep:
                     frame = self._held[mate].frame
                     if frame is not None and frame.alive:
                         offer = worth_of(frame), frame.seq, mate, frame.tokens
-                        heapq.heappush(heap, offer)
+                        heapq.heappush(again, offer)
         return touched
 
     def _proposal(self, i: int, trimmed: Trimmed) -> Proposal | None:
