@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from heapq import nlargest
-from itertools import islice, takewhile
+from itertools import chain, islice, takewhile
 from typing import TypeVar
 
 from marksweep.model import Entry, Event, Segment, Stashed
@@ -128,8 +128,8 @@ class StashTable:
 
     def __init__(self) -> None:
         self._entries: dict[int, Stashed] = {}
-        self._plans: dict[str, dict[int, None]] = {}
-        """The numbers of the entries of each plan."""
+        self._runs: dict[str, list[range]] = {}
+        """The numbers that the entries of each plan were given; some may be gone."""
         self._newest: dict[str, int] = {}
         """The number of the last entry of each segment."""
         self._earlier: dict[int, int] = {}
@@ -147,9 +147,13 @@ class StashTable:
 
     def put(self, entries: Iterable[Stashed]) -> None:
         """Keep entries; the same plan and segment again is replaced and counts as put last."""
-        newest, plans, index = self._newest, self._plans, self._index
+        newest, index = self._newest, self._index
+        plan_id, start = "", self._next
         for entry in entries:
-            name, plan_id, number = entry.segment.segment_id, entry.plan_id, self._next
+            name, number = entry.segment.segment_id, self._next
+            if entry.plan_id != plan_id:
+                self._note_run(plan_id, start)
+                plan_id, start = entry.plan_id, number
             # Of nearly all segments it is the first entry, so one look has to do.
             if newest.setdefault(name, number) != number:
                 self.remove(plan_id, [name])
@@ -157,12 +161,15 @@ class StashTable:
                     self._earlier[number] = newest[name]
                 newest[name] = number
             self._entries[number] = entry
-            if plan_id not in plans:
-                plans[plan_id] = {}
-            plans[plan_id][number] = None
             self._next = number + 1
             if index is not None:
                 index.add(number, document(entry.segment).split())
+        self._note_run(plan_id, start)
+
+    def _note_run(self, plan_id: str, start: int) -> None:
+        """Note that the numbers from here on went to entries of a plan."""
+        if start < self._next:
+            self._runs.setdefault(plan_id, []).append(range(start, self._next))
 
     def get(self, segment_ids: Sequence[str]) -> tuple[Stashed, ...]:
         """Fetch the entries of these segments, newest first."""
@@ -171,7 +178,8 @@ class StashTable:
 
     def of_plan(self, plan_id: str) -> tuple[Stashed, ...]:
         """Fetch what a plan swept, in heap order."""
-        found = [self._entries[number] for number in self._plans.get(plan_id, ())]
+        numbers = chain.from_iterable(self._runs.get(plan_id, ()))
+        found = [self._entries[number] for number in numbers if number in self._entries]
         return tuple(sorted(found, key=heap_order))
 
     def latest_plan(self) -> str | None:
@@ -211,10 +219,7 @@ class StashTable:
             self._earlier[later] = earlier
 
     def _let_go(self, number: int) -> None:
-        plan_id = self._entries.pop(number).plan_id
-        del self._plans[plan_id][number]
-        if not self._plans[plan_id]:
-            del self._plans[plan_id]
+        del self._entries[number]
         if self._index is not None:
             self._index.discard(number)
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, chain
 
 import msgspec
 
@@ -98,6 +98,8 @@ _SYMBOL = re.compile(
     r"\b(?:[A-Za-z]\w*\.)*(?:[A-Za-z]+_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*|\w+(?=\(\)))"
 )
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
+CHUNK = 1 << 16
+"""Characters that are split into lines at a time: few enough to stay in the processor's cache."""
 NAMES_SHARE = 0.25
 """Share of the room for the names of files, and again for those of symbols."""
 
@@ -141,7 +143,7 @@ def _lines(conversation: str) -> dict[str, tuple[Kind, ...]]:
     begins: dict[str, tuple[Kind, ...]] = {}
     kinds: tuple[Kind, ...] = KINDS
     last = None
-    for line in conversation.splitlines():
+    for line in chain.from_iterable(map(str.splitlines, _chunks(conversation))):
         if line == last:
             continue
         last = line
@@ -155,6 +157,15 @@ def _lines(conversation: str) -> dict[str, tuple[Kind, ...]]:
             kinds = begins[line] = OUTPUT_KINDS
         found[line] = kinds
     return found
+
+
+def _chunks(text: str) -> Iterator[str]:
+    """Give a text in chunks of whole lines: a million lines at once would have to be fetched."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start + CHUNK) + 1 or len(text)
+        yield text[start:end]
+        start = end
 
 
 def _sort(lines: dict[str, tuple[Kind, ...]], previous: str) -> dict[str, list[str]]:
