@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from importlib import import_module
-from statistics import mean, median
+from statistics import median
 from typing import TextIO
 
 import msgspec
@@ -38,17 +38,18 @@ def best_of(
     return min(seconds)
 
 
-TIMES = {1_000: 10, 10_000: 5, 100_000: 1}
-"""How often each size is measured in a round: a short run alone may fall into a quiet moment."""
-ROUNDS = 3
+TIMES = {1_000: 4, 10_000: 3, 100_000: 1}
+"""How often each size is measured in a round."""
+ROUNDS = 5
 
 
 def apart(module: str, *given: object) -> list[float]:
     """Measure each size; the seconds that the module's `measure(*given, size)` says it takes.
 
     Each time in a process of its own: what another run left in the allocator and in the caches
-    makes one slower or quicker. A round measures all sizes, the mean of each; the median of the
-    rounds counts.
+    makes one slower or quicker. The sizes take turns, so that a busy hour of the machine falls on
+    all of them, and the median of each counts: the quickest run would be a lucky one, and a short
+    one is lucky more often.
     """
     code = f"from benchmarks.rows import in_rounds; in_rounds({module!r}, {given!r})"
     ran = subprocess.run(
@@ -60,15 +61,12 @@ def apart(module: str, *given: object) -> list[float]:
 def in_rounds(module: str, given: tuple[object, ...]) -> None:
     """Print the seconds of each size."""
     measure: Callable[..., float] = import_module(module).measure
-    rounds = [
-        [
-            mean([_in_child(measure, *given, size) for _ in range(times)])
-            for size, times in TIMES.items()
-        ]
-        for _ in range(ROUNDS)
-    ]
-    for seconds in zip(*rounds, strict=True):
-        print(median(seconds))
+    seconds: dict[int, list[float]] = {size: [] for size in TIMES}
+    for _ in range(ROUNDS):
+        for size, times in TIMES.items():
+            seconds[size] += [_in_child(measure, *given, size) for _ in range(times)]
+    for each in seconds.values():
+        print(median(each))
 
 
 def _in_child(measure: Callable[..., float], *given: object) -> float:

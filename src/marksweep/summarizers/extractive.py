@@ -98,8 +98,12 @@ _SYMBOL = re.compile(
     r"\b(?:[A-Za-z]\w*\.)*(?:[A-Za-z]+_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*|\w+(?=\(\)))"
 )
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
-CHUNK = 1 << 16
-"""Characters that are split into lines at a time: few enough to stay in the processor's cache."""
+CHUNK, AT_ONCE = 1 << 16, 1 << 10
+"""Characters that are split into lines at a time, and lines that are looked through at a time.
+
+Few enough to stay in the processor's cache: all of a very long conversation would be fetched again
+for every look.
+"""
 NAMES_SHARE = 0.25
 """Share of the room for the names of files, and again for those of symbols."""
 
@@ -160,7 +164,7 @@ def _lines(conversation: str) -> dict[str, tuple[Kind, ...]]:
 
 
 def _chunks(text: str) -> Iterator[str]:
-    """Give a text in chunks of whole lines: a million lines at once would have to be fetched."""
+    """Give a text in chunks of whole lines."""
     start = 0
     while start < len(text):
         end = text.find("\n", start + CHUNK) + 1 or len(text)
@@ -213,23 +217,30 @@ def _split(line: str) -> Sequence[str]:
 def _telling(sentences: dict[str, tuple[Kind, ...]], kinds: tuple[Kind, ...]) -> set[str]:
     """Give the sentences that may be of these kinds and have one of their words.
 
-    Each word is looked for in all sentences at once, which is several times as fast as looking
+    Each word is looked for in many sentences at once, which is several times as fast as looking
     for all words in each: most words are in few sentences.
     """
-    tried = [sentence for sentence, each in sentences.items() if each is kinds]
-    lowered = "\n".join(tried).lower()
-    lengths = [len(sentence) + 1 for sentence in tried]
-    if not lowered.isascii():  # A few letters of other scripts grow longer.
-        lengths = [len(sentence.lower()) + 1 for sentence in tried]
-    ends = list(accumulate(lengths))
+    asked = [sentence for sentence, each in sentences.items() if each is kinds]
+    words = dict.fromkeys(word for kind in kinds for word in kind.words)
     found: set[str] = set()
-    for word in dict.fromkeys(word for kind in kinds for word in kind.words):
-        at = lowered.find(word)
-        while at >= 0:
-            number = bisect_right(ends, at)
-            found.add(tried[number])
-            at = lowered.find(word, ends[number])
+    for tried in _batches(asked):
+        lowered = "\n".join(tried).lower()
+        lengths = [len(sentence) + 1 for sentence in tried]
+        if not lowered.isascii():  # A few letters of other scripts grow longer.
+            lengths = [len(sentence.lower()) + 1 for sentence in tried]
+        ends = list(accumulate(lengths))
+        for word in words:
+            at = lowered.find(word)
+            while at >= 0:
+                number = bisect_right(ends, at)
+                found.add(tried[number])
+                at = lowered.find(word, ends[number])
     return found
+
+
+def _batches(lines: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Give lines so many at a time as stay in the processor's cache."""
+    return (lines[start : start + AT_ONCE] for start in range(0, len(lines), AT_ONCE))
 
 
 def _cut(sentence: str, length: int) -> str:
@@ -251,7 +262,9 @@ def _section(heading: str, sentences: list[str], room: int) -> str:
 
 def _words(lines: Iterable[str]) -> Counter[str]:
     """Count words that may hold names. Lines come once: what a log repeats counts no more."""
-    words = Counter("\n".join(lines).split())
+    words: Counter[str] = Counter()
+    for batch in _batches(list(lines)):
+        words.update("\n".join(batch).split())
     return Counter({word: times for word, times in words.items() if _may_name(word)})
 
 
