@@ -181,6 +181,20 @@ def _of_another(part: Part) -> Part:
     return Part(function_response=ToolResult(result.call_id, result.name, content))
 
 
+def test_of_messages_that_left_the_history_no_more_are_remembered_than_are_in_it(
+    read_names: list[str],
+) -> None:
+    plugin = load_gc_plugin("gc_coverage")
+    collect_by(plugin, 0.9, history())
+    read_names.clear()
+    collect_by(plugin, 0.9, history())
+    assert "m1" not in read_names
+    collect_by(plugin, 0.5, [say(Role.USER, "x0"), say(Role.MODEL, "x1")])
+    read_names.clear()
+    collect_by(plugin, 0.9, history())
+    assert read_names == ids(history())
+
+
 def test_after_shutdown_it_knows_nothing(read_names: list[str]) -> None:
     plugin = load_gc_plugin("gc_coverage")
     collect_by(plugin, 0.9, history())
