@@ -113,7 +113,7 @@ class MemoryStash:
     def put(self, workspace: str, entries: Sequence[Stashed]) -> None:
         """Keep entries. Again with the same plan and segment: replaced."""
         with self._at_rest():
-            self._tables.setdefault(workspace, StashTable()).put(entries)
+            self._tables.setdefault(workspace, StashTable()).put(tuple(entries))
 
     def get(self, workspace: str, segment_ids: Sequence[str]) -> tuple[Stashed, ...]:
         """Fetch the entries of these segments, newest first."""
