@@ -9,15 +9,14 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from benchmarks.rows import Row, apart, best_of
+from benchmarks.rows import Row, best_of
+from benchmarks.sizes import collecting
 from marksweep.conversation import Conversation
 from marksweep.core.budget import THRESHOLD_PERCENT, Budget
 from marksweep.dialects import read, validate
 from marksweep.strategies.named import NAMED, Choice
 from marksweep.testing.histories import Answered, Call, Said, Script, told
 
-COLLECT_MS = 150.0
-GROWTH = 12.0
 APPEND_MS = 1.0
 
 TIERS = ("superseded", "mask", "truncate")
@@ -78,19 +77,7 @@ def rows() -> Iterator[Row]:
     """Measure."""
     for strategy in STRATEGIES:
         name = strategy if isinstance(strategy, str) else " → ".join(strategy)
-        small, middle, large = apart(__name__, strategy)
-        yield Row(
-            f"collect 10,000 messages, {name}",
-            f"≤ {COLLECT_MS:.0f} ms",
-            f"{middle * 1000:.0f} ms",
-            middle * 1000 <= COLLECT_MS,
-        )
-        yield Row(
-            f"growth of that, 1k → 10k → 100k messages, {name}",
-            f"≤ ×{GROWTH:.0f} per ×10",
-            f"×{middle / small:.1f}, ×{large / middle:.1f}",
-            max(middle / small, large / middle) <= GROWTH,
-        )
+        yield from collecting(__name__, name, strategy)
     ten, hundred = history(10_000), history(100_000)
     took = seconds_to_append(hundred) * 1000
     yield Row(

@@ -7,7 +7,8 @@ import time
 from collections.abc import Iterator
 from statistics import median
 
-from benchmarks.rows import Row, apart, print_rows
+from benchmarks.rows import Row, print_rows
+from benchmarks.sizes import collecting
 from marksweep.core.budget import THRESHOLD_PERCENT
 from marksweep.ledger import InstructionBudget
 from marksweep.ledger.counting import CountOnce
@@ -82,19 +83,7 @@ def measure(name: str, size: int) -> float:
 def rows() -> Iterator[Row]:
     """Measure everything."""
     for name in BUILT_IN:
-        small, middle, large = apart(__name__, name)
-        yield Row(
-            f"{name}: collect 10,000 messages",
-            "≤ 150 ms",
-            f"{middle * 1000:.0f} ms",
-            ok=middle <= 0.150,
-        )
-        yield Row(
-            f"{name}: growth 1k → 10k → 100k messages",
-            "≤ ×12 per ×10",
-            f"×{middle / small:.1f}, ×{large / middle:.1f}",
-            ok=max(middle / small, large / middle) <= 12,
-        )
+        yield from collecting(__name__, name, name)
     yield _check()
 
 

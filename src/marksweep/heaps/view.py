@@ -201,12 +201,15 @@ class View:
 
     def _count(self, target: str, change: int) -> None:
         """Count a reference to a target, live or not."""
-        absent = self._references.pop(target, 0)
-        segment = None if absent else self.live.get(target)
+        segment = self.live.get(target)
         if segment is not None:
             self.live[target] = _counted(segment, segment.refcount + change)
-        elif absent + change:
-            self._references[target] = absent + change
+            return
+        count = self._references.get(target, 0) + change
+        if count:
+            self._references[target] = count
+        else:
+            self._references.pop(target, None)
 
 
 class Digests:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 
 import msgspec
 
@@ -33,6 +33,8 @@ LONGEST_WORD = 300
 
 SHORTEST_SENTENCE = 40
 """Characters that are worth having of a sentence that does not fit whole."""
+
+BULLET = "- "
 
 NAME = "extractive"
 
@@ -93,13 +95,23 @@ KINDS = (
 
 OUTPUT_KINDS = tuple(kind for kind in KINDS if kind.in_output)
 
+TRIALS = (
+    tuple(kind for kind in OUTPUT_KINDS if not kind.words),
+    OUTPUT_KINDS,
+    tuple(kind for kind in KINDS if not kind.words),
+    KINDS,
+)
+"""Which kinds are tried: on output and on talk, each without a telling word and with one."""
+
+_IS_TELLING, _IS_TALK = 1, 2
+
 _FILE = re.compile(r"(?:~?/|\.{1,2}/)?(?:[\w.-]+/)+[\w.-]*\w|\b[\w-]+\.[A-Za-z][A-Za-z0-9]{0,4}\b")
 _SYMBOL = re.compile(
     r"\b(?:[A-Za-z]\w*\.)*(?:[A-Za-z]+_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*|\w+(?=\(\)))"
 )
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
-CHUNK, AT_ONCE = 1 << 16, 1 << 10
-"""Characters that are split into lines at a time, and lines that are looked through at a time.
+CHUNK = 1 << 17
+"""Characters that are read at a time.
 
 Few enough to stay in the processor's cache: all of a very long conversation would be fetched again
 for every look.
@@ -123,44 +135,105 @@ class Extractive:
     def summarize(self, conversation: str, previous: str = "") -> Summary:
         """Pick what is worth keeping; Refused if that is not shorter."""
         room = min(self._most, int(len(conversation) * self._ratio))
+        told = _Told(conversation)
+        known = _naming(dict.fromkeys(previous.splitlines()))
         lines: list[str] = []
-        told = _lines(conversation)
-        words, known = _words(told), _words(dict.fromkeys(previous.splitlines()))
         for heading, pattern in (("Files", _FILE), ("Symbols", _SYMBOL)):
-            names = _names(words, known, pattern)
+            names = _names(told.words, known, pattern)
             line = _fill(f"{heading}: ", names, int(room * NAMES_SHARE))
             lines += [line] if line else []
         room -= sum(len(line) + 1 for line in lines)
-        sorted_ = _sort(told, previous)
+        newest = told.sort(previous, room)
         picked = []
         for kind in KINDS:
-            section = _section(kind.heading, sorted_[kind.heading], int(room * kind.share))
+            section = _section(kind.heading, newest[kind.heading], int(room * kind.share))
             if section:
                 picked.append(section)
                 room -= len(section) + 1
         return shrunk(Summary("\n".join([*picked, *lines]), NAME), conversation)
 
 
-def _lines(conversation: str) -> dict[str, tuple[Kind, ...]]:
-    """Give each line once, as logs have them by the thousand, with the kinds it may be of."""
-    found: dict[str, tuple[Kind, ...]] = {}
-    begins: dict[str, tuple[Kind, ...]] = {}
-    kinds: tuple[Kind, ...] = KINDS
+class _Told:
+    """What a conversation says: its sentences in order, and the words that may hold names.
+
+    It is read a chunk at a time, and little is looked up by its text in all of it: of very many
+    strings, that is what takes long.
+    """
+
+    def __init__(self, conversation: str) -> None:
+        self.words: Counter[str] = Counter()
+        self._sentences: list[str] = []
+        self._trials = bytearray()
+        """Which kinds are tried on each sentence."""
+        for lines in _lines(conversation):
+            self.words.update(_naming(lines))
+            sentences, trials = _sentences(lines)
+            self._sentences += sentences
+            self._trials += trials
+
+    def sort(self, previous: str, room: int) -> dict[str, list[str]]:
+        """Give each sentence to the first kind that wants it, once, the newest first.
+
+        Those that the summary before has are left out. Once every kind that is tried has more than
+        its room, none is looked for any further.
+        """
+        found: dict[str, list[str]] = {kind.heading: [] for kind in KINDS}
+        left = {kind.heading: int(room * kind.share) for kind in KINDS}
+        seen = {line.removeprefix(BULLET) for line in previous.splitlines()}
+        trials = [list(kinds) for kinds in TRIALS]
+        for sentence, trial in zip(reversed(self._sentences), reversed(self._trials), strict=True):
+            for kind in trials[trial]:
+                if sentence not in seen and kind.tell.search(sentence):
+                    seen.add(sentence)
+                    found[kind.heading].append(sentence)
+                    left[kind.heading] -= _room(sentence)
+                    if all(left[each.heading] < 0 for each in trials[trial]):
+                        trials[trial].clear()
+                    break
+        return found
+
+
+def _lines(conversation: str) -> Iterator[dict[str, bool]]:
+    """Give the lines of each chunk, and whether they are talk.
+
+    A line comes once, as logs have them by the thousand.
+    """
+    begins: dict[str, bool | None] = {}
+    """Of every line whether it begins a paragraph: True one of talk, False one of output."""
+    is_talk = True
     last = None
-    for line in chain.from_iterable(map(str.splitlines, _chunks(conversation))):
-        if line == last:
-            continue
-        last = line
-        if line in found:
-            if line in begins:
-                kinds = begins[line]
-            continue
-        if line.startswith(TALK):
-            kinds = begins[line] = KINDS
-        elif line.startswith(OUTPUT):
-            kinds = begins[line] = OUTPUT_KINDS
-        found[line] = kinds
-    return found
+    for chunk in _chunks(conversation):
+        found: dict[str, bool] = {}
+        for line in chunk.splitlines():
+            if line == last:
+                continue
+            last = line
+            is_new = line not in begins
+            if is_new:
+                is_output = line.startswith(OUTPUT)
+                begins[line] = not is_output if is_output or line.startswith(TALK) else None
+            begun = begins[line]
+            is_talk = is_talk if begun is None else begun
+            if is_new:
+                found[line] = is_talk
+        yield found
+
+
+def _sentences(lines: Mapping[str, bool]) -> tuple[list[str], bytearray]:
+    """Give the sentences of talk and the lines of output, and which kinds to try on each."""
+    sentences: list[str] = []
+    trials = bytearray()
+    for line, is_talk in lines.items():
+        squeezed = " ".join(line.split())
+        for sentence in _split(squeezed) if is_talk else (squeezed,):
+            if len(sentence) > 2:
+                sentences.append(_cut(sentence, LONGEST_SENTENCE))
+                trials.append(_IS_TALK if is_talk else 0)
+    for trial, kinds in ((_IS_TALK, KINDS), (0, OUTPUT_KINDS)):
+        asked = [number for number, each in enumerate(trials) if each == trial]
+        for at in _telling([sentences[number] for number in asked], kinds):
+            trials[asked[at]] |= _IS_TELLING
+    return sentences, trials
 
 
 def _chunks(text: str) -> Iterator[str]:
@@ -172,41 +245,6 @@ def _chunks(text: str) -> Iterator[str]:
         start = end
 
 
-def _sort(lines: dict[str, tuple[Kind, ...]], previous: str) -> dict[str, list[str]]:
-    """Give each sentence to the first kind that wants it, once."""
-    found: dict[str, list[str]] = {kind.heading: [] for kind in KINDS}
-    tests = {
-        (kinds is KINDS, is_telling): [
-            (kind.tell.search, found[kind.heading])
-            for kind in kinds
-            if is_telling or not kind.words
-        ]
-        for kinds in (KINDS, OUTPUT_KINDS)
-        for is_telling in (True, False)
-    }
-    sentences = _sentences(lines)
-    for line in previous.splitlines():
-        sentences.pop(line.removeprefix("- "), None)
-    telling = _telling(sentences, KINDS) | _telling(sentences, OUTPUT_KINDS)
-    for sentence, kinds in sentences.items():
-        for tells, taken in tests[kinds is KINDS, sentence in telling]:
-            if tells(sentence):
-                taken.append(sentence)
-                break
-    return found
-
-
-def _sentences(lines: dict[str, tuple[Kind, ...]]) -> dict[str, tuple[Kind, ...]]:
-    """Give the sentences of talk and the lines of output, each once, with its kinds."""
-    found: dict[str, tuple[Kind, ...]] = {}
-    for line, kinds in lines.items():
-        squeezed = " ".join(line.split())
-        for sentence in _split(squeezed) if kinds is KINDS else (squeezed,):
-            if len(sentence) > 2:
-                found.setdefault(_cut(sentence, LONGEST_SENTENCE), kinds)
-    return found
-
-
 def _split(line: str) -> Sequence[str]:
     """Split a line without runs of blanks into sentences."""
     if line.isascii() and ". " not in line and "! " not in line and "? " not in line:
@@ -214,58 +252,51 @@ def _split(line: str) -> Sequence[str]:
     return [sentence.strip() for sentence in _SENTENCE.split(line)]
 
 
-def _telling(sentences: dict[str, tuple[Kind, ...]], kinds: tuple[Kind, ...]) -> set[str]:
-    """Give the sentences that may be of these kinds and have one of their words.
+def _telling(sentences: Sequence[str], kinds: tuple[Kind, ...]) -> Iterator[int]:
+    """Give the numbers of the sentences that have a word of these kinds.
 
     Each word is looked for in many sentences at once, which is several times as fast as looking
     for all words in each: most words are in few sentences.
     """
-    asked = [sentence for sentence, each in sentences.items() if each is kinds]
-    words = dict.fromkeys(word for kind in kinds for word in kind.words)
-    found: set[str] = set()
-    for tried in _batches(asked):
-        lowered = "\n".join(tried).lower()
-        lengths = [len(sentence) + 1 for sentence in tried]
-        if not lowered.isascii():  # A few letters of other scripts grow longer.
-            lengths = [len(sentence.lower()) + 1 for sentence in tried]
-        ends = list(accumulate(lengths))
-        for word in words:
-            at = lowered.find(word)
-            while at >= 0:
-                number = bisect_right(ends, at)
-                found.add(tried[number])
-                at = lowered.find(word, ends[number])
-    return found
-
-
-def _batches(lines: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Give lines so many at a time as stay in the processor's cache."""
-    return (lines[start : start + AT_ONCE] for start in range(0, len(lines), AT_ONCE))
+    lowered = "\n".join(sentences).lower()
+    lengths = [len(sentence) + 1 for sentence in sentences]
+    if not lowered.isascii():  # A few letters of other scripts grow longer.
+        lengths = [len(sentence.lower()) + 1 for sentence in sentences]
+    ends = list(accumulate(lengths))
+    for word in dict.fromkeys(word for kind in kinds for word in kind.words):
+        at = lowered.find(word)
+        while at >= 0:
+            number = bisect_right(ends, at)
+            yield number
+            at = lowered.find(word, ends[number])
 
 
 def _cut(sentence: str, length: int) -> str:
     return sentence if len(sentence) <= length else sentence[: max(0, length - 1)] + "…"
 
 
-def _section(heading: str, sentences: list[str], room: int) -> str:
+def _section(heading: str, newest: list[str], room: int) -> str:
     """Take the newest sentences that fit, and write them in their order."""
     taken: list[str] = []
     left = room - len(heading) - 1
-    for sentence in reversed(sentences):
-        fitting = _cut(sentence, left - 3)
+    for sentence in newest:
+        fitting = _cut(sentence, left - len(BULLET) - 1)
         if fitting != sentence and (taken or left < SHORTEST_SENTENCE):
             break
-        taken.append(f"- {fitting}")
-        left -= len(fitting) + 3
+        taken.append(f"{BULLET}{fitting}")
+        left -= _room(fitting)
     return "\n".join([f"{heading}:", *reversed(taken)]) if taken else ""
 
 
-def _words(lines: Iterable[str]) -> Counter[str]:
-    """Count words that may hold names. Lines come once: what a log repeats counts no more."""
-    words: Counter[str] = Counter()
-    for batch in _batches(list(lines)):
-        words.update("\n".join(batch).split())
-    return Counter({word: times for word, times in words.items() if _may_name(word)})
+def _room(sentence: str) -> int:
+    """Characters that a sentence takes in a summary."""
+    return len(BULLET) + len(sentence) + 1
+
+
+def _naming(lines: Iterable[str]) -> dict[str, int]:
+    """Count the words of lines that may hold names."""
+    words = Counter("\n".join(lines).split())
+    return {word: times for word, times in words.items() if _may_name(word)}
 
 
 def _may_name(word: str) -> bool:
@@ -274,14 +305,14 @@ def _may_name(word: str) -> bool:
     )
 
 
-def _names(words: Counter[str], known: Counter[str], pattern: re.Pattern[str]) -> list[str]:
+def _names(words: dict[str, int], known: dict[str, int], pattern: re.Pattern[str]) -> list[str]:
     """Names among words, most often named first, then in order of appearance."""
     named = _named(words, pattern)
     before = _named(known, pattern)
     return [name for name, _ in named.most_common() if len(name) > 2 and name not in before]
 
 
-def _named(words: Counter[str], pattern: re.Pattern[str]) -> Counter[str]:
+def _named(words: dict[str, int], pattern: re.Pattern[str]) -> Counter[str]:
     named: dict[str, int] = {}
     is_file = pattern is _FILE
     for word, times in words.items():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from marksweep.messages import Message, Role
 
 SPEAKERS = {
@@ -21,25 +23,28 @@ OUTPUT = ("Result of ", "Error of ")
 """How a paragraph starts that a tool returned."""
 
 
-_JSON = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default=str)
+_encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def transcript(messages: Sequence[Message]) -> str:
     """Write messages out, one paragraph each. Thoughts are left out, data is named."""
-    return "\n\n".join("\n".join(_lines(message)) for message in messages if message.parts)
+    asked: dict[str, str] = {}
+    return "\n\n".join("\n".join(_lines(m, asked)) for m in messages if m.parts)
 
 
-def _lines(message: Message) -> Iterator[str]:
+def _lines(message: Message, asked: dict[str, str]) -> Iterator[str]:
+    """Write the parts of a message; `asked` names the tools that have not answered yet, by call."""
     speaker = SPEAKERS[message.role]
     for part in message.parts:
         if part.text:
             yield f"{speaker}: {part.text}"
-        elif part.function_call:
-            yield f"{speaker} calls {part.function_call.name}({plain(part.function_call.args)})"
-        elif part.function_response:
-            outcome = "Error" if part.function_response.is_error else "Result"
-            name = part.function_response.name or part.function_response.call_id
-            yield f"{outcome} of {name}: {plain(part.function_response.result)}"
+        elif (call := part.function_call) is not None:
+            asked[call.id] = call.name
+            yield f"{speaker} calls {call.name}({plain(call.args)})"
+        elif (result := part.function_response) is not None:
+            outcome = "Error" if result.is_error else "Result"
+            name = asked.pop(result.call_id, "")
+            yield f"{outcome} of {result.name or name or 'a tool'}: {plain(result.result)}"
         elif part.inline_data:
             yield f"{speaker}: [{part.inline_data.mime_type}]"
 
@@ -48,4 +53,7 @@ def plain(value: object) -> str:
     """Write any value as text; what is not text as JSON."""
     if isinstance(value, str):
         return value
-    return _JSON.encode(value)
+    try:
+        return msgspec.json.format(_encode(value), indent=0).decode()
+    except (TypeError, ValueError, OverflowError):  # Half characters and values that JSON has not.
+        return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
