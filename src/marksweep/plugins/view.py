@@ -82,8 +82,8 @@ def look(
 
     `form` tells messages of one name apart, for strategies that remember them.
     """
+    history = messages = tuple(history)
     notices = _notices(history)
-    messages = tuple(history)
     if notices:
         messages = tuple(m for at, m in enumerate(history) if at not in notices)
     reading = ledger.read_off(messages, counter)
@@ -131,7 +131,7 @@ def look(
     roots = dict(_roots(messages, reading, protection))
     scene = Scene(Snapshot(tuple(segments), "", heap="conversation"), roots, now, pressure)
     return View(
-        tuple(history),
+        history,
         messages,
         reading,
         tuple(outside),
@@ -165,14 +165,19 @@ def _policy(key: str, policy: GCPolicy, yielding: frozenset[str]) -> GCPolicy:
 
 
 def _names(messages: Sequence[Message]) -> list[str]:
-    """Name segments after their messages; those that share an id are told apart by their place."""
-    given = [message.message_id for message in messages]
-    if len(set(given)) == len(given):
-        return given
-    names: dict[str, None] = {}
-    for at, name in enumerate(given):
-        names[name if name not in names else f"{name} at {at}"] = None
-    return list(names)
+    """Name segments after their messages; those that share an id are told apart by their place.
+
+    One walk: of very many messages, each is fetched from memory but once.
+    """
+    names: list[str] = []
+    taken: set[str] = set()
+    for at, message in enumerate(messages):
+        name = message.message_id
+        while name in taken:
+            name = f"{name} at {at}"
+        taken.add(name)
+        names.append(name)
+    return names
 
 
 def _ties(names: Sequence[str], pairs: Iterable[tuple[int, int]]) -> list[tuple[Reference, ...]]:
