@@ -513,3 +513,26 @@ def test_undoing_a_summary_that_was_swept_later_brings_back_the_messages_and_no_
     while talk.store.stash.latest_plan(talk.workspace) is not None:
         talk.undo()
     assert [message.raw for message in talk.history] == messages
+
+
+def test_a_conversation_that_goes_on_for_ever_takes_no_more_memory(tmp_path: Path) -> None:
+    """What was swept lies in the file; nothing of it is remembered here."""
+    talk = Conversation(limit=3_000, strategy="truncate", store=tmp_path / "talk.db")
+
+    def sizes() -> dict[str, int]:
+        heap = talk._heap
+        held = {**vars(heap), **vars(heap.view)}.items()
+        return {name: len(each) for name, each in held if isinstance(each, list | dict | set)}
+
+    def go_on(turns: int) -> None:
+        for n in range(turns):
+            talk.extend([{"role": "user", "content": f"and {n}?"}])
+            talk.extend([{"role": "assistant", "content": f"it is {n} " * 40}])
+            assert talk.messages
+
+    go_on(60)
+    before = sizes()
+    go_on(120)
+    assert len(talk.journal()) > 10
+    assert {name: size for name, size in sizes().items() if size > before[name] + 60} == {}
+    talk.close()

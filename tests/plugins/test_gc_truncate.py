@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from marksweep.errors import BadInput
@@ -46,6 +47,14 @@ def test_gc_truncate_removal_list() -> None:
     gone = [id_ for item in result.removal_list for id_ in item.message_ids]
     assert sorted(gone) == sorted(set(ids(history)) - set(ids(kept)))
     assert result.items_collected == 2
+
+
+def test_messages_that_share_an_id_are_told_apart_also_from_one_named_like_that() -> None:
+    history = [msgspec.structs.replace(m, message_id="same") for m in talk(6, tools=1)]
+    history[1] = msgspec.structs.replace(history[1], message_id="same at 3")
+    kept, result = collect(history, limit=1800)
+    assert unpaired(kept) == set()
+    assert result.tokens_freed == weigh(history) - weigh(kept) > 0
 
 
 def test_the_input_is_left_alone() -> None:

@@ -190,6 +190,7 @@ class ConversationHeap(SegmentHeap):
         elif segment.segment_id in self.view.live:
             self._known.pop(segment.position, None)
         super()._take_in(segment)
+        self.changed.clear()  # For steps, which a conversation does not take.
         self._untold.append(segment)
 
     def _write(self, *, put: Sequence[Segment] = (), remove: Sequence[str] = ()) -> None:
