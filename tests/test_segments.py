@@ -124,6 +124,13 @@ class TestSection3DataModel:
         heap.collect(heap.plan_for(["a"]))
         assert [s.refcount for s in heap.list()] == [0]
 
+    def test_a_mate_does_not_count_as_one_who_refers(self, heap: Segments) -> None:
+        heap.add(segment("call"), segment("result"), segment("note"))
+        heap.link("result", "call", Link.ANSWERS, Hold.PAIRED)
+        assert [s.refcount for s in heap.list()] == [0, 0, 0]
+        heap.link("note", "call")
+        assert [s.refcount for s in heap.list()] == [1, 0, 0]
+
     def test_generation_and_survival_are_maintained_by_collections(self, heap: Segments) -> None:
         heap.add(segment("keep", pinned=True))
         seen = []

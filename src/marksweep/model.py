@@ -137,7 +137,7 @@ class Segment(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     gc_survival_count: int = 0
     """Full collections survived, counted up to OLD_AFTER."""
     refcount: int = 0
-    """How many live segments refer to it."""
+    """How many live segments refer to it, those that are paired with it aside."""
     file_path: str | None = None
     line_range: tuple[int, int] | None = None
     symbol: str | None = None

@@ -51,6 +51,21 @@ def raws(talk: Conversation) -> list[Any]:
     return [message.raw for message in talk.history]
 
 
+def test_messages_are_named_by_their_place_also_behind_what_could_not_be_read() -> None:
+    talk = Conversation(limit=100_000)
+    assert talk.extend([{"role": "user", "content": "one"}]) == ["m1"]
+    assert talk.extend([17, {"role": "user", "content": "two"}]) == ["m2"]
+    assert talk.extend([{"role": "user", "content": "three"}]) == ["m3"]
+    assert [m.message_id for m in talk.history] == ["m1", "m2", "m3"]
+
+
+def test_a_message_is_kept_as_it_was_read_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies leave holes in memory, and what is made later then lies all over."""
+    monkeypatch.setattr("marksweep.heaps.conversation.replace", None)
+    talk = conversation()
+    assert len(talk.extend([{"role": "user", "content": "more"}])) == 1
+
+
 @pytest.mark.parametrize("dialect", PROVIDERS)
 def test_under_the_threshold_messages_come_back_as_they_were(dialect: str) -> None:
     talk = conversation(dialect=dialect)

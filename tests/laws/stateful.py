@@ -179,7 +179,12 @@ class HeapMachine(RuleBasedStateMachine):
             (s.segment_id for s in segments), key=lambda name: int(name[1:])
         )
         assert self.heap.tokens == sum(len(s.text) for s in segments)
-        referred = [t for s in segments for t in {r.target for r in s.references} - {s.segment_id}]
+        referred = [
+            target
+            for s in segments
+            for target in {r.target for r in s.references if r.hold is not Hold.PAIRED}
+            if target != s.segment_id
+        ]
         assert all(s.refcount == referred.count(s.segment_id) for s in segments)
 
     @invariant()

@@ -93,25 +93,31 @@ class ConversationHeap(SegmentHeap):
             self._start_over()
             self._untold = list(self.view.live.values())
 
+    @property
+    def next_position(self) -> int:
+        """Where the next message will stand, if nobody else adds one before."""
+        return self._last_position + 1
+
     def append(self, messages: Sequence[Message], pinned_by: str, now: datetime) -> list[str]:
         """Take new messages in; give them their ids. `pinned_by` empty: they are not pinned."""
         with self._editing():
             self._catch_up()
             line = self._line
-            first = self._last_position + 1
             segments = [
-                self._segment(replace(message, message_id=_name(at)), at, pinned_by, now)
-                for at, message in enumerate(messages, first)
+                self._segment(_named(message, at), at, pinned_by, now)
+                for at, message in enumerate(messages, self.next_position)
             ]
+            names = [segment.segment_id for segment in segments]
             try:
-                added = self.add(segments)
+                self._refuse_known(names)
+                self._write(put=segments)
             except BaseException:
                 self.speak(self.dialect)
                 raise
             self._untold.clear()
             self._line = line
-            self._lengthen(added)
-            return [segment.segment_id for segment in added]
+            self._lengthen(segments)
+            return names
 
     def _segment(self, message: Message, at: int, pinned_by: str, now: datetime) -> Segment:
         asked = {n: self._at(n) for n in self._tell(at, message)}
@@ -129,6 +135,8 @@ class ConversationHeap(SegmentHeap):
             topic_id=self._topic,
             references=tuple([_answer(n, asked[n]) for n in asked]),
             policy=self._policy(message),
+            position=at,
+            project_id=self.workspace,
         )
 
     def _at(self, position: int) -> Message | None:
@@ -371,6 +379,12 @@ class ConversationHeap(SegmentHeap):
 def _name(position: int) -> str:
     """Name the message at a position."""
     return f"m{position}"
+
+
+def _named(message: Message, position: int) -> Message:
+    """Give a message the name of its position; mostly it was read with that name."""
+    name = _name(position)
+    return message if message.message_id == name else replace(message, message_id=name)
 
 
 def _answer(position: int, asked: Message | None) -> Reference:

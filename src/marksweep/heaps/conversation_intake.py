@@ -43,7 +43,7 @@ class Intake:
             self.learn(messages.get(LISTS.get(self._heap.dialect.name, "")))
         else:
             self.learn(messages)
-        history = read(messages, self._heap.dialect.name)
+        history = read(messages, self._heap.dialect.name, start=self._heap.next_position)
         self.skipped += history.skipped
         if isinstance(messages, dict):
             self.fix("system", history.system.raw if history.system else None, now)

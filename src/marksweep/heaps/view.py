@@ -243,8 +243,11 @@ _place = attrgetter("position", "segment_id")
 
 
 def _targets(segment: Segment) -> Collection[str]:
-    """Name the others that a segment refers to, each once."""
-    targets = [reference.target for reference in segment.all_references]
+    """Name the others that a segment refers to, each once.
+
+    Not its mates: they are one unit, so that nobody else needs them.
+    """
+    targets = [r.target for r in segment.all_references if r.hold is not Hold.PAIRED]
     if len(targets) > 1:
         targets = list(dict.fromkeys(targets))
     return [target for target in targets if target != segment.segment_id]
