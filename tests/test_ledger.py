@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marksweep.dialects.pairing import match
 from marksweep.errors import BadInput, NotFound
 from marksweep.ledger import (
     ChildKind,
@@ -21,7 +20,7 @@ from marksweep.ledger import (
 )
 from marksweep.ledger.entries import KIND_POLICY
 from marksweep.ledger.text import bar
-from marksweep.ledger.turns import TurnNumbers, split_turns, tool_units
+from marksweep.ledger.turns import TurnNumbers, split_turns, voices_of
 from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
 from marksweep.model import GCPolicy
 
@@ -291,14 +290,35 @@ def test_a_turn_starts_at_a_user_message_with_plain_text() -> None:
         "r",
     )
     history = [model("m"), user("u0"), call("c", "a"), anthropic_result, user("u1")]
-    turns = split_turns(history, TurnNumbers())
+    turns = split_turns(history, voices_of(history).starts, TurnNumbers())
     assert [(turn.number, turn.start, turn.stop) for turn in turns] == [(0, 1, 4), (1, 4, 5)]
-    assert split_turns([], TurnNumbers()) == ()
+    assert split_turns([], [], TurnNumbers()) == ()
+
+
+def working(*history: Message) -> dict[str, tuple[str, ...]]:
+    entry = following(list(history)).get_entry(CONVERSATION)
+    assert entry is not None
+    return {key: child.message_ids for key, child in entry.children.items() if "working" in key}
 
 
 def test_a_call_id_used_again_belongs_to_the_latest_call() -> None:
-    history = [call("c0", "x"), result("r0", "x"), call("c1", "x"), result("r1", "x")]
-    assert tool_units(match(history)) == [(0, 1), (2, 3)]
+    found = working(
+        user("u0"), call("c0", "x"), result("r0", "x"), call("c1", "x"), result("r1", "x")
+    )
+    assert found == {"turn_0.working_0": ("c0", "r0"), "turn_0.working_1": ("c1", "r1")}
+
+
+def test_calls_are_numbered_in_order_whatever_the_order_of_their_results() -> None:
+    found = working(
+        user("u0"), call("c0", "x"), call("c1", "y"), result("r1", "y"), result("r0", "x")
+    )
+    assert found == {"turn_0.working_0": ("c0", "r0"), "turn_0.working_1": ("c1", "r1")}
+
+
+def test_a_result_that_comes_with_the_next_call_belongs_to_the_call_it_answers() -> None:
+    both = Message(Role.MODEL, (*result("", "x").parts, *call("", "y").parts), "both")
+    found = working(user("u0"), call("c0", "x"), both, result("r1", "y"))
+    assert found == {"turn_0.working_0": ("c0", "both", "r1")}
 
 
 @given(st.lists(st.sampled_from("ucrms"), max_size=30), st.data())

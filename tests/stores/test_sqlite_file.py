@@ -291,7 +291,7 @@ def test_an_intent_reaches_the_disk_at_once_and_what_closes_it_with_the_next(
 def test_forgotten_removals_make_a_reader_start_over(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("marksweep.stores.sqlite.segments.TOMBSTONES_KEPT", 3)
+    monkeypatch.setattr("marksweep.stores.sqlite.segments.CHANGES_KEPT", 3)
     ids = [f"s{n}" for n in range(10)]
     first = store.segments.write("w", put=[segment(key) for key in ids])
     versions = [store.segments.write("w", remove=[key]) for key in ids]

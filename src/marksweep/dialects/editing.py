@@ -2,6 +2,7 @@
 
 units        what must go together
 without      leave messages out, and close the seams
+Line         messages that stand in order, with seams where others stood
 saying       a new message, such as a summary
 """
 
@@ -35,26 +36,35 @@ def units(dialect: Dialect, messages: Messages) -> list[tuple[int, ...]]:
 def without(dialect: Dialect, messages: Messages, gone: Collection[int]) -> list[Message]:
     """Leave messages out, by index. Whole units give a history that is as valid as before."""
     left = set(gone)
-    return closed(dialect, [(i, m) for i, m in enumerate(messages) if i not in left])
+    line = Line(dialect)
+    line.extend((i, m) for i, m in enumerate(messages) if i not in left)
+    return line.messages
 
 
-def closed(dialect: Dialect, kept: Iterable[tuple[int, Message]]) -> list[Message]:
-    """Give the messages that are left of a history, joined at the seams where that is needed."""
-    out: list[Message] = []
-    last = -1
-    for i, message in kept:
-        out.append(message)
-        if i > last + 1:
-            _join_end(dialect, out)
-        last = i
-    return out
+class Line:
+    """The messages that are left of a history, joined at the seams where that is needed."""
 
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._last = -1
+        self.messages: list[Message] = []
 
-def _join_end(dialect: Dialect, out: list[Message]) -> None:
-    """Join the last messages for as long as they must be written as one."""
-    while len(out) > 1 and dialect.joins(out[-2], out[-1]):
-        after = out.pop()
-        out[-1] = with_parts(dialect, out[-1], [*out[-1].parts, *after.parts])
+    def extend(self, placed: Iterable[tuple[int, Message]]) -> None:
+        """Add messages, each with its place in the history."""
+        out, last = self.messages, self._last
+        for at, message in placed:
+            out.append(message)
+            if at > last + 1:
+                self._join_end()
+            last = at
+        self._last = last
+
+    def _join_end(self) -> None:
+        """Join the last messages for as long as they must be written as one."""
+        out = self.messages
+        while len(out) > 1 and self._dialect.joins(out[-2], out[-1]):
+            after = out.pop()
+            out[-1] = with_parts(self._dialect, out[-1], [*out[-1].parts, *after.parts])
 
 
 def saying(dialect: Dialect, text: str, message_id: str, role: Role = Role.USER) -> Message:

@@ -16,7 +16,7 @@ from operator import is_
 import msgspec
 
 from marksweep.dialects.base import Dialect, Json, message_of
-from marksweep.dialects.editing import closed, saying
+from marksweep.dialects.editing import Line, saying
 from marksweep.heaps.conversation_roots import Unanswered
 from marksweep.heaps.conversation_stash import RECALLED
 from marksweep.heaps.conversation_text import (
@@ -61,8 +61,7 @@ class ConversationHeap(SegmentHeap):
         """Live messages by position: of very many, numbers are found several times as quickly."""
         self._shortened: dict[int, tuple[str, Message]] = {}
         """By position: the last shorter form that was proposed of a message, as JSON and read."""
-        self._line: list[Message] | None = None
-        self._line_ends = -1
+        self._line: Line | None = None
         self._untold: list[Segment] = []
         self._is_still = False
         self._version = 0
@@ -115,8 +114,9 @@ class ConversationHeap(SegmentHeap):
                 self.speak(self.dialect)
                 raise
             self._untold.clear()
-            self._line = line
-            self._lengthen(segments)
+            if line is not None:
+                line.extend(self._placed_messages(segments))
+                self._line = line
             return names
 
     def _segment(self, message: Message, at: int, pinned_by: str, now: datetime) -> Segment:
@@ -292,24 +292,13 @@ class ConversationHeap(SegmentHeap):
         with self._guard:
             self.refresh()
             if self._line is None:
-                spoken = [s for s in self.view.in_order() if s.type in SPOKEN]
-                placed = ((s.position, self._know(s).message) for s in spoken)
-                self._line = closed(self.dialect, placed)
-                self._line_ends = spoken[-1].position if spoken else -1
-            return list(self._line)
+                line = Line(self.dialect)
+                line.extend(self._placed_messages(self.view.in_order()))
+                self._line = line
+            return list(self._line.messages)
 
-    def _lengthen(self, segments: Sequence[Segment]) -> None:
-        """Add new messages to the line, if it is known."""
-        if self._line is None:
-            return
-        for segment in segments:
-            message = self._known[segment.position].message
-            seam = segment.position > self._line_ends + 1
-            if seam and self._line and self.dialect.joins(self._line[-1], message):
-                self._line = None
-                return
-            self._line.append(message)
-            self._line_ends = segment.position
+    def _placed_messages(self, segments: Iterable[Segment]) -> Iterator[tuple[int, Message]]:
+        return ((s.position, self._know(s).message) for s in segments if s.type in SPOKEN)
 
     def outcomes(self, segment: Segment) -> tuple[Outcome, ...]:
         """Give the results a message carries, each with the call it answers."""

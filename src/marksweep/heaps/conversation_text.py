@@ -34,8 +34,10 @@ def as_json(value: Json) -> str:
     if b"null" in written:
         return json.dumps(value)
     text = written.decode()
+    if written.isascii():
+        return text
     beyond = len(written) - len(text)
-    if not 0 < beyond <= len(text) * _FEW:
+    if beyond > len(text) * _FEW:
         return text
     escaped = text.encode("ascii", "backslashreplace")
     # Characters of three bytes become \uXXXX, as in JSON. Others grow more than that per byte,
@@ -49,7 +51,8 @@ def said_in(message: Message) -> str:
 
     It is for searching and reading: half characters, which no store takes, become question marks.
     """
-    said = "\n".join(filter(None, map(_said, message.parts)))
+    parts = message.parts
+    said = _said(parts[0]) if len(parts) == 1 else "\n".join(filter(None, map(_said, parts)))
     if said.isascii():
         return said
     try:
@@ -134,6 +137,8 @@ def with_words(part: Part, text: str) -> Part:
 
 def result_text(result: object) -> str:
     """Give what a result says, also if it is wrapped; one without text is written as JSON."""
+    if isinstance(result, str):
+        return result
     if isinstance(result, dict) and len(result) == 1:
         (only,) = result.values()
         if isinstance(only, str):

@@ -18,7 +18,7 @@ from marksweep.ledger.entries import (
     source_named,
 )
 from marksweep.ledger.snapshot import BudgetSnapshot, Saved
-from marksweep.ledger.turns import SUMMARY, TurnNumbers
+from marksweep.ledger.turns import SUMMARY, TurnNumbers, Voices, voices_of
 from marksweep.messages import Counter, Message
 from marksweep.model import GCPolicy
 
@@ -178,10 +178,10 @@ class InstructionBudget:
         entry = self._entries.get(source)
         return entry.children if entry else {}
 
-    def read_off(self, history: Sequence[Message], counter: Counter) -> Reading:
+    def read_off(self, history: Sequence[Message], counter: Counter, voices: Voices) -> Reading:
         """Say what each message of a history is, by declarations and turn numbers kept here."""
         declared = self.declared(InstructionSource.CONVERSATION)
-        reading = read_off(history, counter, declared=declared, numbers=self.turns)
+        reading = read_off(history, counter, voices, declared=declared, numbers=self.turns)
         made = [number for name, number in reading.made.values() if name == SUMMARY]
         self._summaries = max([self._summaries, *made])
         if len(self._arrived) > 2 * len(history):
@@ -210,7 +210,7 @@ class InstructionBudget:
         now = time.time()
         return entries_of(
             history,
-            self.read_off(history, counter),
+            self.read_off(history, counter, voices_of(history)),
             counter,
             declared=self.declared(InstructionSource.CONVERSATION),
             arrived=lambda message_id: self.arrived(message_id, now),

@@ -24,9 +24,8 @@ from marksweep.ledger.turns import (
     SUMMARY,
     Turn,
     TurnNumbers,
-    all_made_by_collections,
+    Voices,
     split_turns,
-    tool_units,
 )
 from marksweep.messages import Counter, Message, Role
 from marksweep.model import GCPolicy
@@ -71,14 +70,15 @@ class Derived(msgspec.Struct, frozen=True):
 def read_off(
     history: Sequence[Message],
     counter: Counter,
+    voices: Voices,
     *,
     declared: Mapping[str, SourceEntry],
     numbers: TurnNumbers,
 ) -> Reading:
     """Say what each message is. Each belongs to exactly one entry."""
-    turns = split_turns(history, numbers)
+    turns = split_turns(history, voices.starts, numbers)
     found = match(history)
-    made = all_made_by_collections(history)
+    made = voices.made
     entries = _name(history, turns, found, made)
     if declared:
         entries = _declare(history, entries, declared)
@@ -192,13 +192,14 @@ _FIXED = frozenset({ChildKind.SYSTEM_MESSAGE, ChildKind.ORIGINAL_REQUEST})
 
 
 def _name_work(found: Matches, entries: list[Named]) -> None:
+    """Name messages with calls, in order, and those that answer them alike."""
     worked: Tally[str] = Tally()
-    for unit in tool_units(found):
-        turn = entries[unit[0]].key
-        entry = _entry(f"{turn}.working_{worked[turn]}", ChildKind.WORKING_OUTPUT)
+    for at in sorted({slot.message for slot in (*found.answers, *found.unanswered)}):
+        turn = entries[at].key
+        entries[at] = _entry(f"{turn}.working_{worked[turn]}", ChildKind.WORKING_OUTPUT)
         worked[turn] += 1
-        for at in unit:
-            entries[at] = entry
+    for asked, answer in found.answers.items():
+        entries[answer.message] = entries[asked.message]
 
 
 def _policy(kind: ChildKind, said: SourceEntry | None) -> GCPolicy:

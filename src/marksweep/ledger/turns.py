@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from marksweep.dialects.pairing import Matches
 from marksweep.messages import Message, Role
 
 SUMMARY = "gc_summary_"
@@ -35,22 +35,37 @@ def made_by_collection(message: Message) -> tuple[str, int] | None:
     return (found[1], int(found[2])) if found else None
 
 
-def all_made_by_collections(history: Sequence[Message]) -> dict[int, tuple[str, int]]:
-    """Find the summaries and notices of a history, by position."""
-    user = Role.USER
-    said = [at for at, message in enumerate(history) if message.role is user]
-    found = [(at, made_by_collection(history[at])) for at in said]
-    return {at: made for at, made in found if made is not None}
-
-
 def starts_turn(message: Message) -> bool:
     """Whether a turn begins here."""
-    return (
-        message.role is Role.USER
-        and any(part.text for part in message.parts)
-        and not message.function_responses
-        and made_by_collection(message) is None
-    )
+    return message.role is Role.USER and _asks(message) and made_by_collection(message) is None
+
+
+def _asks(message: Message) -> bool:
+    return any(part.text for part in message.parts) and not message.function_responses
+
+
+class Voices(NamedTuple):
+    """What speaks with the user's voice in a history, by position."""
+
+    starts: Sequence[int]
+    """Where turns begin."""
+    made: Mapping[int, tuple[str, int]]
+    """The summaries and notices: which of them, and its number."""
+
+
+def voices_of(history: Sequence[Message]) -> Voices:
+    """Tell what the user said from what a collection wrote."""
+    user = Role.USER
+    starts: list[int] = []
+    made: dict[int, tuple[str, int]] = {}
+    for at in [at for at, message in enumerate(history) if message.role is user]:
+        message = history[at]
+        found = made_by_collection(message)
+        if found is not None:
+            made[at] = found
+        elif _asks(message):
+            starts.append(at)
+    return Voices(starts, made)
 
 
 class Turn(msgspec.Struct, frozen=True, gc=False):
@@ -93,23 +108,13 @@ class TurnNumbers:
         return self._upcoming
 
 
-def split_turns(history: Sequence[Message], numbers: TurnNumbers) -> tuple[Turn, ...]:
-    """Cut a history into turns."""
-    user = Role.USER
-    starts = [at for at, m in enumerate(history) if m.role is user and starts_turn(m)]
+def split_turns(
+    history: Sequence[Message], starts: Sequence[int], numbers: TurnNumbers
+) -> tuple[Turn, ...]:
+    """Cut a history into turns where they begin."""
     stops = [*starts[1:], len(history)]
     named = numbers.number(history[at].message_id for at in starts)
     return tuple(
         Turn(number, start, stop)
         for number, start, stop in zip(named, starts, stops, strict=bool(starts))
     )
-
-
-def tool_units(found: Matches) -> list[tuple[int, ...]]:
-    """Positions of each message with calls, together with those of the messages that answer it."""
-    units: dict[int, list[int]] = {slot.message: [slot.message] for slot in found.unanswered}
-    for asked, answer in found.answers.items():
-        unit = units.setdefault(asked.message, [asked.message])
-        if answer.message not in unit:
-            unit.append(answer.message)
-    return [tuple(units[at]) for at in sorted(units)]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from marksweep.ledger import InstructionBudget
-from marksweep.ledger.turns import TurnNumbers, split_turns
+from marksweep.ledger.turns import TurnNumbers, split_turns, voices_of
 from marksweep.messages import Message
 from marksweep.model import GCPolicy, Pressure
 from marksweep.plugins.base import ContextUsage, GCConfig, GCTriggerReason
@@ -91,7 +91,8 @@ def _turns_to_keep(request: Request, numbers: TurnNumbers) -> int:
     The room is that between target and threshold: without it every new turn would be one too many.
     """
     config = request.config
-    turns = split_turns(request.history, numbers)
+    history = request.history
+    turns = split_turns(history, voices_of(history).starts, numbers)
     most = config.max_turns if config.max_turns is not None else len(turns)
     goal = int(most * config.target_percent / config.threshold_percent)
     excess = len(turns) - goal

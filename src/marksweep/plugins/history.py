@@ -130,7 +130,7 @@ class HistoryPlugin:
             pressure=goal.pressure,
             yielding=_yielding(goal.outside, ledger, options),
             now=utc_now(),
-            form=masker.form if self._learns else _as_it_came,
+            form=masker.form if self._learns else None,
         )
         digester = Digester(view, options.summarizer, ledger, counter)
         masker.begin(view, counter)
@@ -158,10 +158,6 @@ class HistoryPlugin:
             return self._options
         said = {**self._given, **config.plugin_config}
         return read_options(self._name, said, self._own_options)
-
-
-def _as_it_came(_: Message) -> str:
-    return ""
 
 
 def _should_wait(goal: Goal, plan: Plan, options: Options) -> bool:

@@ -9,7 +9,7 @@ from itertools import chain
 import msgspec
 
 from marksweep.core.plan import IN_PLACE, Places
-from marksweep.dialects.editing import closed
+from marksweep.dialects.editing import Line
 from marksweep.ledger import InstructionSource
 from marksweep.ledger.turns import NOTICE
 from marksweep.messages import Counter, Message, Part, Role
@@ -118,7 +118,9 @@ def write_out(view: View, deed: Deed, made: Mapping[str, Message], teller: Telle
     tokens = plan.tokens_after + (teller.counter(notice) if notice else 0)
     history = kept
     if view.dialect is not None:
-        history = closed(view.dialect, zip(places, kept, strict=True))
+        line = Line(view.dialect)
+        line.extend(zip(places, kept, strict=True))
+        history = line.messages
     if len(history) < len(kept):  # What was joined weighs a little less.
         tokens += sum(map(teller.counter, history)) - sum(map(teller.counter, kept))
     return Written(history, tokens, notice.text if notice else None)

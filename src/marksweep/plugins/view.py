@@ -18,7 +18,7 @@ from marksweep.dialects.pairing import tied
 from marksweep.ledger import InstructionBudget, InstructionSource, SourceEntry
 from marksweep.ledger.conversation import PREAMBLE, Reading
 from marksweep.ledger.entries import ChildKind
-from marksweep.ledger.turns import NOTICE, Turn, all_made_by_collections
+from marksweep.ledger.turns import NOTICE, Turn, voices_of
 from marksweep.messages import Counter, Message, Role
 from marksweep.model import (
     GCPolicy,
@@ -76,17 +76,19 @@ def look(
     pressure: Pressure,
     yielding: frozenset[str],
     now: datetime,
-    form: Callable[[Message], str],
+    form: Callable[[Message], str] | None,
 ) -> View:
     """Set the scene. `yielding` names the CONDITIONAL children whose owner lets go.
 
-    `form` tells messages of one name apart, for strategies that remember them.
+    `form` tells messages of one name apart, for strategies that remember them; others need none.
     """
     history = messages = tuple(history)
-    notices = _notices(history)
+    voices = voices_of(history)
+    notices = {at: number for at, (name, number) in voices.made.items() if name == NOTICE}
     if notices:
         messages = tuple(m for at, m in enumerate(history) if at not in notices)
-    reading = ledger.read_off(messages, counter)
+        voices = voices_of(messages)
+    reading = ledger.read_off(messages, counter, voices)
     said = ledger.declared(InstructionSource.CONVERSATION)
     types = {kind: kind.value.replace("_", " ") for kind in ChildKind}
     dialect = dialect_of(messages)
@@ -109,7 +111,7 @@ def look(
                 type=kind,
                 created_at=moment,
                 last_touched_at=moment,
-                raw=form(messages[at]),
+                raw=form(messages[at]) if form else "",
                 tokens=reading.sizes[at],
                 topic_id=turn_of[at],
                 references=ties[at],
@@ -151,12 +153,6 @@ def outside_of(entries: Mapping[InstructionSource, SourceEntry]) -> Iterator[Out
             yield Outside(source, None, entry)
         for key, child in entry.children.items():
             yield Outside(source, key, msgspec.structs.replace(child, tokens=child.total_tokens()))
-
-
-def _notices(history: Sequence[Message]) -> dict[int, int]:
-    """Number the notices of a history, by position."""
-    made = all_made_by_collections(history)
-    return {at: number for at, (name, number) in made.items() if name == NOTICE}
 
 
 def _policy(key: str, policy: GCPolicy, yielding: frozenset[str]) -> GCPolicy:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from heapq import nlargest
@@ -14,11 +15,12 @@ from marksweep.stores.codec import microseconds
 from marksweep.stores.ranking import WordIndex, matches
 from marksweep.stores.words import asked, document
 
-TOMBSTONES_KEPT = 10_000
-"""Removed ids remembered per workspace, so that readers learn of them one by one.
+CHANGES_KEPT = 10_000
+"""Changes remembered per workspace, so that readers learn of them one by one.
 
-A reader who was away for more removals than this is told everything afresh. Higher spares slow
-readers that; each one costs an id's worth of space.
+A reader who was away for more of them is told everything afresh; in a database, which keeps what is
+live with its version, only removals are forgotten. Higher spares slow readers that; each change
+costs an id's worth of space.
 """
 
 Found = TypeVar("Found")
@@ -34,10 +36,11 @@ class LiveTable:
 
     def __init__(self, version: int = 0, segments: Iterable[Segment] = ()) -> None:
         self.version = version
+        self._live = {segment.segment_id: segment for segment in segments}
+        self._log: deque[tuple[int, tuple[str, ...]]] = deque()
+        """The ids that each write removed or put, as far back as the floor."""
+        self._logged = 0
         self._floor = version
-        self._live = {segment.segment_id: (version, segment) for segment in segments}
-        """Segments with the version they were put with, in that order."""
-        self._removed_at: dict[str, int] = {}
         self._index: WordIndex[str] | None = None
 
     def __len__(self) -> int:
@@ -46,26 +49,24 @@ class LiveTable:
 
     def segments(self) -> tuple[Segment, ...]:
         """List what is live, in heap order."""
-        return tuple(sorted(self._all(), key=lambda s: (s.position, s.segment_id)))
+        return tuple(sorted(self._live.values(), key=lambda s: (s.position, s.segment_id)))
 
     def get(self, segment_id: str) -> Segment | None:
         """Fetch one segment, if it is live."""
-        _, segment = self._live.get(segment_id, (0, None))
-        return segment
-
-    def _all(self) -> Iterator[Segment]:
-        return (segment for _, segment in self._live.values())
+        return self._live.get(segment_id)
 
     def changes(self, since: int) -> Changes:
         """Tell what was put or removed after a version, or everything if that is too long ago."""
+        live = self._live
         if since == self.version:
             return Changes(self.version, complete=since == 0)
         if since <= 0 or since < self._floor or since > self.version:
-            return Changes(self.version, tuple(self._all()), complete=True)
-        put = takewhile(lambda put: put[0] > since, reversed(self._live.values()))
-        gone = takewhile(lambda gone: gone[1] > since, reversed(self._removed_at.items()))
-        segments, names = [segment for _, segment in put], [name for name, _ in gone]
-        return Changes(self.version, tuple(reversed(segments)), tuple(reversed(names)))
+            return Changes(self.version, tuple(live.values()), complete=True)
+        later = takewhile(lambda write: write[0] > since, reversed(self._log))
+        newest_first = dict.fromkeys(name for _, names in later for name in reversed(names))
+        names = list(reversed(newest_first))
+        put = tuple([live[name] for name in names if name in live])
+        return Changes(self.version, put, tuple([name for name in names if name not in live]))
 
     def write(
         self, put: Sequence[Segment], remove: Sequence[str], *, version: int | None = None
@@ -79,48 +80,45 @@ class LiveTable:
                 return self.version
             version = self.version + 1
         self.version = version
-        is_remembered = len(remove) <= TOMBSTONES_KEPT
-        if not is_remembered:
-            self._removed_at.clear()
-            self._floor = version
-        for segment_id in remove:
-            if self._live.pop(segment_id, None) is not None:
-                if is_remembered:
-                    self._removed_at[segment_id] = version
-                if self._index is not None:
-                    self._index.discard(segment_id)
+        gone = [name for name in remove if self._live.pop(name, None) is not None]
         for segment in put:
-            self._put(segment)
-        # One walk over the oldest: asking a dict for its first key again and again is quadratic.
-        too_many = max(0, len(self._removed_at) - TOMBSTONES_KEPT)
-        for oldest in list(islice(self._removed_at, too_many)):
-            self._floor = self._removed_at.pop(oldest)
-        return self.version
+            self._live[segment.segment_id] = segment
+        if self._index is not None:
+            for name in gone:
+                self._index.discard(name)
+            for segment in put:
+                self._index.add(segment.segment_id, document(segment).split())
+        self._note(gone, put)
+        return version
+
+    def _note(self, gone: Sequence[str], put: Sequence[Segment]) -> None:
+        """Remember what the latest write changed, and forget what is too much."""
+        changed = len(gone) + len(put)
+        if changed > CHANGES_KEPT:
+            self._log.clear()
+            self._logged, self._floor = 0, self.version
+        elif changed:
+            self._log.append((self.version, (*gone, *[segment.segment_id for segment in put])))
+            self._logged += changed
+        while self._logged > CHANGES_KEPT:
+            self._floor, names = self._log.popleft()
+            self._logged -= len(names)
 
     def search(self, query: Query) -> tuple[Hit[Segment], ...]:
         """Find segments, best first; without words, last touched first."""
         if not query.words:
-            passing = (s for s in self._all() if matches(query, s))
+            passing = (s for s in self._live.values() if matches(query, s))
             return best(
                 (Hit(segment, segment.last_touched_at.timestamp()) for segment in passing),
                 query.limit,
             )
         if self._index is None:
             self._index = WordIndex()
-            for segment in self._all():
+            for segment in self._live.values():
                 self._index.add(segment.segment_id, document(segment).split())
         scores = self._index.scores(asked(query.words))
-        found = ((self._live[key][1], score) for key, score in scores.items())
+        found = ((self._live[key], score) for key, score in scores.items())
         return best((Hit(s, score) for s, score in found if matches(query, s)), query.limit)
-
-    def _put(self, segment: Segment) -> None:
-        key = segment.segment_id
-        if self._removed_at:
-            self._removed_at.pop(key, None)
-        self._live.pop(key, None)
-        self._live[key] = (self.version, segment)
-        if self._index is not None:
-            self._index.add(key, document(segment).split())
 
 
 class StashTable:

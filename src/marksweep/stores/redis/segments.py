@@ -13,7 +13,7 @@ from marksweep.stores.redis import words
 from marksweep.stores.redis.client import Client, Pipeline
 from marksweep.stores.redis.hits import hits, read
 from marksweep.stores.redis.statements import Keys, decode, encode, workspaces
-from marksweep.stores.tables import TOMBSTONES_KEPT, best
+from marksweep.stores.tables import CHANGES_KEPT, best
 
 
 class RedisSegments:
@@ -120,10 +120,10 @@ class RedisSegments:
 
     def _to_forget(self, pipe: Pipeline, keys: Keys, more: int) -> int | None:
         """Give the version up to which removals are forgotten, if there are too many."""
-        too_many: int = pipe.zcard(keys.removed_at) + more - 2 * TOMBSTONES_KEPT
+        too_many: int = pipe.zcard(keys.removed_at) + more - 2 * CHANGES_KEPT
         if too_many <= 0:
             return None
-        last = pipe.zrevrange(keys.removed_at, TOMBSTONES_KEPT, TOMBSTONES_KEPT, withscores=True)
+        last = pipe.zrevrange(keys.removed_at, CHANGES_KEPT, CHANGES_KEPT, withscores=True)
         return int(last[0][1]) if last else None
 
     def _read(self, bodies: Iterable[bytes]) -> tuple[Segment, ...]:

@@ -15,7 +15,7 @@ from marksweep.stores.sqlite.columns import Workspace, bind
 from marksweep.stores.sqlite.connection import Connection
 from marksweep.stores.sqlite.errors import unreadable
 from marksweep.stores.sqlite.search import SEGMENTS, search
-from marksweep.stores.tables import TOMBSTONES_KEPT
+from marksweep.stores.tables import CHANGES_KEPT
 from marksweep.stores.words import document
 
 
@@ -97,9 +97,9 @@ def _remove(
     database.executemany(sql.REMOVE_SEGMENT_WORDS, rows)
     database.executemany(sql.NOTE_REMOVED, notes)
     (count,) = database.execute(sql.COUNT_REMOVED, (place.number,)).fetchone()
-    if count > 2 * TOMBSTONES_KEPT:
+    if count > 2 * CHANGES_KEPT:
         # Twice, so that the price of forgetting is paid once in many writes.
-        span = (place.number, TOMBSTONES_KEPT)
+        span = (place.number, CHANGES_KEPT)
         (floor,) = database.execute(sql.OLDEST_KEPT_REMOVAL, span).fetchone()
         database.execute(sql.FORGET_REMOVED, (place.number, floor))
         database.execute(sql.SET_FLOOR, (floor, place.number))
