@@ -59,6 +59,15 @@ def test_messages_are_named_by_their_place_also_behind_what_could_not_be_read() 
     assert [m.message_id for m in talk.history] == ["m1", "m2", "m3"]
 
 
+def test_a_report_names_what_went_in_the_order_of_the_plan_also_newest_first() -> None:
+    talk = conversation()
+    plan = talk.plan(0, strategy="garbage")
+    assert [step.segments for step in plan.steps[:2]] == [("m27",), ("m26",)]
+    swept = talk.collect(plan).swept
+    assert swept == tuple(name for step in plan.steps for name in step.segments)
+    assert not set(swept) & {message.message_id for message in talk.history}
+
+
 def test_a_message_is_kept_as_it_was_read_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copies leave holes in memory, and what is made later then lies all over."""
     monkeypatch.setattr("marksweep.heaps.conversation.replace", None)
