@@ -49,6 +49,7 @@ from marksweep.settings import Settings
 from marksweep.stores.base import Store
 from marksweep.stores.memory import MemoryStore
 from marksweep.strategies.coverage import Coverage
+from marksweep.strategies.mask import Mask
 from marksweep.strategies.named import Choice, Means, strategy_of
 from marksweep.summarizers.digesting import digesting
 from marksweep.summarizers.transcript import transcript
@@ -169,7 +170,7 @@ class Conversation:
             return []
         self._teach()
         names = self._heap.append(messages, pinned_by, self._clock())
-        if isinstance(self._strategy, Coverage):
+        if isinstance(self._strategy, Coverage | Mask):
             self._strategy.arrive([self._heap.view.live[name] for name in names])
         return names
 
@@ -385,9 +386,7 @@ class Conversation:
 
 def lines_of(limit: int, strategy: Choice) -> Budget:
     """Draw the lines of a budget. Coverage goes to the limit, and chooses itself how deep."""
-    if strategy not in COVERAGES:
-        return Budget.of(limit)
-    return Budget.at_limit(limit)
+    return Budget.at_limit(limit) if strategy in COVERAGES else Budget.of(limit)
 
 
 def _opened(store: Store | str | Path | None) -> Store:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import json
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,34 @@ def test_messages_are_named_by_their_place_also_behind_what_could_not_be_read() 
     assert talk.extend([17, {"role": "user", "content": "two"}]) == ["m2"]
     assert talk.extend([{"role": "user", "content": "three"}]) == ["m3"]
     assert [m.message_id for m in talk.history] == ["m1", "m2", "m3"]
+
+
+def test_a_conversation_that_masks_does_so_when_a_message_arrives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    noon = datetime(2026, 6, 1, 12, tzinfo=UTC)
+    talk = conversation(strategy="mask", clock=lambda: noon)
+    expected = conversation(clock=lambda: noon).plan(0, strategy="mask")
+    monkeypatch.setattr("marksweep.heaps.conversation.with_texts", None)
+    assert expected.steps
+    assert talk.plan(0) == expected
+
+
+def test_what_was_masked_beforehand_is_made_anew_for_a_message_that_changed_since() -> None:
+    talk = conversation(strategy="mask")
+    (name,) = talk.plan(0).steps[0].segments
+    talk.pin(name, "somebody")
+    assert talk.plan(0).steps[0].segments != (name,)
+    talk.unpin(name)
+    step = talk.plan(0).steps[0]
+    assert step.segments == (name,)
+    assert step.replacement is not None
+    assert not step.replacement.pinned_by
+    talk.collect(talk.plan(0))
+    assert validate(talk.messages, "openai_chat") == []
+    talk.undo()
+    assert talk.messages == told(LONG, "openai_chat")
+    assert talk.plan(0).steps[0] == step
 
 
 def test_a_report_names_what_went_in_the_order_of_the_plan_also_newest_first() -> None:

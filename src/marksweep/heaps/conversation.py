@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from operator import is_
 
 import msgspec
 
@@ -24,11 +23,10 @@ from marksweep.heaps.conversation_text import (
     outcomes_of,
     said_in,
     texts_of,
-    with_leaf,
-    with_words,
+    with_texts,
 )
 from marksweep.heaps.segments import SegmentHeap
-from marksweep.messages import Counter, Message, Outcome, Part, Path, Place, Role, Text
+from marksweep.messages import Counter, Message, Outcome, Place, Role, Text
 from marksweep.model import GCPolicy, Hold, Link, Reference, Segment, Snapshot
 from marksweep.stores.base import Store
 
@@ -44,11 +42,23 @@ SPOKEN = frozenset({MESSAGE, SUMMARY, RECALLED})
 replace = msgspec.structs.replace
 
 
+class _Trimmed(msgspec.Struct, frozen=True, gc=False):
+    """A shorter form of a message: of which segment it was made, with which texts."""
+
+    source: Segment
+    texts: Mapping[Place, str]
+    segment: Segment
+    message: Message
+
+
 class _Known(msgspec.Struct, gc=False):
-    """A live message as it was read, and what its calls came to once that was asked for."""
+    """A live message as it was read, and what was made of it once somebody asked."""
 
     message: Message
     outcomes: tuple[Outcome, ...] | None = None
+    """What its calls came to."""
+    trimmed: _Trimmed | None = None
+    """The last shorter form that was asked for."""
 
 
 class ConversationHeap(SegmentHeap):
@@ -59,8 +69,6 @@ class ConversationHeap(SegmentHeap):
         self.counter = counter
         self._known: dict[int, _Known] = {}
         """Live messages by position: of very many, numbers are found several times as quickly."""
-        self._shortened: dict[int, tuple[str, Message]] = {}
-        """By position: the last shorter form that was proposed of a message, as JSON and read."""
         self._line: Line | None = None
         self._untold: list[Segment] = []
         self._is_still = False
@@ -87,7 +95,6 @@ class ConversationHeap(SegmentHeap):
         with self._guard:
             self.dialect = dialect
             self._known.clear()
-            self._shortened.clear()
             self._line = None
             self._start_over()
             self._untold = list(self.view.live.values())
@@ -191,20 +198,20 @@ class ConversationHeap(SegmentHeap):
                 self._enter_turn(max(self._turn, _number(segment.topic_id)))
         self._untold.clear()
 
-    def _take_in(self, segment: Segment) -> None:
-        shortened = self._shortened.get(segment.position)
-        if shortened is not None and shortened[0] == segment.raw:
-            self._known[segment.position] = _Known(shortened[1])
-        elif segment.segment_id in self.view.live:
-            self._known.pop(segment.position, None)
-        super()._take_in(segment)
+    def _take_in(self, segments: Sequence[Segment]) -> None:
+        for segment in segments:
+            known = self._known.get(segment.position)
+            if known and known.trimmed and known.trimmed.segment.raw == segment.raw:
+                self._known[segment.position] = _Known(known.trimmed.message)
+            elif segment.segment_id in self.view.live:
+                self._known.pop(segment.position, None)
+        super()._take_in(segments)
         self.changed.clear()  # For steps, which a conversation does not take.
-        self._untold.append(segment)
+        self._untold += segments
 
     def _write(self, *, put: Sequence[Segment] = (), remove: Sequence[str] = ()) -> None:
         self._line = None
         super()._write(put=put, remove=remove)
-        self._shortened.clear()
 
     def _start_anew(self) -> None:
         super()._start_anew()
@@ -326,30 +333,23 @@ class ConversationHeap(SegmentHeap):
         return tuple(texts_of(self.message(segment) if is_live else self.read_back(segment)))
 
     def trimmed(self, segment: Segment, texts: Mapping[Place, str]) -> Segment | None:
-        """Put shorter texts in their places; None if that does not make the message shorter."""
-        message = self._know(segment).message
-        parts = list(message.parts)
-        for (at, path), text in texts.items():
-            parts[at] = self._with_text(parts[at], path, text)
-        if all(map(is_, parts, message.parts)):
+        """Put shorter texts in their places; None if that does not make the message shorter.
+
+        The last form that was made is kept with the message: asked for again, it is given again.
+        """
+        known = self._know(segment)
+        last = known.trimmed
+        if last is not None and last.source is segment and last.texts == texts:
+            return last.segment
+        shorter = with_texts(known.message, texts, self.dialect)
+        if shorter is None:
             return None
-        rebuilt = self.dialect.rebuild(message.raw, parts)
-        shorter = replace(message, parts=tuple(parts), raw=rebuilt)
         tokens = self.counter(shorter)
         if tokens >= segment.tokens:
             return None
-        raw = as_json(rebuilt)
-        if segment.type == MESSAGE:  # A note shares its place with one.
-            self._shortened[segment.position] = raw, shorter
-        return replace(segment, text=said_in(shorter), raw=raw, tokens=tokens)
-
-    def _with_text(self, part: Part, path: Path, text: str) -> Part:
-        if part.function_response is not None:
-            return self.dialect.with_result(part, text)
-        if part.function_call is not None:
-            arguments = with_leaf(part.function_call.args, path, text)
-            return self.dialect.with_arguments(part, arguments)
-        return with_words(part, text)
+        made = replace(segment, text=said_in(shorter), raw=as_json(shorter.raw), tokens=tokens)
+        known.trimmed = _Trimmed(segment, texts, made, shorter)
+        return made
 
     def note(self, text: str, before: Segment) -> Segment:
         """Make a note that stands right in front of a message."""

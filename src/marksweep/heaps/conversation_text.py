@@ -1,20 +1,23 @@
-"""What a message says, as text to search in, and what its calls came to."""
+"""What a message says, as text to search in and to shorten, and what its calls came to."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from operator import is_
 
 import msgspec
 
-from marksweep.dialects.base import Json, text_of
-from marksweep.messages import FunctionCall, Message, Outcome, Part, Path, Role, Text
+from marksweep.dialects.base import Dialect, Json, text_of
+from marksweep.messages import FunctionCall, Message, Outcome, Part, Path, Place, Role, Text
 
 LONG = 100
 """Characters from which a string in a call's arguments is a text of its own."""
 
 _FEW = 0.2
 """Share of bytes beyond one per character, up to which escapes take no more room than two bytes."""
+
+replace = msgspec.structs.replace
 
 _encode = msgspec.json.Encoder().encode
 _sorted = msgspec.json.Encoder(order="sorted").encode
@@ -110,17 +113,48 @@ def _leaves(value: object, path: Path = ()) -> Iterator[tuple[Path, str]]:
         yield (), str(value)
 
 
-def with_leaf(value: Json, path: Path, text: str) -> Json:
+def with_texts(
+    message: Message, texts: Mapping[Place, str], dialect: Dialect | None
+) -> Message | None:
+    """Put other texts in their places, in the form of the provider; None if nothing changes.
+
+    A message that was never read from a provider's has no such form.
+    """
+    dialect = dialect if message.raw is not None else None
+    parts = list(message.parts)
+    for (at, path), text in texts.items():
+        parts[at] = _with_text(parts[at], path, text, dialect)
+    if all(map(is_, parts, message.parts)):
+        return None
+    raw = dialect.rebuild(message.raw, parts) if dialect else None
+    return replace(message, parts=tuple(parts), raw=raw)
+
+
+def _with_text(part: Part, path: Path, text: str, dialect: Dialect | None) -> Part:
+    call, result = part.function_call, part.function_response
+    if result is not None:
+        if dialect is not None:
+            return dialect.with_result(part, text)
+        return Part(function_response=replace(result, result=text))
+    if call is not None:
+        arguments = _with_leaf(call.args, path, text)
+        if dialect is not None:
+            return dialect.with_arguments(part, arguments)
+        return Part(function_call=replace(call, args=arguments))
+    return _with_words(part, text) if dialect is not None else Part(text=text)
+
+
+def _with_leaf(value: Json, path: Path, text: str) -> Json:
     """Give arguments with another text at the end of a way through them."""
     if not path:
         return text
     key, *rest = path
     copied = dict(value) if isinstance(value, dict) else list(value)
-    copied[key] = with_leaf(value[key], tuple(rest), text)  # type: ignore[index]
+    copied[key] = _with_leaf(value[key], tuple(rest), text)  # type: ignore[index]
     return copied
 
 
-def with_words(part: Part, text: str) -> Part:
+def _with_words(part: Part, text: str) -> Part:
     """Give a text part with other words, in the form its provider has it.
 
     A text that stands elsewhere in its block, as that of a document does, is left as it is.
@@ -132,7 +166,7 @@ def with_words(part: Part, text: str) -> Part:
         raw = {**raw, "text": text}
     else:
         raw = text
-    return msgspec.structs.replace(part, text=text, raw=raw)
+    return replace(part, text=text, raw=raw)
 
 
 def result_text(result: object) -> str:

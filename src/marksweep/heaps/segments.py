@@ -63,8 +63,7 @@ class SegmentHeap:
             if changes.complete:
                 self._start_anew()
             self._let_go(changes.removed)
-            for segment in changes.put:
-                self._take_in(segment)
+            self._take_in(changes.put)
             self._version = changes.version
 
     def _start_anew(self) -> None:
@@ -235,16 +234,16 @@ class SegmentHeap:
         with self._guard:
             self._version = self._store.segments.write(self.workspace, put=put, remove=gone)
             self._let_go(gone)
-            for segment in put:
-                self._take_in(segment)
+            self._take_in(put)
 
     def _let_go(self, segment_ids: Sequence[str]) -> list[Segment]:
         return self.view.drop(segment_ids)
 
-    def _take_in(self, segment: Segment) -> None:
-        self._last_position = max(self._last_position, segment.position)
-        self.view.put(segment)
-        self.changed.append(segment.segment_id)
+    def _take_in(self, segments: Sequence[Segment]) -> None:
+        for segment in segments:
+            self.view.put(segment)
+        self._last_position = max([self._last_position, *[s.position for s in segments]])
+        self.changed += [segment.segment_id for segment in segments]
 
 
 def _survivor(segment: Segment) -> Segment:

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from marksweep.dialects.base import with_parts
-from marksweep.heaps.conversation_text import outcomes_of, texts_of, with_leaf, with_words
-from marksweep.messages import Counter, Message, Outcome, Part, Path, Place, Text
+from marksweep.heaps.conversation_text import outcomes_of, texts_of, with_texts
+from marksweep.messages import Counter, Message, Outcome, Place, Text
 from marksweep.model import Plan, Segment
 from marksweep.plugins.view import View
 
@@ -80,13 +79,9 @@ class Masker:
         message = self._message(segment)
         if message is None:
             return None
-        parts = list(message.parts)
-        for (at, path), text in texts.items():
-            parts[at] = self._with_text(parts[at], path, text)
-        if self._view.dialect is not None and message.raw is not None:
-            shorter = with_parts(self._view.dialect, message, parts)
-        else:
-            shorter = Message(message.role, tuple(parts), message.message_id)
+        shorter = with_texts(message, texts, self._view.dialect)
+        if shorter is None:
+            return None
         tokens = self._counter(shorter)
         if tokens >= segment.tokens:
             return None
@@ -97,18 +92,3 @@ class Masker:
     def _message(self, segment: Segment) -> Message | None:
         at = segment.position
         return self._view.messages[at] if at < len(self._view.messages) else None
-
-    def _with_text(self, part: Part, path: Path, text: str) -> Part:
-        """Put a text into a part, in its provider's form if it has one."""
-        dialect = self._view.dialect if part.raw is not None else None
-        call, result = part.function_call, part.function_response
-        if result is not None:
-            if dialect is not None:
-                return dialect.with_result(part, text)
-            return Part(function_response=msgspec.structs.replace(result, result=text))
-        if call is not None:
-            arguments = with_leaf(call.args, path, text)
-            if dialect is not None:
-                return dialect.with_arguments(part, arguments)
-            return Part(function_call=msgspec.structs.replace(call, args=arguments))
-        return with_words(part, text) if dialect is not None else Part(text=text)

@@ -23,11 +23,11 @@ class Garbage:
 
     def rank(self, scene: Scene) -> Iterator[Proposal]:
         """Propose every unreachable unit; first those unrelated to what is in use."""
-        firsts = list(scene.units.firsts())
+        firsts, marks = list(scene.units.firsts()), scene.marks
+        reasons: dict[str, str] = {}  # One string for all of a kind: each takes its room.
         for wanted in (Mark.GARBAGE, Mark.RELATED):
             for first in reversed(firsts):
-                if scene.marks[first] == wanted:
+                if marks[first] == wanted:
                     kind = scene.segments[first].type
-                    yield Proposal(
-                        (first,), Action.STASH, f"unreachable: no root refers to this {kind}"
-                    )
+                    reason = reasons.setdefault(kind, f"unreachable: no root refers to this {kind}")
+                    yield Proposal((first,), Action.STASH, reason)

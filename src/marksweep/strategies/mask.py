@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from marksweep.core.plan import Proposal
 from marksweep.core.scene import Scene
@@ -38,21 +38,40 @@ class Mask:
         """The name that plans and reports carry."""
         return "mask"
 
+    def arrive(self, segments: Iterable[Segment]) -> None:
+        """Have new messages masked beforehand, so that a collection need not wait for it."""
+        for segment in segments:
+            bulky = self._bulky_of(self._outcomes(segment))
+            if bulky:
+                self._masked(segment, bulky)
+
     def rank(self, scene: Scene) -> Iterator[Proposal]:
         """Propose to mask the bulky results of each message, oldest first."""
-        outcomes_of, bulk = self._outcomes, self._bulky
+        outcomes_of = self._outcomes
         outcomes = [outcomes_of(segment) for segment in scene.segments]
         carrying = [i for i, each in enumerate(outcomes) if each]
         for i in carrying[: len(carrying) - self._spare]:
-            bulky = [outcome for outcome in outcomes[i] if len(outcome.text) >= bulk]
+            bulky = self._bulky_of(outcomes[i])
             if not (bulky and scene.may_go((i,))):
                 continue
             segment = scene.segments[i]
-            shorter = self._trimmed(segment, notes(segment, bulky, "stashed"))
+            shorter = self._masked(segment, bulky)
             if shorter is not None:
-                names = ", ".join(dict.fromkeys([o.name or "a tool" for o in bulky]))
-                reason = f"masked: old output of {names}, {segment.tokens} tokens"
+                reason = f"masked: old output of {_tools(bulky)}, {segment.tokens} tokens"
                 yield Proposal((i,), Action.MASK, reason, shorter)
+
+    def _bulky_of(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
+        return [outcome for outcome in outcomes if len(outcome.text) >= self._bulky]
+
+    def _masked(self, segment: Segment, bulky: Sequence[Outcome]) -> Segment | None:
+        return self._trimmed(segment, notes(segment, bulky, "stashed"))
+
+
+def _tools(outcomes: Sequence[Outcome]) -> str:
+    """Name the tools, each once; mostly it is one."""
+    if len(outcomes) == 1:
+        return outcomes[0].name or "a tool"
+    return ", ".join(dict.fromkeys([outcome.name or "a tool" for outcome in outcomes]))
 
 
 def notes(segment: Segment, outcomes: Sequence[Outcome], why: str) -> dict[Place, str]:
