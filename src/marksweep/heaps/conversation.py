@@ -14,8 +14,10 @@ from datetime import datetime
 
 import msgspec
 
+from marksweep.core.fingerprint import digest
 from marksweep.dialects.base import Dialect, Json, message_of
 from marksweep.dialects.editing import Line, saying
+from marksweep.heaps.conversation_known import Known, Trimmed
 from marksweep.heaps.conversation_roots import Unanswered
 from marksweep.heaps.conversation_stash import RECALLED
 from marksweep.heaps.conversation_text import (
@@ -42,32 +44,13 @@ SPOKEN = frozenset({MESSAGE, SUMMARY, RECALLED})
 replace = msgspec.structs.replace
 
 
-class _Trimmed(msgspec.Struct, frozen=True, gc=False):
-    """A shorter form of a message: of which segment it was made, with which texts."""
-
-    source: Segment
-    texts: Mapping[Place, str]
-    segment: Segment
-    message: Message
-
-
-class _Known(msgspec.Struct, gc=False):
-    """A live message as it was read, and what was made of it once somebody asked."""
-
-    message: Message
-    outcomes: tuple[Outcome, ...] | None = None
-    """What its calls came to."""
-    trimmed: _Trimmed | None = None
-    """The last shorter form that was asked for."""
-
-
 class ConversationHeap(SegmentHeap):
     """The live messages of a conversation, written through to a store."""
 
     def __init__(self, store: Store, workspace: str, *, dialect: Dialect, counter: Counter) -> None:
         self.dialect = dialect
         self.counter = counter
-        self._known: dict[int, _Known] = {}
+        self._known: dict[int, Known] = {}
         """Live messages by position: of very many, numbers are found several times as quickly."""
         self._line: Line | None = None
         self._untold: list[Segment] = []
@@ -128,7 +111,7 @@ class ConversationHeap(SegmentHeap):
 
     def _segment(self, message: Message, at: int, pinned_by: str, now: datetime) -> Segment:
         asked = {n: self._at(n) for n in self._tell(at, message)}
-        self._known[at] = _Known(message, _outcomes(message, asked.values()))
+        self._known[at] = Known(message, _outcomes(message, asked.values()))
         said = said_in(message)
         return Segment(
             segment_id=message.message_id,
@@ -199,14 +182,16 @@ class ConversationHeap(SegmentHeap):
         self._untold.clear()
 
     def _take_in(self, segments: Sequence[Segment]) -> None:
+        digests: dict[str, int] = {}
         for segment in segments:
             known = self._known.get(segment.position)
-            if known and known.trimmed and known.trimmed.segment.raw == segment.raw:
-                self._known[segment.position] = _Known(known.trimmed.message)
+            trimmed = known.trimmed if known else None
+            if known and trimmed and trimmed.segment is segment:
+                digests[segment.segment_id] = trimmed.digest
+                known.message, known.outcomes, known.trimmed = trimmed.message, None, None
             elif segment.segment_id in self.view.live:
                 self._known.pop(segment.position, None)
-        super()._take_in(segments)
-        self.changed.clear()  # For steps, which a conversation does not take.
+        self._put(segments, digests)
         self._untold += segments
 
     def _write(self, *, put: Sequence[Segment] = (), remove: Sequence[str] = ()) -> None:
@@ -276,10 +261,10 @@ class ConversationHeap(SegmentHeap):
         """Give the message of a live segment."""
         return self._know(segment).message
 
-    def _know(self, segment: Segment) -> _Known:
+    def _know(self, segment: Segment) -> Known:
         known = self._known.get(segment.position)
         if known is None or known.message.message_id != segment.segment_id:
-            known = _Known(self.read_back(segment))
+            known = Known(self.read_back(segment))
             if segment.type == MESSAGE:
                 self._known[segment.position] = known
         return known
@@ -333,14 +318,8 @@ class ConversationHeap(SegmentHeap):
         return tuple(texts_of(self.message(segment) if is_live else self.read_back(segment)))
 
     def trimmed(self, segment: Segment, texts: Mapping[Place, str]) -> Segment | None:
-        """Put shorter texts in their places; None if that does not make the message shorter.
-
-        The last form that was made is kept with the message: asked for again, it is given again.
-        """
+        """Put shorter texts in their places; None if that does not make the message shorter."""
         known = self._know(segment)
-        last = known.trimmed
-        if last is not None and last.source is segment and last.texts == texts:
-            return last.segment
         shorter = with_texts(known.message, texts, self.dialect)
         if shorter is None:
             return None
@@ -348,7 +327,7 @@ class ConversationHeap(SegmentHeap):
         if tokens >= segment.tokens:
             return None
         made = replace(segment, text=said_in(shorter), raw=as_json(shorter.raw), tokens=tokens)
-        known.trimmed = _Trimmed(segment, texts, made, shorter)
+        known.trimmed = Trimmed(made, digest(made), shorter)
         return made
 
     def note(self, text: str, before: Segment) -> Segment:

@@ -240,10 +240,14 @@ class SegmentHeap:
         return self.view.drop(segment_ids)
 
     def _take_in(self, segments: Sequence[Segment]) -> None:
-        for segment in segments:
-            self.view.put(segment)
-        self._last_position = max([self._last_position, *[s.position for s in segments]])
+        self._put(segments, {})
         self.changed += [segment.segment_id for segment in segments]
+
+    def _put(self, segments: Sequence[Segment], digests: Mapping[str, int]) -> None:
+        """Put segments into the view. Of some the digest may be known."""
+        for segment in segments:
+            self.view.put(segment, digests.get(segment.segment_id))
+        self._last_position = max([self._last_position, *[s.position for s in segments]])
 
 
 def _survivor(segment: Segment) -> Segment:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+import msgspec
 
 from marksweep.core.plan import Proposal
 from marksweep.core.scene import Scene
@@ -22,6 +24,14 @@ SPARED = 3
 """How many of the latest messages with results are left alone. More keeps more at hand."""
 
 
+class _Masked(msgspec.Struct, frozen=True, gc=False):
+    """A message with its bulky results masked."""
+
+    source: Segment
+    shorter: Segment
+    reason: str
+
+
 class Mask:
     """Rank messages with bulky results by age."""
 
@@ -32,6 +42,8 @@ class Mask:
         self._trimmed = trimmed
         self._bulky = bulky
         self._spare = spare
+        self._ready: dict[str, _Masked] = {}
+        """What was masked when it arrived, by id."""
 
     @property
     def name(self) -> str:
@@ -39,39 +51,41 @@ class Mask:
         return "mask"
 
     def arrive(self, segments: Iterable[Segment]) -> None:
-        """Have new messages masked beforehand, so that a collection need not wait for it."""
+        """Mask new messages beforehand, so that a collection need not wait for it."""
         for segment in segments:
-            bulky = self._bulky_of(self._outcomes(segment))
-            if bulky:
-                self._masked(segment, bulky)
+            masked = self._masked(segment, self._outcomes(segment))
+            if masked is not None:
+                self._ready[segment.segment_id] = masked
 
     def rank(self, scene: Scene) -> Iterator[Proposal]:
         """Propose to mask the bulky results of each message, oldest first."""
-        outcomes_of = self._outcomes
-        outcomes = [outcomes_of(segment) for segment in scene.segments]
+        outcomes_of, segments = self._outcomes, scene.segments
+        outcomes = [outcomes_of(segment) for segment in segments]
         carrying = [i for i, each in enumerate(outcomes) if each]
+        if len(self._ready) > 2 * len(carrying):
+            self._keep_only({segments[i].segment_id for i in carrying})
         for i in carrying[: len(carrying) - self._spare]:
-            bulky = self._bulky_of(outcomes[i])
-            if not (bulky and scene.may_go((i,))):
+            if not scene.may_go((i,)):
                 continue
-            segment = scene.segments[i]
-            shorter = self._masked(segment, bulky)
-            if shorter is not None:
-                reason = f"masked: old output of {_tools(bulky)}, {segment.tokens} tokens"
-                yield Proposal((i,), Action.MASK, reason, shorter)
+            segment = segments[i]
+            masked = self._ready.get(segment.segment_id)
+            if masked is None or masked.source is not segment:
+                masked = self._masked(segment, outcomes[i])
+            if masked is not None:
+                yield Proposal((i,), Action.MASK, masked.reason, masked.shorter)
 
-    def _bulky_of(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
-        return [outcome for outcome in outcomes if len(outcome.text) >= self._bulky]
+    def _masked(self, segment: Segment, outcomes: Iterable[Outcome]) -> _Masked | None:
+        bulky = [outcome for outcome in outcomes if len(outcome.text) >= self._bulky]
+        shorter = self._trimmed(segment, notes(segment, bulky, "stashed")) if bulky else None
+        if shorter is None:
+            return None
+        names = ", ".join(dict.fromkeys([outcome.name or "a tool" for outcome in bulky]))
+        reason = f"masked: old output of {names}, {segment.tokens} tokens"
+        return _Masked(segment, shorter, reason)
 
-    def _masked(self, segment: Segment, bulky: Sequence[Outcome]) -> Segment | None:
-        return self._trimmed(segment, notes(segment, bulky, "stashed"))
-
-
-def _tools(outcomes: Sequence[Outcome]) -> str:
-    """Name the tools, each once; mostly it is one."""
-    if len(outcomes) == 1:
-        return outcomes[0].name or "a tool"
-    return ", ".join(dict.fromkeys([outcome.name or "a tool" for outcome in outcomes]))
+    def _keep_only(self, names: Collection[str]) -> None:
+        """Forget messages that have left."""
+        self._ready = {name: each for name, each in self._ready.items() if name in names}
 
 
 def notes(segment: Segment, outcomes: Sequence[Outcome], why: str) -> dict[Place, str]:
