@@ -50,6 +50,7 @@ TRUNCATE = Call("marksweep truncate", "marksweep", "truncate")
 TIERS = Call("marksweep superseded → mask → truncate", "marksweep", "collect")
 MASK = Call("marksweep mask, all results", "marksweep", "mask")
 WHOLE = Call("marksweep superseded → mask → truncate, from a bare list", "marksweep", "whole")
+MASK_WHOLE = Call("marksweep mask, all results, from a bare list", "marksweep", "mask_whole")
 TRIM = Call("LangChain trim_messages", "langchain", "trim")
 CLEAR = Call("LangChain ClearToolUsesEdit", "langchain", "clear")
 MS_TRUNCATE = Call("Agent Framework TruncationStrategy", "agent_framework", "truncate")
@@ -59,7 +60,7 @@ HARNESS = Call("pydantic-ai-harness ClearToolResults", "pydantic_harness", "clea
 TRIMMER = Call("OpenAI Agents ToolOutputTrimmer", "openai_agents", "trim")
 
 CALLS = (
-    TRUNCATE, TIERS, MASK, WHOLE,
+    TRUNCATE, TIERS, MASK, WHOLE, MASK_WHOLE,
     TRIM, CLEAR, MS_TRUNCATE, MS_COMPACT, CONTEXTGC, HARNESS, TRIMMER,
 )  # fmt: skip
 
@@ -163,8 +164,8 @@ def print_matches(bars: Sequence[Bar]) -> None:
     print(
         "\nOurs ends with a valid history, a plan with a reason for each step, a stash and a "
         "journal; the peers end with a list. Not timed: building a peer's message objects, and "
-        "ours taking messages in, which counts their tokens once. The row from a bare list times "
-        "that too."
+        "ours taking messages in, which counts their tokens once and, for mask alone, masks what "
+        "is bulky. The rows from a bare list time that too."
     )
 
 
