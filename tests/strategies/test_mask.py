@@ -64,6 +64,15 @@ def test_a_segment_that_changed_since_it_arrived_is_masked_anew() -> None:
     assert proposal.replacement.task_id == "another"
 
 
+def test_what_has_changed_since_it_arrived_is_not_held_any_longer() -> None:
+    desk, (one,) = Desk(), bulky("one")
+    desk.mask.arrive([one])
+    desk.rank(msgspec.structs.replace(one, text="masked", tokens=1))
+    desk.trimmed_ids.clear()
+    desk.rank(one)
+    assert desk.trimmed_ids == ["one"]
+
+
 def test_messages_that_have_left_are_forgotten() -> None:
     desk, segments = Desk(), bulky("one", "two", "three")
     desk.mask.arrive(segments)

@@ -159,8 +159,8 @@ class SegmentHeap:
     def _forwards(self, names: list[str]) -> list[str]:
         """Turn names round if they run from the newest segment to the oldest.
 
-        In the order in which segments came they lie in memory: of very many, those are found and
-        freed more quickly.
+        They lie in memory in the order in which they came: of very many, they are found and freed
+        more quickly in that order.
         """
         live = self.view.live
         if not names or live[names[0]].position <= live[names[-1]].position:

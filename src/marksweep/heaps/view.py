@@ -44,17 +44,14 @@ class View:
         self._is_sorted = True
         """Whether the live segments lie by position, as they do unless one came back."""
 
-    def put(self, segment: Segment, made: int | None = None) -> Segment:
-        """Take a segment in, or replace the one with its id; return it with its count.
-
-        `made` is its digest, if that is known.
-        """
+    def put(self, segment: Segment, known_digest: int | None = None) -> Segment:
+        """Take a segment in, or replace the one with its id; return it with its count."""
         name = segment.segment_id
         old = self.live.get(name)
         if old is not None:
             stands_there = old.position == segment.position and old.type == segment.type
             if stands_there and old.references == segment.references and old.tags == segment.tags:
-                return self._swap(old, segment, made)
+                return self._swap(old, segment, known_digest)
             self._let_go([self.live.pop(name)])
             if (old.position, name) in self._recent and not stands_there:
                 self._recent_is_known = False
@@ -67,19 +64,19 @@ class View:
         self._is_sorted = self._is_sorted and segment.position > self._last
         self._last = max(self._last, segment.position)
         self.tokens += segment.tokens
-        self._fingerprint += self._digests.add(segment, made)
+        self._fingerprint += self._digests.add(segment, known_digest)
         if segment.type == "message" and self._recent_is_known:
             messages = {*self._recent, (segment.position, name)}
             self._recent = sorted(messages, reverse=True)[: self._recent_size]
         return segment
 
-    def _swap(self, old: Segment, new: Segment, made: int | None) -> Segment:
+    def _swap(self, old: Segment, new: Segment, known_digest: int | None) -> Segment:
         """Put a segment in the place of one that refers to the same: only content changes."""
         new = _counted(new, old.refcount)
         self.live[new.segment_id] = new
         self.tokens += new.tokens - old.tokens
         self._fingerprint -= self._digests.pop(old)
-        self._fingerprint += self._digests.add(new, made)
+        self._fingerprint += self._digests.add(new, known_digest)
         return new
 
     def drop(self, segment_ids: Iterable[str]) -> list[Segment]:
@@ -226,10 +223,9 @@ class Digests:
         self._by_position: dict[int, int] = {}
         self._by_name: dict[str, int] = {}
 
-    def add(self, segment: Segment, made: int | None) -> int:
-        """Keep the digest of a segment that is not there yet; make it if it is not given."""
-        if made is None:
-            made = digest(segment)
+    def add(self, segment: Segment, known_digest: int | None) -> int:
+        """Keep the digest of a segment that is not there yet; make it if it is not known."""
+        made = digest(segment) if known_digest is None else known_digest
         if self._by_position.setdefault(segment.position, made) is not made:
             self._by_name[segment.segment_id] = made
         return made

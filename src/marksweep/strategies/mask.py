@@ -62,7 +62,7 @@ class Mask:
         outcomes_of, segments = self._outcomes, scene.segments
         outcomes = [outcomes_of(segment) for segment in segments]
         carrying = [i for i, each in enumerate(outcomes) if each]
-        if len(self._ready) > 2 * len(carrying):
+        if len(self._ready) > len(carrying):
             self._keep_only({segments[i].segment_id for i in carrying})
         for i in carrying[: len(carrying) - self._spare]:
             if not scene.may_go((i,)):
@@ -70,6 +70,7 @@ class Mask:
             segment = segments[i]
             masked = self._ready.get(segment.segment_id)
             if masked is None or masked.source is not segment:
+                self._ready.pop(segment.segment_id, None)  # It holds the whole text.
                 masked = self._masked(segment, outcomes[i])
             if masked is not None:
                 yield Proposal((i,), Action.MASK, masked.reason, masked.shorter)
