@@ -14,7 +14,18 @@ ROOT = Path(marksweep.__file__).parent
 
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset(
-        {"errors", "model", "messages", "tokens", "wire", "schemas", "sizes", "clock", "cycles"}
+        {
+            "errors",
+            "model",
+            "messages",
+            "tokens",
+            "wire",
+            "schemas",
+            "sizes",
+            "clock",
+            "cycles",
+            "urls",
+        }
     ),
     frozenset({"core"}),
     frozenset({"strategies", "heaps", "dialects", "stores", "summarizers", "indexing", "recall"}),

@@ -14,14 +14,20 @@
         ├── StoreBusy        another process holds it for longer than we wait
         └── StoreTooNew      written by a newer marksweep
 
-Each message says what was found, what was expected and what to do.
+Each message says what was found, what was expected and what to do. None shows the credentials of
+a URL, whoever wrote the message.
 """
 
 from __future__ import annotations
 
+from marksweep.urls import redacted
+
 
 class MarksweepError(Exception):
     """The root of all errors marksweep raises on purpose."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(redacted(message))
 
 
 class BadInput(MarksweepError, ValueError):

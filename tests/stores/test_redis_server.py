@@ -43,7 +43,7 @@ def all_keys(server: redis.Redis) -> list[bytes]:
 
 
 def test_a_server_that_is_away_is_said() -> None:
-    with pytest.raises(StoreError, match=r"redis://127\.0\.0\.1:1/3: it cannot be reached"):
+    with pytest.raises(StoreError, match=r"redis://\*\*\*@127\.0\.0\.1:1/3: it cannot be reached"):
         RedisStore("redis://:secret@127.0.0.1:1/3")
 
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-MASK = "***"
+from marksweep.urls import MASK, redacted
 
 SECRETS = (
     re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{4,}"),
@@ -19,7 +19,6 @@ SECRETS = (
     ),
     re.compile(r"\b(sk|pk|ghp|gho|ghs|github_pat|xox[abp]|AKIA)[-_A-Za-z0-9]{12,}"),
     re.compile(r"\b(eyJ)[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),
-    re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://[^\s:/@]*:)[^\s@/]+(?=@)"),
 )
 """What a secret looks like: its first group may stay, the rest is masked."""
 
@@ -33,7 +32,7 @@ def masked(text: str, known: Iterable[str] = ()) -> str:
         text = text.replace(secret, MASK)
     for pattern in SECRETS:
         text = pattern.sub(lambda found: f"{found[1]}{MASK}", text)
-    return text
+    return redacted(text)
 
 
 class JsonLines(logging.Formatter):

@@ -14,6 +14,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from marksweep.errors import BadInput, StoreBusy, StoreCorrupt, StoreError
+from marksweep.urls import redacted
 
 CONNECT_TIMEOUT = 5.0
 """Seconds to wait for a server to answer the door. Lower fails sooner on a slow network."""
@@ -39,8 +40,9 @@ class Client:
     def __init__(self, url: str, timeout: float) -> None:
         self.timeout = timeout
         self._closed = False
+        self.name = redacted(url)
         try:
-            self.name = _public(url)
+            _check_database(url)
             self._redis: Any = redis.Redis.from_url(
                 url,
                 socket_timeout=None,
@@ -48,11 +50,12 @@ class Client:
                 # A command that is sent again after a lost answer may be done twice.
                 retry=Retry(NoBackoff(), 0),
             )
-        except ValueError as error:
+        except ValueError:  # its message may quote a part of the password
             raise BadInput(
-                f"this is no URL of a Redis server: {error}. "
-                "Expected redis://[user:password@]host[:port][/number]."
-            ) from error
+                f"{self.name} is not the URL of a Redis server. "
+                "Expected redis://[user:password@]host[:port][/number], with `/`, `?`, `#` and `@` "
+                "in a password written as %2F, %3F, %23 and %40."
+            ) from None
         with self.errors():
             self._redis.ping()
 
@@ -120,11 +123,8 @@ class Client:
         )
 
 
-def _public(url: str) -> str:
-    """Write a URL without its credentials."""
+def _check_database(url: str) -> None:
+    """Refuse a database that is not a number, which redis-py would take for 0."""
     parts = urlsplit(url)
-    if parts.scheme == "unix":
-        return f"unix://{parts.path}"
-    if not re.fullmatch(r"/?[0-9]*", parts.path):
-        raise ValueError(f"the database {parts.path[1:]!r} is no number")
-    return f"{parts.scheme}://{parts.hostname or 'localhost'}:{parts.port or 6379}{parts.path}"
+    if parts.scheme != "unix" and not re.fullmatch(r"/?[0-9]*", parts.path):
+        raise ValueError(parts.path)

@@ -1,0 +1,40 @@
+"""URLs as they may be shown: without the credentials that they carry."""
+
+from __future__ import annotations
+
+import re
+
+MASK = "***"
+"""What stands in place of a secret."""
+
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*:/{2,})(?P<rest>\S+)")
+
+_HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]+)(:\d*)?")
+"""A host and perhaps a port, and nothing else."""
+
+_SECRET_PARAMETER = re.compile(
+    r"(?i)(?<=[?&;#])"
+    r"([^=&;#]*(?:key|token|secret|passw(?:or)?d|pwd|auth|credential|signature)[^=&;#]*"
+    r"|sig|pass|user(?:name)?)="
+    r"[^&;#]*?(?=[.,:!)\"']*(?:[&;#]|$))"
+)
+"""A parameter named like a secret; the punctuation of the sentence around it stays."""
+
+
+def redacted(text: str) -> str:
+    """Mask the credentials of every URL in a text.
+
+    Masked are user and password, also a password whose `/`, `?` or `#` was not escaped, and
+    parameters that are named like a secret. The host stays: it is what people look for.
+    """
+    return _URL.sub(_masked, text) if "://" in text else text
+
+
+def _masked(url: re.Match[str]) -> str:
+    rest = url["rest"]
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    if "@" in authority:
+        rest = f"{MASK}@{authority.rpartition('@')[2]}{rest[len(authority) :]}"
+    elif "@" in rest and not _HOST.fullmatch(authority):
+        rest = f"{MASK}@{rest.rpartition('@')[2]}"
+    return url["scheme"] + _SECRET_PARAMETER.sub(rf"\1={MASK}", rest)
