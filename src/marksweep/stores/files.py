@@ -1,17 +1,18 @@
-"""Private files, durable replacement, and a lock that dies with its holder. POSIX only."""
+"""Private files, durable replacement, and a lock that dies with its holder."""
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from marksweep.errors import StoreBusy, StoreError
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 KEPT = ".before-"
 """Stands in the name of a folder with files as they were before a mend, in front of the time."""
@@ -22,8 +23,8 @@ PRIVATE_FOLDER = 0o700
 LOCK_TIMEOUT = 10.0
 """Seconds to wait for a lock. Lower gives up on a slow neighbour; higher hangs on a stuck one."""
 
-_FIRST_PAUSE = 0.001
-_LONGEST_PAUSE = 0.01
+POLL_SECONDS = 0.005
+"""Time between two tries to take a lock that is held. Lower starts sooner and costs more."""
 
 
 def make_folder(folder: Path) -> None:
@@ -40,7 +41,7 @@ def make_folder(folder: Path) -> None:
 
 def make_file(path: Path) -> None:
     """Make an empty file that only its owner may read, unless there is a file."""
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, PRIVATE_FILE))
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, PRIVATE_FILE))
 
 
 def check_writable(path: Path) -> None:
@@ -50,8 +51,10 @@ def check_writable(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """Make the names in a folder survive a power cut. Windows does so by itself."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
@@ -67,7 +70,7 @@ def replace_file(path: Path, content: bytes) -> None:
     if path.exists():
         check_writable(path)
     try:
-        handle = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, PRIVATE_FILE)
+        handle = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, PRIVATE_FILE)
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
@@ -82,65 +85,53 @@ def replace_file(path: Path, content: bytes) -> None:
 class FileLock:
     """A lock on a side file, between threads and processes. The same thread may take it again.
 
-    The kernel lets go of it when the holder dies.
+    The kernel releases it when the holder dies. The side file is there only while it is held.
     """
 
     def __init__(self, path: Path, timeout: float = LOCK_TIMEOUT) -> None:
         self._path = path
         self._timeout = timeout
-        self._mine = threading.RLock()
-        self._depth = 0
+        self._lock: BaseFileLock | None = None
+        self._owner = 0
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold the lock; StoreBusy if it cannot be had in time."""
-        deadline = time.monotonic() + self._timeout
-        if not self._mine.acquire(timeout=self._timeout):
-            raise self._busy("another thread of this process")
+        lock = self._own()
+        self._acquire(lock)
         try:
-            if self._depth:
-                self._depth += 1
-                try:
-                    yield
-                finally:
-                    self._depth -= 1
-                return
-            handle = self._take(deadline)
-            self._depth = 1
-            try:
-                yield
-            finally:
-                self._depth = 0
-                os.close(handle)
+            yield
         finally:
-            self._mine.release()
+            if lock.lock_counter == 1:
+                # While it is ours: who waits for a file that is gone starts over with a new one.
+                with suppress(OSError):
+                    self._path.unlink(missing_ok=True)
+            lock.release()
 
-    def _take(self, deadline: float) -> int:
+    def _own(self) -> BaseFileLock:
+        """Give this process's lock: a forked child must not use its parent's."""
+        from filelock import FileLock as SideFileLock
+
+        if self._lock is None or self._owner != os.getpid():
+            self._lock = SideFileLock(
+                self._path, self._timeout, mode=PRIVATE_FILE, poll_interval=POLL_SECONDS
+            )
+            self._owner = os.getpid()
+        return self._lock
+
+    def _acquire(self, lock: BaseFileLock) -> None:
+        from filelock import Timeout
+
         try:
-            handle = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, PRIVATE_FILE)
+            lock.acquire()
+        except Timeout:
+            raise StoreBusy(
+                f"{self._path}: held by another process or thread for more than "
+                f"{self._timeout:g} s. Try again, or find the process that hangs in a sweep and "
+                "end it."
+            ) from None
         except OSError as error:
             raise unusable(self._path, error) from error
-        pause = _FIRST_PAUSE
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() + pause > deadline:
-                    os.close(handle)
-                    raise self._busy("another process or handle") from None
-                time.sleep(pause)
-                pause = min(pause * 2, _LONGEST_PAUSE)
-            except BaseException:
-                os.close(handle)
-                raise
-            else:
-                return handle
-
-    def _busy(self, holder: str) -> StoreBusy:
-        return StoreBusy(
-            f"{self._path}: held by {holder} for more than {self._timeout:g} s. "
-            "Try again, or find the process that hangs in a sweep and end it."
-        )
 
 
 def unusable(path: Path, error: OSError) -> StoreError:

@@ -96,10 +96,9 @@ class JournalFile:
         self._table.add(entry)
 
     def _write(self, line: bytes) -> None:
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         if self.path.exists():
             check_writable(self.path)
-        handle = os.open(self.path, flags, PRIVATE_FILE)
+        handle = os.open(self.path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
         try:
             size = os.fstat(handle).st_size
             if size > self._offset:
@@ -119,9 +118,9 @@ class JournalFile:
 
 
 def _write_all(handle: int, content: bytes, offset: int) -> None:
-    done = 0
-    while done < len(content):
-        done += os.pwrite(handle, content[done:], offset + done)
+    os.lseek(handle, offset, os.SEEK_SET)
+    while content:
+        content = content[os.write(handle, content) :]
 
 
 class JsonJournal:
