@@ -81,6 +81,7 @@ def test_files_that_others_may_read_are_made_private(tmp_path: Path, name: str) 
     fill(tmp_path / name)
     (tmp_path / name).chmod(0o644)
     assert checks("--store", name)["permissions"]["mend"]
+    (tmp_path / name).chmod(0o644)
     mended = checks("--store", name, "--mend", "--yes")
     assert mended["permissions"]["found"] == "mended: yours alone"
     assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
@@ -141,12 +142,12 @@ def test_a_sweep_that_was_cut_off_is_finished(tmp_path: Path) -> None:
 
 def test_what_a_killed_process_left_behind_is_removed_and_kept(tmp_path: Path) -> None:
     fill(tmp_path / "set.json")
-    draft = tmp_path / ".set.json.draft"
+    draft = tmp_path / ".set.json.0123.draft"
     draft.write_bytes(b"half of")
     assert not checks("--store", "set.json")["leftovers"]["ok"]
     assert "removed" in checks("--store", "set.json", "--mend", "--yes")["leftovers"]["found"]
     assert not draft.exists()
-    assert kept(tmp_path / "set.json")[".set.json.draft"] == b"half of"
+    assert kept(tmp_path / "set.json")[".set.json.0123.draft"] == b"half of"
 
 
 def remember(path: Path, number: int = 40) -> None:
@@ -225,10 +226,11 @@ def test_a_damaged_store_does_not_hide_a_damaged_memory(tmp_path: Path) -> None:
 
 
 def test_mending_without_a_terminal_needs_yes(tmp_path: Path) -> None:
-    fill(tmp_path / "set.db")
-    (tmp_path / "set.db").chmod(0o644)
-    assert run("doctor", "--store", "set.db", "--mend").exit_code == 3
-    assert stat.S_IMODE((tmp_path / "set.db").stat().st_mode) == 0o644
+    fill(tmp_path / "set.json")
+    left = tmp_path / ".set.json.0123.draft"
+    left.write_bytes(b"half of")
+    assert run("doctor", "--store", "set.json", "--mend").exit_code == 3
+    assert left.exists()
 
 
 def test_a_falkordb_that_is_away_is_told() -> None:

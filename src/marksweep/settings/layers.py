@@ -15,8 +15,9 @@ import msgspec
 from marksweep.errors import BadInput, UnknownName
 from marksweep.settings.groups import Settings
 from marksweep.settings.ranges import expected_number
+from marksweep.stores.files import PROJECT_FOLDER
 
-FOLDER = ".marksweep"
+FOLDER = PROJECT_FOLDER
 """Where a project keeps its settings file, beside its store."""
 
 FILES = ("settings.toml", "settings.json")

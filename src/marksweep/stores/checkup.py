@@ -12,7 +12,16 @@ from datetime import datetime
 from pathlib import Path
 
 from marksweep.errors import StoreError
-from marksweep.stores.files import KEPT, PRIVATE_FILE, make_file
+from marksweep.stores.files import (
+    DATABASE_FILES,
+    KEPT,
+    PROJECT_FOLDER,
+    drafts,
+    exposed,
+    is_exposed,
+    make_file,
+    tighten,
+)
 from marksweep.stores.graph.sqlite.salvage import SalvagedGraph, salvage_graph
 from marksweep.stores.json_file import JsonStore
 from marksweep.stores.json_file.places import Places
@@ -21,9 +30,6 @@ from marksweep.stores.salvage import salvage
 from marksweep.stores.sqlite import SqliteStore
 from marksweep.stores.sqlite.salvage import is_database
 
-SIDE_FILES = ("", "-wal", "-shm")
-"""What SQLite keeps of one database."""
-
 REBUILT = ".rebuilt"
 """Added to the name of a database while it is rebuilt."""
 
@@ -31,33 +37,32 @@ REBUILT = ".rebuilt"
 def files_of(path: Path) -> tuple[Path, ...]:
     """List the files of the store at a path."""
     if path.is_file() and is_database(path):
-        found = [path.with_name(path.name + end) for end in SIDE_FILES]
-    else:
-        places = Places(path)
-        found = [file for live in places.workspaces() for file in (live, *places.beside(live))]
-    return tuple(file for file in found if file.is_file())
+        beside = (path.with_name(path.name + end) for end in DATABASE_FILES)
+        return tuple(file for file in beside if file.is_file())
+    return tuple(Places(path).files())
 
 
 def shared(path: Path) -> tuple[Path, ...]:
-    """List the files that others than their owner may read or write, or their owner may not."""
-    return tuple(
-        file
-        for file in files_of(path)
-        if file.stat().st_mode & 0o077 or file.stat().st_mode & PRIVATE_FILE != PRIVATE_FILE
-    )
+    """List what others than its owner may read or write of the store at a path.
+
+    In a project's folder all is ours: the memory, its backups, and the folder itself.
+    """
+    if path.parent.name == PROJECT_FOLDER:
+        return exposed(path.parent)
+    return tuple(file for file in files_of(path) if is_exposed(file))
 
 
 def make_private(path: Path) -> None:
-    """Let only its owner read and write a store."""
+    """Close a store to all but its owner."""
     for file in shared(path):
-        file.chmod(PRIVATE_FILE)
+        tighten(file)
 
 
 def leftovers(path: Path) -> tuple[Path, ...]:
     """List what was being written when a process was killed."""
-    drafts = [file.with_name(f".{file.name}.draft") for file in files_of(path)]
-    rebuilt = [path.with_name(path.name + REBUILT + end) for end in SIDE_FILES]
-    return tuple(file for file in (*drafts, *rebuilt) if file.is_file())
+    rebuilt = (path.with_name(path.name + REBUILT + end) for end in DATABASE_FILES)
+    found = (draft for file in files_of(path) for draft in drafts(file))
+    return (*found, *(file for file in rebuilt if file.is_file()))
 
 
 def damage(path: Path) -> str:
@@ -112,7 +117,7 @@ def rebuild_graph(path: Path) -> SalvagedGraph:
     make_file(fresh)
     found = salvage_graph(path, fresh)
     if not found.memories and not found.chunks:
-        for end in SIDE_FILES:
+        for end in DATABASE_FILES:
             fresh.with_name(fresh.name + end).unlink(missing_ok=True)
         raise StoreError(
             f"{path}: nothing in it can be read. It is left as it is: move it away and index "
@@ -124,7 +129,7 @@ def rebuild_graph(path: Path) -> SalvagedGraph:
 
 def _put_in_place(fresh: Path, path: Path) -> None:
     """Let a fresh database take the place of a damaged one and all its side files."""
-    for end in SIDE_FILES[1:]:
+    for end in DATABASE_FILES[1:]:
         path.with_name(path.name + end).unlink(missing_ok=True)
     fresh.replace(path)
 

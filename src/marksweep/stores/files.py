@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import glob
 import os
+import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from marksweep.errors import StoreBusy, StoreError
 
@@ -20,6 +23,21 @@ KEPT = ".before-"
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 
+OTHERS = 0o077
+"""The rights of everybody but the owner."""
+
+PROJECT_FOLDER = ".marksweep"
+"""Where a project keeps its store, its memory, backups and settings."""
+
+USERS_OWN = frozenset({".gitignore", "gc.json", "profiles", "settings.json", "settings.toml"})
+"""What users write in a project's folder; all else there is ours."""
+
+DATABASE_FILES = ("", "-wal", "-shm")
+"""What SQLite keeps of one database, by the end of the name."""
+
+DRAFT = ".draft"
+"""How the name of a file ends that is about to take the place of another."""
+
 LOCK_TIMEOUT = 10.0
 """Seconds to wait for a lock. Lower gives up on a slow neighbour; higher hangs on a stuck one."""
 
@@ -28,20 +46,82 @@ POLL_SECONDS = 0.005
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, for the owner's eyes only; existing ones are left alone."""
+    """Make a folder and those above it, for the owner's eyes only.
+
+    Existing ones are left alone, except that a project's folder is closed to others and hidden
+    from git.
+    """
     missing = []
-    while not folder.exists():
-        missing.append(folder)
-        folder = folder.parent
-    if not folder.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+    above = folder
+    while not above.exists():
+        missing.append(above)
+        above = above.parent
+    if not above.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(above))
     for each in reversed(missing):
         each.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+    for each in (folder, *folder.parents):
+        if each.name == PROJECT_FOLDER:
+            tighten(each)
+            with suppress(FileExistsError), open_new(each / ".gitignore") as ignored:
+                ignored.write(b"*\n")
+
+
+def open_new(path: Path) -> BinaryIO:
+    """Make a file that only its owner may read; FileExistsError if a file or link is there."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    return os.fdopen(os.open(path, flags, PRIVATE_FILE), "r+b")
+
+
+def open_private(path: Path) -> BinaryIO:
+    """Open a file to read and write, close it to others; made if it is not there."""
+    try:
+        return open_new(path)
+    except FileExistsError:
+        tighten(path)
+        return path.open("r+b")
 
 
 def make_file(path: Path) -> None:
-    """Make an empty file that only its owner may read, unless there is a file."""
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR, PRIVATE_FILE))
+    """Make an empty file that only its owner may read; one that is there is closed to others."""
+    open_private(path).close()
+
+
+def make_database(path: Path) -> None:
+    """Make the folder and the file of a SQLite database, and close all its files to others.
+
+    SQLite gives the files beside it the rights of the first.
+    """
+    make_folder(path.parent)
+    make_file(path)
+    for end in DATABASE_FILES[1:]:
+        tighten(path.with_name(path.name + end))
+
+
+def tighten(path: Path) -> None:
+    """Close a file or folder to all but its owner. What is not ours to change stays."""
+    with suppress(FileNotFoundError, PermissionError):
+        if mode := path.stat().st_mode & OTHERS:
+            path.chmod(stat.S_IMODE(path.stat().st_mode) & ~mode)
+
+
+def exposed(folder: Path) -> tuple[Path, ...]:
+    """List what we wrote in a project's folder and others may read or write; the folder first."""
+    ours = (path for path in sorted(folder.iterdir()) if path.name not in USERS_OWN)
+    found = (each for path in ours for each in (path, *sorted(path.rglob("*"))))
+    return tuple(path for path in (folder, *found) if is_exposed(path))
+
+
+def is_exposed(path: Path) -> bool:
+    """Tell whether others than its owner may read, write or enter a file or folder.
+
+    Modes mean nothing on Windows, where a folder's files have its owner's rights.
+    """
+    try:
+        found = path.lstat().st_mode
+    except FileNotFoundError:
+        return False
+    return os.name != "nt" and not stat.S_ISLNK(found) and bool(found & OTHERS)
 
 
 def check_writable(path: Path) -> None:
@@ -64,22 +144,28 @@ def sync_folder(folder: Path) -> None:
 def replace_file(path: Path, content: bytes) -> None:
     """Put content in place of a file, durably: after a crash it is the old or the new, whole.
 
-    The caller holds the file's lock, so a draft found there is a leftover and is overwritten.
+    The caller holds the file's lock, so a draft found there is a leftover and goes.
     """
-    draft = path.with_name(f".{path.name}.draft")
     if path.exists():
         check_writable(path)
+    for left in drafts(path):
+        left.unlink(missing_ok=True)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}{DRAFT}")
     try:
-        handle = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, PRIVATE_FILE)
-        with os.fdopen(handle, "wb") as file:
+        with open_new(draft) as file:
             file.write(content)
             file.flush()
-            os.fsync(handle)
+            os.fsync(file.fileno())
         draft.replace(path)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def drafts(path: Path) -> tuple[Path, ...]:
+    """List what was to take the place of a file when a process was killed."""
+    return tuple(path.parent.glob(f".{glob.escape(path.name)}.*{DRAFT}"))
 
 
 class FileLock:

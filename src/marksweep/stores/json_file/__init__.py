@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from marksweep.errors import StoreError
-from marksweep.stores.files import LOCK_TIMEOUT, FileLock, make_folder, unusable
+from marksweep.stores.files import LOCK_TIMEOUT, FileLock, make_folder, tighten, unusable
 from marksweep.stores.json_file.journal import JsonJournal
 from marksweep.stores.json_file.places import Places
 from marksweep.stores.json_file.segments import JsonSegments
@@ -43,6 +43,8 @@ class JsonStore:
         self._closed = False
         try:
             make_folder(self.places.folder)
+            for file in self.places.files():
+                tighten(file)
         except OSError as error:
             raise unusable(self.places.folder, error) from error
         self._segments = JsonSegments(self)

@@ -12,7 +12,7 @@ import msgspec
 from marksweep.errors import StoreCorrupt
 from marksweep.model import Entry, Event
 from marksweep.stores.codec import ENTRY
-from marksweep.stores.files import PRIVATE_FILE, check_writable, sync_folder, unusable
+from marksweep.stores.files import check_writable, open_private, sync_folder, unusable
 from marksweep.stores.json_file.documents import SALVAGE
 from marksweep.stores.tables import JournalTable
 
@@ -98,29 +98,21 @@ class JournalFile:
     def _write(self, line: bytes) -> None:
         if self.path.exists():
             check_writable(self.path)
-        handle = os.open(self.path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
-        try:
-            size = os.fstat(handle).st_size
-            if size > self._offset:
-                os.ftruncate(handle, self._offset)
+        with open_private(self.path) as file:
+            if os.fstat(file.fileno()).st_size > self._offset:
+                file.truncate(self._offset)
                 self._torn = b""
+            file.seek(self._offset)
             try:
-                _write_all(handle, line, self._offset)
-                os.fsync(handle)
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
             except OSError:
-                os.ftruncate(handle, self._offset)
+                os.ftruncate(file.fileno(), self._offset)
                 raise
-            self._inode = os.fstat(handle).st_ino
-        finally:
-            os.close(handle)
+            self._inode = os.fstat(file.fileno()).st_ino
         if self._offset == 0:
             sync_folder(self.path.parent)
-
-
-def _write_all(handle: int, content: bytes, offset: int) -> None:
-    os.lseek(handle, offset, os.SEEK_SET)
-    while content:
-        content = content[os.write(handle, content) :]
 
 
 class JsonJournal:

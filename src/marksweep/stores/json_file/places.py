@@ -54,6 +54,11 @@ class Places:
         """Name the file that is locked for a sweep."""
         return self.write_lock(self.live(workspace).with_suffix(".sweep"))
 
+    def files(self) -> Iterator[Path]:
+        """List the files that are there."""
+        for live in self.workspaces():
+            yield from (file for file in (live, *self.beside(live)) if file.is_file())
+
     def workspaces(self) -> Iterator[Path]:
         """List the live files of workspaces that have any file, the main one first."""
         if not self.folder.is_dir():

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from marksweep.errors import StoreError
-from marksweep.stores.files import check_writable, make_file, make_folder, unusable
+from marksweep.stores.files import check_writable, make_database, unusable
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.errors import in_words, named
 from marksweep.stores.sqlite.schema import check_version, migrate
@@ -115,8 +115,7 @@ class Connection:
         return StoreError(f"{self.path}: the store is closed. Open it again.")
 
     def _open(self) -> sqlite3.Connection:
-        make_folder(self.path.parent)
-        make_file(self.path)
+        make_database(self.path)
         check_writable(self.path)
         database = sqlite3.connect(
             self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False
