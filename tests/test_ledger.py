@@ -20,8 +20,8 @@ from marksweep.ledger import (
 )
 from marksweep.ledger.entries import KIND_POLICY
 from marksweep.ledger.text import bar
-from marksweep.ledger.turns import TurnNumbers, split_turns, voices_of
 from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
+from marksweep.messages.turns import TurnNumbers, split_turns, user_messages
 from marksweep.model import GCPolicy
 
 SYSTEM, PLUGIN, ENRICHMENT, CONVERSATION, THINKING = InstructionSource
@@ -290,7 +290,7 @@ def test_a_turn_starts_at_a_user_message_with_plain_text() -> None:
         "r",
     )
     history = [model("m"), user("u0"), call("c", "a"), anthropic_result, user("u1")]
-    turns = split_turns(history, voices_of(history).starts, TurnNumbers())
+    turns = split_turns(history, user_messages(history).starts, TurnNumbers())
     assert [(turn.number, turn.start, turn.stop) for turn in turns] == [(0, 1, 4), (1, 4, 5)]
     assert split_turns([], [], TurnNumbers()) == ()
 

@@ -42,8 +42,8 @@ from marksweep.heaps.conversation_stash import (
     recalled,
     with_units,
 )
-from marksweep.heaps.conversation_weight import as_passed, count_message
 from marksweep.messages import Message
+from marksweep.messages.weight import as_passed, count_message
 from marksweep.model import Entry, Event, Hold, Plan, Pressure, Report
 from marksweep.settings import Settings
 from marksweep.stores.base import Store

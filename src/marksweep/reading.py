@@ -17,7 +17,7 @@ from marksweep.core.cost import Prices
 from marksweep.dialects import History, read
 from marksweep.dialects.base import Json
 from marksweep.dialects.history import rewritten
-from marksweep.heaps.conversation_weight import count_message
+from marksweep.messages.weight import count_message
 from marksweep.model import Plan
 from marksweep.strategies.named import Choice
 

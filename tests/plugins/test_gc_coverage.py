@@ -9,10 +9,10 @@ import pytest
 
 from marksweep.dialects import read, validate, written
 from marksweep.errors import BadInput
-from marksweep.heaps.conversation_text import texts_of
-from marksweep.heaps.conversation_weight import count_message
 from marksweep.ledger import InstructionBudget
 from marksweep.messages import FunctionCall, Message, Part, Role, Text, ToolResult
+from marksweep.messages.text import texts_of
+from marksweep.messages.weight import count_message
 from marksweep.plugins import GCConfig, GCPlugin, GCResult, GCTriggerReason, load_gc_plugin
 from tests.plugins.histories import ids, say, unpaired
 

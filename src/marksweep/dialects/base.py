@@ -193,17 +193,6 @@ def _is_model(value: Json) -> bool:
     return not isinstance(value, str | dict) and hasattr(value, "model_dump")
 
 
-def text_of(value: Json) -> str:
-    """Give the text a block or a result holds, however deep; images and numbers give none."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, dict):
-        return text_of(value.get("text") or value.get("content") or "")
-    if isinstance(value, list):
-        return "\n".join(filter(None, map(text_of, value)))
-    return ""
-
-
 NO_JSON = (msgspec.DecodeError, UnicodeError, RecursionError)
 """What `parsed` raises."""
 

@@ -4,14 +4,20 @@ units        what must go together
 without      leave messages out, and close the seams
 Line         messages that stand in order, with seams where others stood
 saying       a new message, such as a summary
+with_texts   other texts in the places of some, such as the lines worth keeping of a result
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from operator import is_
 
-from marksweep.dialects.base import Dialect, Messages, composed, with_parts
-from marksweep.messages import Message, Part, Role
+import msgspec
+
+from marksweep.dialects.base import Dialect, Json, Messages, composed, with_parts
+from marksweep.messages import Message, Part, Path, Place, Role
+
+replace = msgspec.structs.replace
 
 
 def units(dialect: Dialect, messages: Messages) -> list[tuple[int, ...]]:
@@ -71,3 +77,59 @@ def saying(dialect: Dialect, text: str, message_id: str, role: Role = Role.USER)
     """Make a new message, such as a summary. It may not stand between a call and its result."""
     (message,) = composed(dialect, role, [Part(text=text)], message_id)
     return message
+
+
+def with_texts(
+    message: Message, texts: Mapping[Place, str], dialect: Dialect | None
+) -> Message | None:
+    """Put other texts in their places, in the form of the provider; None if nothing changes.
+
+    A message that was never read from a provider's has no such form.
+    """
+    dialect = dialect if message.raw is not None else None
+    parts = list(message.parts)
+    for (at, path), text in texts.items():
+        parts[at] = _with_text(parts[at], path, text, dialect)
+    if all(map(is_, parts, message.parts)):
+        return None
+    raw = dialect.rebuild(message.raw, parts) if dialect else None
+    return replace(message, parts=tuple(parts), raw=raw)
+
+
+def _with_text(part: Part, path: Path, text: str, dialect: Dialect | None) -> Part:
+    call, result = part.function_call, part.function_response
+    if result is not None:
+        if dialect is not None:
+            return dialect.with_result(part, text)
+        return Part(function_response=replace(result, result=text))
+    if call is not None:
+        arguments = _with_leaf(call.args, path, text)
+        if dialect is not None:
+            return dialect.with_arguments(part, arguments)
+        return Part(function_call=replace(call, args=arguments))
+    return _with_words(part, text) if dialect is not None else Part(text=text)
+
+
+def _with_leaf(value: Json, path: Path, text: str) -> Json:
+    """Give arguments with another text at the end of a way through them."""
+    if not path:
+        return text
+    key, *rest = path
+    copied = dict(value) if isinstance(value, dict) else list(value)
+    copied[key] = _with_leaf(value[key], tuple(rest), text)  # type: ignore[index]
+    return copied
+
+
+def _with_words(part: Part, text: str) -> Part:
+    """Give a text part with other words, in the form its provider has it.
+
+    A text that stands elsewhere in its block, as that of a document does, is left as it is.
+    """
+    raw = part.raw
+    if isinstance(raw, dict):
+        if raw.get("text") != part.text:
+            return part
+        raw = {**raw, "text": text}
+    else:
+        raw = text
+    return replace(part, text=text, raw=raw)

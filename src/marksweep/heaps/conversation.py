@@ -16,19 +16,25 @@ import msgspec
 
 from marksweep.core.fingerprint import digest
 from marksweep.dialects.base import Dialect, Json, message_of
-from marksweep.dialects.editing import Line, saying
+from marksweep.dialects.editing import Line, saying, with_texts
 from marksweep.heaps.conversation_known import Known, Trimmed
 from marksweep.heaps.conversation_roots import Unanswered
 from marksweep.heaps.conversation_stash import RECALLED
-from marksweep.heaps.conversation_text import (
+from marksweep.heaps.segments import SegmentHeap
+from marksweep.messages import Counter, Message, Outcome, Place, Role, Text
+from marksweep.messages.text import (
     as_json,
     outcomes_of,
     said_in,
     texts_of,
-    with_texts,
 )
-from marksweep.heaps.segments import SegmentHeap
-from marksweep.messages import Counter, Message, Outcome, Place, Role, Text
+from marksweep.messages.turns import (
+    NOTICE,
+    made_by_collection,
+    starts_turn,
+    turn_name,
+    turn_number,
+)
 from marksweep.model import GCPolicy, Hold, Link, Reference, Segment, Snapshot
 from marksweep.stores.base import Store
 
@@ -63,15 +69,14 @@ class ConversationHeap(SegmentHeap):
         """Forget what follows from the messages so far; it is worked out again when needed."""
         self._tying = self.dialect.tying()
         self._told = 0
-        self._enter_turn(0)
+        self._enter_turn(-1)
         self._opened = False
-        self._requested = False
         self._answering = False
         self._last_answer = 0
 
     def _enter_turn(self, turn: int) -> None:
         self._turn = turn
-        self._topic = f"turn_{turn}"
+        self._topic = turn_name(turn)
 
     def speak(self, dialect: Dialect) -> None:
         """Read all messages in another dialect from now on."""
@@ -139,23 +144,25 @@ class ConversationHeap(SegmentHeap):
         return self.message(segment) if segment else None
 
     def _policy(self, message: Message) -> GCPolicy:
-        """Lock the system's instructions, the first request, and what stands first of all.
+        """Say how easily a message may go that has just been told.
 
-        Providers want a history to begin with the user, whatever that first message is.
+        Instructions and the first request are locked, and so is what stands first of all:
+        providers want a history to begin with the user, whatever that first message is.
         """
         opens = not self._opened and message.role is not Role.MODEL
         self._opened = self._opened or message.role is not Role.SYSTEM
-        if message.role is Role.SYSTEM or (opens and message.role is Role.TOOL):
+        if opens or message.role is Role.SYSTEM or (self._turn == 0 and starts_turn(message)):
             return GCPolicy.LOCKED
-        if message.role is Role.USER and not self._requested:
-            self._requested = True
-            return GCPolicy.LOCKED
-        return GCPolicy.PARTIAL
+        made = made_by_collection(message)
+        if made is not None:
+            return GCPolicy.EPHEMERAL if made[0] == NOTICE else GCPolicy.PRESERVABLE
+        is_work = message.function_calls or message.function_responses
+        return GCPolicy.EPHEMERAL if is_work else GCPolicy.PARTIAL
 
     def _tell(self, at: int, message: Message) -> list[int]:
         """Work out what follows from the next message; give the positions it is tied to."""
         self._told = at
-        if message.role is Role.USER and not message.function_responses:
+        if starts_turn(message):
             self._enter_turn(self._turn + 1)
         if message.role is Role.MODEL and not self._answering:
             self._last_answer = at
@@ -176,9 +183,7 @@ class ConversationHeap(SegmentHeap):
                 message = self.message(segment)
                 self._tell(segment.position, message)
                 self._opened = self._opened or message.role is not Role.SYSTEM
-                locked = segment.policy is GCPolicy.LOCKED
-                self._requested = self._requested or (locked and message.role is Role.USER)
-                self._enter_turn(max(self._turn, _number(segment.topic_id)))
+                self._enter_turn(max(self._turn, turn_number(segment.topic_id)))
         self._untold.clear()
 
     def _take_in(self, segments: Sequence[Segment]) -> None:
@@ -372,8 +377,3 @@ def _outcomes(message: Message, asked: Iterable[Message | None]) -> tuple[Outcom
     else:
         return ()
     return tuple(outcomes_of(message, [call for m in asked if m for call in m.function_calls]))
-
-
-def _number(turn: str | None) -> int:
-    digits = (turn or "").removeprefix("turn_")
-    return int(digits) if digits.isdigit() else 0

@@ -18,8 +18,8 @@ from marksweep.ledger.entries import (
     source_named,
 )
 from marksweep.ledger.snapshot import BudgetSnapshot, Saved
-from marksweep.ledger.turns import SUMMARY, TurnNumbers, Voices, voices_of
 from marksweep.messages import Counter, Message
+from marksweep.messages.turns import SUMMARY, TurnNumbers, UserMessages, user_messages
 from marksweep.model import GCPolicy
 
 CONTEXT_LIMIT = 128_000
@@ -178,7 +178,9 @@ class InstructionBudget:
         entry = self._entries.get(source)
         return entry.children if entry else {}
 
-    def read_off(self, history: Sequence[Message], counter: Counter, voices: Voices) -> Reading:
+    def read_off(
+        self, history: Sequence[Message], counter: Counter, voices: UserMessages
+    ) -> Reading:
         """Say what each message of a history is, by declarations and turn numbers kept here."""
         declared = self.declared(InstructionSource.CONVERSATION)
         reading = read_off(history, counter, voices, declared=declared, numbers=self.turns)
@@ -210,7 +212,7 @@ class InstructionBudget:
         now = time.time()
         return entries_of(
             history,
-            self.read_off(history, counter, voices_of(history)),
+            self.read_off(history, counter, user_messages(history)),
             counter,
             declared=self.declared(InstructionSource.CONVERSATION),
             arrived=lambda message_id: self.arrived(message_id, now),

@@ -20,22 +20,19 @@ import msgspec
 
 from marksweep.dialects.pairing import Matches, match
 from marksweep.ledger.entries import KIND_POLICY, ChildKind, InstructionSource, SourceEntry
-from marksweep.ledger.turns import (
+from marksweep.messages import Counter, Message, Role
+from marksweep.messages.turns import (
+    PREAMBLE,
     SUMMARY,
     Turn,
     TurnNumbers,
-    Voices,
+    UserMessages,
     split_turns,
 )
-from marksweep.messages import Counter, Message, Role
 from marksweep.model import GCPolicy
 
 Arrivals = Callable[[str], float]
 """When a message was first seen, in seconds since the epoch."""
-
-
-PREAMBLE = "preamble"
-"""The key of what stands before the first turn."""
 
 
 class Named(msgspec.Struct, frozen=True, gc=False):
@@ -70,7 +67,7 @@ class Derived(msgspec.Struct, frozen=True):
 def read_off(
     history: Sequence[Message],
     counter: Counter,
-    voices: Voices,
+    voices: UserMessages,
     *,
     declared: Mapping[str, SourceEntry],
     numbers: TurnNumbers,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from marksweep.heaps.conversation_weight import count_message
 from marksweep.messages import Counter, Message
+from marksweep.messages.weight import count_message
 
 
 class CountOnce:

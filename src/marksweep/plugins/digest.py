@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from marksweep.errors import MarksweepError
 from marksweep.ledger import InstructionBudget
-from marksweep.ledger.turns import SUMMARY
 from marksweep.messages import Counter, Message, Part, Role
+from marksweep.messages.turns import SUMMARY
 from marksweep.model import GCPolicy, Link, Reference, Segment
 from marksweep.plugins.view import View
 from marksweep.summarizers import Summarizer, transcript

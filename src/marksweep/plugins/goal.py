@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from marksweep.ledger import InstructionBudget
-from marksweep.ledger.turns import TurnNumbers, split_turns, voices_of
 from marksweep.messages import Message
+from marksweep.messages.turns import TurnNumbers, split_turns, user_messages
 from marksweep.model import GCPolicy, Pressure
 from marksweep.plugins.base import ContextUsage, GCConfig, GCTriggerReason
 from marksweep.plugins.options import Options
@@ -92,7 +92,7 @@ def _turns_to_keep(request: Request, numbers: TurnNumbers) -> int:
     """
     config = request.config
     history = request.history
-    turns = split_turns(history, voices_of(history).starts, numbers)
+    turns = split_turns(history, user_messages(history).starts, numbers)
     most = config.max_turns if config.max_turns is not None else len(turns)
     goal = int(most * config.target_percent / config.threshold_percent)
     excess = len(turns) - goal

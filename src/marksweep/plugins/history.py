@@ -15,9 +15,9 @@ from marksweep.core.budget import Budget
 from marksweep.core.plan import Strategy, plan_with_places
 from marksweep.core.trigger import Backoff, Due, after_pass, is_time
 from marksweep.cycles import no_search_for_cycles
-from marksweep.heaps.conversation_weight import count_message
 from marksweep.ledger import InstructionBudget, InstructionSource
 from marksweep.messages import Message
+from marksweep.messages.weight import count_message
 from marksweep.model import GCPolicy, Plan, Pressure
 from marksweep.plugins.base import ContextUsage, GCConfig, GCResult, GCTriggerReason
 from marksweep.plugins.digest import Digester

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from marksweep.heaps.conversation_text import outcomes_of, texts_of, with_texts
+from marksweep.dialects.editing import with_texts
 from marksweep.messages import Counter, Message, Outcome, Place, Text
+from marksweep.messages.text import outcomes_of, texts_of
 from marksweep.model import Plan, Segment
 from marksweep.plugins.view import View
 

@@ -11,8 +11,8 @@ import msgspec
 from marksweep.core.plan import IN_PLACE, Places
 from marksweep.dialects.editing import Line
 from marksweep.ledger import InstructionSource
-from marksweep.ledger.turns import NOTICE
 from marksweep.messages import Counter, Message, Part, Role
+from marksweep.messages.turns import NOTICE
 from marksweep.model import Plan, Segment, Step
 from marksweep.plugins.base import GCRemovalItem, GCResult, GCTriggerReason
 from marksweep.plugins.digest import Digester

@@ -16,10 +16,10 @@ from marksweep.core.scene import Scene
 from marksweep.dialects import Dialect, dialect_named
 from marksweep.dialects.pairing import tied
 from marksweep.ledger import InstructionBudget, InstructionSource, SourceEntry
-from marksweep.ledger.conversation import PREAMBLE, Reading
+from marksweep.ledger.conversation import Reading
 from marksweep.ledger.entries import ChildKind
-from marksweep.ledger.turns import NOTICE, Turn, voices_of
 from marksweep.messages import Counter, Message, Role
+from marksweep.messages.turns import NOTICE, PREAMBLE, Turn, user_messages
 from marksweep.model import (
     GCPolicy,
     Hold,
@@ -83,11 +83,11 @@ def look(
     `form` tells messages of one name apart, for strategies that remember them; others need none.
     """
     history = messages = tuple(history)
-    voices = voices_of(history)
+    voices = user_messages(history)
     notices = {at: number for at, (name, number) in voices.made.items() if name == NOTICE}
     if notices:
         messages = tuple(m for at, m in enumerate(history) if at not in notices)
-        voices = voices_of(messages)
+        voices = user_messages(messages)
     reading = ledger.read_off(messages, counter, voices)
     said = ledger.declared(InstructionSource.CONVERSATION)
     types = {kind: kind.value.replace("_", " ") for kind in ChildKind}

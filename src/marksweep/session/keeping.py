@@ -16,8 +16,8 @@ import msgspec
 from marksweep.clock import utc_now
 from marksweep.errors import NotFound
 from marksweep.heaps.conversation_stash import Recalled, recalled
-from marksweep.heaps.conversation_text import as_json, said_in
 from marksweep.messages import Counter, Message
+from marksweep.messages.text import as_json, said_in
 from marksweep.model import Entry, Event, Segment, Stashed
 from marksweep.plugins.base import GCResult
 from marksweep.stores.base import Store

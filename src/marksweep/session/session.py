@@ -16,12 +16,12 @@ from threading import RLock
 from marksweep.conversation import RECALL_TOKENS
 from marksweep.errors import BadInput, ContextOverflow, ModelError, NotFound, StoreError
 from marksweep.heaps.conversation_stash import Recalled
-from marksweep.heaps.conversation_weight import count_message
 from marksweep.ledger import BudgetSnapshot, ChildKind, InstructionBudget, InstructionSource
 from marksweep.ledger.budget import CONTEXT_LIMIT
 from marksweep.ledger.counting import CountOnce
-from marksweep.ledger.turns import starts_turn
 from marksweep.messages import Message, Role
+from marksweep.messages.turns import starts_turn
+from marksweep.messages.weight import count_message
 from marksweep.plugins.base import ContextUsage, GCConfig, GCPlugin, GCResult, GCTriggerReason
 from marksweep.plugins.files import Profile, choose_gc, load_gc_from_file, load_profile
 from marksweep.session.collecting import (

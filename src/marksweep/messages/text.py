@@ -3,50 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from operator import is_
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from marksweep.dialects.base import Dialect, Json, text_of
-from marksweep.messages import FunctionCall, Message, Outcome, Part, Path, Place, Role, Text
+from marksweep.messages.message import FunctionCall, Message, Outcome, Part, Path, Role, Text
 
 LONG = 100
 """Characters from which a string in a call's arguments is a text of its own."""
-
-_FEW = 0.2
-"""Share of bytes beyond one per character, up to which escapes take no more room than two bytes."""
-
-replace = msgspec.structs.replace
 
 _encode = msgspec.json.Encoder().encode
 _sorted = msgspec.json.Encoder(order="sorted").encode
 
 
-def as_json(value: Json) -> str:
+def as_json(value: object) -> str:
     """Write a value so that `json.loads` gives it back exactly.
 
     The fast encoder writes what is not a number as null, and refuses half characters and very
-    large numbers; those few go through the slow one. A few characters beyond ASCII are escaped:
-    for one arrow Python holds a whole text in twice the memory.
+    large numbers; those few go through the slow one.
     """
     try:
         written = _encode(value)
     except (TypeError, ValueError, OverflowError):
         return json.dumps(value)
-    if b"null" in written:
-        return json.dumps(value)
-    text = written.decode()
-    if written.isascii():
-        return text
-    beyond = len(written) - len(text)
-    if beyond > len(text) * _FEW:
-        return text
-    escaped = text.encode("ascii", "backslashreplace")
-    # Characters of three bytes become \uXXXX, as in JSON. Others grow more than that per byte,
-    # and become \x or \U, which JSON has not.
-    is_json = 2 * (len(escaped) - len(text)) == 5 * beyond
-    return escaped.decode() if is_json else json.dumps(value)
+    return json.dumps(value) if b"null" in written else written.decode()
 
 
 def said_in(message: Message) -> str:
@@ -113,62 +93,6 @@ def _leaves(value: object, path: Path = ()) -> Iterator[tuple[Path, str]]:
         yield (), str(value)
 
 
-def with_texts(
-    message: Message, texts: Mapping[Place, str], dialect: Dialect | None
-) -> Message | None:
-    """Put other texts in their places, in the form of the provider; None if nothing changes.
-
-    A message that was never read from a provider's has no such form.
-    """
-    dialect = dialect if message.raw is not None else None
-    parts = list(message.parts)
-    for (at, path), text in texts.items():
-        parts[at] = _with_text(parts[at], path, text, dialect)
-    if all(map(is_, parts, message.parts)):
-        return None
-    raw = dialect.rebuild(message.raw, parts) if dialect else None
-    return replace(message, parts=tuple(parts), raw=raw)
-
-
-def _with_text(part: Part, path: Path, text: str, dialect: Dialect | None) -> Part:
-    call, result = part.function_call, part.function_response
-    if result is not None:
-        if dialect is not None:
-            return dialect.with_result(part, text)
-        return Part(function_response=replace(result, result=text))
-    if call is not None:
-        arguments = _with_leaf(call.args, path, text)
-        if dialect is not None:
-            return dialect.with_arguments(part, arguments)
-        return Part(function_call=replace(call, args=arguments))
-    return _with_words(part, text) if dialect is not None else Part(text=text)
-
-
-def _with_leaf(value: Json, path: Path, text: str) -> Json:
-    """Give arguments with another text at the end of a way through them."""
-    if not path:
-        return text
-    key, *rest = path
-    copied = dict(value) if isinstance(value, dict) else list(value)
-    copied[key] = _with_leaf(value[key], tuple(rest), text)  # type: ignore[index]
-    return copied
-
-
-def _with_words(part: Part, text: str) -> Part:
-    """Give a text part with other words, in the form its provider has it.
-
-    A text that stands elsewhere in its block, as that of a document does, is left as it is.
-    """
-    raw = part.raw
-    if isinstance(raw, dict):
-        if raw.get("text") != part.text:
-            return part
-        raw = {**raw, "text": text}
-    else:
-        raw = text
-    return replace(part, text=text, raw=raw)
-
-
 def result_text(result: object) -> str:
     """Give what a result says, also if it is wrapped; one without text is written as JSON."""
     if isinstance(result, str):
@@ -182,7 +106,18 @@ def result_text(result: object) -> str:
 
 def result_sent(result: object) -> str:
     """Give a result as its provider is sent it, for counting."""
-    return text_of(result) or _plain(result)
+    return _text_in(result) or _plain(result)
+
+
+def _text_in(value: object) -> str:
+    """Give the text a block or a result holds, however deep; images and numbers give none."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return _text_in(value.get("text") or value.get("content") or "")
+    if isinstance(value, list):
+        return "\n".join(filter(None, map(_text_in, value)))
+    return ""
 
 
 def _plain(value: object) -> str:

@@ -1,8 +1,10 @@
-"""A history cut into turns.
+"""Turns: the one definition, for conversations, the ledger and GC plugins.
 
-A turn starts at a user message with plain text, and goes on until the next one. What stands before
-the first is no turn. Summaries and notices that a collection put into the history speak with the
-user's voice, but start nothing.
+A turn goes from one message typed by the user to the next; an image counts. What stands before the
+first is the preamble. Results of tools, and the summaries and notices that a collection put into
+the history, speak with the user's voice in some formats, but start nothing.
+
+The first turn is `turn_0`. A turn keeps its number when others go.
 """
 
 from __future__ import annotations
@@ -13,7 +15,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from marksweep.messages import Message, Role
+from marksweep.messages.message import Message, Role
+
+PREAMBLE = "preamble"
+"""The name of what stands before the first turn."""
 
 SUMMARY = "gc_summary_"
 """Message ids, ledger keys and first lines of summaries start with this, then a number."""
@@ -23,6 +28,15 @@ NOTICE = "gc_notice_"
 
 _ID = re.compile(rf"({SUMMARY}|{NOTICE})(\d+)$")
 _FIRST_LINE = re.compile(rf"\[({SUMMARY}|{NOTICE})(\d+)\b")
+
+
+def starts_turn(message: Message) -> bool:
+    """Whether a turn begins here: the user typed it."""
+    return (
+        message.role is Role.USER
+        and not message.function_responses
+        and made_by_collection(message) is None
+    )
 
 
 def made_by_collection(message: Message) -> tuple[str, int] | None:
@@ -35,16 +49,18 @@ def made_by_collection(message: Message) -> tuple[str, int] | None:
     return (found[1], int(found[2])) if found else None
 
 
-def starts_turn(message: Message) -> bool:
-    """Whether a turn begins here."""
-    return message.role is Role.USER and _asks(message) and made_by_collection(message) is None
+def turn_name(number: int) -> str:
+    """Name a turn by its number; below 0 is the preamble."""
+    return f"turn_{number}" if number >= 0 else PREAMBLE
 
 
-def _asks(message: Message) -> bool:
-    return any(part.text for part in message.parts) and not message.function_responses
+def turn_number(name: str | None) -> int:
+    """Give the number of a turn by its name; -1 for anything else."""
+    digits = (name or "").removeprefix("turn_")
+    return int(digits) if digits.isdigit() else -1
 
 
-class Voices(NamedTuple):
+class UserMessages(NamedTuple):
     """What speaks with the user's voice in a history, by position."""
 
     starts: Sequence[int]
@@ -53,19 +69,19 @@ class Voices(NamedTuple):
     """The summaries and notices: which of them, and its number."""
 
 
-def voices_of(history: Sequence[Message]) -> Voices:
-    """Tell what the user said from what a collection wrote."""
-    user = Role.USER
+def user_messages(history: Sequence[Message]) -> UserMessages:
+    """Tell what the user typed from what a collection wrote."""
     starts: list[int] = []
     made: dict[int, tuple[str, int]] = {}
-    for at in [at for at, message in enumerate(history) if message.role is user]:
-        message = history[at]
+    for at, message in enumerate(history):
+        if message.role is not Role.USER:
+            continue
         found = made_by_collection(message)
         if found is not None:
             made[at] = found
-        elif _asks(message):
+        elif starts_turn(message):
             starts.append(at)
-    return Voices(starts, made)
+    return UserMessages(starts, made)
 
 
 class Turn(msgspec.Struct, frozen=True, gc=False):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from marksweep.heaps.conversation_text import as_json
+from marksweep.messages.text import as_json
 
 FEW = "one {} among plain text, which is a good deal longer than what stands beyond it"
 
@@ -21,10 +21,3 @@ FEW = "one {} among plain text, which is a good deal longer than what stands bey
 def test_what_is_written_is_read_back_exactly(said: str) -> None:
     value = {"role": "tool", "content": said, "n": 1.5, "none": None}
     assert json.loads(as_json(value)) == value
-
-
-def test_a_few_characters_beyond_ascii_do_not_double_the_memory() -> None:
-    said = "→ " + "plain text " * 50
-    assert as_json({"content": said}).isascii()
-    foreign = "漢字仮名" * 50
-    assert not as_json({"content": foreign}).isascii()

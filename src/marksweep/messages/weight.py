@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from marksweep.heaps.conversation_text import result_sent
-from marksweep.messages import Counter, Message, Part
+from marksweep.messages.message import Counter, Message, Part
+from marksweep.messages.text import result_sent
 from marksweep.tokens import count, data_tokens, in_whole
 
 MEDIA = {
