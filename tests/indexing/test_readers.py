@@ -70,15 +70,6 @@ def test_a_worker_that_fails_in_python_is_not_said_to_be_slow(
     assert reading.trouble == "its grammar failed (exit code 3); read as text"
 
 
-def test_a_worker_ends_with_the_process_that_started_it(worker: Worker) -> None:
-    worker.read(source("a.py", b"x = 1\n"))
-    process = worker._process
-    assert process is not None
-    assert process.stdin is not None
-    process.stdin.close()
-    assert process.wait(timeout=20) == 0
-
-
 def test_a_worker_that_cannot_start_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     real = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", lambda _command, **options: real(["false"], **options))

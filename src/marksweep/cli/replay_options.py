@@ -12,12 +12,12 @@ import click
 
 from marksweep.cli.common import json_option
 from marksweep.replay import catalog
-from marksweep.replay.apart import PATIENCE
 from marksweep.replay.atoms import EXTRACTORS
 from marksweep.replay.clairvoyant import NODES
 from marksweep.replay.front import Budget, How
 from marksweep.replay.recommend import ENOUGH
 from marksweep.replay.report import BUDGETS, MOST, Request
+from marksweep.replay.sandbox import PATIENCE
 
 Command = Callable[..., Any]
 

@@ -8,28 +8,29 @@ parses while the store writes.
 
 from __future__ import annotations
 
-import contextlib
-import os
+import gc
 import signal
-import subprocess
 import sys
 from typing import Protocol
 
 import msgspec
 
 from marksweep.errors import MarksweepError
-from marksweep.indexing import worker
 from marksweep.indexing.languages import language_of
 from marksweep.indexing.reading import Reading, Source, read, read_as_text
-from marksweep.indexing.worker import READY, receive, send
+from marksweep.worker import ProcessWorker, WorkerEnded, folders_of, take_pipes
 
 PARSE_SECONDS = 5.0
 """Processor time after which a file is read as text. Sound files of the largest size
 take less than 1 s."""
 
+GC_THRESHOLD = 200_000
+"""Objects between two passes of Python's own collector in a worker. Nothing there makes cycles."""
 
-ENDING_SECONDS = 5.0
-"""How long a worker that closed its output may take to end by itself, and so say why."""
+PACKAGES = ("marksweep", "msgspec", "tree_sitter")
+"""What a worker imports that is not part of Python; the grammars lie beside the last."""
+
+_READY = b"ready"
 
 
 class Reader(Protocol):
@@ -40,7 +41,7 @@ class Reader(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of what it holds; it may be used again."""
+        """Release what it holds; it may be used again."""
         ...
 
 
@@ -60,7 +61,7 @@ class Worker:
 
     def __init__(self, parse_seconds: float = PARSE_SECONDS) -> None:
         self._parse_seconds = parse_seconds
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ProcessWorker | None = None
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder = msgspec.msgpack.Decoder(Reading)
 
@@ -68,44 +69,29 @@ class Worker:
         """Read a file; as text if its grammar fails."""
         if not language_of(source.path).grammar:
             return read(source)
-        process = self._process or self._start()
+        self._process = process = self._process or self._start()
         try:
-            send(process.stdin, self._encoder.encode(source))
-            return self._decoder.decode(receive(process.stdout))
-        except (OSError, EOFError):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(ENDING_SECONDS)
-            self.close()
-            return read_as_text(source, _trouble(process.returncode, self._parse_seconds))
+            return self._decoder.decode(process.ask(self._encoder.encode(source)))
+        except WorkerEnded as ended:
+            self._process = None
+            return read_as_text(source, _trouble(ended.code, self._parse_seconds))
 
     def close(self) -> None:
         """Stop the process, whatever it is doing."""
         process, self._process = self._process, None
         if process is not None:
-            for pipe in filter(None, (process.stdin, process.stdout)):
-                with contextlib.suppress(OSError):
-                    pipe.close()
-            process.kill()
-            process.wait()
+            process.close()
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        process = subprocess.Popen(  # noqa: S603  (our own module)
-            [sys.executable, "-m", worker.__name__, str(self._parse_seconds)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-        )
-        self._process = process
-        with contextlib.suppress(OSError, EOFError):
-            if receive(process.stdout) == READY:
-                return process
-        self.close()
-        raise MarksweepError(
-            f"the process that parses files did not start (exit code {process.returncode}); its "
-            "own message is on standard error. Install marksweep[index] for this Python: "
-            f"{sys.executable}."
-        )
+    def _start(self) -> ProcessWorker:
+        process = ProcessWorker(__name__, str(self._parse_seconds), path=folders_of(*PACKAGES))
+        try:
+            process.greeting()
+        except WorkerEnded as ended:
+            raise MarksweepError(
+                f"the process that parses files did not start ({ended}); its own message is on "
+                f"standard error. Install marksweep[index] for this Python: {sys.executable}."
+            ) from None
+        return process
 
 
 def _trouble(code: int, seconds: float) -> str:
@@ -113,3 +99,27 @@ def _trouble(code: int, seconds: float) -> str:
     if code == -getattr(signal, "SIGVTALRM", 0):
         return f"parsing took more than {seconds:.0f} s of processor time; read as text"
     return f"its grammar failed (exit code {code}); read as text"
+
+
+def main(seconds: str) -> None:
+    """Read the files that another process sends, as a worker of it."""
+    gc.set_threshold(GC_THRESHOLD)
+    decoder = msgspec.msgpack.Decoder(Source)
+    encoder = msgspec.msgpack.Encoder()
+    requests, answer = take_pipes()
+    answer(_READY)
+    for request in requests:
+        source = decoder.decode(request)
+        _alarm(float(seconds))
+        reading = read(source)
+        _alarm(0)
+        answer(encoder.encode(reading))
+
+
+def _alarm(seconds: float) -> None:
+    """Have the system end this process after so much processor time; 0 calls it off.
+
+    No handler is set: a handler would have to wait for the C code to return.
+    """
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)

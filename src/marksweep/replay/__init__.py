@@ -22,8 +22,8 @@ What is measured:
 catalog.py     Collectors by name; spec.py reads names with options.
 references.py  Simple collectors to read every figure beside.
 installed.py   Strategies of a Conversation.
-apart.py       Plugins and strategies of your own, in processes of their own; stranger.py and
-               plugged.py are the other side.
+sandbox.py     Plugins and strategies of your own, in processes of their own; sandbox_worker.py
+               and plugged.py are the other side.
 
 From transcripts to a recommendation:
 

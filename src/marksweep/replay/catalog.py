@@ -19,12 +19,12 @@ import msgspec
 
 from marksweep.conversation import COVERAGES
 from marksweep.errors import BadInput, UnknownName
-from marksweep.replay.apart import PATIENCE, Apart
 from marksweep.replay.drive import Collector
 from marksweep.replay.installed import Installed
 from marksweep.replay.plugged import plugin_spec
 from marksweep.replay.records import Count
 from marksweep.replay.references import Gdsf, Mask, OriginalScore, Random, Truncate
+from marksweep.replay.sandbox import PATIENCE, SandboxedStrategy
 from marksweep.replay.spec import parse
 from marksweep.settings import Settings
 from marksweep.strategies.configured import TIER
@@ -68,11 +68,11 @@ def canonical(name: str) -> str:
         return known[plain]
     if _MASK.fullmatch(plain):
         return plain
-    if is_apart(name):
+    if is_foreign(name):
         spec = parse(name)
         if not spec.is_imported:
             plugin_spec(spec)
-        Apart(name).check()
+        SandboxedStrategy(name).check()
         return name
     given = settings_for(name)
     if given is not None:
@@ -94,8 +94,8 @@ def maker(name: str, patience: float = PATIENCE) -> Make:
     if masked:
         last = int(masked[1])
         return lambda count: Mask(count, last)
-    if is_apart(name):
-        return lambda _: Apart(name, patience)
+    if is_foreign(name):
+        return lambda _: SandboxedStrategy(name, patience)
     given = settings_for(name)
     if given is None:
         raise UnknownName(f"no strategy named {name!r}; see `marksweep replay --help`.")
@@ -103,14 +103,14 @@ def maker(name: str, patience: float = PATIENCE) -> Make:
     return lambda count: Installed(count, settings)
 
 
-def is_apart(name: str) -> bool:
+def is_foreign(name: str) -> bool:
     """Whether a name stands for what may be somebody else's code."""
     return name.startswith(PLUGIN) or parse(name).is_imported
 
 
 def is_usable(name: str) -> bool:
     """Whether a program can have this strategy, rather than only compare itself with it."""
-    return is_apart(name) or settings_for(name) is not None
+    return is_foreign(name) or settings_for(name) is not None
 
 
 def settings_for(name: str) -> Overlay | None:

@@ -13,7 +13,6 @@ from typing import cast
 import msgspec
 
 from marksweep.errors import BadInput
-from marksweep.replay.apart import PATIENCE, NoRecall, StrategyFailed
 from marksweep.replay.atoms import EXTRACTORS
 from marksweep.replay.catalog import CLAIRVOYANT, TRUNCATE
 from marksweep.replay.clairvoyant import NODES
@@ -32,6 +31,7 @@ from marksweep.replay.kept import code_of, keep, kept, name_of, own_code
 from marksweep.replay.lab import Done, Job, build, counter, src_weight, work
 from marksweep.replay.needs import habits, study
 from marksweep.replay.records import Conversation, Count, Trajectory, price
+from marksweep.replay.sandbox import PATIENCE, NoRecall, StrategyFailed
 from marksweep.replay.workers import spread
 from marksweep.sizes import Size
 

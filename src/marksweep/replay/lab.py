@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 
-from marksweep.replay.apart import PATIENCE
 from marksweep.replay.catalog import CLAIRVOYANT, maker
 from marksweep.replay.clairvoyant import NODES, Clairvoyant, Foresight, Solved, foresee
 from marksweep.replay.counting import exact
@@ -26,6 +25,7 @@ from marksweep.replay.kept import keep, kept, name_of, own_code
 from marksweep.replay.measures import Outcome
 from marksweep.replay.records import PER_MESSAGE, Conversation, Count
 from marksweep.replay.references import STUB
+from marksweep.replay.sandbox import PATIENCE
 from marksweep.replay.workers import in_order, spread
 
 

@@ -1,20 +1,14 @@
-"""The other side of `apart`: a process that holds one strategy and is told the past only.
+"""The other side of `sandbox`: a process that holds one strategy and is sent the past only.
 
-Calls come in as lines of JSON, answers go out the same way. What the strategy prints goes to
-standard error, and what it reads from standard input is empty, so it cannot disturb either.
+Calls come in as JSON, and answers go out the same way.
 """
 
 from __future__ import annotations
 
-import os
-import queue
-import signal
-import sys
-import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -27,6 +21,7 @@ from marksweep.replay.plugged import Plugged
 from marksweep.replay.records import Count
 from marksweep.replay.spec import Spec, parse
 from marksweep.settings import Settings
+from marksweep.worker import take_pipes
 
 CALLS = ("start", "add", "context", "recall")
 
@@ -86,53 +81,26 @@ def _made(kind: type, spec: Spec) -> object:
         raise BadInput(f"{spec.name} cannot be made with {spec.options}: {error}.") from error
 
 
-def serve(name: str, calls: Iterable[bytes], out: BinaryIO) -> None:
-    """Answer calls until there are no more."""
+def main(name: str) -> None:
+    """Let a strategy answer the calls of another process, as a worker of it."""
+    calls, send = take_pipes()
     built: list[Collector] = []
 
     def begin() -> object:
         built.append(build(parse(name), exact()))
         return Hello(recalls=callable(getattr(built[0], "recall", None)))
 
-    _answer(out, begin)
-    for line in calls:
-        _answer(out, partial(_call, built, msgspec.json.decode(line, type=Call)))
+    send(_answer(begin))
+    for encoded in calls:
+        call = msgspec.json.decode(encoded, type=Call)
+        send(_answer(partial(getattr(built[0], call.name), *call.arguments)))
 
 
-def _call(built: list[Collector], call: Call) -> object:
-    return cast(object, getattr(built[0], call.name)(*call.arguments))
-
-
-def _answer(out: BinaryIO, ask: Callable[[], object]) -> None:
+def _answer(ask: Callable[[], object]) -> bytes:
     try:
         said = Answer(msgspec.Raw(msgspec.json.encode(ask())))
     except MarksweepError as error:
         said = Answer(error=str(error))
-    except Exception as error:  # noqa: BLE001 - whatever a stranger's code raises
+    except Exception as error:  # noqa: BLE001 - whatever foreign code raises
         said = Answer(error=f"{type(error).__name__}: {error}")
-    out.write(msgspec.json.encode(said) + b"\n")
-    out.flush()
-
-
-def main() -> None:
-    """Serve the strategy that the command names, on pipes that it cannot reach."""
-    calls = os.fdopen(os.dup(0), "rb")
-    out = os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(2, 1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process ends it
-    waiting: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(calls, waiting), daemon=True).start()
-    serve(sys.argv[1], iter(waiting.get, b""), out)
-
-
-def _listen(calls: BinaryIO, waiting: queue.SimpleQueue[bytes]) -> None:
-    """Pass calls on; end the process when nobody can ask any more, even if the strategy hangs."""
-    for line in calls:
-        waiting.put(line)
-    os._exit(0)
-
-
-if __name__ == "__main__":
-    main()
+    return msgspec.json.encode(said)

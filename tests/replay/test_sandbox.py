@@ -12,8 +12,7 @@ import pytest
 
 from marksweep.cli.demo.sample import sample_messages
 from marksweep.errors import BadInput, UnknownName
-from marksweep.replay import apart
-from marksweep.replay.apart import Apart, NoRecall, StrategyFailed
+from marksweep.replay import sandbox
 from marksweep.replay.atoms import names
 from marksweep.replay.catalog import canonical, maker
 from marksweep.replay.counting import exact
@@ -22,6 +21,7 @@ from marksweep.replay.guards import Violation
 from marksweep.replay.hits import Reader, proofs
 from marksweep.replay.measures import Outcome, figures
 from marksweep.replay.needs import study
+from marksweep.replay.sandbox import NoRecall, SandboxedStrategy, StrategyFailed
 from tests.replay.stories import BASH, by_words
 
 HERE = "tests.replay.strangers"
@@ -31,7 +31,7 @@ ENOUGH = 10_000
 @pytest.fixture(autouse=True)
 def _no_process_left() -> Iterator[None]:
     yield
-    apart._end_all()
+    sandbox._end_all()
 
 
 def driven(collector: Collector) -> list[StepResult]:
@@ -40,12 +40,12 @@ def driven(collector: Collector) -> list[StepResult]:
 
 
 def broken(name: str, patience: float = 30.0) -> list[Violation | None]:
-    return [step.violation for step in driven(Apart(f"{HERE}:{name}", patience))]
+    return [step.violation for step in driven(SandboxedStrategy(f"{HERE}:{name}", patience))]
 
 
 def test_an_honest_one_breaks_no_rule_and_has_its_own_process() -> None:
     assert broken("Recent") == [None] * 4
-    assert apart._processes[f"{HERE}:Recent"]._child.pid != os.getpid()
+    assert sandbox._sandboxes[f"{HERE}:Recent"].pid != os.getpid()
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_an_honest_one_breaks_no_rule_and_has_its_own_process() -> None:
     ],
 )
 def test_a_broken_rule_costs_that_step_and_is_named(name: str, violation: Violation) -> None:
-    steps = driven(Apart(f"{HERE}:{name}:at=3"))
+    steps = driven(SandboxedStrategy(f"{HERE}:{name}:at=3"))
     assert [step.violation for step in steps] == [None, None, violation, None]
     assert steps[2].any == 0.0
     assert all(step.cost >= 0 for step in steps)
@@ -68,12 +68,12 @@ def test_a_broken_rule_costs_that_step_and_is_named(name: str, violation: Violat
 def test_one_that_reads_ahead_in_the_transcript_is_caught(tmp_path: Path) -> None:
     path = tmp_path / "transcript.json"
     path.write_text(json.dumps(BASH.messages))
-    steps = driven(Apart(f"{HERE}:Peeks:at=2,path={path}"))
+    steps = driven(SandboxedStrategy(f"{HERE}:Peeks:at=2,path={path}"))
     assert [step.violation for step in steps] == [None, Violation.PEEKED, None, None]
 
 
 def test_one_that_hangs_is_ended_named_and_not_asked_again() -> None:
-    steps = driven(Apart(f"{HERE}:Hangs:at=2", patience=1.0))
+    steps = driven(SandboxedStrategy(f"{HERE}:Hangs:at=2", patience=1.0))
     assert [step.violation for step in steps] == [None, *[Violation.ERROR] * 3]
     assert "Hangs:at=2 did not answer within 1 seconds" in steps[1].said
     assert sum(step.seconds for step in steps) < 20
@@ -82,7 +82,7 @@ def test_one_that_hangs_is_ended_named_and_not_asked_again() -> None:
 
 
 def test_one_that_dies_is_named_and_starts_anew_with_the_next_transcript() -> None:
-    collector = Apart(f"{HERE}:Dies:at=2")
+    collector = SandboxedStrategy(f"{HERE}:Dies:at=2")
     for _ in range(2):
         steps = driven(collector)
         assert [step.violation for step in steps] == [None, *[Violation.ERROR] * 3]
@@ -90,7 +90,7 @@ def test_one_that_dies_is_named_and_starts_anew_with_the_next_transcript() -> No
 
 
 def test_one_that_fails_at_its_start_fails_every_step() -> None:
-    steps = driven(Apart(f"{HERE}:FailsAtStart"))
+    steps = driven(SandboxedStrategy(f"{HERE}:FailsAtStart"))
     assert {step.violation for step in steps} == {Violation.ERROR}
     assert "not today" in steps[0].said
 
@@ -106,7 +106,7 @@ def test_a_killed_process_is_told_by_its_signal() -> None:
     collector.start(messages[:2], 3_000)
     collector.add(messages[2:12])
     assert collector.context()[:2] == messages[:2]
-    os.kill(apart._processes["gc_truncate"]._child.pid, signal.SIGKILL)
+    os.kill(sandbox._sandboxes["gc_truncate"].pid, signal.SIGKILL)
     with pytest.raises(StrategyFailed, match="gc_truncate died"):
         collector.context()
     collector.start(messages[:2], 3_000)
@@ -115,7 +115,7 @@ def test_a_killed_process_is_told_by_its_signal() -> None:
 
 
 def test_a_strategy_of_the_shared_core_is_driven_through_a_conversation() -> None:
-    collector = Apart(f"{HERE}:Oldest")
+    collector = SandboxedStrategy(f"{HERE}:Oldest")
     messages = sample_messages()
     collector.start(messages[:2], 3_000)
     for at in range(2, 40, 2):
@@ -127,9 +127,9 @@ def test_a_strategy_of_the_shared_core_is_driven_through_a_conversation() -> Non
 
 
 def test_recall_is_asked_of_those_that_have_it() -> None:
-    assert Apart(f"{HERE}:Remembers").recall("ports", 100) == ["about ports"]
+    assert SandboxedStrategy(f"{HERE}:Remembers").recall("ports", 100) == ["about ports"]
     with pytest.raises(NoRecall):
-        Apart(f"{HERE}:Recent").recall("ports", 100)
+        SandboxedStrategy(f"{HERE}:Recent").recall("ports", 100)
 
 
 def test_one_that_cannot_be_had_is_refused_before_any_work() -> None:
