@@ -15,7 +15,7 @@ for n in range(8):
 
 plan = context.plan(target_tokens=100)
 for step in plan.steps:
-    print(f"{step.action:6} {step.segments[0]:12} {step.tokens:4} tokens  {step.reason}")
+    print(f"{step.action:6} {step.segments[0]:12} {step.size:4} tokens  {step.reason}")
 
 report = context.collect(plan)
 print(f"{report.tokens_before} → {report.tokens_after} tokens")

@@ -238,7 +238,7 @@ class TestSection4Algorithms:
         )
         heap.focus(task="t")
         plan = heap.plan(target_tokens=100)
-        assert [(s.segments, s.action, s.tokens) for s in plan.steps] == [
+        assert [(s.segments, s.action, s.size) for s in plan.steps] == [
             (("long",), Action.COMPRESS, 891)
         ]
         heap.collect(plan)
@@ -351,7 +351,7 @@ class TestSection7ToolBehaviour:
         heap.pin("a", by="me")
         plan = heap.plan_for(["a"])
         assert plan.steps == ()
-        assert plan.kept[0].reason == "pinned by me"
+        assert plan.blockers[0].reason == "pinned by me"
         heap.unpin("a")
         assert heap.collect(heap.plan_for(["a"])).swept == ("a",)
 

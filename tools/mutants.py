@@ -162,25 +162,25 @@ MUTANTS = (
     Mutant(
         "plan: it goes on past the target",
         "core/plan.py",
-        "            if left <= target_tokens:\n                break",
-        "            if left <= target_tokens // 2:\n                break",
+        "            if target is not None and builder.left <= target:\n                break",
+        "            if target is not None and builder.left <= target // 2:\n                break",
     ),
     Mutant(
         "plan: it stops one too early",
         "core/plan.py",
-        "            if left <= target_tokens:\n                break",
-        "            if left <= target_tokens + 40:\n                break",
+        "            if target is not None and builder.left <= target:\n                break",
+        "            if target is not None and builder.left <= target + 40:\n                break",
     ),
     Mutant(
         "plan: roots may go",
         "core/plan.py",
-        "if not scene.may_go(members):",
+        "if not candidates.may_go(members):",
         "if members is None:",
     ),
     Mutant(
         "plan: units are split",
         "core/plan.py",
-        "return self._scene.units.members(members[0])",
+        "return units.members(members[0])",
         "return members",
     ),
     Mutant(
@@ -196,26 +196,26 @@ MUTANTS = (
         "if not members:",
     ),
     Mutant(
-        "plan: it does not say what is in the way",
+        "plan: it does not list what blocks it",
         "core/plan.py",
-        "kept=_in_the_way(scene, changed) if left > target_tokens else ()",
-        "kept=()",
+        "blockers=blockers,",
+        "blockers=(),",
     ),
     Mutant(
         "plan: the id does not depend on the content",
         "core/plan.py",
-        "        digest.update(packed(plan.steps[start : start + _AT_ONCE]))",
+        "        digest.update(packed(plan.steps[start : start + _HASHED_AT_ONCE]))",
         "        digest.update(b'')",
     ),
     Mutant(
-        "scene: preservable goes under any pressure",
-        "core/scene.py",
+        "context: preservable goes under any pressure",
+        "core/context.py",
         "_PRESERVABLE if pressure < Pressure.HARD",
         "_PRESERVABLE if pressure < Pressure.NONE",
     ),
     Mutant(
-        "scene: locked may go",
-        "core/scene.py",
+        "context: locked may go",
+        "core/context.py",
         "if policy == GCPolicy.LOCKED:",
         "if policy == 'unlocked':",
     ),
@@ -243,7 +243,7 @@ MUTANTS = (
 )
 
 
-UNBROKEN = Mutant("nothing is broken", "core/plan.py", "class _Taking:", "class _Taking:")
+UNBROKEN = Mutant("nothing is broken", "core/plan.py", "class PlanBuilder:", "class PlanBuilder:")
 
 
 def survives(mutant: Mutant) -> str:

@@ -11,18 +11,50 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from marksweep.async_conversation import AsyncConversation
+    from marksweep.collector import Heap
     from marksweep.conversation import Conversation
     from marksweep.core.budget import Budget
+    from marksweep.core.context import PlanningContext
     from marksweep.core.roots import Focus
     from marksweep.core.score import seed_age, seed_retention
+    from marksweep.core.strategy import Proposal, Strategy
     from marksweep.dialects import repair, validate
     from marksweep.engine import GCEngine, IGCEngine, PruningCandidate, PruningPlan
-    from marksweep.errors import MarksweepError
+    from marksweep.errors import (
+        BadInput,
+        ContextOverflow,
+        MarksweepError,
+        ModelError,
+        NotConfirmed,
+        NotFound,
+        PlanOutdated,
+        Refused,
+        StoreBusy,
+        StoreCorrupt,
+        StoreError,
+        StoreTooNew,
+        UnknownName,
+    )
     from marksweep.graph.memory import GraphMemory
     from marksweep.indexing.indexer import index_codebase
     from marksweep.ledger import InstructionBudget, InstructionSource, SourceEntry
     from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
-    from marksweep.model import ContextSegment, GCPolicy, Plan, Reference, Report, Segment
+    from marksweep.model import (
+        Action,
+        Blocker,
+        ContextSegment,
+        GCPolicy,
+        Hold,
+        Link,
+        Plan,
+        Pressure,
+        Reference,
+        Report,
+        Segment,
+        Snapshot,
+        Step,
+        Unit,
+    )
     from marksweep.plugins import discover_gc_plugins, load_gc_from_file, load_gc_plugin
     from marksweep.plugins.base import GCConfig, GCPlugin, GCRemovalItem, GCResult, GCTriggerReason
     from marksweep.reading import tidy
@@ -32,8 +64,12 @@ if TYPE_CHECKING:
     from marksweep.stores.open import open_store
 
 _HOMES = {
+    "Action": "model",
     "AsyncConversation": "async_conversation",
+    "BadInput": "errors",
+    "Blocker": "model",
     "Budget": "core.budget",
+    "ContextOverflow": "errors",
     "ContextSegment": "model",
     "Conversation": "conversation",
     "Focus": "core.roots",
@@ -46,24 +82,44 @@ _HOMES = {
     "GCResult": "plugins.base",
     "GCTriggerReason": "plugins.base",
     "GraphMemory": "graph.memory",
+    "Heap": "collector",
+    "Hold": "model",
     "IGCEngine": "engine",
     "InstructionBudget": "ledger",
     "InstructionSource": "ledger",
+    "Link": "model",
     "MarksweepError": "errors",
     "Message": "messages",
+    "ModelError": "errors",
+    "NotConfirmed": "errors",
+    "NotFound": "errors",
     "Part": "messages",
     "Plan": "model",
+    "PlanOutdated": "errors",
+    "PlanningContext": "core.context",
+    "Pressure": "model",
+    "Proposal": "core.strategy",
     "PruningCandidate": "engine",
     "PruningPlan": "engine",
     "Reference": "model",
+    "Refused": "errors",
     "Report": "model",
     "Role": "messages",
     "Segment": "model",
     "Segments": "segments",
     "Session": "session",
     "Settings": "settings",
+    "Snapshot": "model",
     "SourceEntry": "ledger",
+    "Step": "model",
+    "StoreBusy": "errors",
+    "StoreCorrupt": "errors",
+    "StoreError": "errors",
+    "StoreTooNew": "errors",
+    "Strategy": "core.strategy",
     "ToolResult": "messages",
+    "Unit": "model",
+    "UnknownName": "errors",
     "discover_gc_plugins": "plugins",
     "index_codebase": "indexing.indexer",
     "load_gc_from_file": "plugins",
@@ -77,8 +133,12 @@ _HOMES = {
 }
 
 __all__ = [
+    "Action",
     "AsyncConversation",
+    "BadInput",
+    "Blocker",
     "Budget",
+    "ContextOverflow",
     "ContextSegment",
     "Conversation",
     "Focus",
@@ -91,24 +151,44 @@ __all__ = [
     "GCResult",
     "GCTriggerReason",
     "GraphMemory",
+    "Heap",
+    "Hold",
     "IGCEngine",
     "InstructionBudget",
     "InstructionSource",
+    "Link",
     "MarksweepError",
     "Message",
+    "ModelError",
+    "NotConfirmed",
+    "NotFound",
     "Part",
     "Plan",
+    "PlanOutdated",
+    "PlanningContext",
+    "Pressure",
+    "Proposal",
     "PruningCandidate",
     "PruningPlan",
     "Reference",
+    "Refused",
     "Report",
     "Role",
     "Segment",
     "Segments",
     "Session",
     "Settings",
+    "Snapshot",
     "SourceEntry",
+    "Step",
+    "StoreBusy",
+    "StoreCorrupt",
+    "StoreError",
+    "StoreTooNew",
+    "Strategy",
     "ToolResult",
+    "Unit",
+    "UnknownName",
     "discover_gc_plugins",
     "index_codebase",
     "load_gc_from_file",

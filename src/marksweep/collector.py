@@ -20,10 +20,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from marksweep.core.context import PlanningContext
 from marksweep.core.cost import Prices
-from marksweep.core.plan import Strategy, make_plan
+from marksweep.core.plan import make_plan
 from marksweep.core.roots import RULES, Focus, Rule
-from marksweep.core.scene import Scene
+from marksweep.core.strategy import Strategy
 from marksweep.errors import BadInput, NotConfirmed, NotFound, PlanOutdated, StoreError
 from marksweep.model import (
     Action,
@@ -103,7 +104,7 @@ def _unwatched(plan: Plan, trigger: str) -> Iterator[Tell]:  # noqa: ARG001
 def decide(
     snapshot: Snapshot,
     strategy: Strategy,
-    target_tokens: int,
+    target: int | None,
     focus: Focus,
     *,
     pressure: Pressure = Pressure.SOFT,
@@ -111,7 +112,8 @@ def decide(
     prices: Prices | None = None,
 ) -> Plan:
     """Decide what would go, and why. Pure: the same input gives the same plan."""
-    return make_plan(Scene.of(snapshot, focus, pressure, rules), strategy, target_tokens, prices)
+    context = PlanningContext.of(snapshot, focus, target, pressure=pressure, rules=rules)
+    return make_plan(context, strategy, prices)
 
 
 class Collector:
@@ -160,7 +162,7 @@ class Collector:
                     "Nothing was done. Plan again, look at it, and collect that."
                 )
             if not plan.steps:
-                return Report(plan.plan_id, plan.tokens_before, plan.tokens_before)
+                return Report(plan.plan_id, plan.size_before, plan.size_before)
             return self._sweep(plan, now)
 
     def _sweep(self, plan: Plan, now: datetime) -> Report:

@@ -24,9 +24,9 @@ from typing import Any
 from marksweep.clock import utc_now
 from marksweep.collector import Collector, Watch
 from marksweep.core.budget import Budget, Line
+from marksweep.core.context import PlanningContext
 from marksweep.core.cost import Prices
-from marksweep.core.plan import make_plan, make_recall
-from marksweep.core.scene import Scene
+from marksweep.core.plan import make_plan, plan_recall
 from marksweep.core.trigger import PAYS_WITHIN_TURNS, Backoff, Due, after_pass, due, is_time
 from marksweep.core.why import why
 from marksweep.cycles import no_search_for_cycles
@@ -254,24 +254,24 @@ class Conversation:
     def plan_recall(self) -> Plan | None:
         """Decide what would come back by itself, and why; None if nothing. Nothing is touched."""
         with self._guard:
-            scene = self._scene()
+            context = self._context(self.budget.target)
             start = self._heap.unanswered().start
-            before = next((i for i, s in enumerate(scene.segments) if s.position >= start), None)
+            before = next((i for i, s in enumerate(context.segments) if s.position >= start), None)
             if before is None or not start or not isinstance(self._strategy, Coverage):
                 return None
-            proposal = self._strategy.recall(scene, before, self.budget.target)
-            return make_recall(scene, proposal, self._prices) if proposal else None
+            proposal = self._strategy.recall(context, before, self.budget.target)
+            return plan_recall(context, proposal, self._prices) if proposal else None
 
     def plan(self, target_tokens: int | None = None, strategy: Choice | None = None) -> Plan:
         """Decide what would go, and why; by another strategy, if one is named."""
         with self._guard, no_search_for_cycles():
             self._teach()
             chosen = strategy_of(strategy, self._means()) if strategy else self._strategy
-            scene = self._scene()
             target = self.budget.target if target_tokens is None else target_tokens
+            context = self._context(target)
             if target_tokens is None and isinstance(chosen, Coverage):
-                target = chosen.landing(scene, target)
-            return make_plan(scene, chosen, target, self._prices)
+                context = context.aiming_at(chosen.landing(context, target))
+            return make_plan(context, chosen, self._prices)
 
     def collect(self, plan: Plan | None = None) -> Report:
         """Do exactly what a plan says; without one, what `plan()` would."""
@@ -323,7 +323,7 @@ class Conversation:
         """Say what keeps a message, or why it is gone."""
         with self._guard:
             if message_id in self._heap.live():
-                return why(self._scene(), message_id)
+                return why(self._context(), message_id)
             for entry in self.store.stash.get(self.workspace, [message_id]):
                 swept = f"swept at {entry.stashed_at:%Y-%m-%d %H:%M} by {entry.plan_id}"
                 return f"{swept}: {entry.reason}"
@@ -374,14 +374,14 @@ class Conversation:
         )
         return Means(heap.outcomes, digest, heap.texts, heap.trimmed, heap.note)
 
-    def _scene(self) -> Scene:
+    def _context(self, target: int | None = None) -> PlanningContext:
         snapshot = self._heap.snapshot()
         pressure = max(Pressure.SOFT, self.budget.pressure_at(self._heap.tokens()))
         now = self._clock()
         roots = conversation_roots(
             snapshot.segments, self._heap.unanswered(), self._preserve_recent_turns, now
         )
-        return Scene(snapshot, roots, now, pressure)
+        return PlanningContext(snapshot, roots, now, target, pressure)
 
 
 def lines_of(limit: int, strategy: Choice) -> Budget:

@@ -18,9 +18,9 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from marksweep.clock import utc_now
+from marksweep.core.context import PlanningContext
 from marksweep.core.mark import Mark
 from marksweep.core.roots import RECENT_MESSAGES, Focus, find_roots, last_messages
-from marksweep.core.scene import Scene
 from marksweep.core.score import Scorer, age_hours, seed_age
 from marksweep.errors import BadInput
 from marksweep.model import Segment, Snapshot
@@ -128,15 +128,15 @@ class GCEngine:
         named = {
             i: "named as a root" for i, s in enumerate(counted) if s.pinned or s.segment_id in roots
         }
-        scene = Scene(Snapshot(counted, ""), named, self._clock())
+        context = PlanningContext(Snapshot(counted, ""), named, self._clock())
         scored = Scored(self._scorer)
         candidates: list[PruningCandidate] = []
         for mark in (Mark.GARBAGE, Mark.RELATED):
-            ranked, scores, _ = scored.ranked(scene, mark)
+            ranked, scores, _ = scored.ranked(context, mark)
             candidates.extend(
-                self._candidate(scene, i, mark, scores[first])
+                self._candidate(context, i, mark, scores[first])
                 for first in ranked
-                for i in scene.units.members(first)
+                for i in context.units.members(first)
             )
         candidates.sort(key=attrgetter("score"), reverse=True)
         return candidates
@@ -196,9 +196,11 @@ class GCEngine:
             return segment
         return msgspec.structs.replace(segment, tokens=self._count_tokens(segment.text))
 
-    def _candidate(self, scene: Scene, i: int, mark: Mark, score: float) -> PruningCandidate:
-        segment = scene.segments[i]
-        age = age_hours(segment, scene.now)
+    def _candidate(
+        self, context: PlanningContext, i: int, mark: Mark, score: float
+    ) -> PruningCandidate:
+        segment = context.segments[i]
+        age = age_hours(segment, context.now)
         return PruningCandidate(
             segment_id=segment.segment_id,
             score=score,

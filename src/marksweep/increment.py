@@ -121,9 +121,9 @@ class Increment:
             fingerprint=view.fingerprint(),
             made_at=focus.now,
             strategy="step",
-            tokens_before=view.tokens,
-            tokens_after=left,
-            target_tokens=self._budget.target,
+            size_before=view.tokens,
+            size_after=left,
+            target_size=self._budget.target,
             steps=tuple(steps),
             workspace=self._heap.workspace,
         )

@@ -87,6 +87,17 @@ class Action(StrEnum):
     """Parts that were swept come back in a note of their own; nothing goes."""
 
 
+IN_PLACE = frozenset({Action.MASK, Action.TRIM})
+"""Actions that shorten one segment and leave it where it is, under its id."""
+
+
+class Unit(StrEnum):
+    """What the sizes of a heap count."""
+
+    TOKENS = "tokens"
+    NODES = "nodes"
+
+
 class Pressure(IntEnum):
     """How hard a collection may press."""
 
@@ -206,8 +217,11 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False):
     """Of the content: changes whenever any segment does."""
     workspace: str = ""
     heap: str = "segments"
-    rest_tokens: int | None = None
-    """Tokens of the heap that are not in it, if it shows a part only; None: it is whole."""
+    rest_size: int | None = None
+    """Size of what is in the heap and not in here, if this is a part only; None: it is whole."""
+    rest_segments: int = 0
+    """How many segments that rest has."""
+    unit: Unit = Unit.TOKENS
 
 
 class Step(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -215,19 +229,19 @@ class Step(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     segments: tuple[str, ...]
     action: Action
-    tokens: int
-    """Tokens freed, net of the replacement; below 0 for RECALL, which takes room."""
+    size: int
+    """Size freed, net of the replacement; below 0 for RECALL, which takes room."""
     reason: str
     replacement: Segment | None = None
     """What stands in its place afterwards, for COMPRESS, MASK and TRIM; for RECALL, the note."""
 
 
-class Kept(msgspec.Struct, frozen=True, gc=False):
-    """One reason why segments could not go, with how many there are and what they weigh."""
+class Blocker(msgspec.Struct, frozen=True, gc=False):
+    """One reason why a plan misses its target: how many segments stay for it, and their size."""
 
     reason: str
     segments: int
-    tokens: int
+    size: int
 
 
 class Cost(msgspec.Struct, frozen=True, gc=False):
@@ -241,53 +255,101 @@ class Cost(msgspec.Struct, frozen=True, gc=False):
 
 
 class Plan(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a sweep would do, and why. Nothing has happened yet."""
+    """What a sweep would do, and why. Nothing has happened yet. Sizes are in its unit."""
 
     plan_id: str
     fingerprint: str
     """Of the snapshot it was made from. A heap that has moved refuses the plan."""
     made_at: datetime
     strategy: str
-    tokens_before: int
-    tokens_after: int
-    target_tokens: int
+    size_before: int
+    size_after: int
+    target_size: int
+    """Where it set out to land: what its caller asked for, or all that the strategy offered."""
     steps: tuple[Step, ...] = ()
-    kept: tuple[Kept, ...] = ()
-    """If the target was not reached: what is in the way, heaviest first."""
+    blockers: tuple[Blocker, ...] = ()
+    """If the target was not reached: what keeps it from there, largest first."""
     cost: Cost = Cost(None)
     workspace: str = ""
     heap: str = "segments"
+    unit: Unit = Unit.TOKENS
 
     @property
-    def tokens_freed(self) -> int:
-        """Tokens the steps free together."""
-        return self.tokens_before - self.tokens_after
+    def freed(self) -> int:
+        """What the steps free together."""
+        return self.size_before - self.size_after
 
     @property
     def short_by(self) -> int:
-        """Tokens by which the plan misses its target; 0 if it gets there."""
-        return max(0, self.tokens_after - self.target_tokens)
+        """By how much the plan misses its target; 0 if it gets there."""
+        return max(0, self.size_after - self.target_size)
 
     @property
     def deletes(self) -> bool:
         """Whether anything would be deleted rather than stashed."""
         return any(step.action is Action.DELETE for step in self.steps)
 
+    @property
+    def tokens_before(self) -> int:
+        """The size before, of a plan in tokens."""
+        return _in_tokens(self.size_before, self.unit)
+
+    @property
+    def tokens_after(self) -> int:
+        """The size after, of a plan in tokens."""
+        return _in_tokens(self.size_after, self.unit)
+
+    @property
+    def tokens_freed(self) -> int:
+        """What the steps of a plan in tokens free together."""
+        return _in_tokens(self.freed, self.unit)
+
+    @property
+    def target_tokens(self) -> int:
+        """The target of a plan in tokens."""
+        return _in_tokens(self.target_size, self.unit)
+
 
 class Report(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a sweep did, counted on the result."""
+    """What a sweep did, counted on the result. Sizes are in its unit."""
 
     plan_id: str
-    tokens_before: int
-    tokens_after: int
+    size_before: int
+    size_after: int
     swept: tuple[str, ...] = ()
     created: tuple[str, ...] = ()
     """Ids of the replacements that now stand in the heap."""
+    unit: Unit = Unit.TOKENS
+
+    @property
+    def freed(self) -> int:
+        """What is gone from the heap."""
+        return self.size_before - self.size_after
+
+    @property
+    def tokens_before(self) -> int:
+        """The size before, of a sweep in tokens."""
+        return _in_tokens(self.size_before, self.unit)
+
+    @property
+    def tokens_after(self) -> int:
+        """The size after, of a sweep in tokens."""
+        return _in_tokens(self.size_after, self.unit)
 
     @property
     def tokens_freed(self) -> int:
         """Tokens that are gone from the heap."""
-        return self.tokens_before - self.tokens_after
+        return _in_tokens(self.freed, self.unit)
+
+
+def _in_tokens(size: int, unit: Unit) -> int:
+    """Give a size that is one in tokens."""
+    if unit is not Unit.TOKENS:
+        raise BadInput(
+            f"the size is {size} {unit}, not tokens. Read size_before, size_after, target_size or "
+            "freed, and the unit."
+        )
+    return size
 
 
 class Stashed(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -104,6 +104,6 @@ def dead_weight(plan: Plan) -> tuple[DeadWeight, ...]:
     for step in plan.steps:
         reason = step.reason.partition(";")[0]
         messages.setdefault(reason, []).extend(step.segments)
-        tokens[reason] += step.tokens
+        tokens[reason] += step.size
     found = (DeadWeight(reason, tuple(messages[reason]), tokens[reason]) for reason in messages)
     return tuple(sorted(found, key=lambda each: (-each.tokens, each.reason)))

@@ -24,9 +24,9 @@ import msgspec
 from marksweep.clock import utc_now
 from marksweep.collector import Collector, Watch, decide
 from marksweep.core.budget import Budget, Line, tally
-from marksweep.core.plan import NO_TARGET, Strategy
+from marksweep.core.context import PlanningContext
 from marksweep.core.roots import Focus, reason_to_stay
-from marksweep.core.scene import Scene
+from marksweep.core.strategy import Strategy
 from marksweep.core.trigger import Due
 from marksweep.core.why import why
 from marksweep.errors import BadInput, NotFound, Refused, StoreError
@@ -150,7 +150,7 @@ class Segments:
     def why(self, segment_id: str) -> str:
         """Say what keeps a segment alive, or why it is gone."""
         if segment_id in self._heap.live():
-            return why(self._scene(), segment_id)
+            return why(self._context(), segment_id)
         stashed = self.store.stash.get(self.workspace, [segment_id])
         if not stashed:
             raise NotFound(f"{segment_id!r} is neither live nor in the stash.")
@@ -269,11 +269,13 @@ class Segments:
         """Decide what would go, and why. Nothing is touched.
 
         `among` names the only segments to look at: the time then does not depend on how many others
-        there are.
+        there are. Without a target, all that the strategy offers of them goes.
         """
         if strategy is None:
             strategy = self._scored(disposal)
-        target = self.budget.target if target_tokens is None else target_tokens
+        target = target_tokens
+        if target is None and among is None:
+            target = self.budget.target
         snapshot = self._heap.snapshot() if among is None else self._heap.part(among)
         pressure = max(Pressure.SOFT, self.budget.pressure_at(self._heap.tokens()))
         return decide(
@@ -292,7 +294,7 @@ class Segments:
         if unknown:
             raise NotFound(f"not live: {', '.join(unknown)}.")
         chosen = Chosen(segment_ids, action)
-        return self.plan(target_tokens=NO_TARGET, strategy=chosen, among=segment_ids)
+        return self.plan(strategy=chosen, among=segment_ids)
 
     def save(self, plan: Plan) -> None:
         """Keep a plan in the journal, so that it can be collected by its id."""
@@ -315,7 +317,7 @@ class Segments:
             elif isinstance(plan, str):
                 plan = self.saved(plan)
             report = self._collector.collect(plan, now=now, confirm=confirm)
-        if report.swept and plan.target_tokens > NO_TARGET:  # named ones only: nothing survived
+        if report.swept and plan.strategy != Chosen.name:  # of named ones, nothing survived
             with contextlib.suppress(StoreError):  # the sweep is done; survivals are only counts
                 self._heap.survive()
             self._increment.mark_all(self.current_focus())
@@ -333,7 +335,7 @@ class Segments:
                 f"{segment.tokens}: it must be shorter. Nothing was changed."
             )
         chosen = Chosen([segment_id], Action.COMPRESS, replacements={segment_id: shorter})
-        plan = self.plan(target_tokens=NO_TARGET, strategy=chosen, among=[segment_id])
+        plan = self.plan(strategy=chosen, among=[segment_id])
         if not plan.steps:
             reason = reason_to_stay(segment, self.current_focus())
             raise Refused(f"{segment_id!r} may not be changed: {reason}.")
@@ -381,8 +383,8 @@ class Segments:
             cited=self._cited,
         )
 
-    def _scene(self) -> Scene:
-        return Scene.of(self._heap.snapshot(), self.current_focus())
+    def _context(self) -> PlanningContext:
+        return PlanningContext.of(self._heap.snapshot(), self.current_focus())
 
     def _is_taken(self, name: str) -> bool:
         stashed = self.store.stash.get(self.workspace, [name])

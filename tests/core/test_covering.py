@@ -10,9 +10,9 @@ from datetime import timedelta
 import pytest
 
 from marksweep.cli.demo.sample import sample_trajectory
+from marksweep.core.context import PlanningContext
 from marksweep.core.covering import Covering
 from marksweep.core.roots import Focus
-from marksweep.core.scene import Scene
 from marksweep.model import Hold, Link, Reference, Segment
 from marksweep.replay.atoms import names
 from marksweep.replay.counting import exact
@@ -31,8 +31,8 @@ READ = "\n".join(f"value_{n} = compute_it({n}) and more" for n in range(12))
 
 
 def order(*segments: Segment) -> list[str]:
-    scene = Scene.of(snapshot(*segments), Focus(now=NOW))
-    proposals = Scored(Covering()).rank(scene)
+    context = PlanningContext.of(snapshot(*segments), Focus(now=NOW))
+    proposals = Scored(Covering()).rank(context)
     return [segments[proposal.members[0]].segment_id for proposal in proposals]
 
 
@@ -81,8 +81,8 @@ def test_worth_counts_per_token_and_fades_with_age() -> None:
 
 
 def test_a_reason_says_what_goes_with_a_segment() -> None:
-    scene = Scene.of(snapshot(code("a", READ), code("b", READ)), Focus(now=NOW))
-    first, second = Scored(Covering()).rank(scene)
+    context = PlanningContext.of(snapshot(code("a", READ), code("b", READ)), Focus(now=NOW))
+    first, second = Scored(Covering()).rank(context)
     assert first.reason.endswith("all of it stands elsewhere")
     assert second.reason.endswith("names and lines go with it")
 

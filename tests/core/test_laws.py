@@ -7,11 +7,23 @@ from typing import Any
 import msgspec
 import pytest
 
+from marksweep.core.context import PlanningContext
 from marksweep.core.laws import broken_laws
 from marksweep.core.plan import make_plan
 from marksweep.core.roots import Focus
-from marksweep.core.scene import Scene
-from marksweep.model import Action, GCPolicy, Hold, Kept, Link, Plan, Reference, Segment, Step
+from marksweep.model import (
+    Action,
+    Blocker,
+    GCPolicy,
+    Hold,
+    Link,
+    Plan,
+    Reference,
+    Segment,
+    Step,
+    Unit,
+)
+from marksweep.strategies.chosen import Chosen
 from marksweep.strategies.scored import Scored
 from marksweep.testing.builders import NOW, segment, snapshot
 
@@ -27,7 +39,7 @@ HEAP = (
 
 
 def honest(target: int) -> Plan:
-    return make_plan(Scene.of(snapshot(*HEAP), Focus(now=NOW)), Scored(), target)
+    return make_plan(PlanningContext.of(snapshot(*HEAP), Focus(now=NOW), target), Scored())
 
 
 def steps(*names: tuple[str, ...], replacement: Segment | None = None) -> tuple[Step, ...]:
@@ -48,29 +60,45 @@ def test_an_honest_plan_breaks_none(target: int) -> None:
     assert broken_laws(snapshot(*HEAP), {}, honest(target)) == ()
 
 
+def test_a_plan_of_a_part_is_judged_with_the_rest() -> None:
+    whole, part = snapshot(*HEAP), snapshot(*HEAP[:3])
+    part = msgspec.structs.replace(part, rest_size=30, rest_segments=3)
+    part = msgspec.structs.replace(part, fingerprint=whole.fingerprint)
+    context = PlanningContext.of(part, Focus(now=NOW))
+    plan = make_plan(context, Chosen(["a", "pinned"]))
+    assert broken_laws(part, {}, plan) == ()
+    assert broken_laws(part, {"a": "a root"}, plan) != ()
+    assert any("there are 30" in law for law in broken_laws(snapshot(*HEAP[:3]), {}, plan))
+
+
+def test_a_plan_in_another_unit_than_its_heap_is_found_out() -> None:
+    plan = msgspec.structs.replace(honest(60), unit=Unit.NODES)
+    assert "counts nodes" in " ".join(broken_laws(snapshot(*HEAP), {}, plan))
+
+
 FORGERIES: list[tuple[dict[str, Any], str]] = [
-    ({"steps": steps(("pinned",)), "tokens_after": 50}, "pinned must stay"),
-    ({"steps": steps(("locked",)), "tokens_after": 50}, "locked must stay"),
-    ({"steps": steps(("a",)), "tokens_after": 50}, "a must stay (a root)"),
-    ({"steps": steps(("call",)), "tokens_after": 50}, "would be split"),
-    ({"steps": steps(("call",), ("result",)), "tokens_after": 40}, "would be split"),
-    ({"tokens_before": 61}, "61 tokens before"),
-    ({"steps": steps(("b",)), "tokens_after": 49}, "49 tokens after"),
-    ({"steps": (Step(("b",), Action.STASH, 9, "x"),), "tokens_after": 50}, "frees 9 tokens"),
+    ({"steps": steps(("pinned",)), "size_after": 50}, "pinned must stay"),
+    ({"steps": steps(("locked",)), "size_after": 50}, "locked must stay"),
+    ({"steps": steps(("a",)), "size_after": 50}, "a must stay (a root)"),
+    ({"steps": steps(("call",)), "size_after": 50}, "would be split"),
+    ({"steps": steps(("call",), ("result",)), "size_after": 40}, "would be split"),
+    ({"size_before": 61}, "61 tokens before"),
+    ({"steps": steps(("b",)), "size_after": 49}, "49 tokens after"),
+    ({"steps": (Step(("b",), Action.STASH, 9, "x"),), "size_after": 50}, "frees 9 tokens"),
     (
-        {"steps": steps(("b",), ("call", "result")), "tokens_after": 30, "target_tokens": 50},
+        {"steps": steps(("b",), ("call", "result")), "size_after": 30, "target_size": 50},
         "not needed",
     ),
-    ({"steps": steps(("b",)), "tokens_after": 50, "target_tokens": 5}, "does not say why"),
+    ({"steps": steps(("b",)), "size_after": 50, "target_size": 5}, "does not say why"),
     ({"fingerprint": "other"}, "another snapshot"),
 ]
 
 
 @pytest.mark.parametrize(("forged", "said"), FORGERIES, ids=[said for _, said in FORGERIES])
 def test_a_forged_plan_is_found_out(forged: dict[str, Any], said: str) -> None:
-    base = msgspec.structs.replace(honest(60), target_tokens=45, kept=(Kept("x", 1, 1),))
+    base = msgspec.structs.replace(honest(60), target_size=45, blockers=(Blocker("x", 1, 1),))
     plan = msgspec.structs.replace(base, **forged)
     if said == "does not say why":
-        plan = msgspec.structs.replace(plan, kept=())
+        plan = msgspec.structs.replace(plan, blockers=())
     found = broken_laws(snapshot(*HEAP), {"a": "a root"}, plan)
     assert any(said in law for law in found), found

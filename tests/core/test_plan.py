@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import FrozenInstanceError
 
-from marksweep.core.plan import Proposal, make_plan
+import msgspec
+import pytest
+
+from marksweep.core.context import PlanningContext
+from marksweep.core.plan import make_plan, plan_from, plan_recall
 from marksweep.core.roots import Focus
-from marksweep.core.scene import Scene
+from marksweep.core.strategy import Proposal
+from marksweep.core.units import Singles
+from marksweep.errors import BadInput
 from marksweep.model import (
     Action,
+    Blocker,
+    Cost,
     GCPolicy,
     Hold,
-    Kept,
     Link,
     Plan,
     Pressure,
     Reference,
     Segment,
+    Snapshot,
+    Unit,
 )
 from marksweep.testing.builders import NOW, segment, snapshot
 
@@ -30,11 +40,11 @@ class Scripted:
         self.script = script
         self.asked = 0
 
-    def rank(self, scene: Scene) -> Iterator[Proposal]:
+    def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         for named, action, replacement in self.script:
             self.asked += 1
             names = (named,) if isinstance(named, str) else named
-            members = tuple(scene.graph.index[name] for name in names)
+            members = tuple(context.graph.index[name] for name in names)
             yield Proposal(members, action, "as the script says", replacement)
 
 
@@ -45,8 +55,10 @@ def stash(*names: str) -> Scripted:
 def plan(
     strategy: Scripted, target: int, *segments: Segment, pressure: Pressure = Pressure.SOFT
 ) -> Plan:
-    scene = Scene.of(snapshot(*segments), Focus(now=NOW, task_id="now"), pressure)
-    return make_plan(scene, strategy, target)
+    context = PlanningContext.of(
+        snapshot(*segments), Focus(now=NOW, task_id="now"), target, pressure=pressure
+    )
+    return make_plan(context, strategy)
 
 
 def swept(found: Plan) -> list[tuple[str, ...]]:
@@ -62,7 +74,7 @@ def test_it_stops_at_the_target_and_does_not_ask_further() -> None:
     assert swept(found) == [("a",), ("b",)]
     assert (found.tokens_before, found.tokens_after, found.tokens_freed) == (50, 30, 20)
     assert strategy.asked == 2
-    assert found.kept == ()
+    assert found.blockers == ()
 
 
 def test_a_heap_at_its_target_needs_nothing() -> None:
@@ -76,12 +88,12 @@ def test_a_root_is_refused_and_named_if_it_is_in_the_way() -> None:
     found = plan(stash("a", "b"), 5, *segments)
     assert swept(found) == [("b",)]
     assert found.short_by == 65
-    assert found.kept == (Kept("part of the current task now", 1, 70),)
+    assert found.blockers == (Blocker("part of the current task now", 1, 70),)
 
 
 def test_what_the_strategy_does_not_offer_is_named_too() -> None:
     found = plan(stash("a"), 0, *FIVE)
-    assert found.kept == (Kept("not offered by the strategy", 4, 40),)
+    assert found.blockers == (Blocker("not offered by the strategy", 4, 40),)
 
 
 def test_a_unit_goes_as_a_whole() -> None:
@@ -112,7 +124,7 @@ def test_a_later_step_takes_the_place_of_an_edit() -> None:
         ("a", Action.MASK, masked), ("b", Action.STASH, None), ("a", Action.STASH, None)
     )
     found = plan(strategy, 30, *FIVE)
-    assert [(s.segments, s.action, s.tokens) for s in found.steps] == [
+    assert [(s.segments, s.action, s.size) for s in found.steps] == [
         (("b",), Action.STASH, 10),
         (("a",), Action.STASH, 10),
     ]
@@ -132,7 +144,7 @@ def test_a_replacement_that_is_not_smaller_is_refused() -> None:
 def test_a_replacement_is_paid_for() -> None:
     shorter = segment("a~1", tokens=3)
     found = plan(Scripted(("a", Action.COMPRESS, shorter)), 45, *FIVE)
-    assert found.steps[0].tokens == 7
+    assert found.steps[0].size == 7
     assert found.tokens_after == 43
 
 
@@ -182,3 +194,78 @@ def test_the_id_depends_on_every_step() -> None:
 
 def test_the_plan_carries_the_fingerprint_of_its_snapshot() -> None:
     assert plan(stash("a"), 40, *FIVE).fingerprint == snapshot(*FIVE).fingerprint
+
+
+def test_without_a_target_all_that_is_offered_goes_and_is_the_target() -> None:
+    context = PlanningContext.of(snapshot(*FIVE), Focus(now=NOW))
+    found = make_plan(context, stash("a", "c"))
+    assert swept(found) == [("a",), ("c",)]
+    assert (found.size_after, found.target_size, found.short_by) == (30, 30, 0)
+    assert found.blockers == ()
+
+
+def test_without_a_target_what_was_offered_and_must_stay_blocks_the_plan() -> None:
+    segments = (segment("a", pinned=True), segment("b"), segment("c", pinned=True))
+    context = PlanningContext.of(snapshot(*segments), Focus(now=NOW))
+    found = make_plan(context, stash("a", "b"))
+    assert swept(found) == [("b",)]
+    assert (found.target_size, found.short_by) == (10, 10)
+    assert found.blockers == (Blocker("pinned", 1, 10),)
+
+
+def test_what_a_part_leaves_out_is_listed_as_not_looked_at() -> None:
+    part = msgspec.structs.replace(snapshot(*FIVE[:2]), rest_size=30, rest_segments=3)
+    found = make_plan(PlanningContext.of(part, Focus(now=NOW), 5), stash("a", "b"))
+    assert (found.size_before, found.size_after) == (50, 30)
+    assert found.blockers == (Blocker("not looked at", 3, 30),)
+
+
+def test_a_note_that_comes_back_is_counted() -> None:
+    context = PlanningContext.of(snapshot(*FIVE), Focus(now=NOW), 60)
+    note = segment("note", tokens=7)
+    found = plan_recall(context, Proposal((4,), Action.RECALL, "spoken of again", note))
+    assert [(step.segments, step.size) for step in found.steps] == [((), -7)]
+    assert (found.size_after, found.short_by, found.cost.edits_from) == (57, 0, 4)
+
+
+def test_nobody_changes_a_context() -> None:
+    context = PlanningContext.of(snapshot(*FIVE), Focus(now=NOW), 30)
+    with pytest.raises(FrozenInstanceError):
+        context.target = 0  # type: ignore[misc]
+    other = context.aiming_at(20)
+    assert (context.target, other.target) == (30, 20)
+
+
+class Columns:
+    """Ten memories of four nodes each, without a segment anywhere."""
+
+    snapshot = Snapshot((), "v7", "project", "graph", unit=Unit.NODES)
+    now = NOW
+    size = 40
+    sizes = (4,) * 10
+
+    def __init__(self, target: int | None) -> None:
+        self.target = target
+        self.units = Singles(10)
+
+    def may_go(self, members: tuple[int, ...]) -> bool:
+        return 0 not in members
+
+    def reason_to_keep(self, members: tuple[int, ...]) -> str | None:
+        return None if self.may_go(members) else "read recently"
+
+    def ids_of(self, steps: Sequence[tuple[int, ...]]) -> list[tuple[str, ...]]:
+        return [(f"memory:{i}", f"chunk:{i}.1") for (i,) in steps]
+
+
+@pytest.mark.parametrize("target", [None, 30])
+def test_a_heap_of_columns_is_planned_in_its_own_unit(target: int | None) -> None:
+    offers = [Proposal((i,), Action.DELETE, "stale") for i in range(3)]
+    found = plan_from(Columns(target), "stale_code", offers)
+    assert swept(found) == [("memory:1", "chunk:1.1"), ("memory:2", "chunk:2.1")]
+    assert (found.size_before, found.size_after, found.unit) == (40, 32, Unit.NODES)
+    assert (found.workspace, found.heap, found.fingerprint) == ("project", "graph", "v7")
+    assert Blocker("read recently", 1, 4) in found.blockers
+    assert found.cost == Cost(None)
+    with pytest.raises(BadInput, match="nodes, not tokens"):
+        _ = found.tokens_freed

@@ -25,9 +25,9 @@ def test_the_cap_is_a_fifth_of_the_workspace_or_a_hundred_nodes() -> None:
             fingerprint="",
             made_at=START,
             strategy="all",
-            tokens_before=live,
-            tokens_after=0,
-            target_tokens=0,
+            size_before=live,
+            size_after=0,
+            target_size=0,
         )
         return limits.cap_of(plan)
 

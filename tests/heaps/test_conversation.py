@@ -159,7 +159,7 @@ def test_the_first_request_the_system_prompt_and_what_is_not_answered_stay() -> 
     messages = told(script, "openai_chat")
     assert kept == [messages[0], messages[1], *messages[-2:]]
     assert plan.short_by > 0
-    assert {k.reason for k in plan.kept} == {
+    assert {k.reason for k in plan.blockers} == {
         "locked by its policy",
         "the model has not answered it yet",
     }

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from marksweep.collector import decide
-from marksweep.core.plan import Strategy
 from marksweep.core.roots import Focus
 from marksweep.core.score import seed_retention
+from marksweep.core.strategy import Strategy
 from marksweep.model import Hold, Link, Plan, Pressure, Reference, Segment, Snapshot
 from marksweep.strategies.garbage import Garbage
 from marksweep.strategies.scored import Disposal, Scored

@@ -15,7 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from marksweep.conversation import Conversation
-from marksweep.core.plan import Strategy
+from marksweep.core.strategy import Strategy
 from marksweep.dialects import read
 from marksweep.messages import Message, Role
 from marksweep.strategies.mask import Mask

@@ -25,10 +25,10 @@ def test_freed_tokens_are_counted_on_the_result_and_no_step_is_too_many(
     after = sum(map(weigh, talk.history))
     assert plan.tokens_before == report.tokens_before == before
     assert plan.tokens_after == report.tokens_after == after == talk.tokens
-    assert before - after == sum(step.tokens for step in plan.steps)
-    assert all(step.tokens > 0 and step.reason for step in plan.steps)
+    assert before - after == sum(step.size for step in plan.steps)
+    assert all(step.size > 0 and step.reason for step in plan.steps)
     if plan.steps:
-        assert after + plan.steps[-1].tokens > target
+        assert after + plan.steps[-1].size > target
     if after > target:
-        assert plan.kept
-        assert sum(kept.tokens for kept in plan.kept) <= before
+        assert plan.blockers
+        assert sum(blocker.size for blocker in plan.blockers) <= before

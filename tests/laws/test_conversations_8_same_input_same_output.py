@@ -28,7 +28,7 @@ for dialect in PROVIDERS:
         talk = holding(told(Script(tuple(beats)), dialect), dialect, strategy)
         plan = talk.plan(talk.tokens // 3)
         talk.collect(plan)
-        print(dialect, strategy, plan.plan_id, plan.kept, raws(talk), talk.ledger())
+        print(dialect, strategy, plan.plan_id, plan.blockers, raws(talk), talk.ledger())
 """
 
 
@@ -71,4 +71,4 @@ def test_messages_one_by_one_make_the_same_plan_as_all_at_once(
 
 def decisions(talk: Conversation, share: int) -> list[Any]:
     plan = talk.plan(talk.tokens * share // 100)
-    return [(step.segments, step.action, step.tokens, step.reason) for step in plan.steps]
+    return [(step.segments, step.action, step.size, step.reason) for step in plan.steps]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marksweep.core.plan import Strategy
 from marksweep.core.roots import Focus
+from marksweep.core.strategy import Strategy
 from marksweep.model import GCPolicy, Pressure, Segment, Snapshot
 from marksweep.testing.heaps import foci, snapshots, targets
 from tests.laws.planning import every_strategy, kept_ids, pairs_of, plan_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marksweep.core.plan import Strategy
 from marksweep.core.roots import Focus
+from marksweep.core.strategy import Strategy
 from marksweep.model import Pressure, Segment, Snapshot
 from marksweep.segments import Segments
 from marksweep.stores.memory import MemoryStore
@@ -26,8 +26,8 @@ def test_a_plan_frees_what_its_steps_say(
     left += sum(step.replacement.tokens for step in plan.steps if step.replacement)
     assert plan.tokens_before == sum(segment.tokens for segment in heap.segments)
     assert plan.tokens_after == left
-    assert plan.tokens_before - left == sum(step.tokens for step in plan.steps)
-    assert all(step.tokens > 0 for step in plan.steps)
+    assert plan.tokens_before - left == sum(step.size for step in plan.steps)
+    assert all(step.size > 0 for step in plan.steps)
 
 
 @given(segments=segment_lists(min_size=1), target=st.integers(0, 2000))
@@ -39,5 +39,5 @@ def test_a_sweep_frees_what_its_report_says(segments: list[Segment], target: int
     report = heap.collect(plan)
     after = sum(segment.tokens for segment in heap.list())
     assert (report.tokens_before, report.tokens_after) == (before, after)
-    assert report.tokens_freed == before - after == sum(step.tokens for step in plan.steps)
+    assert report.tokens_freed == before - after == sum(step.size for step in plan.steps)
     assert heap.tokens == after

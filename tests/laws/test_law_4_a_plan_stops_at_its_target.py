@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marksweep.core.plan import Strategy
 from marksweep.core.roots import Focus
+from marksweep.core.strategy import Strategy
 from marksweep.model import Pressure, Snapshot
 from marksweep.strategies.scored import Scored
 from marksweep.testing.heaps import foci, snapshots, targets
@@ -20,7 +20,7 @@ def test_it_never_overshoots_by_more_than_its_last_unit(
 ) -> None:
     plan = plan_of(heap, strategy, target, focus, Pressure.SOFT)
     if plan.steps:
-        assert plan.tokens_after + plan.steps[-1].tokens > target
+        assert plan.tokens_after + plan.steps[-1].size > target
     if plan.tokens_before <= target:
         assert plan.steps == ()
 
@@ -34,11 +34,11 @@ def test_if_it_falls_short_it_says_what_is_in_the_way(
     left = sum(s.tokens for s in heap.segments if s.segment_id in kept_ids(heap, plan))
     if plan.tokens_after > target:
         assert plan.short_by == plan.tokens_after - target
-        assert plan.kept
-        assert sum(kept.tokens for kept in plan.kept) <= left
+        assert plan.blockers
+        assert sum(blocker.size for blocker in plan.blockers) <= left
     else:
         assert plan.short_by == 0
-        assert plan.kept == ()
+        assert plan.blockers == ()
 
 
 @given(heap=snapshots(), focus=foci(), pressure=st.sampled_from([*Pressure][1:]))
@@ -46,4 +46,4 @@ def test_scored_takes_all_that_may_go_before_it_says_it_cannot(
     heap: Snapshot, focus: Focus, pressure: Pressure
 ) -> None:
     plan = plan_of(heap, Scored(), 0, focus, pressure)
-    assert "not offered by the strategy" not in {kept.reason for kept in plan.kept}
+    assert "not offered by the strategy" not in {blocker.reason for blocker in plan.blockers}

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marksweep.core.budget import Budget
-from marksweep.core.plan import Strategy
 from marksweep.core.roots import Focus
+from marksweep.core.strategy import Strategy
 from marksweep.core.trigger import LONGEST_WAIT
 from marksweep.model import Event, Pressure, Segment, Snapshot
 from marksweep.segments import Segments

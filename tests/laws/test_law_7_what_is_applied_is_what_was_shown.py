@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marksweep.core.plan import NO_TARGET
+from marksweep.collector import decide
+from marksweep.core.laws import broken_laws
 from marksweep.errors import NotConfirmed, PlanOutdated
 from marksweep.model import Segment
 from marksweep.segments import Segments
@@ -43,11 +44,12 @@ def test_a_plan_among_named_segments_is_the_one_that_looks_at_all(
     heap = heap_of(*segments)
     names = [f"s{n}" for n in sorted(chosen) if n < len(segments)]
     part = heap.plan_for(names)
-    whole = heap.plan(target_tokens=NO_TARGET, strategy=Chosen(names))
+    whole = decide(heap._heap.snapshot(), Chosen(names), None, heap.current_focus())
     assert part.steps == whole.steps
     assert (part.tokens_before, part.tokens_after) == (whole.tokens_before, whole.tokens_after)
     assert part.fingerprint == whole.fingerprint
-    assert {kept.reason for kept in part.kept} <= {kept.reason for kept in whole.kept}
+    assert (part.target_size, part.blockers) == (whole.target_size, whole.blockers)
+    assert broken_laws(heap._heap.part(names), {}, part) == ()
 
 
 def touch_later(heap: Segments) -> None:

@@ -20,7 +20,7 @@ for n in range(300):
                      file_path=f"f{n % 9}.py", task_id=f"t{n % 30}", tokens=20))
 print([s.segment_id for s in heap.list()])
 plan = heap.plan(target_tokens=900)
-print(plan.plan_id, plan.steps, plan.kept)
+print(plan.plan_id, plan.steps, plan.blockers)
 print([(e.event, e.plan_id) for e in heap.history()])
 print([h.found.segment.segment_id for h in heap.search_stash("text of s5 s17")])
 print(GCEngine(clock=Clock()).analyze_pruning_candidates(heap.list(), {"s299"}))

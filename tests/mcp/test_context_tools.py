@@ -107,7 +107,7 @@ def test_what_is_in_focus_is_not_collected(tmp_path: Path, mode: str) -> None:
         assert focused == {"task": "t1", "active_file": "a.py", "open_files": ["b.py"]}
         found = await one.call("context_gc_analyze", target_tokens=0)
         assert [each["segment_id"] for each in found["candidates"]] == ["log"]
-        assert "in the active file a.py" in found["obstacles"][0]["reason"]
+        assert "in the active file a.py" in found["blockers"][0]["reason"]
 
     with_agent(tmp_path, work, mode)
 

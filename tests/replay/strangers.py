@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from marksweep.core.plan import Proposal
-from marksweep.core.scene import Scene
+from marksweep.core.context import PlanningContext
+from marksweep.core.strategy import Proposal
 from marksweep.model import Action
 from marksweep.replay.records import Wire
 
@@ -114,10 +114,10 @@ class Oldest:
 
     name = "oldest"
 
-    def rank(self, scene: Scene) -> Iterator[Proposal]:
-        for i in scene.units.firsts():
-            members = scene.units.members(i)
-            if scene.may_go(members):
+    def rank(self, context: PlanningContext) -> Iterator[Proposal]:
+        for i in context.units.firsts():
+            members = context.units.members(i)
+            if context.may_go(members):
                 yield Proposal(members, Action.STASH, "the oldest left")
 
 

@@ -84,7 +84,7 @@ def test_a_plan_shows_what_would_come_back_and_touches_nothing() -> None:
     assert talk.plan_recall() == plan
     assert broken_laws(talk._heap.snapshot(), {}, plan) == ()
     report = talk.collect(plan)
-    assert report.tokens_freed == step.tokens < 0
+    assert report.tokens_freed == step.size < 0
 
 
 def test_it_comes_back_once() -> None:

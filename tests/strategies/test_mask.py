@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from marksweep.core.plan import Proposal
-from marksweep.core.scene import Scene
+from marksweep.core.context import PlanningContext
+from marksweep.core.strategy import Proposal
 from marksweep.messages import Outcome, Place
 from marksweep.model import Segment, Snapshot
 from marksweep.strategies.mask import BULKY, Mask
@@ -33,7 +33,7 @@ class Desk:
 
     def rank(self, *segments: Segment) -> list[Proposal]:
         now = datetime(2026, 6, 1, tzinfo=UTC)
-        return list(self.mask.rank(Scene(Snapshot(segments, ""), {}, now)))
+        return list(self.mask.rank(PlanningContext(Snapshot(segments, ""), {}, now)))
 
 
 def bulky(*names: str) -> list[Segment]:

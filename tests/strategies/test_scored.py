@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from marksweep.core.plan import Proposal
+from marksweep.core.context import PlanningContext
 from marksweep.core.roots import Focus
-from marksweep.core.scene import Scene
+from marksweep.core.strategy import Proposal
 from marksweep.model import Action, Hold, Link, Reference, Segment
 from marksweep.strategies.garbage import Garbage
 from marksweep.strategies.scored import Disposal, Scored
@@ -24,8 +24,8 @@ HEAP = (
 
 
 def rank(strategy: Scored | Garbage, *segments: Segment) -> list[tuple[str, Proposal]]:
-    scene = Scene.of(snapshot(*segments), Focus(now=NOW, task_id="t"))
-    return [(segments[p.members[0]].segment_id, p) for p in strategy.rank(scene)]
+    context = PlanningContext.of(snapshot(*segments), Focus(now=NOW, task_id="t"))
+    return [(segments[p.members[0]].segment_id, p) for p in strategy.rank(context)]
 
 
 def test_unreachable_goes_before_related_before_reached() -> None:
@@ -94,8 +94,8 @@ def test_a_unit_is_worth_as_much_as_its_best_member() -> None:
         segment("stale", hours_old=500, type="log", references=pair),
         segment("middle", hours_old=5, type="code"),
     )
-    scene = Scene.of(snapshot(*segments), Focus(now=NOW, recent_decisions=NOW - NOW))
-    ranked = [scene.units.members(p.members[0]) for p in Scored().rank(scene)]
+    context = PlanningContext.of(snapshot(*segments), Focus(now=NOW, recent_decisions=NOW - NOW))
+    ranked = [context.units.members(p.members[0]) for p in Scored().rank(context)]
     assert ranked == [(2,), (0, 1)]
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from marksweep.core.plan import Proposal, make_plan
-from marksweep.core.scene import Scene
+from marksweep.core.context import PlanningContext
+from marksweep.core.plan import make_plan
+from marksweep.core.strategy import Proposal
 from marksweep.model import Action, GCPolicy, Hold, Plan, Pressure, Reference, Segment, Snapshot
 from marksweep.strategies.budget import ByPolicy
 from marksweep.strategies.hybrid import Hybrid
@@ -36,10 +37,13 @@ def segment(
     )
 
 
-def scene(
-    *segments: Segment, roots: dict[int, str] | None = None, pressure: Pressure = Pressure.SOFT
-) -> Scene:
-    return Scene(Snapshot(tuple(segments), ""), roots or {}, NOW, pressure)
+def context(
+    *segments: Segment,
+    target: int = 0,
+    roots: dict[int, str] | None = None,
+    pressure: Pressure = Pressure.SOFT,
+) -> PlanningContext:
+    return PlanningContext(Snapshot(tuple(segments), ""), roots or {}, NOW, target, pressure)
 
 
 def turns(count: int) -> list[Segment]:
@@ -57,19 +61,19 @@ def digest(segments: Sequence[Segment], _: Sequence[Segment]) -> Segment | None:
 
 
 def test_a_turn_goes_whole_and_no_more_turns_than_needed() -> None:
-    plan = make_plan(scene(*turns(5)), OldestTurns(), target_tokens=65)
+    plan = make_plan(context(*turns(5), target=65), OldestTurns())
     assert swept(plan) == [("ask0", "say0"), ("ask1", "say1")]
     assert plan.steps[0].reason == "truncated: turn 0 is the oldest left"
 
 
 def test_the_newest_turn_goes_unit_by_unit() -> None:
     pair = [segment("call", 5, pairs=("result",)), segment("result", 5)]
-    plan = make_plan(scene(*pair, segment("ask", 5), segment("say", 5)), OldestTurns(), 15)
+    plan = make_plan(context(*pair, segment("ask", 5), segment("say", 5), target=15), OldestTurns())
     assert swept(plan) == [("call", "result"), ("ask",)]
 
 
 def test_a_root_in_a_turn_stays_and_the_rest_of_the_turn_goes() -> None:
-    plan = make_plan(scene(*turns(3), roots={0: "the first request"}), OldestTurns(), 45)
+    plan = make_plan(context(*turns(3), target=45, roots={0: "the first request"}), OldestTurns())
     assert swept(plan) == [("say0",), ("ask1", "say1")]
 
 
@@ -78,9 +82,9 @@ def test_a_unit_is_as_firm_as_its_firmest_member() -> None:
         segment("call", 0, policy=GCPolicy.PRESERVABLE, pairs=("result",)),
         segment("result", 0, policy=GCPolicy.EPHEMERAL),
     ]
-    calm = make_plan(scene(*pair, *turns(2)[2:]), ByPolicy(), 0)
+    calm = make_plan(context(*pair, *turns(2)[2:]), ByPolicy())
     assert "call" not in [name for names in swept(calm) for name in names]
-    hard = make_plan(scene(*pair, *turns(2)[2:], pressure=Pressure.HARD), ByPolicy(), 0)
+    hard = make_plan(context(*pair, *turns(2)[2:], pressure=Pressure.HARD), ByPolicy())
     assert swept(hard)[-1] == ("call", "result")
 
 
@@ -91,7 +95,7 @@ def test_turns_that_are_too_little_for_a_summary_are_tried_again_with_more() -> 
         asked.append(len(segments))
         return digest(segments, earlier)
 
-    plan = make_plan(scene(*turns(5)), Summarize(counting), target_tokens=90)
+    plan = make_plan(context(*turns(5), target=90), Summarize(counting))
     assert asked == [2, 4]
     assert plan.steps[0].action is Action.COMPRESS
     assert plan.steps[0].segments == ("ask0", "say0", "ask1", "say1")
@@ -106,7 +110,7 @@ def test_a_summary_goes_on_from_those_before_it() -> None:
         return segment(f"summary of {segments[0].segment_id}", None, tokens=15, kind="summary")
 
     old = segment("old", None, policy=GCPolicy.PRESERVABLE, kind="summary")
-    make_plan(scene(old, *turns(5)), Summarize(noting), target_tokens=80)
+    make_plan(context(old, *turns(5), target=80), Summarize(noting))
     assert seen == [["old"], ["old", "summary of ask0"]]
 
 
@@ -118,19 +122,19 @@ def test_a_summary_never_takes_the_place_of_what_stands_inside_a_unit_that_stays
         segment("result", 0, pairs=("call",)),
     ]
     for roots, first in (({0: "locked", 1: "it waits"}, "say0"), ({1: "it waits"}, "ask0")):
-        broken = scene(asked, *unit, *rest, roots=roots)
+        broken = context(asked, *unit, *rest, roots=roots)
         (proposal,) = Summarize(digest).rank(broken)
         assert broken.segments[proposal.members[0]].segment_id == first
         assert len(proposal.members) > 6
 
 
 def test_nothing_is_proposed_if_no_summary_would_shrink() -> None:
-    ranked = Summarize(lambda *_: None).rank(scene(*turns(5)))
+    ranked = Summarize(lambda *_: None).rank(context(*turns(5)))
     assert list(ranked) == []
 
 
 def test_ancient_turns_are_dropped_before_the_middle_is_summarised() -> None:
-    ranked = list(Hybrid(digest, middle=2).rank(scene(*turns(4))))
+    ranked = list(Hybrid(digest, middle=2).rank(context(*turns(4))))
     assert [proposal.action for proposal in ranked] == [
         Action.STASH,
         Action.STASH,
@@ -156,7 +160,7 @@ def test_policies_go_in_their_order() -> None:
         segment("mine", None, policy=GCPolicy.CONDITIONAL, kind="plugin"),
         segment("now", 1),
     ]
-    ranked = list(ByPolicy().rank(scene(*mixed, pressure=Pressure.HARD)))
+    ranked = list(ByPolicy().rank(context(*mixed, pressure=Pressure.HARD)))
     assert words(ranked) == [
         "enrichment_bulk_clear",
         "ephemeral",
@@ -174,5 +178,5 @@ def test_policies_go_in_their_order() -> None:
 
 
 def test_equal_input_is_ranked_equally() -> None:
-    one = list(ByPolicy().rank(scene(*turns(4))))
-    assert one == list(ByPolicy().rank(scene(*turns(4))))
+    one = list(ByPolicy().rank(context(*turns(4))))
+    assert one == list(ByPolicy().rank(context(*turns(4))))

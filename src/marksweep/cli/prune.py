@@ -129,7 +129,7 @@ async def _prune(
                 return 0
             plan_id = plan.plan_id
             # Who has seen the number and says yes has agreed to it; --yes alone has not.
-            limit = limit if yes else plan.tokens_freed
+            limit = limit if yes else plan.freed
         elif not _is_named(name, workspace):
             raise Refused(NAMELESS)
         done = await memory.prune_memory(
@@ -178,7 +178,7 @@ def _how(plan: Plan, limits: Limits) -> list[RenderableType]:
     if not plan.steps:
         return []
     is_over = not limits.allows(plan)
-    more = f" --limit {plan.tokens_freed}" if is_over else ""
+    more = f" --limit {plan.freed}" if is_over else ""
     if plan.workspace == DEFAULT_WORKSPACE:
         more += f" --workspace {DEFAULT_WORKSPACE}"
     lines = [

@@ -97,15 +97,15 @@ def gauge(used: int, budget: Budget) -> RenderableType:
 def plan(found: Plan, most: int = 8) -> RenderableType:
     """Show what would go and why, the first steps in full."""
     if not found.steps:
-        return Group(line(f"nothing to do: {found.tokens_before:,} tokens"), *_in_the_way(found))
+        return Group(line(f"nothing to do: {found.size_before:,} {found.unit}"), *_blockers(found))
     unit = "message" if found.heap == "conversation" else "segment"
-    made = table("action", unit, "tokens", "why", right=("tokens",), whole=("action",))
+    made = table("action", unit, found.unit, "why", right=(found.unit,), whole=("action",))
     for step in found.steps[:most]:
         action = Text(step.action.value, style=STYLES[step.action])
-        made.add_row(action, _names(step), f"{step.tokens:,}", step.reason)
+        made.add_row(action, _names(step), f"{step.size:,}", step.reason)
     rest = found.steps[most:]
     if rest:
-        tokens = sum(step.tokens for step in rest)
+        tokens = sum(step.size for step in rest)
         made.add_row("…", f"{len(rest):,} more", f"{tokens:,}", "", style="dim")
     return Group(made, *_summary(found))
 
@@ -118,8 +118,8 @@ def _names(step: Step) -> str:
 def _summary(found: Plan) -> Iterable[RenderableType]:
     head = Text(found.plan_id, style="bold")
     head.append(
-        f"  {found.tokens_before:,} → {found.tokens_after:,} tokens (target "
-        f"{found.target_tokens:,}), {found.tokens_freed:,} freed in {counted(found.steps, 'step')}",
+        f"  {found.size_before:,} → {found.size_after:,} {found.unit} (target "
+        f"{found.target_size:,}), {found.freed:,} freed in {counted(found.steps, 'step')}",
         style="not bold",
     )
     yield line(head)
@@ -128,15 +128,16 @@ def _summary(found: Plan) -> Iterable[RenderableType]:
         after = "never pays" if pays is None else f"pays after {pays:.1f} turns"
         words = f"prompt cache: {found.cost.reread_tokens:,} tokens are read again; {after}"
         yield line(words, style="dim")
-    yield from _in_the_way(found)
+    yield from _blockers(found)
 
 
-def _in_the_way(found: Plan) -> Iterable[RenderableType]:
+def _blockers(found: Plan) -> Iterable[RenderableType]:
     if not found.short_by:
         return
-    yield line(f"{found.short_by:,} tokens short of the target. In the way:", style="yellow")
-    for kept in found.kept:
-        yield Padding(f"{kept.tokens:,} tokens in {kept.segments:,}: {kept.reason}", (0, 0, 0, 3))
+    yield line(f"{found.short_by:,} {found.unit} short of the target. Blocked by:", style="yellow")
+    for blocker in found.blockers:
+        said = f"{blocker.size:,} {found.unit} in {blocker.segments:,}: {blocker.reason}"
+        yield Padding(said, (0, 0, 0, 3))
 
 
 def counted(things: Sequence[object], noun: str) -> str:

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from marksweep.core.plan import IN_PLACE
-from marksweep.model import GCPolicy, Hold, Plan, Snapshot
+from marksweep.model import IN_PLACE, GCPolicy, Hold, Plan, Snapshot
 
 
 def broken_laws(snapshot: Snapshot, roots: Mapping[str, str], plan: Plan) -> tuple[str, ...]:
     """Name every law that the plan breaks; empty if it keeps them all.
 
-    `roots` maps the ids that must stay to their reasons.
+    `roots` maps the ids that must stay to their reasons. The snapshot may be a part of a heap.
     """
     return (
         *_roots_stay(snapshot, roots, plan),
         *_pairs_stay_together(snapshot, plan),
-        *_tokens_are_real(snapshot, plan),
+        *_sizes_are_real(snapshot, plan),
         *_stops_at_the_target(plan),
         *_belongs_to_the_snapshot(snapshot, plan),
     )
@@ -54,32 +53,35 @@ def _pairs_stay_together(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
                 yield f"the pair {segment.segment_id} and {reference.target} would be split"
 
 
-def _tokens_are_real(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
-    tokens = {segment.segment_id: segment.tokens for segment in snapshot.segments}
-    before = sum(tokens.values())
-    if plan.tokens_before != before:
-        yield f"the plan says {plan.tokens_before} tokens before; there are {before}"
-    left = dict(tokens)
+def _sizes_are_real(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
+    unit, rest = plan.unit, snapshot.rest_size or 0
+    if unit is not snapshot.unit:
+        yield f"the plan counts {unit}, the heap {snapshot.unit}"
+    sizes = {segment.segment_id: segment.tokens for segment in snapshot.segments}
+    before = sum(sizes.values()) + rest
+    if plan.size_before != before:
+        yield f"the plan says {plan.size_before} {unit} before; there are {before}"
+    left = dict(sizes)
     added = 0
     for step in plan.steps:
         freed = sum(left.pop(segment_id, 0) for segment_id in step.segments)
         if step.replacement is not None:
             freed -= step.replacement.tokens
             added += step.replacement.tokens
-        if freed != step.tokens:
-            yield f"a step says it frees {step.tokens} tokens; it frees {freed}"
-    after = sum(left.values()) + added
-    if plan.tokens_after != after:
-        yield f"the plan says {plan.tokens_after} tokens after; there would be {after}"
+        if freed != step.size:
+            yield f"a step says it frees {step.size} {unit}; it frees {freed}"
+    after = sum(left.values()) + added + rest
+    if plan.size_after != after:
+        yield f"the plan says {plan.size_after} {unit} after; there would be {after}"
 
 
 def _stops_at_the_target(plan: Plan) -> Iterator[str]:
-    if plan.steps and plan.steps[-1].tokens > 0:
-        before_last = plan.tokens_after + plan.steps[-1].tokens
-        if before_last <= plan.target_tokens:
-            yield f"the last step was not needed: {before_last} tokens were under the target"
-    if plan.short_by and not plan.kept:
-        yield f"the plan is {plan.short_by} tokens short and does not say why"
+    if plan.steps and plan.steps[-1].size > 0:
+        before_last = plan.size_after + plan.steps[-1].size
+        if before_last <= plan.target_size:
+            yield f"the last step was not needed: {before_last} {plan.unit} were under the target"
+    if plan.short_by and not plan.blockers:
+        yield f"the plan is {plan.short_by} {plan.unit} short and does not say why"
 
 
 def _belongs_to_the_snapshot(snapshot: Snapshot, plan: Plan) -> Iterator[str]:

@@ -1,226 +1,307 @@
 """Plan: take from a strategy's ranking until the target is met. Nothing is applied.
 
 The planner guards what strategies need not think of: it takes whole units, never touches what must
-stay, refuses a replacement that is not smaller, stops at the target, and says what was in the way.
+stay, refuses a replacement that is not smaller, stops at the target, and lists what blocks it.
+Every plan is made here, whatever the heap and whoever asks.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from hashlib import blake2b
-from itertools import compress
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
+from marksweep.core.context import PlanningContext
 from marksweep.core.cost import Prices, price
 from marksweep.core.fingerprint import packed
-from marksweep.core.scene import Scene
+from marksweep.core.strategy import Proposal, Strategy
 from marksweep.errors import BadInput
-from marksweep.model import Action, Cost, Kept, Plan, Segment, Step
+from marksweep.model import IN_PLACE, Action, Blocker, Cost, Plan, Segment, Snapshot, Step, Unit
 
-MOST_REASONS = 8
-"""How many reasons a plan names when it misses its target; the heaviest ones."""
+MAX_BLOCKERS = 8
+"""How many reasons a plan names when it misses its target; the largest ones."""
 
+_HASHED_AT_ONCE = 256
+"""Steps that are hashed together to name a plan: one by one is slow, all of them is a lot."""
 
-_AT_ONCE = 256
-"""Steps that are written together to name a plan: one by one is slow, all of them is a lot."""
-
-IN_PLACE = frozenset({Action.MASK, Action.TRIM})
-"""Actions that shorten one segment and leave it where it is, under its id."""
-
-
-class Proposal(msgspec.Struct, frozen=True, gc=False):
-    """What a strategy would do next, if those before it are done."""
-
-    members: tuple[int, ...]
-    """Indices into the snapshot: any member of a unit stands for the whole unit."""
-    action: Action
-    reason: str
-    replacement: Segment | None = None
+StepIndices = tuple[tuple[int, ...], ...]
+"""For each step of a plan, the indices of its segments in the snapshot."""
 
 
-class Strategy(Protocol):
-    """Ranks; first to go first, each with a reason. Lazy: what is not asked for is not worked out.
+class UnitIndex(Protocol):
+    """What must live or die together, by index."""
 
-    Each proposal assumes that those before it were taken.
+    def members(self, i: int) -> tuple[int, ...]:
+        """Give the unit that `i` belongs to, in order."""
+        ...
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        """Give every unit once."""
+        ...
+
+
+class Candidates(Protocol):
+    """All that the planner needs to know of a heap: things with a size, by index.
+
+    A `PlanningContext` is one, over segments. A heap whose snapshot is columns gives its own: one
+    index may then stand for a memory with all its chunks, sized by their number.
     """
 
     @property
-    def name(self) -> str:
-        """The name that plans and reports carry."""
+    def snapshot(self) -> Snapshot:
+        """Where the plan comes from: workspace, heap, unit, fingerprint, and the uncounted rest."""
         ...
 
-    def rank(self, scene: Scene) -> Iterator[Proposal]:
-        """Propose, first to go first."""
+    @property
+    def now(self) -> datetime:
+        """When the plan is made."""
+        ...
+
+    @property
+    def target(self) -> int | None:
+        """The size to land at; None: wherever all that is proposed leads."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """The size of the whole heap."""
+        ...
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """The size of each candidate."""
+        ...
+
+    @property
+    def units(self) -> UnitIndex:
+        """What must go together."""
+        ...
+
+    def may_go(self, members: tuple[int, ...]) -> bool:
+        """Say whether these may be swept or changed, all of them."""
+        ...
+
+    def reason_to_keep(self, members: tuple[int, ...]) -> str | None:
+        """Say why these may not be swept; None if they may."""
+        ...
+
+    def ids_of(self, steps: Sequence[tuple[int, ...]]) -> Sequence[tuple[str, ...]]:
+        """Name what each step takes. Asked once, for all steps of a plan."""
         ...
 
 
-NO_TARGET = -1
-"""A target that cannot be met: all that the strategy offers is taken, as for named segments."""
+def make_plan(context: PlanningContext, strategy: Strategy, prices: Prices | None = None) -> Plan:
+    """Take from a strategy's ranking until the context's target is met."""
+    return plan_from(context, strategy.name, strategy.rank(context), prices)
 
 
-Places = tuple[tuple[int, ...], ...]
-"""For each step of a plan, where in the snapshot its segments stand."""
-
-
-def make_plan(
-    scene: Scene, strategy: Strategy, target_tokens: int, prices: Prices | None = None
+def plan_from(
+    candidates: Candidates,
+    strategy: str,
+    proposals: Iterable[Proposal],
+    prices: Prices | None = None,
 ) -> Plan:
-    """Take from the strategy's ranking until no more than `target_tokens` are left."""
-    return plan_with_places(scene, strategy, target_tokens, prices)[0]
+    """Take from proposals until the target is met, or all of them if there is none."""
+    return plan_with_indices(candidates, strategy, proposals, prices)[0]
 
 
-def plan_with_places(
-    scene: Scene, strategy: Strategy, target_tokens: int, prices: Prices | None = None
-) -> tuple[Plan, Places]:
+def plan_with_indices(
+    candidates: Candidates,
+    strategy: str,
+    proposals: Iterable[Proposal],
+    prices: Prices | None = None,
+) -> tuple[Plan, StepIndices]:
     """Plan, for somebody who carries the plan out on the very snapshot it is made from."""
-    scene.target_tokens = target_tokens
-    taking = _Taking(scene)
-    left = scene.tokens
-    if left > target_tokens:
-        for proposal in strategy.rank(scene):
-            left -= taking.take(proposal)
-            if left <= target_tokens:
+    builder = PlanBuilder(candidates)
+    target = candidates.target
+    if target is None or candidates.size > target:
+        for proposal in proposals:
+            builder.take(proposal)
+            if target is not None and builder.left <= target:
                 break
-    changed = taking.changed()
-    steps, places = taking.steps()
-    plan = Plan(
-        plan_id="",
-        fingerprint=scene.snapshot.fingerprint,
-        made_at=scene.now,
-        strategy=strategy.name,
-        tokens_before=scene.tokens,
-        tokens_after=left,
-        target_tokens=target_tokens,
-        steps=steps,
-        kept=_in_the_way(scene, changed) if left > target_tokens else (),
-        cost=_price(scene, changed, scene.tokens - left, prices),
-        workspace=scene.snapshot.workspace,
-        heap=scene.snapshot.heap,
-    )
-    return with_id(plan), places
+    return builder.plan(strategy, prices), builder.indices()
 
 
-def _price(scene: Scene, changed: Sequence[int], freed: int, prices: Prices | None) -> Cost:
-    """Price a sweep. Of a part of a heap it is not known what is read again behind it."""
-    if scene.snapshot.rest_tokens is not None:
-        return Cost(None)
-    return price(scene.sizes, changed, freed, prices or Prices())
-
-
-def with_id(plan: Plan) -> Plan:
-    """Name a plan by its content: same input, same id."""
-    digest = blake2b(packed(msgspec.structs.replace(plan, steps=())), digest_size=6)
-    for start in range(0, len(plan.steps), _AT_ONCE):
-        digest.update(packed(plan.steps[start : start + _AT_ONCE]))
-    return msgspec.structs.replace(plan, plan_id=f"plan-{digest.hexdigest()}")
-
-
-def make_recall(scene: Scene, proposal: Proposal, prices: Prices | None = None) -> Plan:
+def plan_recall(context: PlanningContext, proposal: Proposal, prices: Prices | None = None) -> Plan:
     """Plan to bring back what a strategy proposes, in front of the message it names."""
-    note = proposal.replacement
-    if note is None:
-        raise BadInput("a proposal to recall has no note; expected the text that comes back.")
-    after = scene.tokens + note.tokens
-    step = Step((), Action.RECALL, -note.tokens, proposal.reason, note)
-    plan = Plan(
-        plan_id="",
-        fingerprint=scene.snapshot.fingerprint,
-        made_at=scene.now,
-        strategy="recall",
-        tokens_before=scene.tokens,
-        tokens_after=after,
-        target_tokens=after,
-        steps=(step,),
-        cost=price(scene.sizes, proposal.members, -note.tokens, prices or Prices()),
-        workspace=scene.snapshot.workspace,
-        heap=scene.snapshot.heap,
-    )
-    return with_id(plan)
+    builder = PlanBuilder(context)
+    builder.add_note(proposal)
+    return builder.plan("recall", prices)
 
 
-class _Taking:
-    """The steps taken so far."""
+class _Draft(NamedTuple):
+    """A step whose segments have no names yet."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
-        self._taken = bytearray(len(scene.segments))
-        self._steps: list[Step | None] = []
-        self._places: list[tuple[int, ...]] = []
+    members: tuple[int, ...]
+    action: Action
+    size: int
+    reason: str
+    replacement: Segment | None
+
+
+class PlanBuilder:
+    """The steps taken so far, and what is left."""
+
+    def __init__(self, candidates: Candidates) -> None:
+        self._candidates = candidates
+        self.left = candidates.size
+        """What is left in the heap after the steps so far."""
+        self._taken = bytearray(len(candidates.sizes))
+        self._drafts: list[_Draft | None] = []
         self._edits: dict[int, int] = {}
-        """Where in the steps the edit of a segment stands."""
+        """Where in the drafts the edit of a segment is."""
+        self._refused: set[tuple[int, ...]] = set()
+        """What was proposed and may not go."""
 
-    def steps(self) -> tuple[tuple[Step, ...], Places]:
-        """Give the steps that still hold, in the order they were taken, and their places."""
-        held = [step is not None for step in self._steps]
-        steps = [step for step in self._steps if step is not None]
-        return tuple(steps), tuple(compress(self._places, held))
-
-    def take(self, proposal: Proposal) -> int:
-        """Make a step of a proposal and say what it frees; 0 if it is refused.
+    def take(self, proposal: Proposal) -> None:
+        """Make a step of a proposal, unless it is refused.
 
         Refused is what may not go, is gone already, or frees nothing. An edit in place concerns
         its own segment only, so pairs stay whole. Once one segment was replaced by a shorter one,
         a later step on it takes that step's place.
         """
-        scene, taken = self._scene, self._taken
+        candidates, taken = self._candidates, self._taken
         in_place = proposal.action in IN_PLACE
         members = proposal.members if in_place else self._whole_units(proposal.members)
-        if not scene.may_go(members):
-            return 0
+        if not candidates.may_go(members):
+            self._refused.add(members)
+            return
         freed = before = 0
         edits: list[int] = []
         for i in members:
             if taken[i] == _GONE:
-                return 0
+                return
             if taken[i] == _EDITED:
                 edits.append(i)
-                edit = self._steps[self._edits[i]]
-                before += edit.tokens if edit is not None else 0
-            freed += scene.sizes[i]
+                edit = self._drafts[self._edits[i]]
+                before += edit.size if edit is not None else 0
+            freed += candidates.sizes[i]
         replacement = proposal.replacement
         if replacement is not None:
             freed -= replacement.tokens
             if freed <= before:
-                return 0
+                return
         for i in edits:
-            self._steps[self._edits.pop(i)] = None
+            self._drafts[self._edits.pop(i)] = None
         if replacement is not None and len(members) == 1:
             taken[members[0]] = _EDITED
-            self._edits[members[0]] = len(self._steps)
+            self._edits[members[0]] = len(self._drafts)
         else:
             for i in members:
                 taken[i] = _GONE
-        ids = tuple([scene.segments[i].segment_id for i in members])
-        self._steps.append(Step(ids, proposal.action, freed, proposal.reason, replacement))
-        self._places.append(members)
-        return freed - before
+        self._drafts.append(_Draft(members, proposal.action, freed, proposal.reason, replacement))
+        self.left -= freed - before
 
-    def changed(self) -> list[int]:
-        """Give the indices of all that a step touches, in heap order."""
-        return [i for i, taken in enumerate(self._taken) if taken]
+    def add_note(self, proposal: Proposal) -> None:
+        """Make a step of a proposal to recall: nothing goes, a note comes in front of a segment."""
+        note = proposal.replacement
+        if note is None:
+            raise BadInput("a proposal to recall has no note; expected the text that comes back.")
+        for i in proposal.members:
+            self._taken[i] = _EDITED
+        self._drafts.append(_Draft((), Action.RECALL, -note.tokens, proposal.reason, note))
+        self.left += note.tokens
+
+    def plan(self, strategy: str, prices: Prices | None = None) -> Plan:
+        """Make the plan."""
+        candidates, snapshot = self._candidates, self._candidates.snapshot
+        target = self._target()
+        blockers: tuple[Blocker, ...] = ()
+        if self.left > target:
+            blockers = self._blockers() if candidates.target is not None else self._refusals()
+        return with_id(
+            Plan(
+                plan_id="",
+                fingerprint=snapshot.fingerprint,
+                made_at=candidates.now,
+                strategy=strategy,
+                size_before=candidates.size,
+                size_after=self.left,
+                target_size=target,
+                steps=self._steps(),
+                blockers=blockers,
+                cost=self._price(prices),
+                workspace=snapshot.workspace,
+                heap=snapshot.heap,
+                unit=snapshot.unit,
+            )
+        )
+
+    def indices(self) -> StepIndices:
+        """Give the indices of what each step takes."""
+        return tuple([draft.members for draft in self._drafts if draft is not None])
+
+    def _steps(self) -> tuple[Step, ...]:
+        """Name the steps that still hold, in the order they were taken."""
+        drafts = [draft for draft in self._drafts if draft is not None]
+        names = self._candidates.ids_of([draft.members for draft in drafts])
+        return tuple(
+            [
+                Step(ids, draft.action, draft.size, draft.reason, draft.replacement)
+                for ids, draft in zip(names, drafts, strict=True)
+            ]
+        )
+
+    def _target(self) -> int:
+        """Give the target; without one, where everything proposed would have led."""
+        if self._candidates.target is not None:
+            return self._candidates.target
+        sizes = self._candidates.sizes
+        refused = {i for members in self._refused for i in members if self._taken[i] != _GONE}
+        return self.left - sum(sizes[i] for i in refused)
+
+    def _price(self, prices: Prices | None) -> Cost:
+        """Price the sweep at the prompt cache, if the whole of a prompt is known."""
+        snapshot = self._candidates.snapshot
+        if snapshot.rest_size is not None or snapshot.unit is not Unit.TOKENS:
+            return Cost(None)
+        changed = [i for i, taken in enumerate(self._taken) if taken]
+        freed = self._candidates.size - self.left
+        return price(self._candidates.sizes, changed, freed, prices or Prices())
+
+    def _blockers(self) -> tuple[Blocker, ...]:
+        """List all that is left, by the reason why it is, largest first."""
+        staying = (unit for unit in self._candidates.units if not self._taken[unit[0]])
+        found = self._by_reason(staying)
+        snapshot = self._candidates.snapshot
+        if snapshot.rest_size:
+            found.append(Blocker("not looked at", snapshot.rest_segments, snapshot.rest_size))
+        return _largest(found)
+
+    def _refusals(self) -> tuple[Blocker, ...]:
+        """List what was proposed and may not go."""
+        return _largest(self._by_reason(sorted(self._refused)))
+
+    def _by_reason(self, units: Iterable[tuple[int, ...]]) -> list[Blocker]:
+        candidates, sizes = self._candidates, self._candidates.sizes
+        counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+        for members in units:
+            reason = candidates.reason_to_keep(members) or "not offered by the strategy"
+            counts[reason][0] += len(members)
+            counts[reason][1] += sum([sizes[i] for i in members])
+        return [Blocker(reason, count, size) for reason, (count, size) in counts.items()]
 
     def _whole_units(self, members: tuple[int, ...]) -> tuple[int, ...]:
+        units = self._candidates.units
         if len(members) == 1:
-            return self._scene.units.members(members[0])
-        return tuple(sorted({mate for i in members for mate in self._scene.units.members(i)}))
+            return units.members(members[0])
+        return tuple(sorted({mate for i in members for mate in units.members(i)}))
 
 
 _EDITED, _GONE = 1, 2
 
 
-def _in_the_way(scene: Scene, changed: Sequence[int]) -> tuple[Kept, ...]:
-    """Say what keeps the target out of reach, heaviest first."""
-    gone = set(changed)
-    weights: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for members in scene.units:
-        if members[0] in gone:
-            continue
-        reason = scene.reason_to_keep(members) or "not offered by the strategy"
-        weights[reason][0] += len(members)
-        weights[reason][1] += sum(scene.sizes[i] for i in members)
-    kept = [Kept(reason, count, tokens) for reason, (count, tokens) in weights.items()]
-    kept.sort(key=lambda k: (-k.tokens, k.reason))
-    return tuple(kept[:MOST_REASONS])
+def _largest(blockers: list[Blocker]) -> tuple[Blocker, ...]:
+    return tuple(sorted(blockers, key=lambda b: (-b.size, b.reason))[:MAX_BLOCKERS])
+
+
+def with_id(plan: Plan) -> Plan:
+    """Name a plan by its content: same input, same id."""
+    digest = blake2b(packed(msgspec.structs.replace(plan, steps=())), digest_size=6)
+    for start in range(0, len(plan.steps), _HASHED_AT_ONCE):
+        digest.update(packed(plan.steps[start : start + _HASHED_AT_ONCE]))
+    return msgspec.structs.replace(plan, plan_id=f"plan-{digest.hexdigest()}")

@@ -46,6 +46,21 @@ class Units:
         )
 
 
+class Singles:
+    """The units of a heap where each index is a unit by itself."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def members(self, i: int) -> tuple[int, ...]:
+        """Give the unit of `i`."""
+        return (i,)
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        """Give every unit once."""
+        return ((i,) for i in range(self._count))
+
+
 _ALONE, _MANY = -1, -2
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from marksweep.core.context import PlanningContext
 from marksweep.core.mark import Mark, hubs, path
-from marksweep.core.scene import Scene
 from marksweep.model import Link
 
 _BACKWARDS = {
@@ -18,37 +18,37 @@ _BACKWARDS = {
 }
 
 
-def why(scene: Scene, segment_id: str) -> str:
+def why(context: PlanningContext, segment_id: str) -> str:
     """Say what keeps a segment alive, or that nothing does."""
-    goal = scene.graph.index[segment_id]
-    steps = path(scene.graph, scene.roots, goal)
+    goal = context.graph.index[segment_id]
+    steps = path(context.graph, context.roots, goal)
     if not steps:
-        return _not_kept(scene, goal)
-    root = scene.segments[steps[0]]
-    words = [f"{root.segment_id} must stay: {scene.roots[steps[0]]}"]
+        return _not_kept(context, goal)
+    root = context.segments[steps[0]]
+    words = [f"{root.segment_id} must stay: {context.roots[steps[0]]}"]
     for source, target in pairwise(steps):
-        words.append(f"{_link(scene, source, target)} {scene.segments[target].segment_id}")
+        words.append(f"{_link(context, source, target)} {context.segments[target].segment_id}")
     return ", ".join(words)
 
 
-def _link(scene: Scene, source: int, target: int) -> str:
+def _link(context: PlanningContext, source: int, target: int) -> str:
     """Say how one segment leads to the next; a pair may be linked from its other end."""
-    wanted = scene.segments[target].segment_id
-    for reference in scene.segments[source].all_references:
+    wanted = context.segments[target].segment_id
+    for reference in context.segments[source].all_references:
         if reference.target == wanted:
             return _BACKWARDS[Link(reference.link)]
-    back = {reference.target for reference in scene.segments[target].all_references}
-    if scene.segments[source].segment_id in back:
+    back = {reference.target for reference in context.segments[target].all_references}
+    if context.segments[source].segment_id in back:
         return "which is one unit with"
     return "which refers to the original of"
 
 
-def _not_kept(scene: Scene, goal: int) -> str:
-    segment = scene.segments[goal]
-    if scene.marks[goal] == Mark.RELATED:
+def _not_kept(context: PlanningContext, goal: int) -> str:
+    segment = context.segments[goal]
+    if context.marks[goal] == Mark.RELATED:
         for kind, name in hubs(segment):
-            for i, other in enumerate(scene.segments):
-                if scene.marks[i] == Mark.REACHED and (kind, name) in hubs(other):
+            for i, other in enumerate(context.segments):
+                if context.marks[i] == Mark.REACHED and (kind, name) in hubs(other):
                     return (
                         f"nothing that must stay refers to {segment.segment_id}; it only shares "
                         f"the {kind} {name} with {other.segment_id}, so it goes after the rest"

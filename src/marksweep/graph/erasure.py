@@ -69,7 +69,7 @@ async def hide(
     counts = await pruner.store.counts(workspace_id)
     live = counts.memories + counts.chunks + counts.entities
     plan = await pruner.keep_plan(workspace_id, FORGET, steps, version=version, live=live, now=now)
-    swept = await pruner.apply(workspace_id, plan, now, most=plan.tokens_freed)
+    swept = await pruner.apply(workspace_id, plan, now, most=plan.freed)
     left = tuple(
         f"memory {memory_id} is pinned or changed meanwhile; unpin it first"
         for memory_id in swept.left_alone.memories

@@ -9,7 +9,7 @@ from datetime import datetime
 from marksweep.errors import BadInput
 from marksweep.graph.prune import Pruner
 from marksweep.graph.refs import ref
-from marksweep.model import Action, Event, Plan, Report, Step
+from marksweep.model import Action, Event, Plan, Report, Step, Unit
 from marksweep.stores.graph.base import Nodes
 from marksweep.stores.graph.nouns import Entity, Kind
 
@@ -72,9 +72,10 @@ async def apply_merge(pruner: Pruner, workspace_id: str, plan: Plan, now: dateti
         done = Nodes(entities=tuple(gone))
         report = Report(
             plan.plan_id,
-            plan.tokens_before,
-            plan.tokens_before - len(done),
+            plan.size_before,
+            plan.size_before - len(done),
             tuple(ref(Kind.ENTITY, each) for each in gone),
+            unit=Unit.NODES,
         )
         await pruner.record(
             workspace_id, Event.SWEPT, now, plan_id=plan.plan_id, nodes=done, report=report

@@ -30,11 +30,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     def allows(self, plan: Plan) -> bool:
         """Tell whether a plan stays within the cap."""
-        return plan.tokens_freed <= self.cap_of(plan)
+        return plan.freed <= self.cap_of(plan)
 
     def cap_of(self, plan: Plan) -> int:
         """Count the nodes that a plan may take."""
-        return max(self.cap_floor, int(plan.tokens_before * self.cap_percent / 100))
+        return max(self.cap_floor, int(plan.size_before * self.cap_percent / 100))
 
 
 class MemorySettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ from marksweep.graph.backup import new_backup, write_backup
 from marksweep.graph.outcomes import Limits, Preview, PreviewRow, Purged, Swept
 from marksweep.graph.refs import journal_name, nodes_of, planned, ref, refs_of, without
 from marksweep.heaps.graph import Chosen, GraphRules, MarkedGraph, PruneStrategy
-from marksweep.model import Action, Entry, Event, Plan, Report, Step
+from marksweep.model import Action, Entry, Event, Plan, Report, Step, Unit
 from marksweep.stores.base import Journal
 from marksweep.stores.graph.base import DeletedRow, GraphStore, MemoryRow, Nodes, Survey
 from marksweep.stores.graph.leases import CHANGE, Lease, hold
@@ -87,19 +87,24 @@ class Pruner:
         live: int,
         now: datetime,
     ) -> Plan:
-        """Make a plan on the graph at a version with so many live nodes, and keep it."""
+        """Make a plan on the graph at a version with so many live nodes, and keep it.
+
+        It sets out to take all that the steps name.
+        """
+        left = live - sum(step.size for step in steps)
         plan = with_id(
             Plan(
                 plan_id="",
                 fingerprint=f"{FINGERPRINT}{version}",
                 made_at=now,
                 strategy=strategy,
-                tokens_before=live,
-                tokens_after=live - sum(step.tokens for step in steps),
-                target_tokens=0,
+                size_before=live,
+                size_after=left,
+                target_size=left,
                 steps=steps,
                 workspace=workspace_id,
                 heap="graph",
+                unit=Unit.NODES,
             )
         )
         await self.record(workspace_id, Event.PLANNED, now, plan=plan)
@@ -129,11 +134,11 @@ class Pruner:
                 "that made it."
             )
         allowed = most if most is not None else self.limits.cap_of(plan)
-        if plan.tokens_freed > allowed:
+        if plan.freed > allowed:
             raise Refused(
-                f"plan {plan.plan_id} takes {plan.tokens_freed} of {plan.tokens_before} nodes; the "
+                f"plan {plan.plan_id} takes {plan.freed} of {plan.size_before} nodes; the "
                 f"cap allows {allowed}. Look at the preview, and if that is what you want, pass "
-                f"limit={plan.tokens_freed}."
+                f"limit={plan.freed}."
             )
         async with self.alone(workspace_id) as lease:
             await self.record(workspace_id, Event.SWEEPING, now, plan_id=plan.plan_id)
@@ -147,7 +152,11 @@ class Pruner:
                 at=now,
             )
             report = Report(
-                plan.plan_id, plan.tokens_before, plan.tokens_before - len(done), refs_of(done)
+                plan.plan_id,
+                plan.size_before,
+                plan.size_before - len(done),
+                refs_of(done),
+                unit=Unit.NODES,
             )
             await self.record(
                 workspace_id, Event.SWEPT, now, plan_id=plan.plan_id, nodes=done, report=report
@@ -166,7 +175,7 @@ class Pruner:
         for plan_id in sorted(begun - settled):
             plan = await self.find_plan(workspace_id, plan_id)
             if plan.deletes:
-                await self.apply(workspace_id, plan, now, most=plan.tokens_freed)
+                await self.apply(workspace_id, plan, now, most=plan.freed)
                 finished.append(plan_id)
         return tuple(finished)
 

@@ -83,11 +83,11 @@ def previewed(preview: Preview, limits: Limits) -> PruneResponse:
     ]
     if more := len(nodes.memories) - len(preview.rows):
         lines.append(f"- and {more} more")
-    over = "" if limits.allows(plan) else f", limit={plan.tokens_freed}"
+    over = "" if limits.allows(plan) else f", limit={plan.freed}"
     if over:
         lines.append(
             f"This is more than the cap of {limits.cap_of(plan)} nodes for one run; deleting it "
-            f"needs limit={plan.tokens_freed}."
+            f"needs limit={plan.freed}."
         )
     lines += [
         "",

@@ -82,7 +82,13 @@ class SegmentHeap:
             part = self.view.part(segment_ids)
             rest = self.view.tokens - sum(segment.tokens for segment in part)
             fingerprint = self.view.fingerprint()
-            return Snapshot(part, fingerprint, self.workspace, rest_tokens=rest)
+            return Snapshot(
+                part,
+                fingerprint,
+                self.workspace,
+                rest_size=rest,
+                rest_segments=len(self.view.live) - len(part),
+            )
 
     def fingerprint(self) -> str:
         """Fingerprint the content as it is now."""

@@ -15,7 +15,7 @@ from marksweep.errors import BadInput, NotFound
 from marksweep.mcp.asking import Here, desk_of
 from marksweep.mcp.context_tools import usage
 from marksweep.mcp.desk import Place
-from marksweep.mcp.gc_results import Analysis, Candidate, DeadWeight, Obstacle, Transcript
+from marksweep.mcp.gc_results import Analysis, Blocker, Candidate, DeadWeight, Transcript
 from marksweep.mcp.results import Usage
 from marksweep.mcp.tool import Ctx, StrictTool
 from marksweep.model import Plan, Step
@@ -106,9 +106,9 @@ def _analysis(plan: Plan, rows: list[Candidate], used: Usage) -> Analysis:
         candidates_total=sum(len(step.segments) for step in plan.steps),
         tokens_before=plan.tokens_before,
         tokens_after=plan.tokens_after,
-        obstacles=[
-            Obstacle(reason=kept.reason, segments=kept.segments, tokens=kept.tokens)
-            for kept in plan.kept
+        blockers=[
+            Blocker(reason=blocker.reason, segments=blocker.segments, tokens=blocker.size)
+            for blocker in plan.blockers
         ],
         applied=False,
     )
@@ -132,7 +132,7 @@ def _of_transcript(ctx: Ctx, here: Place, path: str, most: int) -> Analysis:
         Candidate(
             segment_id=name,
             type="message",
-            tokens=step.tokens,
+            tokens=step.size,
             action=step.action.value,
             reason=step.reason,
             score=None,
@@ -150,7 +150,7 @@ def _of_transcript(ctx: Ctx, here: Place, path: str, most: int) -> Analysis:
             for each in dead_weight(plan)
         ],
     )
-    update = {"transcript": found, "plan_id": "", "obstacles": []}
+    update = {"transcript": found, "plan_id": "", "blockers": []}
     return _analysis(plan, rows, used).model_copy(update=update)
 
 

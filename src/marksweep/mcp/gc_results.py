@@ -24,7 +24,7 @@ class Candidate(Part):
     )
 
 
-class Obstacle(Part):
+class Blocker(Part):
     """What keeps a plan from its target."""
 
     reason: str
@@ -70,7 +70,7 @@ class Analysis(Result):
     candidates_total: int
     tokens_before: int
     tokens_after: int
-    obstacles: list[Obstacle] = Field(description="What is in the way, if the target is missed.")
+    blockers: list[Blocker] = Field(description="What blocks the target, if it is missed.")
     applied: bool = Field(description="Whether the plan was carried out (dry_run false).")
     transcript: Transcript | None = Field(default=None, description="If a session was looked at.")
 
@@ -91,7 +91,7 @@ class Analysis(Result):
         )
         ways = [
             f"In the way: {o.reason} ({o.segments} segments, {o.tokens:,} tokens)"
-            for o in self.obstacles[:3]
+            for o in self.blockers[:3]
         ]
         lines = listed(rows, self.candidates_total)
         return "\n".join([f"Working set: {self.usage.words()}.", head, *lines, *ways])

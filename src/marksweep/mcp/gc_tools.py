@@ -11,7 +11,6 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from marksweep.clock import utc_now
-from marksweep.core.plan import NO_TARGET
 from marksweep.core.score import age_hours
 from marksweep.errors import BadInput, NotConfirmed, NotFound, PlanOutdated, Refused
 from marksweep.mcp.analyze_tool import Strategy
@@ -73,7 +72,7 @@ def _plan_for(context: Segments, names: list[str], strategy: Disposal) -> Plan:
         return context.plan_for(segment_ids)
     others = [name for name in segment_ids if name not in set(old)]
     chosen = Tiers(Chosen(old, Action.DELETE), Chosen(others, Action.STASH))
-    return context.plan(target_tokens=NO_TARGET, strategy=chosen, among=segment_ids)
+    return context.plan(strategy=chosen, among=segment_ids)
 
 
 async def consent(
@@ -86,7 +85,7 @@ async def consent(
         return Consent(delete=confirm == plan.plan_id)
     deleted = _deletions(plan)
     names = [name for step in plan.steps for name in step.segments if name in deleted]
-    tokens = sum(step.tokens for step in plan.steps if step.action is Action.DELETE)
+    tokens = sum(step.size for step in plan.steps if step.action is Action.DELETE)
     rest = len(names) - NAMED_IN_QUESTION
     more = f" and {rest} more" if rest > 0 else ""
     return Elicit(

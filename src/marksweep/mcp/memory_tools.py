@@ -230,7 +230,7 @@ async def prune_memory(
         confirm=answer.data.delete,
         strategy=strategy,
         plan_id=plan.plan_id,
-        limit=plan.tokens_freed if asked else None,
+        limit=plan.freed if asked else None,
     )
     response = await _to_its_end(deletion)
     if response.is_error:

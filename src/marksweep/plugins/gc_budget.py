@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from marksweep.core.plan import Strategy
+from marksweep.core.strategy import Strategy
 from marksweep.plugins.history import HistoryPlugin, Task
 from marksweep.strategies.budget import ByPolicy
 from marksweep.strategies.turns import OldestTurns

@@ -6,7 +6,7 @@ when nothing else of it and its results is left.
 
 from __future__ import annotations
 
-from marksweep.core.plan import Strategy
+from marksweep.core.strategy import Strategy
 from marksweep.plugins.history import HistoryPlugin, Task
 from marksweep.plugins.options import ECONOMY, QUALITY
 from marksweep.strategies.named import strategy_of

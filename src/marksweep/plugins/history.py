@@ -1,4 +1,4 @@
-"""A GC plugin as a face over a strategy: history in, scene, ranking, plan, history out.
+"""A GC plugin as a face over a strategy: history in, context, ranking, plan, history out.
 
 Every built-in plugin is this class with another strategy. One algorithm decides for all of them
 what may go, what belongs together and where to stop; a plugin only says what goes first.
@@ -12,7 +12,8 @@ import msgspec
 
 from marksweep.clock import utc_now
 from marksweep.core.budget import Budget
-from marksweep.core.plan import Strategy, plan_with_places
+from marksweep.core.plan import plan_with_indices
+from marksweep.core.strategy import Strategy
 from marksweep.core.trigger import Backoff, Due, after_pass, is_time
 from marksweep.cycles import no_search_for_cycles
 from marksweep.ledger import InstructionBudget, InstructionSource
@@ -137,10 +138,11 @@ class HistoryPlugin:
         target = goal.target(view.total)
         teller = Teller(self._name, request.reason, options, counter)
         teller = teller.unless_over(view.total - target)
-        room = view.scene.tokens if view.total <= target else max(0, target - teller.weight())
+        room = view.context.size if view.total <= target else max(0, target - teller.weight())
         means = Means(masker.outcomes, digester, masker.texts, masker.trimmed)
         strategy = self._make(Task(options, means, budget, self._last))
-        deed = Deed(*plan_with_places(view.scene, strategy, room))
+        context = view.context.aiming_at(room)
+        deed = Deed(*plan_with_indices(context, strategy.name, strategy.rank(context)))
         if _should_wait(goal, deed.plan, options):
             deed = deed.put_off()
         written = write_out(view, deed, {**digester.made, **masker.made}, teller)

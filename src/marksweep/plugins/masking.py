@@ -66,7 +66,7 @@ class Masker:
         if message is None or not message.function_responses:
             return ()
         view = self._view
-        unit = view.scene.units.members(segment.position)
+        unit = view.context.units.members(segment.position)
         calls = [call for i in unit for call in view.messages[i].function_calls]
         return tuple(outcomes_of(message, calls))
 

@@ -8,12 +8,12 @@ from itertools import chain
 
 import msgspec
 
-from marksweep.core.plan import IN_PLACE, Places
+from marksweep.core.plan import StepIndices
 from marksweep.dialects.editing import Line
 from marksweep.ledger import InstructionSource
 from marksweep.messages import Counter, Message, Part, Role
 from marksweep.messages.turns import NOTICE
-from marksweep.model import Plan, Segment, Step
+from marksweep.model import IN_PLACE, Plan, Segment, Step
 from marksweep.plugins.base import GCRemovalItem, GCResult, GCTriggerReason
 from marksweep.plugins.digest import Digester
 from marksweep.plugins.options import Options
@@ -32,7 +32,7 @@ class Deed(msgspec.Struct, frozen=True):
     """A plan for a view, and where in it each step's messages stand."""
 
     plan: Plan
-    places: Places
+    places: StepIndices
 
     def __iter__(self) -> Iterator[tuple[Step, tuple[int, ...]]]:
         """Give each step with its places."""
@@ -40,10 +40,8 @@ class Deed(msgspec.Struct, frozen=True):
 
     def put_off(self) -> Deed:
         """Leave everything where it is; the cost says what a later moment should better."""
-        before = self.plan.tokens_before
-        plan = msgspec.structs.replace(
-            self.plan, steps=(), tokens_after=before, target_tokens=before
-        )
+        before = self.plan.size_before
+        plan = msgspec.structs.replace(self.plan, steps=(), size_after=before, target_size=before)
         return Deed(plan, ())
 
 
@@ -184,7 +182,7 @@ def _details(
 
 
 def _in_the_way(plan: Plan) -> str:
-    reasons = "; ".join(f"{kept.tokens:,} tokens {kept.reason}" for kept in plan.kept)
+    reasons = "; ".join(f"{blocker.size:,} tokens {blocker.reason}" for blocker in plan.blockers)
     return f"cannot reach target: {plan.short_by:,} tokens over it. In the way: {reasons}."
 
 
@@ -209,7 +207,7 @@ def _word(step: Step) -> str:
 def _shortened(view: View, step: Step, at: int, word: str) -> GCRemovalItem:
     """What of a message went. The message is still there."""
     key = view.reading.entries[at].key
-    return GCRemovalItem(InstructionSource.CONVERSATION, key, step.tokens, word)
+    return GCRemovalItem(InstructionSource.CONVERSATION, key, step.size, word)
 
 
 def _in_history(view: View, members: list[int], word: str) -> Iterator[GCRemovalItem]:
@@ -222,7 +220,7 @@ def _in_history(view: View, members: list[int], word: str) -> Iterator[GCRemoval
         yield GCRemovalItem(
             InstructionSource.CONVERSATION,
             only.pop() if len(only) == 1 else name,
-            sum(view.scene.sizes[i] for i in group),
+            sum(view.context.sizes[i] for i in group),
             word,
             tuple(view.messages[i].message_id for i in group),
         )
@@ -236,8 +234,8 @@ def _outside(view: View, members: list[int], word: str) -> Iterator[GCRemovalIte
     for source, group in by_source.items():
         whole = len(group) == sum(item.source is source for item in view.outside)
         if whole and source is InstructionSource.ENRICHMENT:
-            yield GCRemovalItem(source, None, sum(view.scene.sizes[i] for i in group), word)
+            yield GCRemovalItem(source, None, sum(view.context.sizes[i] for i in group), word)
             continue
         for i in group:
             key = view.outside[i - len(view.messages)].key
-            yield GCRemovalItem(source, key, view.scene.sizes[i], word)
+            yield GCRemovalItem(source, key, view.context.sizes[i], word)

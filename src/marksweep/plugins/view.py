@@ -1,6 +1,6 @@
 """A history as the collector sees it: segments with policies, roots, and what stands beside it.
 
-The ledger says what each message is; here that becomes a scene. Entries of the ledger outside the
+The ledger says what each message is; here that becomes a context. Entries of the ledger outside the
 conversation (tool schemas, enrichment) are segments too, so that one plan weighs them all.
 """
 
@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from marksweep.core.scene import Scene
+from marksweep.core.context import PlanningContext
 from marksweep.dialects import Dialect, dialect_named
 from marksweep.dialects.pairing import tied
 from marksweep.ledger import InstructionBudget, InstructionSource, SourceEntry
@@ -49,7 +49,7 @@ class Protection(msgspec.Struct, frozen=True):
 
 
 class View(msgspec.Struct, frozen=True):
-    """A history without its notices, its place in the ledger, and the scene made of both.
+    """A history without its notices, its place in the ledger, and the context made of both.
 
     Segment i is message i; behind the messages come the entries outside the history.
     """
@@ -58,9 +58,9 @@ class View(msgspec.Struct, frozen=True):
     messages: tuple[Message, ...]
     reading: Reading
     outside: tuple[Outside, ...]
-    scene: Scene
+    context: PlanningContext
     total: int
-    """Tokens of the whole scene and of the notices left out of it."""
+    """Tokens of the whole context and of the notices left out of it."""
     notices: int
     """The number of the latest notice."""
     dialect: Dialect | None
@@ -78,7 +78,7 @@ def look(
     now: datetime,
     form: Callable[[Message], str] | None,
 ) -> View:
-    """Set the scene. `yielding` names the CONDITIONAL children whose owner lets go.
+    """Set the context. `yielding` names the CONDITIONAL children whose owner lets go.
 
     `form` tells messages of one name apart, for strategies that remember them; others need none.
     """
@@ -131,14 +131,16 @@ def look(
             )
         )
     roots = dict(_roots(messages, reading, protection))
-    scene = Scene(Snapshot(tuple(segments), "", heap="conversation"), roots, now, pressure)
+    context = PlanningContext(
+        Snapshot(tuple(segments), "", heap="conversation"), roots, now, pressure=pressure
+    )
     return View(
         history,
         messages,
         reading,
         tuple(outside),
-        scene,
-        scene.tokens + sum(counter(history[at]) for at in notices),
+        context,
+        context.size + sum(counter(history[at]) for at in notices),
         max(notices.values(), default=0),
         dialect,
     )

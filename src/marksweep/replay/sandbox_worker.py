@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
-from marksweep.core.plan import Strategy
+from marksweep.core.strategy import Strategy
 from marksweep.errors import BadInput, MarksweepError, UnknownName
 from marksweep.replay.counting import exact
 from marksweep.replay.drive import Collector
@@ -60,7 +60,7 @@ def build(spec: Spec, count: Count) -> Collector:
     if callable(getattr(thing, "rank", None)):
         return Installed(count, Settings(), lambda *_: cast(Strategy, thing))
     raise BadInput(
-        f"{spec.name} is a {type(thing).__name__}; expected a strategy with rank(scene), or a "
+        f"{spec.name} is a {type(thing).__name__}; expected a strategy with rank(context), or a "
         "collector with start(pinned, limit), add(messages) and context()."
     )
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from marksweep.core.plan import Proposal
-from marksweep.core.scene import Scene
+from marksweep.core.context import PlanningContext
+from marksweep.core.strategy import Proposal
 from marksweep.model import Action, GCPolicy
 from marksweep.strategies.turns import collectable_turns, drop, drop_preservable, unit_policy
 
@@ -29,36 +29,36 @@ class ByPolicy:
         """The name that plans and reports carry."""
         return "budget"
 
-    def rank(self, scene: Scene) -> Iterator[Proposal]:
+    def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose in the order of the policies."""
-        yield from _enrichment(scene)
-        yield from _ephemeral(scene)
-        turns = collectable_turns(scene, frozenset({GCPolicy.PARTIAL}))
-        yield from drop(scene, turns, "partial_turn")
-        yield from _partial_others(scene)
-        yield from drop_preservable(scene, "preservable_under_pressure")
+        yield from _enrichment(context)
+        yield from _ephemeral(context)
+        turns = collectable_turns(context, frozenset({GCPolicy.PARTIAL}))
+        yield from drop(context, turns, "partial_turn")
+        yield from _partial_others(context)
+        yield from drop_preservable(context, "preservable_under_pressure")
 
 
-def _enrichment(scene: Scene) -> Iterator[Proposal]:
+def _enrichment(context: PlanningContext) -> Iterator[Proposal]:
     members = tuple(
         i
-        for i, segment in enumerate(scene.segments)
+        for i, segment in enumerate(context.segments)
         if segment.type == ENRICHMENT
         and segment.policy == GCPolicy.EPHEMERAL
-        and scene.may_go(scene.units.members(i))
+        and context.may_go(context.units.members(i))
     )
     if members:
         yield Proposal(members, Action.STASH, "enrichment_bulk_clear: it is made anew each turn")
 
 
-def _ephemeral(scene: Scene) -> Iterator[Proposal]:
-    segments = scene.segments
+def _ephemeral(context: PlanningContext) -> Iterator[Proposal]:
+    segments = context.segments
     found = [
         members
-        for members in scene.units
+        for members in context.units
         if segments[members[0]].type != ENRICHMENT
-        and unit_policy(scene, members) is GCPolicy.EPHEMERAL
-        and scene.may_go(members)
+        and unit_policy(context, members) is GCPolicy.EPHEMERAL
+        and context.may_go(members)
     ]
     found.sort(key=lambda members: (segments[members[0]].created_at, members[0]))
     for members in found:
@@ -66,13 +66,13 @@ def _ephemeral(scene: Scene) -> Iterator[Proposal]:
         yield Proposal(members, Action.STASH, f"ephemeral: the oldest {kind} left")
 
 
-def _partial_others(scene: Scene) -> Iterator[Proposal]:
+def _partial_others(context: PlanningContext) -> Iterator[Proposal]:
     """Propose what is PARTIAL and in no turn: parts of plugins, heap order."""
-    for members in scene.units:
-        segment = scene.segments[members[0]]
+    for members in context.units:
+        segment = context.segments[members[0]]
         if (
             segment.topic_id is None
             and segment.policy == GCPolicy.PARTIAL
-            and scene.may_go(members)
+            and context.may_go(members)
         ):
             yield Proposal(members, Action.STASH, f"partial: {segment.type}, after all old turns")

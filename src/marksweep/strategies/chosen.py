@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from marksweep.core.plan import Proposal
-from marksweep.core.scene import Scene
+from marksweep.core.context import PlanningContext
+from marksweep.core.strategy import Proposal
 from marksweep.model import Action, Segment
 
 
 class Chosen:
     """Propose what was named; what must stay is still refused by the planner."""
+
+    name = "chosen"
 
     def __init__(
         self,
@@ -23,15 +25,10 @@ class Chosen:
         self._action = action
         self._replacements = replacements or {}
 
-    @property
-    def name(self) -> str:
-        """The name that plans and reports carry."""
-        return "chosen"
-
-    def rank(self, scene: Scene) -> Iterator[Proposal]:
+    def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose each named segment that is in the snapshot."""
         for segment_id in self._segment_ids:
-            i = scene.graph.index.get(segment_id)
+            i = context.graph.index.get(segment_id)
             if i is not None:
                 replacement = self._replacements.get(segment_id)
                 yield Proposal((i,), self._action, "asked for by name", replacement)

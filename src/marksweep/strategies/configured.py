@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from marksweep.core.plan import Strategy
+from marksweep.core.strategy import Strategy
 from marksweep.errors import BadInput, UnknownName
 from marksweep.strategies.hybrid import Hybrid
 from marksweep.strategies.mask import Mask

@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 from marksweep.core.atoms import shown
 from marksweep.core.blocks import join
-from marksweep.core.plan import Proposal
-from marksweep.core.scene import Scene
+from marksweep.core.context import PlanningContext
+from marksweep.core.strategy import Proposal
 from marksweep.model import Action, Hold, Segment
 from marksweep.strategies.coverage_held import Shelf, Texts
 from marksweep.strategies.coverage_index import Block
@@ -44,9 +44,9 @@ Note = Callable[[str, Segment], Segment]
 
 
 class Landing(NamedTuple):
-    """Where a sweep of a scene lands, and from where on it cuts."""
+    """Where a sweep of a context lands, and from where on it cuts."""
 
-    scene: Scene
+    context: PlanningContext
     target: int
     first: int
     sweep: Sweep
@@ -91,18 +91,20 @@ class Coverage:
         """Whether something may have to come back. Looks at the newest messages only."""
         return self._note is not None and (self._emptied or bool(self._index.missing()))
 
-    def recall(self, scene: Scene, before: int, limit_tokens: int) -> Proposal | None:
+    def recall(self, context: PlanningContext, before: int, limit_tokens: int) -> Proposal | None:
         """Propose a note in front of a message: what it speaks of, and is no longer there."""
-        self._shelf.follow(scene.segments)
-        first = scene.segments[before]
-        fixed = sum(size for i, size in enumerate(scene.sizes) if not scene.may_go((i,)))
-        if self._note is None or fixed > limit_tokens or not _may_precede(scene, before):
+        self._shelf.follow(context.segments)
+        first = context.segments[before]
+        fixed = sum(size for i, size in enumerate(context.sizes) if not context.may_go((i,)))
+        if self._note is None or fixed > limit_tokens or not _may_precede(context, before):
             return None
         blocks, share, bar = self._index.missing(), self._setting.recall, self._shelf.level
         if self._emptied:
             blocks += self._shelf.gone[-FORGOTTEN:]
             share, bar = max(share, REFILL), 0.0
-        front = sum(size for i, size in enumerate(scene.sizes[:before]) if not scene.may_go((i,)))
+        front = sum(
+            size for i, size in enumerate(context.sizes[:before]) if not context.may_go((i,))
+        )
         taken = self._pick(blocks, int(share * (limit_tokens - front)), bar)
         if not taken:
             return None
@@ -112,25 +114,29 @@ class Coverage:
         self._shelf.announce(note, taken)
         return Proposal((before,), Action.RECALL, self._why_back(taken), note)
 
-    def landing(self, scene: Scene, target_tokens: int) -> int:
+    def landing(self, context: PlanningContext, target_tokens: int) -> int:
         """Choose how deep to sweep, at most at the target: rare and deep, or often and shallow.
 
         What the prompt cache would have to read again is weighed against what would be lost.
         """
-        if scene.tokens <= target_tokens:
+        if context.size <= target_tokens:
             return target_tokens
-        sweep = Sweep(scene, self._shelf)
+        sweep = Sweep(context, self._shelf)
         self._emptied = sweep.fixed > target_tokens
         choice = sweep.choose(target_tokens, self._setting)
-        self._landing = Landing(scene, scene.tokens - choice.free, choice.first, sweep)
+        self._landing = Landing(context, context.size - choice.free, choice.first, sweep)
         return self._landing.target
 
-    def rank(self, scene: Scene) -> Iterator[Proposal]:
+    def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose to trim messages, or to stash units of which nothing is left."""
         known, self._landing = self._landing, None
-        if known is None or known.scene is not scene or known.target != scene.target_tokens:
-            sweep = Sweep(scene, self._shelf)
-            first = sweep.choose(scene.target_tokens, self._setting).first
+        if (
+            known is None
+            or known.context.snapshot is not context.snapshot
+            or known.target != context.target
+        ):
+            sweep = Sweep(context, self._shelf)
+            first = sweep.choose(context.target or 0, self._setting).first
         else:
             sweep, first = known.sweep, known.first
         yield from sweep.rank(first, self._trimmed)
@@ -167,9 +173,9 @@ class Coverage:
         return f"{len(blocks)} parts come back: the newest messages speak of {told}{more}"
 
 
-def _may_precede(scene: Scene, before: int) -> bool:
+def _may_precede(context: PlanningContext, before: int) -> bool:
     """Whether a note may stand in front of a message: not between a call and its result."""
-    first = scene.segments[before]
+    first = context.segments[before]
     return not any(reference.hold is Hold.PAIRED for reference in first.references)
 
 

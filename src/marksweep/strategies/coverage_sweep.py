@@ -11,8 +11,8 @@ import heapq
 from collections.abc import Iterator
 
 from marksweep.core.blocks import join
-from marksweep.core.plan import Proposal
-from marksweep.core.scene import Scene
+from marksweep.core.context import PlanningContext
+from marksweep.core.strategy import Proposal
 from marksweep.messages import Place
 from marksweep.model import Action
 from marksweep.strategies.coverage_held import Shelf
@@ -27,34 +27,34 @@ LEAST = 32
 
 
 class Sweep:
-    """A scene, seen as blocks that may go."""
+    """A context, seen as blocks that may go."""
 
-    def __init__(self, scene: Scene, shelf: Shelf) -> None:
-        self._scene = scene
+    def __init__(self, context: PlanningContext, shelf: Shelf) -> None:
+        self._context = context
         self._shelf = shelf
-        self._held = shelf.follow(scene.segments)
-        self._free = scene.free()
+        self._held = shelf.follow(context.segments)
+        self._free = context.free()
         self._dropped: list[Block] = []
-        self.fixed = scene.tokens - sum(scene.sizes[i] for i in self._free)
+        self.fixed = context.size - sum(context.sizes[i] for i in self._free)
         """Tokens that must stay."""
         self._offers = sorted(self._all_offers())
         """What may go, the least worth first."""
 
     def choose(self, target_tokens: int, setting: Setting) -> Choice:
         """Choose from where on to cut, and how deep: near the end is cheap for the prompt cache."""
-        scene = self._scene
-        must = max(1, scene.tokens - target_tokens)
+        context = self._context
+        must = max(1, context.size - target_tokens)
         if not self._free or self.fixed > target_tokens:
             return Choice(0, must)
         start, end = self._free[0], self._free[-1] + 1
-        budget = max(1, target_tokens - sum(scene.sizes[:start]))
+        budget = max(1, target_tokens - sum(context.sizes[:start]))
         return choose(
-            self._offers, scene.sizes, (start, end), must=must, budget=budget, setting=setting
+            self._offers, context.sizes, (start, end), must=must, budget=budget, setting=setting
         )
 
     def rank(self, first: int, trimmed: Trimmed) -> Iterator[Proposal]:
         """Drop in rounds; after each, propose what became of the messages it touched."""
-        must = max(1, self._scene.tokens - self._scene.target_tokens)
+        must = max(1, self._context.needed)
         counts = self._shelf.index.counts()
         try:
             for start in dict.fromkeys((first, 0)):
@@ -87,11 +87,11 @@ class Sweep:
 
     def _is_bare(self, i: int) -> bool:
         """Whether nothing but frames is left of a unit, and all of it may go."""
-        members = self._scene.units.members(i)
+        members = self._context.units.members(i)
         for mate in members:
             if self._held[mate].left:
                 return False
-        return self._scene.may_go(members)
+        return self._context.may_go(members)
 
     def _drop(self, order: list[Offer], again: list[Offer], amount: int) -> set[int]:
         """Drop the least worth first, which is the last of `order`.
@@ -115,7 +115,7 @@ class Sweep:
             amount -= max(1, tokens - 1)
             touched.add(i)
             if not held.left and block is not held.frame and self._is_bare(i):
-                for mate in self._scene.units.members(i):
+                for mate in self._context.units.members(i):
                     frame = self._held[mate].frame
                     if frame is not None and frame.alive:
                         offer = worth_of(frame), frame.seq, mate, frame.tokens
@@ -126,8 +126,8 @@ class Sweep:
         """Say what became of a message."""
         held = self._held[i]
         if not held.stands:
-            members = self._scene.units.members(i)
-            if self._scene.may_go(members) and not any(self._held[m].stands for m in members):
+            members = self._context.units.members(i)
+            if self._context.may_go(members) and not any(self._held[m].stands for m in members):
                 gone = [block for mate in members for block in self._held[mate].blocks()]
                 return Proposal((i,), Action.STASH, self._reason(gone, len(gone)))
         texts: dict[Place, str] = {}
@@ -135,7 +135,7 @@ class Sweep:
             if False in [block.alive for block in field]:
                 left = [(block.text, block.glued) if block.alive else None for block in field]
                 texts[place] = join(left)
-        shorter = trimmed(self._scene.segments[i], texts)
+        shorter = trimmed(self._context.segments[i], texts)
         if shorter is None:
             return None
         blocks = held.blocks()

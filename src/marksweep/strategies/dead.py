@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from marksweep.core.plan import Proposal
-from marksweep.core.scene import Scene
+from marksweep.core.context import PlanningContext
+from marksweep.core.strategy import Proposal
 from marksweep.strategies.superseded import Superseded
 from marksweep.strategies.unreachable import Unreachable
 
@@ -23,10 +23,10 @@ class Dead:
         """The name that plans and reports carry."""
         return "dead"
 
-    def rank(self, scene: Scene) -> Iterator[Proposal]:
+    def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose what either finds."""
         proposed: set[int] = set()
-        for proposal in chain(self._superseded.rank(scene), self._unreachable.rank(scene)):
+        for proposal in chain(self._superseded.rank(context), self._unreachable.rank(context)):
             if proposed.isdisjoint(proposal.members):
                 proposed.update(proposal.members)
                 yield proposal

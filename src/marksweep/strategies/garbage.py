@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from marksweep.core.context import PlanningContext
 from marksweep.core.mark import Mark
-from marksweep.core.plan import Proposal
-from marksweep.core.scene import Scene
+from marksweep.core.strategy import Proposal
 from marksweep.model import Action
 
 
@@ -21,13 +21,13 @@ class Garbage:
         """The name that plans and reports carry."""
         return "garbage"
 
-    def rank(self, scene: Scene) -> Iterator[Proposal]:
+    def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose every unreachable unit; first those unrelated to what is in use."""
-        firsts, marks = list(scene.units.firsts()), scene.marks
+        firsts, marks = list(context.units.firsts()), context.marks
         reasons: dict[str, str] = {}  # One string for all of a kind: each takes its room.
         for wanted in (Mark.GARBAGE, Mark.RELATED):
             for first in reversed(firsts):
                 if marks[first] == wanted:
-                    kind = scene.segments[first].type
+                    kind = context.segments[first].type
                     reason = reasons.setdefault(kind, f"unreachable: no root refers to this {kind}")
                     yield Proposal((first,), Action.STASH, reason)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from marksweep.core.plan import Proposal
-from marksweep.core.scene import Scene
+from marksweep.core.context import PlanningContext
+from marksweep.core.strategy import Proposal
 from marksweep.strategies.summarize import Digest, summarized
 from marksweep.strategies.turns import collectable_turns, drop, drop_preservable
 
@@ -28,13 +28,13 @@ class Hybrid:
         """The name that plans and reports carry."""
         return "hybrid"
 
-    def rank(self, scene: Scene) -> Iterator[Proposal]:
+    def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose the ancient turns one by one, then the middle ones as a range."""
-        groups = collectable_turns(scene)
+        groups = collectable_turns(context)
         cut = max(0, len(groups) - self._middle)
         ancient, middle = groups[:cut], groups[cut:]
-        yield from drop(scene, ancient, "ancient_truncated")
-        freed = sum(group.weight(scene) for group in ancient)
-        needed = max(1, scene.tokens - scene.target_tokens - freed)
-        yield from summarized(scene, middle, self._digest, needed, "middle_summarized")
-        yield from drop_preservable(scene, "preservable_under_pressure")
+        yield from drop(context, ancient, "ancient_truncated")
+        freed = sum(group.weight(context) for group in ancient)
+        needed = max(1, context.needed - freed)
+        yield from summarized(context, middle, self._digest, needed, "middle_summarized")
+        yield from drop_preservable(context, "preservable_under_pressure")

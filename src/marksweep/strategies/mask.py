@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 import msgspec
 
-from marksweep.core.plan import Proposal
-from marksweep.core.scene import Scene
+from marksweep.core.context import PlanningContext
+from marksweep.core.strategy import Proposal
 from marksweep.messages import Outcome, Place
 from marksweep.model import Action, Segment
 
@@ -57,15 +57,15 @@ class Mask:
             if masked is not None:
                 self._ready[segment.segment_id] = masked
 
-    def rank(self, scene: Scene) -> Iterator[Proposal]:
+    def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose to mask the bulky results of each message, oldest first."""
-        outcomes_of, segments = self._outcomes, scene.segments
+        outcomes_of, segments = self._outcomes, context.segments
         outcomes = [outcomes_of(segment) for segment in segments]
         carrying = [i for i, each in enumerate(outcomes) if each]
         if len(self._ready) > len(carrying):
             self._keep_only({segments[i].segment_id for i in carrying})
         for i in carrying[: len(carrying) - self._spare]:
-            if not scene.may_go((i,)):
+            if not context.may_go((i,)):
                 continue
             segment = segments[i]
             masked = self._ready.get(segment.segment_id)

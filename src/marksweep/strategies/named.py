@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from marksweep.core.plan import Strategy
+from marksweep.core.strategy import Strategy
 from marksweep.errors import BadInput, UnknownName
 from marksweep.strategies.budget import ByPolicy
 from marksweep.strategies.coverage import Coverage, Note

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from functools import lru_cache
 
+from marksweep.core.context import PlanningContext
 from marksweep.core.covering import Covered, Covering
 from marksweep.core.mark import Mark
-from marksweep.core.plan import Proposal
-from marksweep.core.scene import Scene
 from marksweep.core.score import Scorer, age_hours, seed_age
 from marksweep.core.scorers import knowing
+from marksweep.core.strategy import Proposal
 from marksweep.core.words import (
     age_in_words,
     minutes_in_words,
@@ -77,31 +77,31 @@ class Scored:
         """The name that plans and reports carry."""
         return "scored"
 
-    def rank(self, scene: Scene) -> Iterator[Proposal]:
+    def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose garbage, then related, then reached segments."""
         if isinstance(self._scorer, Covering):
-            yield from self._covered(scene, self._scorer.over(scene.segments))
+            yield from self._covered(context, self._scorer.over(context.segments))
             return
         for mark in (Mark.GARBAGE, Mark.RELATED, Mark.REACHED):
-            ranked, scores, ages = self.ranked(scene, mark)
+            ranked, scores, ages = self.ranked(context, mark)
             if mark is Mark.REACHED and self._shorten is not None:
-                yield from self._compressions(scene, ranked, self._shorten)
+                yield from self._compressions(context, ranked, self._shorten)
             for i in ranked:
-                reason = reason_to_go(scene.segments[i], ages[i], mark, scores[i])
-                yield Proposal((i,), self._action(scene, i), reason)
+                reason = reason_to_go(context.segments[i], ages[i], mark, scores[i])
+                yield Proposal((i,), self._action(context, i), reason)
 
-    def _covered(self, scene: Scene, known: Covered) -> Iterator[Proposal]:
+    def _covered(self, context: PlanningContext, known: Covered) -> Iterator[Proposal]:
         """Propose by what each unit alone holds, which grows as others that held it too go."""
         for mark in (Mark.GARBAGE, Mark.RELATED, Mark.REACHED):
-            ranked, scores, ages = self.ranked(scene, mark, known)
+            ranked, scores, ages = self.ranked(context, mark, known)
             if mark is Mark.REACHED and self._shorten is not None:
-                yield from self._compressions(scene, ranked, self._shorten)
+                yield from self._compressions(context, ranked, self._shorten)
             heap = [(-scores[i], -i) for i in ranked]
             heapq.heapify(heap)
             while heap:
                 i = -heapq.heappop(heap)[1]
-                unit = [scene.segments[mate] for mate in scene.units.members(i)]
-                score = min(known(segment, scene.now) for segment in unit)
+                unit = [context.segments[mate] for mate in context.units.members(i)]
+                score = min(known(segment, context.now) for segment in unit)
                 if heap and -score > heap[0][0]:
                     heapq.heappush(heap, (-score, -i))
                     continue
@@ -110,11 +110,11 @@ class Scored:
                 held = (
                     f"{alone} names and lines go with it" if alone else "all of it stands elsewhere"
                 )
-                reason = reason_to_go(scene.segments[i], ages[i], mark, score)
-                yield Proposal((i,), self._action(scene, i), f"{reason}; {held}")
+                reason = reason_to_go(context.segments[i], ages[i], mark, score)
+                yield Proposal((i,), self._action(context, i), f"{reason}; {held}")
 
     def ranked(
-        self, scene: Scene, wanted: Mark, scorer: Scorer | None = None
+        self, context: PlanningContext, wanted: Mark, scorer: Scorer | None = None
     ) -> tuple[list[int], array[float], array[float]]:
         """Give the units of one mark that may go, by their first member, highest score first.
 
@@ -122,13 +122,13 @@ class Scored:
         up in heap order, which the processor likes better than the order of scores. A unit is
         worth as much as its best member, so the lowest score counts.
         """
-        segments, marks, now = scene.segments, scene.marks, scene.now
+        segments, marks, now = context.segments, context.marks, context.now
         scorer = scorer or knowing(self._scorer, segments)
-        members_of, may_go, level = scene.units.members, scene.may_go, int(wanted)
+        members_of, may_go, level = context.units.members, context.may_go, int(wanted)
         scores = array("d", bytes(8 * len(segments)))
         ages = array("f", bytes(4 * len(segments)))
         found = []
-        for i in scene.units.firsts():
+        for i in context.units.firsts():
             if marks[i] == level:
                 members = members_of(i)
                 if may_go(members):
@@ -143,16 +143,16 @@ class Scored:
         return found, scores, ages
 
     def _compressions(
-        self, scene: Scene, ranked: list[int], shorten: Shorten
+        self, context: PlanningContext, ranked: list[int], shorten: Shorten
     ) -> Iterator[Proposal]:
         for i in ranked:
-            members = scene.units.members(i)
-            segment = scene.segments[i]
-            if len(members) > 1 or not self._is_cold_but_important(segment, scene):
+            members = context.units.members(i)
+            segment = context.segments[i]
+            if len(members) > 1 or not self._is_cold_but_important(segment, context):
                 continue
             shorter = shorten(segment)
             if shorter is not None:
-                age = age_in_words(age_hours(segment, scene.now))
+                age = age_in_words(age_hours(segment, context.now))
                 yield Proposal(
                     members,
                     Action.COMPRESS,
@@ -161,25 +161,25 @@ class Scored:
                     shorter,
                 )
 
-    def _is_cold_but_important(self, segment: Segment, scene: Scene) -> bool:
+    def _is_cold_but_important(self, segment: Segment, context: PlanningContext) -> bool:
         """Say whether a reached segment is long, untouched, and not a shortened one already."""
         return (
             segment.tokens >= self._verbose_tokens
-            and age_hours(segment, scene.now) >= self._cold_hours
+            and age_hours(segment, context.now) >= self._cold_hours
             and not any(reference.link == Link.DERIVED for reference in segment.references)
         )
 
-    def _action(self, scene: Scene, i: int) -> Action:
+    def _action(self, context: PlanningContext, i: int) -> Action:
         if self._disposal == Disposal.DELETE:
             return Action.DELETE
         if self._disposal == Disposal.STASH:
             return Action.STASH
-        unit = [scene.segments[mate] for mate in scene.units.members(i)]
+        unit = [context.segments[mate] for mate in context.units.members(i)]
         disposable = all(
             may_be_deleted(
                 segment.type,
                 segment.refcount,
-                age_hours(segment, scene.now),
+                age_hours(segment, context.now),
                 self._delete_after_hours,
             )
             for segment in unit

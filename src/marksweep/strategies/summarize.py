@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from marksweep.core.plan import Proposal
-from marksweep.core.scene import Scene
+from marksweep.core.context import PlanningContext
+from marksweep.core.strategy import Proposal
 from marksweep.model import Action, Segment
 from marksweep.strategies.turns import Group, collectable_turns, drop_preservable
 
@@ -30,7 +30,7 @@ The second are the summaries before it: it goes on from there, and does not tell
 
 
 def summarized(
-    scene: Scene, groups: list[Group], digest: Digest, needed: int, word: str
+    context: PlanningContext, groups: list[Group], digest: Digest, needed: int, word: str
 ) -> Iterator[Proposal]:
     """Propose summaries of turns, oldest first, each of no more turns than are needed.
 
@@ -42,52 +42,52 @@ def summarized(
         taken: list[Group] = []
         weight = 0
         while waiting and weight * (1 - EXPECTED_SHARE) < needed:
-            group = waiting.pop() if taken else _beginning_outside(scene, waiting.pop())
+            group = waiting.pop() if taken else _beginning_outside(context, waiting.pop())
             if group.units:
                 taken.append(group)
-                weight += group.weight(scene)
+                weight += group.weight(context)
         if not taken:
             return
         members = _members(taken)
-        earlier = [*_summaries_before(scene, members[0]), *made]
-        summary = digest([scene.segments[i] for i in members], earlier)
+        earlier = [*_summaries_before(context, members[0]), *made]
+        summary = digest([context.segments[i] for i in members], earlier)
         while summary is None and waiting:
             taken += [waiting.pop() for _ in range(min(len(taken), len(waiting)))]
             members = _members(taken)
-            summary = digest([scene.segments[i] for i in members], earlier)
+            summary = digest([context.segments[i] for i in members], earlier)
         if summary is None:
             return
         made.append(summary)
         first, last = taken[0].spoken(), taken[-1].spoken()
         span = first if len(taken) == 1 else f"{first} to {last}"
         yield Proposal(members, Action.COMPRESS, f"{word}: {span}, the oldest left", summary)
-        freed = sum(scene.sizes[i] for i in members) - summary.tokens
+        freed = sum(context.sizes[i] for i in members) - summary.tokens
         needed = max(1, needed - freed)
 
 
-def _beginning_outside(scene: Scene, group: Group) -> Group:
+def _beginning_outside(context: PlanningContext, group: Group) -> Group:
     """Leave out what a group begins with inside a unit that stays: a summary there would split it.
 
     Only a broken history has such, for one a stray result between a call and its result.
     """
     units = group.units
-    while units and _is_inside(scene, units[0][0]):
+    while units and _is_inside(context, units[0][0]):
         units = units[1:]
     return Group(group.turn, units)
 
 
-def _is_inside(scene: Scene, index: int) -> bool:
-    turn = scene.segments[index].topic_id
+def _is_inside(context: PlanningContext, index: int) -> bool:
+    turn = context.segments[index].topic_id
     for before in range(index - 1, -1, -1):
-        if scene.segments[before].topic_id != turn:
+        if context.segments[before].topic_id != turn:
             return False
-        if scene.units.members(before)[-1] > index:
+        if context.units.members(before)[-1] > index:
             return True
     return False
 
 
-def _summaries_before(scene: Scene, index: int) -> list[Segment]:
-    return [segment for segment in scene.segments[:index] if segment.type in SUMMARIES]
+def _summaries_before(context: PlanningContext, index: int) -> list[Segment]:
+    return [segment for segment in context.segments[:index] if segment.type in SUMMARIES]
 
 
 def _members(groups: list[Group]) -> tuple[int, ...]:
@@ -97,7 +97,7 @@ def _members(groups: list[Group]) -> tuple[int, ...]:
 class Summarize:
     """Rank the oldest turns as ranges to summarise.
 
-    A summary made now is no part of the scene, so pressure that lasts takes it the next time.
+    A summary made now is no part of the context, so pressure that lasts takes it the next time.
     """
 
     def __init__(self, digest: Digest) -> None:
@@ -108,9 +108,8 @@ class Summarize:
         """The name that plans and reports carry."""
         return "summarize"
 
-    def rank(self, scene: Scene) -> Iterator[Proposal]:
+    def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose summaries, then, under pressure, to let go of earlier ones."""
-        groups = collectable_turns(scene)
-        needed = scene.tokens - scene.target_tokens
-        yield from summarized(scene, groups, self._digest, needed, "summarized")
-        yield from drop_preservable(scene, "preservable_under_pressure")
+        groups = collectable_turns(context)
+        yield from summarized(context, groups, self._digest, context.needed, "summarized")
+        yield from drop_preservable(context, "preservable_under_pressure")

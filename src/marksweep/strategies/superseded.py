@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from marksweep.core.plan import Proposal
-from marksweep.core.scene import Scene
+from marksweep.core.context import PlanningContext
+from marksweep.core.strategy import Proposal
 from marksweep.messages import Outcome, Place
 from marksweep.model import Action
 from marksweep.strategies.mask import Outcomes, Trimmed, note
@@ -48,12 +48,12 @@ class Superseded:
         """The name that plans and reports carry."""
         return "superseded"
 
-    def rank(self, scene: Scene) -> Iterator[Proposal]:
+    def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose to mask what is superseded."""
-        found = self._superseded(scene)
+        found = self._superseded(context)
         for i in sorted(found, reverse=True):
-            segment = scene.segments[i]
-            if not scene.may_go((i,)):
+            segment = context.segments[i]
+            if not context.may_go((i,)):
                 continue
             outcomes = {o.part: o for o in self._outcomes(segment)}
             notes = {part: note(segment, outcomes[part], why) for part, why in found[i].items()}
@@ -65,7 +65,7 @@ class Superseded:
                 why = "; ".join(dict.fromkeys(found[i].values()))
                 yield Proposal((i,), Action.MASK, why, shorter)
 
-    def _superseded(self, scene: Scene) -> dict[int, dict[int, str]]:
+    def _superseded(self, context: PlanningContext) -> dict[int, dict[int, str]]:
         """Map messages to their superseded results, each with what did it; newest looked at first.
 
         A later failure supersedes nothing: the older result is the better one.
@@ -74,8 +74,8 @@ class Superseded:
         files: dict[str, str] = {}
         texts: set[str] = set()
         found: dict[int, dict[int, str]] = {}
-        for i in range(len(scene.segments) - 1, -1, -1):
-            for outcome in reversed(self._outcomes(scene.segments[i])):
+        for i in range(len(context.segments) - 1, -1, -1):
+            for outcome in reversed(self._outcomes(context.segments[i])):
                 why = _why(outcome, calls, files, texts)
                 if why is not None:
                     found.setdefault(i, {})[outcome.part] = why

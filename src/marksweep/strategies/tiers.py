@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from marksweep.core.plan import Proposal, Strategy
-from marksweep.core.scene import Scene
+from marksweep.core.context import PlanningContext
+from marksweep.core.strategy import Proposal, Strategy
 
 
 class Tiers:
@@ -22,7 +22,7 @@ class Tiers:
         """The names of the tiers, in order."""
         return " → ".join(tier.name for tier in self._tiers)
 
-    def rank(self, scene: Scene) -> Iterator[Proposal]:
+    def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose what each tier does."""
         for tier in self._tiers:
-            yield from tier.rank(scene)
+            yield from tier.rank(context)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from marksweep.core.plan import Proposal
-from marksweep.core.scene import Scene
+from marksweep.core.context import PlanningContext
+from marksweep.core.strategy import Proposal
 from marksweep.model import Action
 
 OLDEST = "truncated: the oldest left"
@@ -19,13 +19,13 @@ class Truncate:
         """The name that plans and reports carry."""
         return "truncate"
 
-    def rank(self, scene: Scene) -> Iterator[Proposal]:
+    def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose every unit that may go, oldest first."""
         last, reason = None, OLDEST
-        for first in scene.units.firsts():
-            members = scene.units.members(first)
-            if scene.may_go(members):
-                turn = scene.segments[first].topic_id
+        for first in context.units.firsts():
+            members = context.units.members(first)
+            if context.may_go(members):
+                turn = context.segments[first].topic_id
                 if turn != last:
                     reason = f"{OLDEST} of {turn.replace('_', ' ')}" if turn else OLDEST
                     last = turn

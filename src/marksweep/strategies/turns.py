@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from marksweep.core.plan import Proposal
-from marksweep.core.scene import Scene
+from marksweep.core.context import PlanningContext
+from marksweep.core.strategy import Proposal
 from marksweep.model import Action, GCPolicy
 
 
@@ -25,9 +25,9 @@ class Group(msgspec.Struct, frozen=True, gc=False):
         """Every index, in heap order."""
         return tuple(sorted([i for unit in self.units for i in unit]))
 
-    def weight(self, scene: Scene) -> int:
+    def weight(self, context: PlanningContext) -> int:
         """Tokens that would go."""
-        return sum([scene.sizes[i] for unit in self.units for i in unit])
+        return sum([context.sizes[i] for unit in self.units for i in unit])
 
     def spoken(self) -> str:
         """The name of the turn for people to read."""
@@ -43,11 +43,11 @@ _FIRMNESS = {
 }
 
 
-def unit_policy(scene: Scene, members: tuple[int, ...]) -> GCPolicy:
+def unit_policy(context: PlanningContext, members: tuple[int, ...]) -> GCPolicy:
     """The policy of a unit: the firmest of its members."""
-    firmest = scene.segments[members[0]].policy
+    firmest = context.segments[members[0]].policy
     for i in members[1:]:
-        policy = scene.segments[i].policy
+        policy = context.segments[i].policy
         if policy is not firmest and _FIRMNESS[policy] > _FIRMNESS[firmest]:
             firmest = policy
     return firmest
@@ -57,27 +57,33 @@ EXPENDABLE = frozenset({GCPolicy.EPHEMERAL, GCPolicy.PARTIAL})
 """What of a turn may go without pressure."""
 
 
-def collectable_turns(scene: Scene, policies: frozenset[GCPolicy] = EXPENDABLE) -> list[Group]:
+def collectable_turns(
+    context: PlanningContext, policies: frozenset[GCPolicy] = EXPENDABLE
+) -> list[Group]:
     """What may go of each turn and has one of these policies, oldest first."""
     found: dict[str, list[tuple[int, ...]]] = {}
-    for members in scene.units:
-        turn = scene.segments[members[0]].topic_id
-        if turn is not None and unit_policy(scene, members) in policies and scene.may_go(members):
+    for members in context.units:
+        turn = context.segments[members[0]].topic_id
+        if (
+            turn is not None
+            and unit_policy(context, members) in policies
+            and context.may_go(members)
+        ):
             found.setdefault(turn, []).append(members)
     return [Group(turn, tuple(units)) for turn, units in found.items()]
 
 
-def newest_turn(scene: Scene) -> str | None:
+def newest_turn(context: PlanningContext) -> str | None:
     """The turn that is going on."""
-    for segment in reversed(scene.segments):
+    for segment in reversed(context.segments):
         if segment.topic_id is not None:
             return segment.topic_id
     return None
 
 
-def drop(scene: Scene, groups: list[Group], word: str) -> Iterator[Proposal]:
+def drop(context: PlanningContext, groups: list[Group], word: str) -> Iterator[Proposal]:
     """Propose to stash turns in order. The newest one is never taken in one bite."""
-    newest = newest_turn(scene)
+    newest = newest_turn(context)
     for group in groups:
         if group.turn != newest:
             yield Proposal(
@@ -88,11 +94,11 @@ def drop(scene: Scene, groups: list[Group], word: str) -> Iterator[Proposal]:
             yield Proposal(unit, Action.STASH, f"{word}: the oldest left of {group.spoken()}")
 
 
-def drop_preservable(scene: Scene, word: str) -> Iterator[Proposal]:
+def drop_preservable(context: PlanningContext, word: str) -> Iterator[Proposal]:
     """Propose what is worth preserving, oldest first. The planner lets it go under pressure."""
-    for members in scene.units:
-        if unit_policy(scene, members) is GCPolicy.PRESERVABLE and scene.may_go(members):
-            kind = scene.segments[members[0]].type
+    for members in context.units:
+        if unit_policy(context, members) is GCPolicy.PRESERVABLE and context.may_go(members):
+            kind = context.segments[members[0]].type
             yield Proposal(members, Action.STASH, f"{word}: {kind}, and the pressure is high")
 
 
@@ -104,7 +110,7 @@ class OldestTurns:
         """The name that plans and reports carry."""
         return "oldest turns"
 
-    def rank(self, scene: Scene) -> Iterator[Proposal]:
+    def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose turns, oldest first."""
-        yield from drop(scene, collectable_turns(scene), "truncated")
-        yield from drop_preservable(scene, "preservable_under_pressure")
+        yield from drop(context, collectable_turns(context), "truncated")
+        yield from drop_preservable(context, "preservable_under_pressure")

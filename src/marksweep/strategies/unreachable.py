@@ -15,8 +15,8 @@ from itertools import chain
 from typing import NamedTuple
 
 from marksweep.core.atoms import maybe_names_in, names_in
-from marksweep.core.plan import Proposal
-from marksweep.core.scene import Scene
+from marksweep.core.context import PlanningContext
+from marksweep.core.strategy import Proposal
 from marksweep.messages import Outcome
 from marksweep.model import Action
 from marksweep.strategies.coverage_held import Texts
@@ -38,40 +38,44 @@ class Unreachable:
         """The name that plans and reports carry."""
         return "unreachable"
 
-    def rank(self, scene: Scene) -> Iterator[Proposal]:
+    def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose to mask what is not reached."""
-        outcomes = [self._outcomes(segment) for segment in scene.segments]
-        reached = self._reached(scene, outcomes)
-        for i in range(len(scene.segments) - 1, -1, -1):
-            if reached[i] or not scene.may_go((i,)):
+        outcomes = [self._outcomes(segment) for segment in context.segments]
+        reached = self._reached(context, outcomes)
+        for i in range(len(context.segments) - 1, -1, -1):
+            if reached[i] or not context.may_go((i,)):
                 continue
             bulky = [outcome for outcome in outcomes[i] if len(outcome.text) >= BULKY]
             if not bulky:
                 continue
-            segment = scene.segments[i]
+            segment = context.segments[i]
             shorter = self._trimmed(segment, notes(segment, bulky, WHY))
             if shorter is not None:
                 yield Proposal((i,), Action.MASK, WHY, shorter)
 
-    def _reached(self, scene: Scene, outcomes: Sequence[Sequence[Outcome]]) -> bytearray:
+    def _reached(
+        self, context: PlanningContext, outcomes: Sequence[Sequence[Outcome]]
+    ) -> bytearray:
         """Mark what is in use. References lead back only, so one pass from the end suffices."""
-        references = self._references(scene, outcomes)
+        references = self._references(context, outcomes)
         carrying = [i for i, each in enumerate(outcomes) if each]
         reached = bytearray(b"\1") * len(outcomes)
         for i in carrying:
-            for mate in scene.units.members(i):
+            for mate in context.units.members(i):
                 reached[mate] = False
-        for i in chain(carrying[len(carrying) - SPARED :], scene.roots, references.said):
+        for i in chain(carrying[len(carrying) - SPARED :], context.roots, references.said):
             reached[i] = True
         for i in range(len(outcomes) - 1, -1, -1):
             if reached[i]:
-                for mate in (*scene.units.members(i), *references.asked.get(i, ())):
+                for mate in (*context.units.members(i), *references.asked.get(i, ())):
                     reached[mate] = True
         return reached
 
-    def _references(self, scene: Scene, outcomes: Sequence[Sequence[Outcome]]) -> _References:
+    def _references(
+        self, context: PlanningContext, outcomes: Sequence[Sequence[Outcome]]
+    ) -> _References:
         """Find the results whose names are used later."""
-        said, asked = self._used(scene, outcomes)
+        said, asked = self._used(context, outcomes)
         ever = set().union(*said.values(), *asked.values())
         found = _References(set(), {})
         holders: dict[str, int] = {}
@@ -85,12 +89,12 @@ class Unreachable:
         return found
 
     def _used(
-        self, scene: Scene, outcomes: Sequence[Sequence[Outcome]]
+        self, context: PlanningContext, outcomes: Sequence[Sequence[Outcome]]
     ) -> tuple[dict[int, set[str]], dict[int, set[str]]]:
         """Find the names in the words of messages, and in their calls; results do not count."""
         said: dict[int, set[str]] = {}
         asked: dict[int, set[str]] = {}
-        for i, segment in enumerate(scene.segments):
+        for i, segment in enumerate(context.segments):
             if len(outcomes[i]) == 1 and outcomes[i][0].text == segment.text:
                 continue
             results = [outcome.part for outcome in outcomes[i]]

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from marksweep.errors import StoreError
-from marksweep.model import Action, Cost, Entry, Event, Kept, Plan, Report, Step
+from marksweep.model import Action, Blocker, Cost, Entry, Event, Plan, Report, Step
 from marksweep.stores.base import Journal, Store
 from marksweep.testing.contracts.handles import HOSTILE_NAMES, NOON, Handles, Opener, later
 from marksweep.testing.contracts.segments import FULL
@@ -16,11 +16,11 @@ PLAN = Plan(
     fingerprint="f" * 16,
     made_at=NOON,
     strategy="scored",
-    tokens_before=100,
-    tokens_after=40,
-    target_tokens=30,
+    size_before=100,
+    size_after=40,
+    target_size=30,
     steps=(Step(("a", "b"), Action.COMPRESS, 60, "cold but important", replacement=FULL),),
-    kept=(Kept("pinned", 1, 12),),
+    blockers=(Blocker("pinned", 1, 12),),
     cost=Cost(3, 40, 2.5),
     workspace="w",
 )

@@ -1,12 +1,15 @@
-"""The scene: all that a strategy may look at when it ranks.
+"""The planning context: all that a strategy may look at when it ranks.
 
-A snapshot with its roots, and the time and pressure passed in. References, units and marks are
-worked out once, when something first asks: a strategy that goes by age alone needs no marks.
+A snapshot with its roots, and the time, pressure and target passed in. References, units and marks
+are worked out once, when something first asks: a strategy that goes by age alone needs no marks.
+Nobody changes a context once it is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
@@ -17,37 +20,57 @@ from marksweep.core.units import Units
 from marksweep.model import GCPolicy, Pressure, Segment, Snapshot
 
 
-class Scene:
+@dataclass(frozen=True, eq=False)
+class PlanningContext:
     """A snapshot and what is known about it. Segments are named by their index."""
 
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        roots: dict[int, str],
-        now: datetime,
-        pressure: Pressure = Pressure.SOFT,
-    ) -> None:
-        self.snapshot = snapshot
-        self.segments: Sequence[Segment] = snapshot.segments
-        self.roots = roots
-        self.now = now
-        self.pressure = pressure
-        self.sizes = [segment.tokens for segment in self.segments]
-        self.tokens = sum(self.sizes) + (snapshot.rest_tokens or 0)
-        self.target_tokens = 0
-        """Where the planner wants to land. A strategy may reckon with it, and need not."""
-        self._held = self._find_held()
+    snapshot: Snapshot
+    roots: Mapping[int, str]
+    """Which segments must stay, each with a reason."""
+    now: datetime
+    target: int | None = None
+    """The size to land at; None: wherever all that the strategy offers leads."""
+    pressure: Pressure = Pressure.SOFT
 
     @classmethod
     def of(
         cls,
         snapshot: Snapshot,
         focus: Focus,
+        target: int | None = None,
+        *,
         pressure: Pressure = Pressure.SOFT,
         rules: Sequence[Rule] = RULES,
-    ) -> Scene:
-        """Set the scene by the root rules."""
-        return cls(snapshot, find_roots(snapshot.segments, focus, rules), focus.now, pressure)
+    ) -> PlanningContext:
+        """Find the roots by the rules."""
+        roots = find_roots(snapshot.segments, focus, rules)
+        return cls(snapshot, roots, focus.now, target, pressure)
+
+    def aiming_at(self, target: int) -> PlanningContext:
+        """Give the same context with another target; what was worked out is shared."""
+        other = copy(self)
+        object.__setattr__(other, "target", target)
+        return other
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """The segments of the snapshot."""
+        return self.snapshot.segments
+
+    @cached_property
+    def sizes(self) -> Sequence[int]:
+        """The size of each segment."""
+        return [segment.tokens for segment in self.segments]
+
+    @cached_property
+    def size(self) -> int:
+        """The size of the whole heap, also if the snapshot is a part of it."""
+        return sum(self.sizes) + (self.snapshot.rest_size or 0)
+
+    @property
+    def needed(self) -> int:
+        """How much has to go to meet the target; everything if there is none."""
+        return self.size - (self.target or 0)
 
     @cached_property
     def graph(self) -> Graph:
@@ -70,8 +93,9 @@ class Scene:
 
     def may_go(self, members: tuple[int, ...]) -> bool:
         """Say whether segments may be swept or changed, all of them."""
+        held = self._held
         for i in members:  # noqa: SIM110  # a generator makes planning a fifth slower
-            if self._held[i]:
+            if held[i]:
                 return False
         return True
 
@@ -82,8 +106,14 @@ class Scene:
                 return self.roots.get(i) or _REASONS[_hold(self.segments[i], self.pressure)]
         return None
 
-    def _find_held(self) -> bytearray:
-        """Find what may not be swept, whatever the strategy: one byte per segment.
+    def ids_of(self, steps: Sequence[tuple[int, ...]]) -> list[tuple[str, ...]]:
+        """Name the segments of each step, given by their indices."""
+        segments = self.segments
+        return [tuple([segments[i].segment_id for i in members]) for members in steps]
+
+    @cached_property
+    def _held(self) -> bytearray:
+        """What may not be swept, whatever the strategy: one byte per segment.
 
         Roots, pins and locks always hold; PRESERVABLE yields only to HARD pressure; CONDITIONAL
         stays unless its owner gave it another policy.
@@ -106,12 +136,12 @@ _REASONS = {
     _PINNED: "pinned",
     _LOCKED: "locked by its policy",
     _PRESERVABLE: "preservable, and the pressure is not high",
-    _CONDITIONAL: "conditional, and its owner has not let go",
+    _CONDITIONAL: "conditional, and its owner has not released it",
 }
 
 
 def _hold(segment: Segment, pressure: Pressure) -> int:
-    """Say what holds a segment that is no root."""
+    """Say what holds a segment that is not a root."""
     if segment.pinned:
         return _PINNED
     policy = segment.policy
