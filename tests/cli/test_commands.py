@@ -89,7 +89,7 @@ class TestAnalyze:
     def test_without_a_file_the_working_set_is_looked_at(self, tmp_path: Path) -> None:
         fill(tmp_path / "set.db")
         found = json.loads(run("analyze", "--store", "set.db", "--json").output)
-        assert found["tokens_before"] == 100
+        assert found["size_before"] == 100
 
     @pytest.mark.parametrize("ending", [".xz", ".gz"])
     def test_compressed_files_are_read(self, tmp_path: Path, ending: str) -> None:

@@ -64,7 +64,7 @@ def test_commands_on_recorded_runs() -> None:
 def test_commands_on_the_working_set() -> None:
     fill(Path("set.db"))
     store = ("--store", "set.db")
-    assert printed("analyze", "analyze", *store)["tokens_before"] == 100
+    assert printed("analyze", "analyze", *store)["size_before"] == 100
     assert printed("collect", "collect", *store, codes=(1,)).get("swept", []) == []
     swept = printed("collect", "collect", *store, "--limit", "50", "--yes")["swept"]
     assert len(printed("stash list", "stash", "list", *store)) == len(swept) == 5
