@@ -354,7 +354,7 @@ class TestTune:
         collected = run("collect", "chat.json", "--json")
         assert collected.exit_code == 0, collected.output
         plan = json.loads(collected.stdout)
-        assert plan["target_tokens"] == settings.window.limit_tokens
+        assert plan["target_size"] == settings.window.limit_tokens
         assert plan["strategy"] == "superseded → mask → truncate"
         assert {step["reason"] for step in plan["steps"]} <= planned
 
