@@ -29,7 +29,7 @@ LAYERS: tuple[frozenset[str], ...] = (
         }
     ),
     frozenset({"core"}),
-    frozenset({"strategies", "heaps", "dialects", "stores", "summarizers", "indexing", "recall"}),
+    frozenset({"strategies", "heaps", "dialects", "stores", "summarizers", "indexing", "search"}),
     frozenset({"collector"}),
     frozenset({"increment"}),
     frozenset({"settings"}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from marksweep.model import Hold, Segment
-from marksweep.recall import Recall
+from marksweep.search.recall import Recall
 from marksweep.stores.base import Query, Stash
 from marksweep.tokens import count
 

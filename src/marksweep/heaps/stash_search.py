@@ -9,9 +9,9 @@ from __future__ import annotations
 import msgspec
 
 from marksweep.model import Stashed
-from marksweep.recall import Recall
+from marksweep.search.recall import Recall
+from marksweep.search.words import segment_text
 from marksweep.stores.base import Hit, Query, Stash
-from marksweep.stores.words import said
 
 WHOLE = 500
 """Swept segments up to which all are ranked. Higher finds other forms of a word in more of them."""
@@ -31,7 +31,7 @@ def search_stash(stash: Stash, workspace: str, query: Query) -> tuple[Hit[Stashe
     for entry in found:
         if before is not None and entry.segment.position != before + 1:
             ranking.leave_gap()
-        ranking.add(said(entry.segment))
+        ranking.add(segment_text(entry.segment))
         before = entry.segment.position
     best = ranking.best(query.words, query.limit)
     return tuple(Hit(found[number], score) for number, score in best)

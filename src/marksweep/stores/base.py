@@ -61,6 +61,17 @@ class Query(msgspec.Struct, frozen=True, gc=False, kw_only=True):
             if given is not None and given.tzinfo is None:
                 msgspec.structs.force_setattr(self, name, given.replace(tzinfo=UTC))
 
+    def matches(self, segment: Segment) -> bool:
+        """Tell whether a segment passes every filter. Words are not looked at."""
+        return (
+            (not self.types or segment.type in self.types)
+            and (self.file_path is None or segment.file_path == self.file_path)
+            and (self.task_id is None or segment.task_id == self.task_id)
+            and (self.since is None or segment.created_at >= self.since)
+            and (self.until is None or segment.created_at < self.until)
+            and all(tag in segment.tags for tag in self.tags)
+        )
+
     @classmethod
     def of(cls, words: str, filters: Mapping[str, object]) -> Query:
         """Make a query of named filters, with lists for tuples and unknown names refused."""

@@ -10,10 +10,10 @@ from itertools import chain, islice, takewhile
 from typing import TypeVar
 
 from marksweep.model import Entry, Event, Segment, Stashed
+from marksweep.search.bm25 import WordIndex
+from marksweep.search.words import query_words, segment_words
 from marksweep.stores.base import Changes, Hit, Query
 from marksweep.stores.codec import microseconds
-from marksweep.stores.ranking import WordIndex, matches
-from marksweep.stores.words import asked, document
 
 CHANGES_KEPT = 10_000
 """Changes remembered per workspace, so that readers learn of them one by one.
@@ -87,7 +87,7 @@ class LiveTable:
             for name in gone:
                 self._index.discard(name)
             for segment in put:
-                self._index.add(segment.segment_id, document(segment).split())
+                self._index.add(segment.segment_id, segment_words(segment).split())
         self._note(gone, put)
         return version
 
@@ -107,7 +107,7 @@ class LiveTable:
     def search(self, query: Query) -> tuple[Hit[Segment], ...]:
         """Find segments, best first; without words, last touched first."""
         if not query.words:
-            passing = (s for s in self._live.values() if matches(query, s))
+            passing = (s for s in self._live.values() if query.matches(s))
             return best(
                 (Hit(segment, segment.last_touched_at.timestamp()) for segment in passing),
                 query.limit,
@@ -115,10 +115,10 @@ class LiveTable:
         if self._index is None:
             self._index = WordIndex()
             for segment in self._live.values():
-                self._index.add(segment.segment_id, document(segment).split())
-        scores = self._index.scores(asked(query.words))
+                self._index.add(segment.segment_id, segment_words(segment).split())
+        scores = self._index.scores(query_words(query.words))
         found = ((self._live[key], score) for key, score in scores.items())
-        return best((Hit(s, score) for s, score in found if matches(query, s)), query.limit)
+        return best((Hit(s, score) for s, score in found if query.matches(s)), query.limit)
 
 
 class StashTable:
@@ -161,7 +161,7 @@ class StashTable:
             self._entries[number] = entry
             self._next = number + 1
             if index is not None:
-                index.add(number, document(entry.segment).split())
+                index.add(number, segment_words(entry.segment).split())
         self._note_run(plan_id, start)
 
     def _note_run(self, plan_id: str, start: int) -> None:
@@ -225,14 +225,14 @@ class StashTable:
         """Find entries, best first; without words, newest first."""
         if not query.words:
             newest = reversed(self._entries.values())
-            found = (Hit(each, 0.0) for each in newest if matches(query, each.segment))
+            found = (Hit(each, 0.0) for each in newest if query.matches(each.segment))
             return tuple(islice(found, max(0, query.limit)))
         if self._index is None:
             self._index = WordIndex()
             for number, entry in self._entries.items():
-                self._index.add(number, document(entry.segment).split())
-        scores = self._index.scores(asked(query.words))
-        passing = (n for n in scores if matches(query, self._entries[n].segment))
+                self._index.add(number, segment_words(entry.segment).split())
+        scores = self._index.scores(query_words(query.words))
+        passing = (n for n in scores if query.matches(self._entries[n].segment))
         ranked = sorted(passing, key=lambda number: (-scores[number], -number))
         return tuple(Hit(self._entries[n], scores[n]) for n in ranked[: max(0, query.limit)])
 

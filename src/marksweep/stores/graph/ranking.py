@@ -7,11 +7,12 @@ themselves: BM25, with the matches as the collection.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import log
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 import msgspec
+
+from marksweep.search.bm25 import score
 
 CANDIDATES = 200
 """Matches that are ranked, or twice the limit if that is more.
@@ -19,14 +20,10 @@ CANDIDATES = 200
 Larger gives one order on every store for more common words, and takes longer.
 """
 
-SATURATION = 1.2
-"""How slowly a word that stands there again counts for less."""
-LENGTH = 0.75
-"""How much longer texts count for less: 0 not at all, 1 by all their length."""
 IN_TITLE = 2
 """What a word in the title counts, against one in the text."""
 
-Key = TypeVar("Key")
+Key = TypeVar("Key", bound=Hashable)
 
 
 class Match(msgspec.Struct, Generic[Key], frozen=True, gc=False):
@@ -46,20 +43,17 @@ def candidates(limit: int) -> int:
 
 def ranked(matches: Sequence[Match[Key]], wanted: Sequence[str], limit: int) -> dict[Key, float]:
     """Give the scores of the best, best first."""
-    counts = [_counts(match, wanted) for match in matches]
-    sizes = [len(match.title) + len(match.text) for match in matches]
-    mean = sum(sizes) / max(1, len(sizes)) or 1.0
-    holders = [sum(times[at] > 0 for times in counts) for at in range(len(wanted))]
-    weights = [log(1 + len(matches) / max(1, held)) for held in holders]
-    scores = {}
-    for match, times, size in zip(matches, counts, sizes, strict=True):
-        damping = SATURATION * (1 - LENGTH + LENGTH * size / mean)
-        scores[match.key] = sum(
-            weight * often * (SATURATION + 1) / (often + damping)
-            for weight, often in zip(weights, times, strict=True)
-        )
-    best = sorted(matches, key=lambda m: (-scores[m.key], m.memory_id, m.position))
-    return {match.key: scores[match.key] for match in best[:limit]}
+    postings: list[dict[Key, int]] = [{} for _ in wanted]
+    for match in matches:
+        title, text = match.title.casefold(), match.text.casefold()
+        for word, holders in zip(wanted, postings, strict=True):
+            if times := IN_TITLE * _times(word, title) + _times(word, text):
+                holders[match.key] = times
+    lengths = {match.key: len(match.title) + len(match.text) for match in matches}
+    mean = sum(lengths.values()) / max(1, len(lengths)) or 1.0
+    scores = score(postings, lengths, len(matches), mean)
+    best = sorted(matches, key=lambda m: (-scores.get(m.key, 0.0), m.memory_id, m.position))
+    return {match.key: scores.get(match.key, 0.0) for match in best[:limit]}
 
 
 def joined(found: Mapping[Key, float], more: Mapping[Key, float], limit: int) -> dict[Key, float]:
@@ -67,11 +61,6 @@ def joined(found: Mapping[Key, float], more: Mapping[Key, float], limit: int) ->
     ceiling = min(found.values(), default=float("inf"))
     new = [(key, min(score, ceiling)) for key, score in more.items() if key not in found]
     return dict([*found.items(), *new][:limit])
-
-
-def _counts(match: Match[Key], wanted: Sequence[str]) -> list[int]:
-    title, text = match.title.casefold(), match.text.casefold()
-    return [IN_TITLE * _times(word, title) + _times(word, text) for word in wanted]
 
 
 def _times(word: str, text: str) -> int:

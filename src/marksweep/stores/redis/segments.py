@@ -8,7 +8,6 @@ from itertools import islice
 from marksweep.model import Segment
 from marksweep.stores.base import Changes, Hit, Query
 from marksweep.stores.codec import SEGMENT
-from marksweep.stores.ranking import matches
 from marksweep.stores.redis import words
 from marksweep.stores.redis.client import Client, Pipeline
 from marksweep.stores.redis.hits import hits, read
@@ -97,11 +96,11 @@ class RedisSegments:
         if not query.words:
             with self._client.reading() as server:
                 live = self._read(server.hvals(keys.live))
-            touched = (Hit(s, s.last_touched_at.timestamp()) for s in live if matches(query, s))
+            touched = (Hit(s, s.last_touched_at.timestamp()) for s in live if query.matches(s))
             return best(touched, query.limit)
         ranked = words.ranked(self._client, keys.live_words, query.words)
         found = hits(self._client, keys.live, ranked, SEGMENT)
-        passing = (hit for hit in found if matches(query, hit.found))
+        passing = (hit for hit in found if query.matches(hit.found))
         return tuple(islice(passing, max(0, query.limit)))
 
     def workspaces(self) -> tuple[str, ...]:

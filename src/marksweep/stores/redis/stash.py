@@ -10,7 +10,6 @@ from itertools import islice
 from marksweep.model import Stashed
 from marksweep.stores.base import Hit, Query
 from marksweep.stores.codec import STASHED, microseconds
-from marksweep.stores.ranking import matches
 from marksweep.stores.redis import words
 from marksweep.stores.redis.client import Client, Pipeline
 from marksweep.stores.redis.hits import hits, read
@@ -95,7 +94,7 @@ class RedisStash:
                 ranked = [(row, 0.0) for row in server.zrevrange(keys.stash_order, 0, -1)]
         ranked.sort(key=lambda each: (-each[1], -int(each[0])))
         found = hits(self._client, keys.stash, ranked, STASHED)
-        passing = (hit for hit in found if matches(query, hit.found.segment))
+        passing = (hit for hit in found if query.matches(hit.found.segment))
         return tuple(islice(passing, max(0, query.limit)))
 
     def expired(self, workspace: str, now: datetime) -> tuple[Stashed, ...]:

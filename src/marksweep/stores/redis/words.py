@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 
 from marksweep.model import Segment
-from marksweep.stores.ranking import score
+from marksweep.search.bm25 import fts5_rarity, score
+from marksweep.search.words import query_words, segment_words
 from marksweep.stores.redis.client import Client, Pipeline
 from marksweep.stores.redis.statements import WordKeys
-from marksweep.stores.words import asked, document
 
 
 def index(pipe: Pipeline, keys: WordKeys, key: bytes, segment: Segment) -> None:
     """Queue the words of a document that is not indexed."""
-    counted = Counter(document(segment).split())
+    counted = Counter(segment_words(segment).split())
     for word, times in counted.items():
         pipe.hset(keys.having(word), key, times)
     pipe.hset(keys.lengths, key, counted.total())
@@ -22,7 +22,7 @@ def index(pipe: Pipeline, keys: WordKeys, key: bytes, segment: Segment) -> None:
 
 def unindex(pipe: Pipeline, keys: WordKeys, key: bytes, segment: Segment) -> None:
     """Queue the forgetting of a document, by the words it was indexed under."""
-    counted = Counter(document(segment).split())
+    counted = Counter(segment_words(segment).split())
     for word in counted:
         pipe.hdel(keys.having(word), key)
     pipe.hdel(keys.lengths, key)
@@ -31,7 +31,7 @@ def unindex(pipe: Pipeline, keys: WordKeys, key: bytes, segment: Segment) -> Non
 
 def ranked(client: Client, keys: WordKeys, words: str) -> list[tuple[bytes, float]]:
     """Rank the documents that have any of the words, best first."""
-    wanted = asked(words)
+    wanted = query_words(words)
     if not wanted:
         return []
 
@@ -49,5 +49,6 @@ def ranked(client: Client, keys: WordKeys, words: str) -> list[tuple[bytes, floa
     with client.reading() as server:
         found = server.hmget(keys.lengths, candidates)
     lengths = {key: int(length or 1) for key, length in zip(candidates, found, strict=True)}
-    scores = score(counts, lengths, documents, int(total or 0))
+    mean = int(total or 0) / max(1, documents) or 1.0
+    scores = score(counts, lengths, documents, mean, fts5_rarity)
     return sorted(scores.items(), key=lambda each: -each[1])

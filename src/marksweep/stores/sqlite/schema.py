@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from marksweep.errors import StoreCorrupt, StoreTooNew
+from marksweep.search.words import segment_words
 from marksweep.stores.codec import SEGMENT, STASHED
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import marks
 from marksweep.stores.sqlite.errors import unreadable
-from marksweep.stores.words import document
 
 
 def _create_tables(database: sqlite3.Connection) -> None:
@@ -24,10 +24,10 @@ def _index_words(database: sqlite3.Connection) -> None:
         database.execute(statement)
     for row, body in database.execute(sql.ALL_SEGMENTS).fetchall():
         segment = SEGMENT.decode(body)
-        database.execute(sql.ADD_SEGMENT_WORDS, (row, document(segment), marks(segment)))
+        database.execute(sql.ADD_SEGMENT_WORDS, (row, segment_words(segment), marks(segment)))
     for row, body in database.execute(sql.ALL_STASHED).fetchall():
         segment = STASHED.decode(body).segment
-        database.execute(sql.ADD_STASH_WORDS, (row, document(segment), marks(segment)))
+        database.execute(sql.ADD_STASH_WORDS, (row, segment_words(segment), marks(segment)))
 
 
 STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_create_tables, _index_words)

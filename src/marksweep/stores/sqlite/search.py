@@ -7,11 +7,11 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import NamedTuple
 
+from marksweep.search.words import query_words
 from marksweep.stores.base import Query
 from marksweep.stores.sqlite import columns
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import Value, Workspace
-from marksweep.stores.words import asked
 
 RANKED_AT_MOST = 2_000
 """Matches that are ranked; about 2 µs each.
@@ -78,7 +78,7 @@ def search(
 
     if not query.words:
         return run(table.listed_matching, " AND ".join(marks)) if marks else run(table.listed)
-    counted = [(count(match([word]), WEIGHED_AT_MOST), word) for word in asked(query.words)]
+    counted = [(count(match([word]), WEIGHED_AT_MOST), word) for word in query_words(query.words)]
     counted = sorted(each for each in counted if each[0])
     words = [word for _, word in counted]
     rare = words[: _ranked_whole([rows for rows, _ in counted])]

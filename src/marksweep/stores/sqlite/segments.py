@@ -6,9 +6,9 @@ import sqlite3
 from collections.abc import Sequence
 
 from marksweep.model import Segment
+from marksweep.search.words import segment_words
 from marksweep.stores.base import Changes, Hit, Query
 from marksweep.stores.codec import SEGMENT, microseconds
-from marksweep.stores.ranking import matches
 from marksweep.stores.sqlite import columns
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import Workspace, bind
@@ -16,7 +16,6 @@ from marksweep.stores.sqlite.connection import Connection
 from marksweep.stores.sqlite.errors import unreadable
 from marksweep.stores.sqlite.search import SEGMENTS, search
 from marksweep.stores.tables import CHANGES_KEPT
-from marksweep.stores.words import document
 
 
 class SqliteSegments:
@@ -67,7 +66,7 @@ class SqliteSegments:
             found = search(database, SEGMENTS, place, query) if place else []
         segments = self._read([(body,) for _, body, _ in found])
         hits = (Hit(s, float(each[2])) for s, each in zip(segments, found, strict=True))
-        return tuple(hit for hit in hits if matches(query, hit.found))
+        return tuple(hit for hit in hits if query.matches(hit.found))
 
     def workspaces(self) -> tuple[str, ...]:
         """Name the workspaces that hold live segments, sorted."""
@@ -119,7 +118,7 @@ def _put(
         if found is None:
             database.execute(sql.ADD_SEGMENT, (new_row, place.number, key, version, *content))
             database.execute(
-                sql.ADD_SEGMENT_WORDS, (new_row, document(segment), columns.marks(segment))
+                sql.ADD_SEGMENT_WORDS, (new_row, segment_words(segment), columns.marks(segment))
             )
             database.execute(sql.FORGET_REMOVED_ID, (place.number, key))
             new_row += 1
@@ -129,12 +128,12 @@ def _put(
         if _words_differ(SEGMENT.decode(body), segment):
             database.execute(sql.REMOVE_SEGMENT_WORDS, (row,))
             database.execute(
-                sql.ADD_SEGMENT_WORDS, (row, document(segment), columns.marks(segment))
+                sql.ADD_SEGMENT_WORDS, (row, segment_words(segment), columns.marks(segment))
             )
 
 
 def _index(database: sqlite3.Connection, row: int, segment: Segment) -> None:
-    words = (row, document(segment), columns.marks(segment))
+    words = (row, segment_words(segment), columns.marks(segment))
     database.execute(sql.ADD_SEGMENT_WORDS, words)
 
 

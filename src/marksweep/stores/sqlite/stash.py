@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from marksweep.model import Stashed
+from marksweep.search.words import segment_words
 from marksweep.stores.base import Hit, Query
 from marksweep.stores.codec import STASHED, microseconds
-from marksweep.stores.ranking import matches
 from marksweep.stores.sqlite import columns
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import Value, Workspace, bind
@@ -18,7 +18,6 @@ from marksweep.stores.sqlite.connection import Connection
 from marksweep.stores.sqlite.errors import unreadable
 from marksweep.stores.sqlite.search import STASH, search
 from marksweep.stores.tables import heap_order
-from marksweep.stores.words import document
 
 
 class SqliteStash:
@@ -45,7 +44,9 @@ class SqliteStash:
             start = first if highest is None else highest + 1
             rows = list(enumerate(latest.values(), start))
             database.executemany(sql.ADD_STASHED, (_row(place, row, each) for row, each in rows))
-            words = ((row, document(s := each.segment), columns.marks(s)) for row, each in rows)
+            words = (
+                (row, segment_words(s := each.segment), columns.marks(s)) for row, each in rows
+            )
             database.executemany(sql.ADD_STASH_WORDS, words)
 
     def get(self, workspace: str, segment_ids: Sequence[str]) -> tuple[Stashed, ...]:
@@ -94,7 +95,7 @@ class SqliteStash:
             found = search(database, STASH, place, query) if place else []
         entries = self._read(body for _, body, _ in found)
         hits = (Hit(entry, each[2]) for entry, each in zip(entries, found, strict=True))
-        return tuple(hit for hit in hits if matches(query, hit.found.segment))
+        return tuple(hit for hit in hits if query.matches(hit.found.segment))
 
     def expired(self, workspace: str, now: datetime) -> tuple[Stashed, ...]:
         """Fetch the entries whose deletion has become final, oldest first."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from marksweep.recall import FRAMING, SEAM, Recall, speaker_of, stem
+from marksweep.search.recall import FRAMING, SEAM, Recall, speaker_of
+from marksweep.search.words import stem
 
 
 def by_words(text: str) -> int:

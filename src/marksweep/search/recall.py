@@ -16,14 +16,12 @@ import heapq
 import math
 import re
 from collections.abc import Callable, Container, Sequence
-from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import NamedTuple, TypeVar
 
-from marksweep.stores.words import asked
+from marksweep.search.bm25 import frequency, rarity
+from marksweep.search.words import stems
 
-K1, B = 1.2, 0.75
-"""BM25: how soon repetition stops to count, and how much length is held against a text."""
 SPAN = 10
 """Texts after which a word that comes again no longer belongs to the same cluster.
 
@@ -33,8 +31,6 @@ STREWN = 0.3
 """Weight of a word that is strewn evenly; clusters add up to 1. Higher listens more to grammar."""
 LONG = 5
 """Letters of a stem from which a word counts in full. Higher mistrusts more words as too short."""
-STEM = 6
-"""Letters of a word that count: `adopt` and `adoption` meet."""
 NEIGHBOURS = (0.4, 0.2, 0.1)
 """Share of its score that a text gives to those at distance 1, 2, … on both sides."""
 STRETCH = 12
@@ -66,39 +62,7 @@ class Posting(NamedTuple):
 
 
 _WORD = re.compile(r"\w+")
-_SUFFIXES = ("ingly", "edly", "ings", "ing", "ies", "ied", "ely", "ed", "es", "ly", "s", "e")
 _SPEAKER = re.compile(r"^(?:\([^)\n]{1,60}\)\s*)?([^\W\d_][\w .'-]{0,30}):\s")
-
-
-def stem(word: str) -> str:
-    """A word without its endings, so that `planned`, `plans` and `planning` meet."""
-    word = word.lower()
-    while suffix := next((s for s in _SUFFIXES if word[3:].endswith(s)), None):
-        word = word[: -len(suffix)] + ("y" if suffix in ("ies", "ied") else "")
-    if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiou":
-        word = word[:-1]
-    return word[:STEM]
-
-
-def stems(text: str) -> list[str]:
-    """What a text's words are found by, in order.
-
-    A plain word is found by its stem, a name such as `read_config2` whole and by its parts, a
-    number whole, and a script without spaces by pairs of characters.
-    """
-    return [form for word in _WORD.findall(text) for form in _forms(word)]
-
-
-@lru_cache(maxsize=1 << 16)
-def _forms(word: str) -> tuple[str, ...]:
-    first, *parts = asked(word) or [word]
-    if first == "".join(parts):
-        return (first, *map(_form, parts))
-    return (_form(first), *map(_form, parts))
-
-
-def _form(word: str) -> str:
-    return stem(word) if word.isalpha() else word
 
 
 def speaker_of(text: str) -> str | None:
@@ -224,9 +188,9 @@ class Recall:
         scores = [0.0] * len(self._texts)
         mean = self._words / len(self._texts) if self._texts else 1.0
         for held, weight in postings:
-            worth = weight * _rarity(len(held), len(self._texts))
+            worth = weight * rarity(len(self._texts), len(held))
             for number, times in held:
-                scores[number] += worth * _frequency(times, self._lengths[number] / mean)
+                scores[number] += worth * frequency(times, self._lengths[number], mean)
         return scores
 
     def _regions(self, postings: Sequence[Posting]) -> list[float]:
@@ -240,10 +204,10 @@ class Recall:
             for number, times in held:
                 own[number] = times
             around = self._in_runs(_around, own)
-            worth = weight * _rarity(sum(1 for times in around if times), count)
+            worth = weight * rarity(count, sum(1 for times in around if times))
             for number, times in enumerate(around):
                 if times:
-                    scores[number] += worth * _frequency(times, lengths[number] / mean)
+                    scores[number] += worth * frequency(times, lengths[number], mean)
         return scores
 
     def _in_runs(self, lend: Callable[[Sequence[N]], list[N]], values: Sequence[N]) -> list[N]:
@@ -264,10 +228,6 @@ class Recall:
         ]
 
 
-def _rarity(holders: int, count: int) -> float:
-    return math.log(1 + (count - holders + 0.5) / (holders + 0.5))
-
-
 def _weight(word: str, holders: Sequence[int], count: int) -> float:
     """How much a word says, by how clustered it is among `count` texts, and by its length.
 
@@ -281,11 +241,6 @@ def _weight(word: str, holders: Sequence[int], count: int) -> float:
     clustered = max(0.0, 1 - (strewn + 0.5) / len(holders))
     is_short = word.isalpha() and len(word) < LONG
     return (STREWN + clustered) * (math.sqrt(len(word) / LONG) if is_short else 1.0)
-
-
-def _frequency(times: int, length: float) -> float:
-    """How much `times` occurrences count in a text of a length relative to the mean."""
-    return times * (K1 + 1) / (times + K1 * (1 - B + B * length))
 
 
 def _around(values: Sequence[int]) -> list[int]:

@@ -7,9 +7,9 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from marksweep.search.bm25 import WordIndex, frequency, fts5_rarity, rarity
 from marksweep.stores.base import Query
 from marksweep.stores.memory import MemoryStore
-from marksweep.stores.ranking import WordIndex, bm25, weight
 from marksweep.stores.sqlite import SqliteStore
 from marksweep.testing.contracts.handles import stashed
 
@@ -25,15 +25,17 @@ CLEARLY = 1.25
 
 
 def test_a_rare_word_weighs_more_and_a_common_one_hardly() -> None:
-    assert weight(100, 1) == log(99.5 / 1.5)
-    assert weight(100, 1) > weight(100, 10) > weight(100, 49) > weight(100, 60) > 0
+    assert fts5_rarity(100, 1) == log(99.5 / 1.5)
+    assert rarity(100, 1) == log(1 + 99.5 / 1.5)
+    for weigh in (rarity, fts5_rarity):
+        assert weigh(100, 1) > weigh(100, 10) > weigh(100, 49) > weigh(100, 60) > 0
 
 
 def test_repetition_counts_less_and_less_and_length_counts_against() -> None:
-    once, twice, often = (bm25(n, 1.0, 10, 10.0) for n in (1, 2, 100))
+    once, twice, often = (frequency(n, 10, 10.0) for n in (1, 2, 100))
     assert once < twice < often < 2.2
-    assert twice - once > often - bm25(99, 1.0, 10, 10.0)
-    assert bm25(1, 1.0, 5, 10.0) > once > bm25(1, 1.0, 50, 10.0)
+    assert twice - once > often - frequency(99, 10, 10.0)
+    assert frequency(1, 5, 10.0) > once > frequency(1, 50, 10.0)
 
 
 def test_the_index_forgets_what_it_is_told_to() -> None:

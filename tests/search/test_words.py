@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marksweep.stores.words import LONGEST_WORD, MOST_ASKED, asked, document, spell
+from marksweep.search.words import (
+    MAX_QUERY_WORDS,
+    MAX_WORD_CHARS,
+    index_words,
+    query_words,
+    segment_words,
+)
 from marksweep.testing.contracts.handles import segment
 
 
@@ -32,33 +38,36 @@ from marksweep.testing.contracts.handles import segment
     ],
 )
 def test_text_is_split_into_words_and_their_parts(text: str, words: str) -> None:
-    assert spell(text).split() == words.split()
+    assert index_words(text).split() == words.split()
 
 
 def test_unspaced_scripts_are_asked_for_by_pairs() -> None:
-    assert asked("日本語 猫 ok") == ["日本", "本語", "猫", "ok"]
+    assert query_words("日本語 猫 ok") == ["日本", "本語", "猫", "ok"]
 
 
 def test_a_segments_words_are_those_of_all_its_searched_fields() -> None:
     found = segment("a", "text", file_path="f.py", symbol="sym", tags=["t1"], type="log")
-    assert document(found).split() == ["text", "f", "py", "sym", "log", "t1"]
+    assert segment_words(found).split() == ["text", "f", "py", "sym", "log", "t1"]
 
 
 def test_a_long_query_is_cut_after_the_first_different_words() -> None:
-    assert asked(" ".join(["same"] * 99 + [f"w{n}" for n in range(999)]))[:2] == ["same", "w0"]
-    assert len(asked(" ".join(f"w{n}" for n in range(999)))) == MOST_ASKED
+    assert query_words(" ".join(["same"] * 99 + [f"w{n}" for n in range(999)]))[:2] == [
+        "same",
+        "w0",
+    ]
+    assert len(query_words(" ".join(f"w{n}" for n in range(999)))) == MAX_QUERY_WORDS
 
 
 @given(st.text(st.characters(exclude_categories=[])))
 def test_words_hold_no_sign_that_search_could_take_for_its_own(text: str) -> None:
-    words = spell(text).split(" ")
+    words = index_words(text).split(" ")
     assert all(sign.isalnum() or not sign.isascii() for word in words for sign in word)
-    assert all(len(word) <= 3 * LONGEST_WORD for word in words)
-    assert set(asked(text)) <= set(words)
+    assert all(len(word) <= 3 * MAX_WORD_CHARS for word in words)
+    assert set(query_words(text)) <= set(words)
 
 
 @pytest.mark.parametrize("sign", ["a", "=", "猫", "aB", "é"])
 def test_a_megabyte_of_one_character_is_split_quickly(sign: str) -> None:
     start = time.perf_counter()
-    spell(sign * 1_000_000)
+    index_words(sign * 1_000_000)
     assert time.perf_counter() - start < 5

@@ -1,9 +1,9 @@
-"""How text becomes words to search by. Every store splits alike, so every store finds alike.
+"""How text becomes the words it is found by. All split alike, so all find alike.
 
 A word is indexed whole and in its parts: `readConfigFile` and `read_config_file` both give
 `readconfigfile read config file`, and `src/app.py` gives `src app py`. Scripts that write no spaces
 (Chinese, Japanese, Korean, Thai, …) are indexed by characters and by pairs of neighbours, and
-asked for by pairs.
+asked for by pairs. Recall, which ranks what people said, meets words by their stems on top.
 """
 
 from __future__ import annotations
@@ -14,39 +14,44 @@ from functools import lru_cache
 
 from marksweep.model import Segment
 
-LONGEST_WORD = 64
+MAX_WORD_CHARS = 64
 """Characters after which a word is cut: longer ones are hashes, base64 or noise.
 
 Higher lets whole blobs be found, at the price of an index full of them.
 """
 
-MOST_ASKED = 64
+MAX_QUERY_WORDS = 64
 """Different words of a query that count; the rest are ignored.
 
 Higher lets whole paragraphs be asked for, and each word costs a look into the index.
 """
 
+STEM_CHARS = 6
+"""Letters of a stem that count: `adopt` and `adoption` meet."""
+
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
-_ASCII_WORD = re.compile(rf"\w{{1,{LONGEST_WORD}}}", re.ASCII)
-_RUN = re.compile(rf"((?:(?=[{_UNSPACED}])\w)+)|((?:(?![{_UNSPACED}])\w){{1,{LONGEST_WORD}}})")
+_ASCII_WORD = re.compile(rf"\w{{1,{MAX_WORD_CHARS}}}", re.ASCII)
+_RUN = re.compile(rf"((?:(?=[{_UNSPACED}])\w)+)|((?:(?![{_UNSPACED}])\w){{1,{MAX_WORD_CHARS}}})")
+_WORD = re.compile(r"\w+")
+_SUFFIXES = ("ingly", "edly", "ings", "ing", "ies", "ied", "ely", "ed", "es", "ly", "s", "e")
 _PART = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[^\WA-Z_]+")
 
 
-def document(segment: Segment) -> str:
-    """Spell the words a segment is found by."""
-    return spell(said(segment))
+def segment_words(segment: Segment) -> str:
+    """Write the words a segment is found by, with a space between."""
+    return index_words(segment_text(segment))
 
 
-def said(segment: Segment) -> str:
+def segment_text(segment: Segment) -> str:
     """All that a segment is found by: its text, file, symbol, type and tags."""
     named = (segment.text, segment.file_path or "", segment.symbol or "", segment.type)
     return "\n".join(named + segment.tags)
 
 
-def spell(text: str) -> str:
+def index_words(text: str) -> str:
     """Write text as the words it is indexed under, with a space between."""
     if text.isascii():
         return " ".join(map(_spelled, _ASCII_WORD.findall(text)))
@@ -57,15 +62,15 @@ def spell(text: str) -> str:
     )
 
 
-def asked(words: str) -> list[str]:
+def query_words(query: str) -> list[str]:
     """Split a query into the different words to look up."""
-    if words.isascii():
-        found = spell(words).split()
+    if query.isascii():
+        found = index_words(query).split()
     else:
         found = []
-        for unspaced, word in _RUN.findall(unicodedata.normalize("NFKC", words)):
+        for unspaced, word in _RUN.findall(unicodedata.normalize("NFKC", query)):
             found += _spelled(word).split() if word else _pairs(unspaced) or [unspaced]
-    return list(dict.fromkeys(found))[:MOST_ASKED]
+    return list(dict.fromkeys(found))[:MAX_QUERY_WORDS]
 
 
 @lru_cache(maxsize=1 << 16)
@@ -79,3 +84,34 @@ def _spelled(word: str) -> str:
 
 def _pairs(run: str) -> list[str]:
     return [run[at : at + 2] for at in range(len(run) - 1)]
+
+
+def stem(word: str) -> str:
+    """A word without its endings, so that `planned`, `plans` and `planning` meet."""
+    word = word.lower()
+    while suffix := next((s for s in _SUFFIXES if word[3:].endswith(s)), None):
+        word = word[: -len(suffix)] + ("y" if suffix in ("ies", "ied") else "")
+    if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiou":
+        word = word[:-1]
+    return word[:STEM_CHARS]
+
+
+def stems(text: str) -> list[str]:
+    """What a text's words are found by, in order.
+
+    A plain word is found by its stem, a name such as `read_config2` whole and by its parts, a
+    number whole, and a script without spaces by pairs of characters.
+    """
+    return [form for word in _WORD.findall(text) for form in _forms(word)]
+
+
+@lru_cache(maxsize=1 << 16)
+def _forms(word: str) -> tuple[str, ...]:
+    first, *parts = query_words(word) or [word]
+    if first == "".join(parts):
+        return (first, *map(_form, parts))
+    return (_form(first), *map(_form, parts))
+
+
+def _form(word: str) -> str:
+    return stem(word) if word.isalpha() else word

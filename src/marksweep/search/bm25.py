@@ -1,0 +1,91 @@
+"""BM25: which of the texts that have words of a query matches best.
+
+Each word adds its rarity times its frequency in the text. FTS5 computes the same in SQLite, with
+the same K1 and B; `fts5_rarity` is its way to weigh words, for stores that must rank as it does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from math import log
+from typing import Generic, TypeVar
+
+K1 = 1.2
+"""How much a word's repetition counts. Higher: repeated words go on adding."""
+
+B = 0.75
+"""How much length is held against a text, 0 to 1. Higher prefers short ones."""
+
+MIN_RARITY = 1e-6
+"""Rarity in FTS5 of a word that most texts have: it still finds, but hardly ranks."""
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def rarity(texts: int, holders: int) -> float:
+    """Weigh a word: the fewer of so many texts have it, the more it says. Always above 0."""
+    return log(1 + (texts - holders + 0.5) / (holders + 0.5))
+
+
+def fts5_rarity(texts: int, holders: int) -> float:
+    """Weigh a word as FTS5 does: one that more than half of the texts have says nothing."""
+    return max(MIN_RARITY, log((texts - holders + 0.5) / (holders + 0.5)))
+
+
+def frequency(times: float, length: float, mean: float) -> float:
+    """Weigh `times` occurrences in a text of a length, where texts have a mean length."""
+    return times * (K1 + 1) / (times + K1 * (1 - B + B * length / mean))
+
+
+def score(
+    postings: Iterable[Mapping[Key, int]],
+    lengths: Mapping[Key, int],
+    texts: int,
+    mean: float,
+    rarity: Callable[[int, int], float] = rarity,
+) -> dict[Key, float]:
+    """Score texts by words: for each word, who has it how often; and how long each text is."""
+    found: dict[Key, float] = {}
+    for holders in postings:
+        weight = rarity(texts, len(holders))
+        for key, times in holders.items():
+            worth = weight * frequency(times, lengths[key], mean)
+            found[key] = found.get(key, 0.0) + worth
+    return found
+
+
+class WordIndex(Generic[Key]):
+    """Which texts have which words, how often: an inverted index in memory. Ranks as FTS5 does."""
+
+    def __init__(self) -> None:
+        self._postings: dict[str, dict[Key, int]] = {}
+        self._words: dict[Key, Mapping[str, int]] = {}
+        self._lengths: dict[Key, int] = {}
+        self._total = 0
+
+    def add(self, key: Key, words: Iterable[str]) -> None:
+        """Index a text; one under the same key is replaced."""
+        self.discard(key)
+        counted = Counter(words)
+        self._words[key] = counted
+        self._lengths[key] = length = counted.total()
+        self._total += length
+        for word, times in counted.items():
+            self._postings.setdefault(word, {})[key] = times
+
+    def discard(self, key: Key) -> None:
+        """Forget a text; unknown keys are not an error."""
+        for word in self._words.pop(key, ()):
+            holders = self._postings[word]
+            del holders[key]
+            if not holders:
+                del self._postings[word]
+        self._total -= self._lengths.pop(key, 0)
+
+    def scores(self, words: Iterable[str]) -> dict[Key, float]:
+        """Score every text that has any of these words; high is better."""
+        postings = [self._postings[word] for word in words if word in self._postings]
+        texts = len(self._lengths)
+        mean = self._total / max(1, texts) or 1.0
+        return score(postings, self._lengths, texts, mean, fts5_rarity)
