@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.rows import Row, best_of
 from benchmarks.sizes import collecting
 from marksweep.conversation import Conversation
-from marksweep.core.budget import THRESHOLD_PERCENT, Budget
+from marksweep.core.budget import SOFT_PERCENT, Budget
 from marksweep.dialects import read, validate
 from marksweep.strategies.named import NAMED, Choice
 from marksweep.testing.histories import Answered, Call, Said, Script, told
@@ -44,7 +44,7 @@ def seconds_to_collect(messages: list[dict[str, Any]], strategy: Choice) -> floa
     talk = Conversation(limit=10**9, strategy=strategy, pays_within_turns=math.inf)
     talk.extend(messages)
     before = talk.tokens
-    talk.budget = Budget.of(int(before * 100 / THRESHOLD_PERCENT))
+    talk.budget = Budget.of(int(before * 100 / SOFT_PERCENT))
     gc.collect()
     started = time.process_time()
     left = talk.messages

@@ -9,7 +9,7 @@ from statistics import median
 
 from benchmarks.rows import Row, print_rows
 from benchmarks.sizes import collecting
-from marksweep.core.budget import THRESHOLD_PERCENT
+from marksweep.core.budget import SOFT_PERCENT
 from marksweep.ledger import InstructionBudget
 from marksweep.ledger.counting import CountOnce
 from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
@@ -63,8 +63,8 @@ def seconds_to_collect(name: str, messages: list[Message]) -> float:
         a_little = GCConfig(threshold_percent=100.0, target_percent=99.0)
         messages, _ = plugin.collect(messages, usage, a_little, GCTriggerReason.MANUAL, budget)
         total = sum(map(counter, messages))
-    budget.context_limit = int(total * 100 / THRESHOLD_PERCENT)
-    usage = {"percent_used": THRESHOLD_PERCENT}
+    budget.context_limit = int(total * 100 / SOFT_PERCENT)
+    usage = {"percent_used": SOFT_PERCENT}
     gc.collect()
     started = time.process_time()
     _, result = plugin.collect(messages, usage, GCConfig(), GCTriggerReason.MANUAL, budget)

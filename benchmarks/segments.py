@@ -163,7 +163,7 @@ def _peak_bytes() -> int:
 
 
 def _steps() -> Iterator[Row]:
-    for what, share in (("below the soft line", 2.0), ("with a batch of 20", 0.25)):
+    for what, share in (("below the soft limit", 2.0), ("with a batch of 20", 0.25)):
         medians = [_median_step(size, share) for size in (1_000, 1_000_000)]
         ratio = medians[1] / medians[0]
         yield Row(
@@ -175,9 +175,9 @@ def _steps() -> Iterator[Row]:
 
 
 def _median_step(size: int, soft_line: float) -> float:
-    """Add one segment after another to a heap of so many, with the soft line at a share of it."""
+    """Add one segment after another to a heap of so many, with the soft limit at a share of it."""
     used = size * 32
-    budget = Budget(limit=4 * used, threshold=int(used * soft_line), target=0, pressure=4 * used)
+    budget = Budget(limit=4 * used, soft_limit=int(used * soft_line), target=0, hard_limit=4 * used)
     heap = Segments(MemoryStore(), budget=budget, clock=Clock())
     heap.add(*working_set(size))
     seconds = []

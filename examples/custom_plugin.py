@@ -23,8 +23,8 @@ class KeepLast:
     def should_collect(
         self, context_usage: ContextUsage, config: GCConfig
     ) -> tuple[bool, GCTriggerReason | None]:
-        """Collect from the threshold on."""
-        if context_usage.get("percent_used", 0.0) >= config.threshold_percent:
+        """Collect above the threshold."""
+        if context_usage.get("percent_used", 0.0) > config.threshold_percent:
             return True, GCTriggerReason.THRESHOLD
         return False, None
 

@@ -40,7 +40,7 @@ class TestDefaults:
     def test_they_are_the_constants_of_the_code(self) -> None:
         settings = Settings()
         assert settings.window.budget() == Budget.of(128_000)
-        assert settings.window.threshold_percent == budget.THRESHOLD_PERCENT
+        assert settings.window.threshold_percent == budget.SOFT_PERCENT
         assert settings.steps == Steps(batch=increment.BATCH, sample=increment.SAMPLE)
         assert settings.roots.last_messages == 10
         assert settings.roots.decision_hours == 1
@@ -295,7 +295,7 @@ class TestImpossibleValues:
         else:
             assert in_order
             lines = window.budget()
-            assert lines.target <= lines.threshold <= lines.pressure <= lines.limit
+            assert lines.target <= lines.soft_limit <= lines.hard_limit <= lines.limit
 
 
 def test_the_conversation_is_set_up_by_name_and_checked(tmp_path: Path) -> None:

@@ -136,10 +136,10 @@ MUTANTS = (
         "if target_percent > 1000:",
     ),
     Mutant(
-        "budget: the hard line is the soft line",
+        "budget: the hard limit is the soft limit",
         "core/budget.py",
-        "if used > self.pressure:",
-        "if used > self.threshold:",
+        "if used > self.hard_limit:",
+        "if used > self.soft_limit:",
     ),
     Mutant(
         "trigger: a futile pass is not waited after",

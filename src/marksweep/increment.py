@@ -2,9 +2,9 @@
 
 1. Carry the marks on from what changed.
 2. Rank what changed and a few old segments, so that the pool knows whom to take next.
-3. Over the soft line, stash a small batch from the pool: the unreachable first.
+3. Over the soft limit, stash a small batch from the pool: the unreachable first.
 
-Over the hard line the step asks for a full collection instead. The batch never takes what a full
+Over the hard limit the step asks for a full collection instead. The batch never takes what a full
 mark would keep as a root, and takes what is in reach only when it knows of nothing unreachable.
 """
 

@@ -7,7 +7,7 @@
     context.undo(plan.plan_id)     # and back
 
 Every change is followed by a small step whose time does not depend on how much there is: above the
-soft line it stashes a handful of the least valuable segments; above the hard line, or when asked,
+soft limit it stashes a handful of the least valuable segments; above the hard limit, or when asked,
 everything is looked at.
 """
 

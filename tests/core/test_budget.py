@@ -1,4 +1,4 @@
-"""The lines of a budget, and the ledger."""
+"""The limits of a budget, and the ledger."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from marksweep.model import Pressure
 from marksweep.testing.builders import segment
 
 
-def test_the_lines_lie_at_80_60_and_90_percent_by_default() -> None:
-    assert Budget.of(1000) == Budget(limit=1000, threshold=800, target=600, pressure=900)
+def test_the_limits_lie_at_80_60_and_90_percent_by_default() -> None:
+    budget = Budget.of(1000)
+    assert budget == Budget(limit=1000, soft_limit=800, target=600, hard_limit=900)
+    assert (budget.threshold, budget.pressure) == (800, 900)
 
 
 @pytest.mark.parametrize(
     ("used", "pressure"),
     [(800, Pressure.NONE), (801, Pressure.SOFT), (900, Pressure.SOFT), (901, Pressure.HARD)],
 )
-def test_pressure_rises_over_the_lines(used: int, pressure: Pressure) -> None:
+def test_a_limit_is_crossed_by_what_is_over_it(used: int, pressure: Pressure) -> None:
     assert Budget.of(1000).pressure_at(used) is pressure
 
 
@@ -37,7 +39,7 @@ def test_a_share_outside_0_to_100_is_refused(name: str, value: float) -> None:
         Budget.of(1000, **{name: value})
 
 
-@pytest.mark.parametrize("limit", [-5, "32k", None, float("nan")])
+@pytest.mark.parametrize("limit", [-5, "32k", None, math.nan, math.inf])
 def test_a_limit_that_is_no_number_of_tokens_is_refused(limit: Any) -> None:
     with pytest.raises(BadInput, match=f"limit is {limit!r}; expected"):
         Budget.of(limit)

@@ -47,7 +47,7 @@ FUTILE = 40
 
 @pytest.mark.parametrize("strategy", ["coverage", "mask", "superseded", "truncate"])
 def test_however_often_a_pass_was_futile_it_is_tried_again(strategy: str) -> None:
-    """Below the limit, but over the hard line, and nothing may go; until something may."""
+    """Below the limit, but over the hard limit, and nothing may go; until something may."""
     talk = conversation("openai_chat", strategy, limit=10_000, budget=Budget.of(10_000))
     talk.extend([{"role": "user", "content": "fix " * 2_300}])
     passes = [_passes(talk) for _ in range(FUTILE)]

@@ -198,11 +198,11 @@ class TestTriggers:
 
     def test_threshold(self, plugin: GCPlugin) -> None:
         config = GCConfig(threshold_percent=75)
-        assert plugin.should_collect({"percent_used": 75.0}, config) == (
+        assert plugin.should_collect({"percent_used": 75.1}, config) == (
             True,
             GCTriggerReason.THRESHOLD,
         )
-        assert plugin.should_collect({"percent_used": 74.9}, config) == (False, None)
+        assert plugin.should_collect({"percent_used": 75.0}, config) == (False, None)
 
     def test_max_turns(self, plugin: GCPlugin) -> None:
         config = GCConfig(max_turns=10)

@@ -83,11 +83,11 @@ def ledger(lines: Iterable[Line], of: str = "segments") -> RenderableType:
 def gauge(used: int, budget: Budget) -> RenderableType:
     """Show how full the window is, and where its lines are."""
     full = used / budget.limit if budget.limit else 0.0
-    style = "red" if used > budget.pressure else "yellow" if used > budget.threshold else "green"
+    style = "red" if used > budget.hard_limit else "yellow" if used > budget.soft_limit else "green"
     text = Text(f"{used:,} of {budget.limit:,} tokens ", style="bold")
     text.append(f"({full:.0%})\n", style=style)
     text.append(
-        f"soft line {budget.threshold:,} · hard line {budget.pressure:,} · "
+        f"soft limit {budget.soft_limit:,} · hard limit {budget.hard_limit:,} · "
         f"target {budget.target:,}",
         style="dim not bold",
     )

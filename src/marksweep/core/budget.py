@@ -1,4 +1,8 @@
-"""Budget: how much room there is, where a collection starts and where it lands."""
+"""Budget: how much room there is, where a collection starts and where it lands.
+
+A limit is crossed by what is over it; usage that is exactly at a limit has not crossed it. So a
+collection that lands exactly where the next one would start is not followed by one.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,8 @@ import msgspec
 from marksweep.errors import BadInput
 from marksweep.model import Pressure, Segment
 
-THRESHOLD_PERCENT = 80.0
-"""Share of the limit at which a collection starts; at least TARGET_PERCENT.
+SOFT_PERCENT = 80.0
+"""Share of the limit above which a collection starts; at least TARGET_PERCENT.
 
 Higher collects later and frees more at once. Lower keeps replies quick but throws the prompt cache
 away more often.
@@ -20,7 +24,7 @@ away more often.
 TARGET_PERCENT = 60.0
 """Share of the limit at which a collection lands. Lower frees more and collects less often."""
 
-PRESSURE_PERCENT = 90.0
+HARD_PERCENT = 90.0
 """Share of the limit above which PRESERVABLE segments may go, and a step becomes a full collection.
 
 Higher protects them longer, at the risk that a request does not fit.
@@ -28,31 +32,34 @@ Higher protects them longer, at the risk that a request does not fit.
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """The limit and its three lines, in tokens."""
+    """The limit, where a collection starts and lands, and from where it presses hard, in tokens."""
 
     limit: int
-    threshold: int
+    soft_limit: int
+    """Over this a collection is due."""
     target: int
-    pressure: int
+    """Where a collection lands."""
+    hard_limit: int
+    """Over this PRESERVABLE content may go."""
 
     @classmethod
     def of(
         cls,
         limit: int,
         *,
-        threshold_percent: float = THRESHOLD_PERCENT,
+        threshold_percent: float = SOFT_PERCENT,
         target_percent: float = TARGET_PERCENT,
-        pressure_percent: float = PRESSURE_PERCENT,
+        pressure_percent: float = HARD_PERCENT,
     ) -> Budget:
-        """Draw the lines at shares of the limit."""
-        if not isinstance(limit, int | float) or not limit >= 0:
+        """Set the three at shares of the limit."""
+        if not isinstance(limit, int | float) or not 0 <= limit < math.inf:
             raise BadInput(f"limit is {limit!r}; expected a number of tokens, 0 or more.")
-        lines = {
+        shares = {
             "threshold_percent": threshold_percent,
             "target_percent": target_percent,
             "pressure_percent": pressure_percent,
         }
-        for name, value in lines.items():
+        for name, value in shares.items():
             if not (math.isfinite(value) and 0 <= value <= 100):
                 raise BadInput(f"{name} is {value}; expected a number from 0 to 100.")
         if target_percent > threshold_percent:
@@ -70,14 +77,24 @@ class Budget(msgspec.Struct, frozen=True):
 
     @classmethod
     def at_limit(cls, limit: int) -> Budget:
-        """Draw all lines at the limit: collect no sooner and no deeper than needed."""
+        """Set all three at the limit: collect no sooner and no deeper than needed."""
         return cls.of(limit, threshold_percent=100, target_percent=100, pressure_percent=100)
+
+    @property
+    def threshold(self) -> int:
+        """The soft limit, by its older name."""
+        return self.soft_limit
+
+    @property
+    def pressure(self) -> int:
+        """The hard limit, by its older name."""
+        return self.hard_limit
 
     def pressure_at(self, used: int) -> Pressure:
         """Say how hard a collection may press at this usage."""
-        if used > self.pressure:
+        if used > self.hard_limit:
             return Pressure.HARD
-        return Pressure.SOFT if used > self.threshold else Pressure.NONE
+        return Pressure.SOFT if used > self.soft_limit else Pressure.NONE
 
 
 class Line(msgspec.Struct, frozen=True):

@@ -1,8 +1,8 @@
 """Trigger: is it time to collect? With hysteresis, and a back-off that ends by itself.
 
-Between the soft and the hard line there is room to wait. A sweep that cuts early makes the provider
+Between soft and hard limit there is room to wait. A sweep that cuts early makes the provider
 read all behind the cut again, at the price of writing its cache; the longer it waits, the more it
-frees for that price. So a plan that would not pay soon is put off, to the hard line at the latest.
+frees for that price. So a plan that would not pay soon is put off, to the hard limit at the latest.
 
 A pass that could not free anything is futile. Repeating it on every change would be a loop; giving
 up for good would let the window overflow. So a futile pass waits: until the heap has grown
@@ -29,7 +29,7 @@ GROWTH_SHARE = 0.05
 
 
 PAYS_WITHIN_TURNS = 20.0
-"""Turns within which a sweep between the lines must have paid for what it does to the prompt cache.
+"""Turns within which a sweep between the limits must have paid for the prompt cache it gives up.
 
 Higher collects sooner and keeps the window emptier; lower waits longer and keeps the cache.
 """
@@ -40,9 +40,9 @@ class Due(IntEnum):
 
     NOTHING = 0
     STEP = 1
-    """A small batch: over the soft line."""
+    """A small batch: over the soft limit."""
     FULL = 2
-    """A full collection: over the hard line."""
+    """A full collection: over the hard limit."""
 
 
 class Backoff(msgspec.Struct, frozen=True):
@@ -71,7 +71,7 @@ def due(used: int, budget: Budget, change: int, backoff: Backoff | None = None) 
 
 
 def is_time(wanted: Due, cost: Cost, pays_within_turns: float = PAYS_WITHIN_TURNS) -> bool:
-    """Say whether to carry out a plan of this cost now. Over the hard line it always is."""
+    """Say whether to carry out a plan of this cost now. Over the hard limit it always is."""
     if wanted is not Due.STEP:
         return wanted is Due.FULL
     return cost.pays_after_turns is not None and cost.pays_after_turns <= pays_within_turns

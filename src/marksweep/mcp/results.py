@@ -34,8 +34,8 @@ class Usage(Part):
         """Compare tokens with a budget."""
         return cls(
             current=tokens,
-            soft_limit=budget.threshold,
-            hard_limit=budget.pressure,
+            soft_limit=budget.soft_limit,
+            hard_limit=budget.hard_limit,
             limit=budget.limit,
             target=budget.target,
         )

@@ -8,6 +8,7 @@ from typing import Protocol, TypedDict, runtime_checkable
 
 import msgspec
 
+from marksweep.core.budget import Budget
 from marksweep.errors import BadInput
 from marksweep.ledger import InstructionBudget, InstructionSource
 from marksweep.messages import Message
@@ -66,11 +67,11 @@ class GCConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     threshold_percent: float = msgspec.field(default_factory=lambda: from_environment(THRESHOLD))
-    """Collect from here on."""
+    """Collect above this: the soft limit."""
     target_percent: float = msgspec.field(default_factory=lambda: from_environment(TARGET))
     """Land here."""
     pressure_percent: float = msgspec.field(default_factory=lambda: from_environment(PRESSURE))
-    """From here on PRESERVABLE content may go too."""
+    """Above this PRESERVABLE content may go too: the hard limit."""
     max_turns: int | None = None
     """Collect when there are more turns than this."""
     auto_trigger: bool = True
@@ -86,6 +87,15 @@ class GCConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     continuous: bool = False
     """Collect whenever usage is above the target, a little at a time, instead of waiting for the
     threshold."""
+
+    def limits(self, limit: int) -> Budget:
+        """Say where a collection of a window of that size starts, lands and presses hard."""
+        return Budget.of(
+            limit,
+            threshold_percent=self.threshold_percent,
+            target_percent=self.target_percent,
+            pressure_percent=self.pressure_percent,
+        )
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, and fit the defaults to what was given."""

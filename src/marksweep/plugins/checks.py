@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from marksweep.core.budget import HARD_PERCENT, SOFT_PERCENT, TARGET_PERCENT
 from marksweep.errors import BadInput
 
 
@@ -17,20 +18,9 @@ class Variable(msgspec.Struct, frozen=True):
     default: float
 
 
-THRESHOLD = Variable("GC_THRESHOLD", 80.0)
-"""Share of the window at which a collection starts.
-
-Higher collects later and frees more at once. Lower keeps requests short but gives up the prompt
-cache more often.
-"""
-
-TARGET = Variable("GC_TARGET", 60.0)
-"""Share of the window at which a collection stops. Closer to the threshold means less lost each
-time, and more collections."""
-
-PRESSURE = Variable("GC_PRESSURE", 90.0)
-"""Share of the window from which PRESERVABLE content may go. Higher keeps it longer, at the risk
-of a request that is refused."""
+THRESHOLD = Variable("GC_THRESHOLD", SOFT_PERCENT)
+TARGET = Variable("GC_TARGET", TARGET_PERCENT)
+PRESSURE = Variable("GC_PRESSURE", HARD_PERCENT)
 
 PREFIXES = ("MARKSWEEP_", "JAATO_")
 """The first one that is set wins."""

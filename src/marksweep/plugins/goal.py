@@ -14,6 +14,9 @@ from marksweep.plugins.base import ContextUsage, GCConfig, GCTriggerReason
 from marksweep.plugins.options import Options
 from marksweep.plugins.view import Outside, Protection, outside_of
 
+WHOLE = 10_000
+"""What a full context is measured as: usage counts in hundredths of a percent."""
+
 OVERFLOW_SHARE = 0.75
 """What may be left when a provider refused a request that we thought would fit.
 
@@ -74,14 +77,13 @@ def set_goal(request: Request, ledger: InstructionBudget, options: Options) -> G
     if reason is GCTriggerReason.TURN_LIMIT:
         recent = max(recent, _turns_to_keep(request, ledger.turns))
         outside = tuple(map(_locked, outside))
-    hard = reason is GCTriggerReason.OVERFLOW or (
-        request.usage.get("percent_used", 0.0) >= config.pressure_percent
-    )
+    pressure = config.limits(WHOLE).pressure_at(used_of(request.usage))
+    is_hard = reason is GCTriggerReason.OVERFLOW or pressure is Pressure.HARD
     return Goal(
         request,
         outside,
         Protection(recent, config.pinned_turn_indices),
-        Pressure.HARD if hard else Pressure.SOFT,
+        Pressure.HARD if is_hard else Pressure.SOFT,
     )
 
 
@@ -112,13 +114,18 @@ def _locked(item: Outside) -> Outside:
 
 def due(usage: ContextUsage, config: GCConfig) -> GCTriggerReason | None:
     """Say why a collection should start now; None if it should not."""
-    percent = usage.get("percent_used", 0.0)
+    used, limits = used_of(usage), config.limits(WHOLE)
     if not config.auto_trigger:
         return None
-    if percent >= config.threshold_percent:
+    if limits.pressure_at(used) > Pressure.NONE:
         return GCTriggerReason.THRESHOLD
     if config.max_turns is not None and usage.get("turns", 0) > config.max_turns:
         return GCTriggerReason.TURN_LIMIT
-    if config.continuous and percent > config.target_percent:
+    if config.continuous and used > limits.target:
         return GCTriggerReason.CONTINUOUS
     return None
+
+
+def used_of(usage: ContextUsage) -> int:
+    """Say how full the context is, as a share of WHOLE."""
+    return int(usage.get("percent_used", 0.0) * WHOLE / 100)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from marksweep.clock import utc_now
-from marksweep.core.budget import Budget
 from marksweep.core.plan import plan_with_indices
 from marksweep.core.strategy import Strategy
 from marksweep.core.trigger import Backoff, Due, after_pass, is_time
@@ -22,16 +21,12 @@ from marksweep.messages.weight import count_message
 from marksweep.model import GCPolicy, Plan, Pressure
 from marksweep.plugins.base import ContextUsage, GCConfig, GCResult, GCTriggerReason
 from marksweep.plugins.digest import Digester
-from marksweep.plugins.goal import Goal, Request, due, set_goal
+from marksweep.plugins.goal import WHOLE, Goal, Request, due, set_goal, used_of
 from marksweep.plugins.masking import Masker
 from marksweep.plugins.options import Options, read_options
 from marksweep.plugins.outcome import Deed, Teller, result_of, write_out
 from marksweep.plugins.view import Outside, look
 from marksweep.strategies.named import Means
-
-WHOLE = 10_000
-"""Usage is measured in hundredths of a percent where no limit is known."""
-
 
 AT_LEISURE = frozenset({GCTriggerReason.THRESHOLD, GCTriggerReason.CONTINUOUS})
 """Reasons for a collection that leave room to wait."""
@@ -99,7 +94,7 @@ class HistoryPlugin:
         self._looks += 1
         reason = due(context_usage, config)
         waiting = self._backoff is not None and not self._backoff.over(
-            _used(context_usage), self._looks, Budget.of(WHOLE)
+            used_of(context_usage), self._looks, config.limits(WHOLE)
         )
         return (False, None) if reason is None or waiting else (True, reason)
 
@@ -151,7 +146,7 @@ class HistoryPlugin:
             masker.end(deed.plan)
         if request.reason is not GCTriggerReason.MANUAL:
             freed = view.total - written.tokens
-            self._backoff = after_pass(freed, _used(request.usage), self._looks, self._backoff)
+            self._backoff = after_pass(freed, used_of(request.usage), self._looks, self._backoff)
         return written.history, result_of(view, deed, written, digester, teller)
 
     def _options_for(self, config: GCConfig) -> Options:
@@ -181,7 +176,3 @@ def _yielding(
         for key, entry in entries
         if entry.gc_policy is GCPolicy.CONDITIONAL and options.owner_agrees(key, entry)
     )
-
-
-def _used(usage: ContextUsage) -> int:
-    return int(usage.get("percent_used", 0.0) * WHOLE / 100)

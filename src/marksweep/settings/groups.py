@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from marksweep.collector import GRACE
-from marksweep.core.budget import PRESSURE_PERCENT, TARGET_PERCENT, THRESHOLD_PERCENT, Budget
+from marksweep.core.budget import HARD_PERCENT, SOFT_PERCENT, TARGET_PERCENT, Budget
 from marksweep.core.cost import Prices
 from marksweep.core.covering import Covering
 from marksweep.core.roots import INVARIANT_TAGS, RECENT_DECISIONS, RECENT_MESSAGES
@@ -48,19 +48,19 @@ class Window(Group, frozen=True):
 
     limit_tokens: Count = 128_000
     """Tokens the working set may hold. The percentages below are shares of it."""
-    threshold_percent: Percent = THRESHOLD_PERCENT
-    """The soft line: above it, every change is followed by a small sweep. Higher collects later."""
+    threshold_percent: Percent = SOFT_PERCENT
+    """The soft limit: above it, a small sweep follows every change. Higher collects later."""
     target_percent: Percent = TARGET_PERCENT
     """Where a collection lands; at most the threshold. Lower frees more and collects less often."""
-    pressure_percent: Percent = PRESSURE_PERCENT
-    """The hard line: above it everything is looked at and PRESERVABLE segments may go.
+    pressure_percent: Percent = HARD_PERCENT
+    """The hard limit: above it everything is looked at and PRESERVABLE segments may go.
 
     At least the threshold. Higher protects them longer, at the risk that a request does not fit.
     """
     pays_within_turns: Positive = PAYS_WITHIN_TURNS
     """Turns within which a conversation's sweep between the lines must pay; else it waits.
 
-    Higher collects sooner; lower waits for the hard line and keeps the prompt cache longer.
+    Higher collects sooner; lower waits for the hard limit and keeps the prompt cache longer.
     """
 
     def __post_init__(self) -> None:
