@@ -158,7 +158,7 @@ class Conversation:
 
         Takes provider messages, neutral ones, or a whole request, whose system prompt and tools
         then count as part of the conversation. Pinned messages never go. What cannot be read is
-        left out and told in `skipped`.
+        left out with a warning and listed in `skipped`; if that is all of it, BadInput is raised.
         """
         with self._guard:
             history = self._intake.read(messages, self._clock())

@@ -14,6 +14,10 @@
         ├── StoreBusy        another process holds it for longer than we wait
         └── StoreTooNew      written by a newer marksweep
 
+and what it warns of:
+
+    UnreadableWarning        some of the messages that were passed in cannot be read
+
 Each message says what was found, what was expected and what to do. None shows the credentials of
 a URL, whoever wrote the message.
 """
@@ -76,3 +80,7 @@ class StoreBusy(StoreError):
 
 class StoreTooNew(StoreError):
     """The store was written by a newer marksweep."""
+
+
+class UnreadableWarning(UserWarning):
+    """Some of the messages that were passed in cannot be read, and were left out."""

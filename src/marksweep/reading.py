@@ -16,7 +16,7 @@ from marksweep.core.budget import Budget
 from marksweep.core.cost import Prices
 from marksweep.dialects import History, read
 from marksweep.dialects.base import Json
-from marksweep.dialects.history import rewritten
+from marksweep.dialects.history import insist_on, rewritten
 from marksweep.messages.weight import count_message
 from marksweep.model import Plan
 from marksweep.strategies.named import Choice
@@ -33,9 +33,10 @@ def tidy(
     """Give messages that fit the limit, in the form they were given; the input is left alone.
 
     Takes what `Conversation.extend` takes. What fits already comes back as it is. What cannot fit,
-    because too much of it must stay, comes back as small as it can be.
+    because too much of it must stay, comes back as small as it can be. What cannot be read stays
+    where it is, with a warning.
     """
-    history = read(messages, dialect)
+    history = insist_on(read(messages, dialect))
     talk = Reading(history, limit=limit, strategy=strategy, counter=counter)
     report = talk.conversation.tend()
     return copy.copy(messages) if report is None or not report.swept else talk.written()

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from marksweep import tidy
+from marksweep import Conversation, tidy
 from marksweep.dialects import detect, dialect_named, read, repair, validate, write
-from marksweep.errors import BadInput, UnknownName
+from marksweep.errors import BadInput, UnknownName, UnreadableWarning
 from marksweep.testing.histories import Answered, Call, Said, Script, told
 
 SCRIPT = Script((Said("hi"), Answered(calls=(Call("f", {}, "1"),)), Answered("done")))
@@ -122,3 +122,106 @@ def test_every_rule_has_a_name_of_its_own_a_source_and_advice(dialect: str) -> N
         assert rule.provider == dialect
         assert "https://" in rule.source
         assert rule.advice.endswith(".")
+
+
+SERVER_ITEMS = [
+    {"type": "web_search_call", "id": "ws", "status": "completed", "action": {"type": "search"}},
+    {"type": "file_search_call", "id": "fs", "status": "completed", "queries": ["port"]},
+    {"type": "code_interpreter_call", "id": "ci", "code": "1", "container_id": "c"},
+    {"type": "image_generation_call", "id": "ig", "result": "iVBORw0KGgo="},
+    {"type": "mcp_call", "id": "mc", "name": "f", "arguments": "{}", "server_label": "s"},
+    {"type": "mcp_list_tools", "id": "ml", "server_label": "s", "tools": []},
+    {"type": "mcp_approval_request", "id": "ma", "name": "f", "arguments": "{}"},
+    {"type": "mcp_approval_response", "approval_request_id": "ma", "approve": True},
+    {"type": "tool_search_call", "id": "ts", "arguments": {"query": "q"}},
+    {"type": "tool_search_output", "tools": []},
+    {"type": "compaction", "encrypted_content": "x"},
+    {"type": "item_reference", "id": "msg_1"},
+]
+
+
+@pytest.mark.parametrize("item", SERVER_ITEMS, ids=lambda item: item["type"])
+def test_every_kind_of_responses_item_shows_its_dialect_when_it_comes_first(
+    item: dict[str, Any],
+) -> None:
+    talk = Conversation(limit=10_000)
+    asked = {"role": "user", "content": "hi"}
+    answer = {"type": "message", "role": "assistant", "content": "done"}
+    for each in (asked, item, answer):
+        assert len(talk.extend([each])) == 1
+    assert talk.dialect == "openai_responses"
+    assert talk.messages == [asked, item, answer]
+
+
+def test_a_claude_code_session_is_known_by_its_first_line_whatever_that_is() -> None:
+    for line in (
+        {"type": "summary", "summary": "a title", "leafUuid": "u"},
+        {"type": "file-history-snapshot", "messageId": "u", "snapshot": {}},
+        {"type": "queue-operation", "operation": "enqueue", "sessionId": "s"},
+    ):
+        talk = Conversation(limit=10_000)
+        assert talk.extend([line]) == []
+        assert talk.dialect == "claude_code"
+
+
+def test_the_results_of_gemini_may_be_given_by_role_function() -> None:
+    contents = told(SCRIPT, "gemini")
+    results = next(c for c in contents if "functionResponse" in c["parts"][0])
+    results["role"] = "function"
+    talk = Conversation(limit=10_000)
+    for content in contents:
+        talk.extend([content])
+    assert talk.dialect == detect(contents) == "gemini"
+    assert talk.messages == contents
+
+
+class HumanMessage(Model):
+    """Stands for a message of LangChain, which says nothing of its role unless asked."""
+
+    __module__ = "langchain_core.messages.human"
+
+
+class ModelRequest:
+    """Stands for a message of pydantic-ai, which is a dataclass."""
+
+    __module__ = "pydantic_ai.messages"
+
+
+FOREIGN = [
+    pytest.param(HumanMessage(content="hi"), "convert_to_openai_messages", id="langchain"),
+    pytest.param({"type": "human", "data": {"content": "hi"}}, "LangChain", id="langchain-dict"),
+    pytest.param(
+        {"type": "ai", "content": "hi", "additional_kwargs": {}}, "LangChain", id="langchain-dump"
+    ),
+    pytest.param(ModelRequest(), "pydantic-ai", id="pydantic-ai"),
+    pytest.param(
+        {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "hi"}]},
+        "pydantic-ai",
+        id="pydantic-ai-dict",
+    ),
+    pytest.param({"type": "banana"}, "Pass dialect=", id="unknown"),
+]
+
+
+@pytest.mark.parametrize(("given", "advice"), FOREIGN)
+@pytest.mark.parametrize("take", [partial(tidy, limit=10), Conversation(limit=10).extend])
+def test_messages_of_which_none_can_be_read_are_an_error_that_says_what_to_do(
+    take: Any, given: Any, advice: str
+) -> None:
+    with pytest.raises(BadInput, match=advice):
+        take([given, given])
+
+
+def test_what_cannot_be_read_among_what_can_is_a_warning() -> None:
+    messages = [{"role": "user", "content": "hi"}, {"role": "banana"}]
+    with pytest.warns(UnreadableWarning, match="1 of 2 messages .* message 1: role 'banana'"):
+        assert tidy(messages, limit=10_000) == messages
+    talk = Conversation(limit=10_000)
+    with pytest.warns(UnreadableWarning, match="banana"):
+        talk.extend(messages)
+    assert [skipped.position for skipped in talk.skipped] == [1]
+
+
+def test_nothing_to_read_is_not_an_error() -> None:
+    assert tidy([], limit=10) == []
+    assert Conversation(limit=10).extend([]) == []

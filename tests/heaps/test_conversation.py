@@ -12,7 +12,7 @@ import pytest
 from marksweep.conversation import Conversation
 from marksweep.core.budget import Budget
 from marksweep.dialects import validate
-from marksweep.errors import BadInput, NotFound, PlanOutdated, UnknownName
+from marksweep.errors import BadInput, NotFound, PlanOutdated, UnknownName, UnreadableWarning
 from marksweep.messages import Message, Role
 from marksweep.model import Action
 from marksweep.reading import tidy
@@ -55,7 +55,8 @@ def raws(talk: Conversation) -> list[Any]:
 def test_messages_are_named_by_their_place_also_behind_what_could_not_be_read() -> None:
     talk = Conversation(limit=100_000)
     assert talk.extend([{"role": "user", "content": "one"}]) == ["m1"]
-    assert talk.extend([17, {"role": "user", "content": "two"}]) == ["m2"]
+    with pytest.warns(UnreadableWarning):
+        assert talk.extend([17, {"role": "user", "content": "two"}]) == ["m2"]
     assert talk.extend([{"role": "user", "content": "three"}]) == ["m3"]
     assert [m.message_id for m in talk.history] == ["m1", "m2", "m3"]
 
@@ -338,7 +339,8 @@ def test_neutral_messages_are_taken_too() -> None:
 
 def test_what_cannot_be_read_is_left_out_and_told() -> None:
     talk = Conversation(limit=100)
-    talk.extend([{"role": "user", "content": "hi"}, None, {"role": "banana"}])
+    with pytest.warns(UnreadableWarning, match="2 of 3 messages"):
+        talk.extend([{"role": "user", "content": "hi"}, None, {"role": "banana"}])
     assert talk.messages == [{"role": "user", "content": "hi"}]
     assert [skipped.position for skipped in talk.skipped] == [1, 2]
 

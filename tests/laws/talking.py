@@ -57,6 +57,11 @@ def holding(messages: Raws, dialect: str, strategy: Choice, **options: Any) -> C
     return talk
 
 
+def holding_readable(messages: Raws, dialect: str, strategy: Choice) -> Conversation:
+    """Begin a conversation with those of these messages that can be read."""
+    return holding(list(read(messages, dialect).messages), dialect, strategy)
+
+
 def another(talk: Conversation, name: str) -> Strategy:
     """Make another strategy for a conversation."""
     means = talk._means()

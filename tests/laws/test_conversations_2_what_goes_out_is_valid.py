@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from marksweep.dialects import validate
 from marksweep.testing.histories import broken, valid
-from tests.laws.talking import conversation, dialects, each_strategy, few, holding, raws, shares
+from tests.laws.talking import (
+    conversation,
+    dialects,
+    each_strategy,
+    few,
+    holding,
+    holding_readable,
+    raws,
+    shares,
+)
 
 
 @each_strategy
@@ -30,7 +39,7 @@ def test_a_valid_history_is_valid_after_any_collection(
 def test_a_broken_history_is_never_made_worse(
     strategy: Any, data: st.DataObject, dialect: str, share: int
 ) -> None:
-    talk = holding(data.draw(broken(dialect)), dialect, strategy)
+    talk = holding_readable(data.draw(broken(dialect)), dialect, strategy)
     before = Counter(finding.rule for finding in validate(raws(talk), dialect))
     talk.collect(talk.plan(talk.tokens * share // 100))
     after = Counter(finding.rule for finding in validate(raws(talk), dialect))

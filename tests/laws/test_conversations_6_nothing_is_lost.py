@@ -19,6 +19,7 @@ from tests.laws.talking import (
     each_strategy,
     few,
     holding,
+    holding_readable,
     names,
     raws,
     shares,
@@ -49,7 +50,7 @@ def test_undo_brings_everything_back_also_after_a_restart(
 def test_a_broken_history_comes_back_as_broken_as_it_was(
     strategy: Any, data: st.DataObject, dialect: str, share: int
 ) -> None:
-    talk = holding(data.draw(broken(dialect)), dialect, strategy)
+    talk = holding_readable(data.draw(broken(dialect)), dialect, strategy)
     before = raws(talk)
     plan = talk.plan(talk.tokens * share // 100)
     talk.collect(plan)

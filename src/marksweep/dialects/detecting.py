@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from marksweep.dialects.anthropic import ANTHROPIC
 from marksweep.dialects.base import Dialect, Json, no_messages, plain, word
@@ -22,7 +22,11 @@ ANTHROPIC_BLOCKS = {"tool_use", "tool_result", "thinking", "redacted_thinking", 
 CHAT_BLOCKS = {"image_url", "input_audio", "file"}
 RESPONSES_BLOCKS = {"input_text", "output_text", "input_image", "input_file"}
 RESPONSES_ITEMS = {"message", "reasoning", "item_reference", "compaction", *CALLS, *OUTPUTS}
+RESPONSES_ENDINGS = ("_call", "_call_output", "_search_output")
+"""How the types of other Responses items end: calls that the provider runs itself."""
 CODEX_LINES = {"response_item", "session_meta", "turn_context", "event_msg", "compacted"}
+CLAUDE_CODE_LINES = {"summary": "leafUuid", "file-history-snapshot": "snapshot"}
+"""Lines of Claude Code that have no id of their own, and what each of them has."""
 
 
 def _blocks(message: dict[str, Json]) -> set[str]:
@@ -33,7 +37,7 @@ def _blocks(message: dict[str, Json]) -> set[str]:
 
 
 def _is_chat(m: dict[str, Json]) -> bool:
-    return (
+    return "parts" not in m and (
         "tool_calls" in m
         or "tool_call_id" in m
         or m.get("role") in ("tool", "function")
@@ -54,11 +58,15 @@ def _is_responses(m: dict[str, Json]) -> bool:
     kind = word(m.get("type"))
     if kind == "message":
         return not _is_anthropic(m)
-    return kind in RESPONSES_ITEMS or bool(_blocks(m) & RESPONSES_BLOCKS)
+    known = kind in RESPONSES_ITEMS or kind.startswith("mcp_") or kind.endswith(RESPONSES_ENDINGS)
+    return known or bool(_blocks(m) & RESPONSES_BLOCKS)
 
 
 def _is_claude_code(m: dict[str, Json]) -> bool:
-    return "uuid" in m and ("sessionId" in m or isinstance(m.get("message"), dict))
+    if "uuid" in m:
+        return "sessionId" in m or isinstance(m.get("message"), dict)
+    kind = word(m.get("type"))
+    return CLAUDE_CODE_LINES.get(kind) in m or bool(kind and "sessionId" in m)
 
 
 def _is_codex(m: dict[str, Json]) -> bool:
@@ -68,12 +76,51 @@ def _is_codex(m: dict[str, Json]) -> bool:
 MARKS: tuple[tuple[Dialect, Callable[[dict[str, Json]], bool], str], ...] = (
     (CLAUDE_CODE, _is_claude_code, "lines with `uuid` and `sessionId` or `message`"),
     (CODEX, _is_codex, "lines with `payload`, such as response_item"),
-    (GEMINI, lambda m: "parts" in m, "contents with `parts`"),
+    (GEMINI, lambda m: "parts" in m and not _is_pydantic_ai(m), "contents with `parts`"),
     (OPENAI_RESPONSES, _is_responses, "items with `type`, such as function_call; input_text"),
     (ANTHROPIC, _is_anthropic, "blocks such as tool_use, tool_result, thinking, image"),
     (OPENAI_CHAT, _is_chat, "`tool_calls`, `tool_call_id`, role tool; image_url"),
 )
 """Each dialect with what tells it from the others, for code and for people."""
+
+
+def _is_langchain(value: Json) -> bool:
+    if not isinstance(value, dict):
+        return type(value).__module__.startswith("langchain")
+    return (
+        "role" not in value
+        and word(value.get("type")) != ""
+        and ("additional_kwargs" in value or isinstance(value.get("data"), dict))
+    )
+
+
+def _is_pydantic_ai(value: Json) -> bool:
+    if not isinstance(value, dict):
+        return type(value).__module__.startswith("pydantic_ai")
+    return value.get("kind") in ("request", "response") and "parts" in value
+
+
+FOREIGN: tuple[tuple[Callable[[Json], bool], str], ...] = (
+    (
+        _is_langchain,
+        "These are LangChain's: pass what `langchain_core.messages.convert_to_openai_messages` "
+        "makes of them.",
+    ),
+    (
+        _is_pydantic_ai,
+        "These are pydantic-ai's: pass the messages of its provider, or neutral `Message`s.",
+    ),
+)
+"""Messages of frameworks that are not read, and what to do with each."""
+
+
+def advice_on(values: Iterable[Json]) -> str:
+    """Say what to do with messages that cannot be read."""
+    seen = list(values)
+    for is_it, advice in FOREIGN:
+        if any(map(is_it, seen)):
+            return advice
+    return f"Pass dialect=, one of {', '.join(DIALECTS)}."
 
 
 def _is_plain(m: dict[str, Json]) -> bool:
@@ -103,7 +150,7 @@ def detect(messages: Sequence[Json] | dict[str, Json]) -> str:
         return OPENAI_CHAT.name
     if not found and not messages:
         return OPENAI_CHAT.name
-    raise BadInput(_puzzled(found, len(messages)))
+    raise BadInput(_puzzled(found, messages))
 
 
 def marks_in(messages: Sequence[Json]) -> list[str]:
@@ -112,12 +159,12 @@ def marks_in(messages: Sequence[Json]) -> list[str]:
     return [dialect.name for dialect, is_it, _ in MARKS if any(map(is_it, seen))]
 
 
-def _puzzled(found: list[str], count: int) -> str:
+def _puzzled(found: list[str], messages: Sequence[Json]) -> str:
     looked = "; ".join(f"{dialect.name}: {mark}" for dialect, _, mark in MARKS)
     told = f"marks of {' and '.join(found)}" if found else "no known marks"
     return (
-        f"cannot tell the dialect: {told} in {count} messages. Looked for {looked}; or role and "
-        f"content for plain text. Pass dialect=, one of {', '.join(DIALECTS)}."
+        f"cannot tell the dialect: {told} in {len(messages)} messages. Looked for {looked}; or "
+        f"role and content for plain text. {advice_on(messages)}"
     )
 
 

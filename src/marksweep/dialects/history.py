@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -18,8 +19,9 @@ from marksweep.dialects.base import (
     parsed,
     plain,
 )
-from marksweep.dialects.detecting import detect, dialect_named
+from marksweep.dialects.detecting import advice_on, detect, dialect_named
 from marksweep.dialects.enveloped import Enveloped, NotAMessage
+from marksweep.errors import BadInput, UnreadableWarning
 from marksweep.messages import Message, Part, Role, ToolResult
 
 LISTS = {
@@ -73,6 +75,20 @@ def read(given: Json, dialect: str | None = None, *, start: int = 0) -> History:
     if any(isinstance(value, Message) for value in values):
         values = _values(values, name)
     return _read(values, given, kind, start)
+
+
+def insist_on(history: History) -> History:
+    """Refuse a history of which nothing could be read; warn of one that was read in part."""
+    if not history.skipped:
+        return history
+    first, total = history.skipped[0], len(history.messages) + len(history.skipped)
+    why = f"be read as {history.dialect}; message {first.position}: {first.reason}."
+    if not history.messages:
+        advice = advice_on(aside.raw for aside in history.asides)
+        raise BadInput(f"none of {total} messages can {why} {advice}")
+    skipped = f"{len(history.skipped)} of {total} messages cannot {why}"
+    warnings.warn(f"{skipped} They are passed over.", UnreadableWarning, stacklevel=4)
+    return history
 
 
 def _values(values: list[Json], name: str) -> list[Json]:

@@ -13,7 +13,7 @@ from datetime import datetime
 from marksweep.dialects import Skipped, dialect_named, read
 from marksweep.dialects.base import Json
 from marksweep.dialects.detecting import marks_in
-from marksweep.dialects.history import LISTS, History
+from marksweep.dialects.history import LISTS, History, insist_on
 from marksweep.errors import BadInput
 from marksweep.heaps.conversation import ConversationHeap
 from marksweep.messages import Message
@@ -43,7 +43,8 @@ class Intake:
             self.learn(messages.get(LISTS.get(self._heap.dialect.name, "")))
         else:
             self.learn(messages)
-        history = read(messages, self._heap.dialect.name, start=self._heap.next_position)
+        name, start = self._heap.dialect.name, self._heap.next_position
+        history = insist_on(read(messages, name, start=start))
         self.skipped += history.skipped
         if isinstance(messages, dict):
             self.fix("system", history.system.raw if history.system else None, now)
