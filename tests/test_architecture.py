@@ -25,6 +25,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "clock",
             "cycles",
             "urls",
+            "paths",
             "worker",
         }
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -180,6 +181,48 @@ class TestFiles:
         with pytest.raises(BadInput, match=re.escape(str(path))):
             load(tmp_path)
 
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            ("settings.toml", "window = " + "[" * 3_000 + "]" * 3_000),
+            ("settings.toml", "window" + ".a" * 3_000 + " = 1"),
+            ("settings.json", '{"window": ' + "[" * 3_000 + "]" * 3_000 + "}"),
+            ("settings.json", "[" * 100_000),
+            ("settings.json", '{"window": ' * 3_000 + "1" + "}" * 3_000),
+            ("settings.json", '{"window": {"limit_tokens": ' + "[" * 900 + "]" * 900 + "}}"),
+            ("settings.json", '{"window": {"limit_tokens": ' + "9" * 5_000 + "}}"),
+            ("settings.toml", f"# {'x' * 1_000_000}"),
+        ],
+    )
+    def test_a_file_made_to_break_its_reader_is_named_in_a_few_words(
+        self, tmp_path: Path, name: str, text: str
+    ) -> None:
+        path = write(tmp_path, text, name)
+        with pytest.raises(BadInput, match=re.escape(str(path))) as caught:
+            load(tmp_path)
+        assert len(str(caught.value)) < 500
+
+    def test_a_pipe_in_place_of_the_file_is_refused_at_once(self, tmp_path: Path) -> None:
+        (tmp_path / ".marksweep").mkdir()
+        os.mkfifo(tmp_path / ".marksweep/settings.toml")
+        with pytest.raises(BadInput, match="it is a pipe; expected a file"):
+            load(tmp_path)
+
+    @pytest.mark.parametrize(("target", "kind"), [("/dev/zero", "a device"), ("/", "a folder")])
+    def test_a_device_or_a_folder_in_place_of_the_file_is_refused(
+        self, tmp_path: Path, target: str, kind: str
+    ) -> None:
+        (tmp_path / ".marksweep").mkdir()
+        (tmp_path / ".marksweep/settings.json").symlink_to(target)
+        with pytest.raises(BadInput, match=kind):
+            load(tmp_path)
+
+    def test_a_home_that_does_not_exist_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(BadInput, match="no home folder '~nobody-here'"):
+            load_settings("~nobody-here/project")
+        with pytest.raises(BadInput, match="no home folder '~nobody-here'"):
+            write(tmp_path, "store.location = '~nobody-here/x.db'") and load(tmp_path)
+
     def test_an_empty_file_gives_the_defaults(self, tmp_path: Path) -> None:
         write(tmp_path, "")
         assert load(tmp_path) == Settings()
@@ -223,9 +266,9 @@ IMPOSSIBLE = [
     ("window", "target_percent", True, "from 0 to 100"),
     ("window", "target_percent", 81, "from 0 to 80"),
     ("window", "pressure_percent", 79, "from 80 to 100"),
-    ("window", "limit_tokens", -5, "0 or more"),
+    ("window", "limit_tokens", -5, "from 0 to 1,000,000,000,000,000"),
     ("window", "limit_tokens", 1.5, "a whole number"),
-    ("roots", "last_messages", -1, "0 or more"),
+    ("roots", "last_messages", -1, "a whole number from 0"),
     ("roots", "decision_hours", -0.5, "a number from 0"),
     ("roots", "invariant_tags", "overview", "a list of texts"),
     ("scoring", "half_life_hours", 0, "above 0"),
@@ -238,7 +281,7 @@ IMPOSSIBLE = [
     ("retention", "grace_hours", 1e18, "a number from 0"),
     ("steps", "batch", 4, "from 5 to 20"),
     ("steps", "batch", 21, "from 5 to 20"),
-    ("prices", "cached", -1, "0 or more"),
+    ("prices", "cached", -1, "a number from 0"),
     ("store", "workspace", " ", "a name"),
     ("store", "location", 3, "a text"),
 ]
@@ -311,7 +354,7 @@ def test_the_conversation_is_set_up_by_name_and_checked(tmp_path: Path) -> None:
     for wrong, expected in (
         ("strategy = 'magic'", "no strategy named 'magic'"),
         ("strategy = 'mask'\noptions = {colour = 2}", "no option 'colour'"),
-        ("strategy = 'mask'\noptions = {spare = 'x'}", "whole numbers"),
+        ("strategy = 'mask'\noptions = {spare = 'x'}", r"options\.spare is 'x'"),
         ("preserve_recent_turns = -1", "preserve_recent_turns"),
     ):
         path.write_text(f"[conversation]\n{wrong}\n")

@@ -5,7 +5,8 @@
     │   └── UnknownName      a plugin, scorer, strategy, store or setting that does not exist
     ├── Refused              the request is understood and will not be done
     │   ├── PlanOutdated     the heap has moved since the plan was made
-    │   └── NotConfirmed     a deletion without the plan's id
+    │   ├── NotConfirmed     a deletion without the plan's id
+    │   └── NotTrusted       a project's own file sends data elsewhere, and nobody agreed to it
     ├── NotFound             no such segment, plan or stash entry (also a LookupError)
     ├── ModelError           a model did not answer, or not as expected
     │   └── ContextOverflow  the request is longer than the model's context
@@ -52,6 +53,10 @@ class PlanOutdated(Refused):
 
 class NotConfirmed(Refused):
     """A deletion without the plan's id."""
+
+
+class NotTrusted(Refused):
+    """A project's own file sends what is remembered elsewhere, and the user has not agreed."""
 
 
 class NotFound(MarksweepError, LookupError):

@@ -8,7 +8,7 @@ import msgspec
 
 from marksweep.errors import BadInput
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)([kKmM%]?)")
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)([kKmM%]?)")
 _FACTORS = {"": 1, "k": 1_000, "m": 1_000_000}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pytest
@@ -39,10 +40,16 @@ def test_a_share_outside_0_to_100_is_refused(name: str, value: float) -> None:
         Budget.of(1000, **{name: value})
 
 
-@pytest.mark.parametrize("limit", [-5, "32k", None, math.nan, math.inf])
+@pytest.mark.parametrize("limit", [-5, "32k", None, math.nan, math.inf, 1e300, 10**16])
 def test_a_limit_that_is_no_number_of_tokens_is_refused(limit: Any) -> None:
-    with pytest.raises(BadInput, match=f"limit is {limit!r}; expected"):
+    with pytest.raises(BadInput, match=re.escape(f"limit is {limit!r}; expected")):
         Budget.of(limit)
+
+
+def test_a_limit_of_hundreds_of_digits_is_refused_in_few() -> None:
+    with pytest.raises(BadInput, match="expected a number of tokens") as refused:
+        Budget.of(10**400)
+    assert len(str(refused.value)) < 200
 
 
 def test_the_ledger_adds_up_per_type_heaviest_first() -> None:

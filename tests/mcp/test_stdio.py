@@ -212,3 +212,21 @@ def test_help_and_snippets_do_not_load_the_protocol() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
+
+
+def test_a_project_that_sends_its_memory_elsewhere_is_refused_by_every_tool(tmp_path: Path) -> None:
+    (tmp_path / ".marksweep").mkdir()
+    location = "redis://:hunter2@elsewhere.example"
+    (tmp_path / ".marksweep/settings.toml").write_text(f"store.location = {location!r}")
+    server = StdioServerParameters(
+        command=SERVE[0], args=SERVE[1:], env={**ENVIRONMENT, "HOME": str(tmp_path)}, cwd=tmp_path
+    )
+
+    async def work() -> None:
+        async with Client(server) as client:
+            said = await Agent(client).fail("context_gc_history")
+            assert "marksweep config trust" in said
+            assert "elsewhere.example" in said
+            assert "hunter2" not in said
+
+    asyncio.run(work())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from marksweep.errors import BadInput, NotFound, UnknownName
+from marksweep.errors import BadInput, NotFound, NotTrusted, UnknownName
 from marksweep.plugins import (
     GCConfig,
     GCTriggerReason,
@@ -17,7 +17,9 @@ from marksweep.plugins import (
     load_gc_plugin,
     load_profile,
 )
-from marksweep.plugins.files import read_gc
+from marksweep.plugins.files import project_claims, read_gc
+from marksweep.settings.trust import agree
+from marksweep.testing.builders import NOW
 from tests.plugins.histories import budget_for, full, ids, talk
 
 HYBRID = {
@@ -181,7 +183,7 @@ def test_a_profile_that_is_missing_or_damaged_is_an_error(project: Path) -> None
     with pytest.raises(NotFound, match="no profile 'ghost'"):
         load_profile("ghost")
     write(project / ".marksweep/profiles/odd.json", {"description": "nameless"})
-    with pytest.raises(BadInput, match=r"odd\.json is no profile"):
+    with pytest.raises(BadInput, match=r"odd\.json is not a profile"):
         load_profile("odd")
 
 
@@ -238,7 +240,7 @@ def test_an_unknown_plugin_is_refused_with_the_known_ones() -> None:
 
 def test_a_file_that_is_no_json_names_the_file_and_the_place(project: Path) -> None:
     (project / "bad.json").write_text('{"type": ')
-    with pytest.raises(BadInput, match=r"bad.json is no JSON: .*line 1 column"):
+    with pytest.raises(BadInput, match=r"bad.json cannot be read: .*line 1 column"):
         load_gc_from_file(project / "bad.json")
 
 
@@ -256,5 +258,36 @@ def test_an_inline_configuration_that_is_no_object_is_refused() -> None:
 @pytest.mark.parametrize("text", ["[" * 100_000, "\udcff", ""])
 def test_whatever_stands_in_a_file_the_error_names_it(project: Path, text: str) -> None:
     (project / "bad.json").write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises(BadInput, match=r"bad\.json is no JSON"):
+    with pytest.raises(BadInput, match=r"bad\.json cannot be read"):
         load_gc_from_file(project / "bad.json")
+
+
+MODEL = {"endpoint": "https://models.example/v1", "model": "m"}
+
+
+def test_a_model_elsewhere_that_a_file_of_the_project_names_needs_the_users_word(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(project / "home"))
+    monkeypatch.setenv("MODEL_KEY", "secret")
+    path = write(project / ".marksweep/gc.json", {"type": "summarize", "summarizer": MODEL})
+    profile = {"name": "p", "gc": {"type": "summarize", "summarizer": MODEL}}
+    write(project / ".marksweep/profiles/p.json", profile)
+    for load in (load_gc_from_file, lambda: load_profile("p")):
+        with pytest.raises(NotTrusted, match=r"models\.example.*marksweep config trust"):
+            load()
+    assert load_gc_from_file(path), "a file that the program names is the program's word"
+    agree(project_claims(), NOW)
+    assert load_gc_from_file()
+    assert load_profile("p")
+    with_key = {"type": "summarize", "summarizer": {**MODEL, "api_key_env": "MODEL_KEY"}}
+    write(project / ".marksweep/gc.json", with_key)
+    with pytest.raises(NotTrusted, match="sent the key in MODEL_KEY"):
+        load_gc_from_file()
+
+
+def test_a_model_on_this_machine_needs_no_word(project: Path) -> None:
+    summarizer = {**MODEL, "endpoint": "http://localhost:11434/v1"}
+    write(project / ".marksweep/gc.json", {"type": "summarize", "summarizer": summarizer})
+    assert load_gc_from_file()
+    assert project_claims() == ()

@@ -40,14 +40,14 @@ workspace_option = click.option("--workspace", metavar="NAME", help="Whose segme
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
 
-def settings() -> Settings:
-    """Read the settings: environment over .marksweep/settings.toml or .json over defaults."""
-    return load_settings()
+def settings(store: str | None = None) -> Settings:
+    """Read the settings: --store over environment over .marksweep/settings.toml over defaults."""
+    return load_settings(explicit={"store": {"location": store}} if store else None)
 
 
 def open_segments(store: str | None, workspace: str | None) -> Segments:
     """Open the working set that the options name; it is closed when the command ends."""
-    found = settings()
+    found = settings(store)
     context = Segments(store, workspace=workspace, settings=found, actor="cli")
     click.get_current_context().call_on_close(context.close)
     if found.memory.keeps_segments:

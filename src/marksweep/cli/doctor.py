@@ -26,6 +26,7 @@ from marksweep.clock import utc_now
 from marksweep.collector import DEEDS
 from marksweep.errors import BadInput, MarksweepError, StoreError
 from marksweep.model import Event
+from marksweep.paths import expanded
 from marksweep.segments import Segments
 from marksweep.stores import checkup
 from marksweep.stores.graph.open import IN_FOLDER
@@ -99,10 +100,6 @@ def command(mend: bool, falkordb: str | None, yes: bool, store: str | None, as_j
         sys.exit(NOTHING)
 
 
-def _where(store: str | None) -> str:
-    return store or settings().store.location
-
-
 def _mended(findings: list[Finding]) -> Iterator[Check]:
     for path in dict.fromkeys(finding.changes for finding in findings):
         if path is not None:
@@ -118,7 +115,7 @@ def _findings(store: str | None, falkordb: str | None) -> Iterator[Finding]:
     yield Finding(Check("marksweep", f"{marksweep.__version__} on Python {python}", ok=True))
     for name, use in OPTIONAL.items():
         yield Finding(Check(name, _installed(name, use), ok=True))
-    read = _tried("settings", lambda: "read" if settings() else "")
+    read = _tried("settings", lambda: "read" if settings(store) else "")
     yield Finding(read)
     counter = default_counter()
     kind = "exact" if counter.exact else "estimated: install rs-bpe for exact counts"
@@ -126,9 +123,9 @@ def _findings(store: str | None, falkordb: str | None) -> Iterator[Finding]:
     if falkordb is not None:
         yield Finding(_tried("FalkorDB", lambda: _falkordb(falkordb)))
     if read.ok or store:
-        where = _where(store)
+        where = store or settings().store.location
         yield from _store(where)
-        graph = Path(where).expanduser().with_name(IN_FOLDER)
+        graph = expanded(where).with_name(IN_FOLDER)
         if not _has_scheme(where) and graph != Path(where):
             yield from _graph(graph)
 
@@ -170,7 +167,7 @@ def _falkordb(url: str) -> str:
 
 def _store(where: str) -> Iterator[Finding]:
     what = f"store {where}"
-    path = Path(where).expanduser()
+    path = expanded(where)
     if _has_scheme(where):
         yield Finding(_tried(what, lambda: _content(where)))
         return

@@ -46,8 +46,8 @@ async def memory_of(
     store: str | None, workspace: str | None
 ) -> AsyncIterator[tuple[GraphMemory, str]]:
     """Open the project's memory, and name the workspace of it that is meant."""
-    found = settings()
-    opened = GraphMemory.open(settings=found, store=store or "", actor="cli")
+    found = settings(store)
+    opened = GraphMemory.open(settings=found, actor="cli")
     try:
         yield opened, workspace or found.store.workspace
     finally:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from marksweep.cli.analyze import Analysis
-from marksweep.cli.config import Checked
+from marksweep.cli.config import Checked, Trusted
 from marksweep.cli.doctor import Check
 from marksweep.cli.memory_group import Exported, Imported
 from marksweep.cli.prune import Erased
@@ -56,6 +56,7 @@ SHAPES: Mapping[str, object] = {
     "pin": Pinned,
     "config show": Settings,
     "config check": Checked,
+    "config trust": list[Trusted],
     "doctor": list[Check],
 }
 """By command. `watch` prints one line of JSON after every change."""

@@ -7,6 +7,7 @@ collection that lands exactly where the next one would start is not followed by 
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Iterable
 
 import msgspec
@@ -30,6 +31,9 @@ HARD_PERCENT = 90.0
 Higher protects them longer, at the risk that a request does not fit.
 """
 
+MAX_LIMIT = 10**15
+"""Tokens a limit may have: up to here its percentages are exact to a token."""
+
 
 class Budget(msgspec.Struct, frozen=True):
     """The limit, where a collection starts and lands, and from where it presses hard, in tokens."""
@@ -52,8 +56,10 @@ class Budget(msgspec.Struct, frozen=True):
         pressure_percent: float = HARD_PERCENT,
     ) -> Budget:
         """Set the three at shares of the limit."""
-        if not isinstance(limit, int | float) or not 0 <= limit < math.inf:
-            raise BadInput(f"limit is {limit!r}; expected a number of tokens, 0 or more.")
+        if not isinstance(limit, int | float) or not 0 <= limit <= MAX_LIMIT:
+            shown = reprlib.repr(limit)
+            raise BadInput(f"limit is {shown}; expected a number of tokens, 0 to {MAX_LIMIT:,}.")
+        limit = int(limit)
         shares = {
             "threshold_percent": threshold_percent,
             "target_percent": target_percent,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from marksweep.paths import expanded
 from marksweep.settings import Settings
 from marksweep.settings.layers import FOLDER
 
@@ -43,4 +44,4 @@ def place_of(settings: Settings, project: str | Path = ".", *, store: str = "") 
 
 
 def _within(folder: Path, where: str) -> str:
-    return where if _URL.match(where) else str(folder / Path(where).expanduser())
+    return where if _URL.match(where) else str(folder / expanded(where))

@@ -6,6 +6,8 @@ import os
 import stat
 from pathlib import Path
 
+from marksweep.paths import OPEN_AT_ONCE, kind_of
+
 MAX_FILE_BYTES = 2_000_000
 """Size over which a file is skipped. Files written by people are far smaller."""
 
@@ -15,23 +17,8 @@ MAX_FILE_LINES = 50_000
 _PEEK_BYTES = 8192
 _BINARY = "binary: it has NUL bytes"
 
-_FLAGS = (
-    os.O_RDONLY
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0)
-)
+_FLAGS = OPEN_AT_ONCE | getattr(os, "O_NOFOLLOW", 0)
 """A link is not followed and a pipe does not keep us waiting, whatever took the file's place."""
-
-_KINDS = {
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-    stat.S_IFDIR: "a folder",
-    stat.S_IFLNK: "a symbolic link",
-}
 
 
 class Unfit(Exception):
@@ -44,11 +31,6 @@ class Unfit(Exception):
 
 class Unreadable(Unfit):
     """A file that is there but could not be read: nothing is known about its content."""
-
-
-def kind_of(mode: int) -> str:
-    """Say in words what a file is that is not a regular one."""
-    return _KINDS.get(stat.S_IFMT(mode), "not a regular file")
 
 
 def trouble(error: OSError) -> str:

@@ -13,9 +13,10 @@ from pathlib import Path
 import msgspec
 
 from marksweep.errors import BadInput
-from marksweep.indexing.files import Unfit, changed_ns, kind_of, too_big, trouble
+from marksweep.indexing.files import Unfit, changed_ns, too_big, trouble
 from marksweep.indexing.ignore import ALWAYS_IGNORED, IGNORE_FILE, Rules, rules_above
 from marksweep.indexing.selection import Selection
+from marksweep.paths import expanded, kind_of
 
 
 class Found(msgspec.Struct, frozen=True, gc=False):
@@ -70,10 +71,12 @@ def walk(root: Path, selection: Selection) -> Walk:
 def resolved(root: Path) -> Path:
     """Find the folder that is meant; BadInput if there is none."""
     try:
-        real = root.expanduser().resolve(strict=True)
+        real = expanded(root).resolve(strict=True)
         if real.is_dir():
             return real
         found = "is not a folder"
+    except BadInput:
+        raise
     except (OSError, RuntimeError, ValueError) as error:
         found = f"cannot be opened ({trouble(error) if isinstance(error, OSError) else error})"
     raise BadInput(

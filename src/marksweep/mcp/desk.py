@@ -16,6 +16,7 @@ from marksweep.core.roots import Focus
 from marksweep.errors import BadInput, Refused
 from marksweep.graph.place import Place as Where
 from marksweep.graph.place import place_of
+from marksweep.paths import expanded
 from marksweep.segments import Segments
 from marksweep.settings import Settings, load_settings
 from marksweep.stores.base import Store
@@ -120,9 +121,8 @@ class Desk:
         changes: Changes | None = None,
     ) -> None:
         """Prepare the desk. Without folders they are the client's, told at its first call."""
-        self._store_place = store
         self._workspace = workspace
-        self._changes = changes or {}
+        self._changes = {**(changes or {}), **({"store": {"location": store}} if store else {})}
         self._guard = RLock()
         self._places: dict[str, Place] = {}
         self._store: Store | None = None
@@ -146,7 +146,7 @@ class Desk:
         with self._guard:
             if self.is_settled:
                 return
-            found = tuple(Path(folder).expanduser().resolve() for folder in folders)
+            found = tuple(expanded(folder).resolve() for folder in folders)
             missing = [str(folder) for folder in found if not folder.is_dir()]
             if missing or not found:
                 raise BadInput(
@@ -154,7 +154,7 @@ class Desk:
                     "Start the server with --root FOLDER."
                 )
             self.settings = settings = load_settings(found[0], explicit=self._changes)
-            self._where = place_of(settings, found[0], store=self._store_place)
+            self._where = place_of(settings, found[0])
             self._store = open_store(self._where.store)
             self._workspace = self._workspace or settings.store.workspace
             self.folders = found
@@ -197,7 +197,7 @@ class Desk:
         """Resolve a path, links followed; Refused if that leads out of the allowed folders."""
         if "\0" in path or not path.strip():
             raise BadInput(f"{path!r} is no path. Name a file or folder.")
-        given = Path(path).expanduser()
+        given = expanded(path)
         try:
             found = (self.folders[0] / given).resolve()
         except (OSError, RuntimeError) as error:

@@ -8,21 +8,23 @@ Two shapes are read, and mean the same:
 Which one counts, first to last: a plugin set by the program; the value passed in line; the
 profile's `gc`; the file `.marksweep/gc.json`, then `.jaato/gc.json`. The first that exists counts
 whole; they are not mixed. Within it, an option in `plugin_config` goes before the same option
-beside it, and what is not said comes from the environment, then from the defaults.
+beside it, and what is not said comes from the environment, then from the defaults. A model on
+another machine that a file of the project names is refused until the user has agreed to it.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
 from marksweep.errors import BadInput, NotFound
+from marksweep.paths import read_config
 from marksweep.plugins.base import GCConfig, GCPlugin
 from marksweep.plugins.checks import check_keys, check_object
 from marksweep.plugins.discovery import load_gc_plugin
+from marksweep.settings.trust import Claim, claim_of, require_trust
 
 GC_FILES = (Path(".marksweep/gc.json"), Path(".jaato/gc.json"))
 """Where the configuration of a project is looked for; the first that exists counts."""
@@ -102,8 +104,11 @@ def load_gc_from_file(path: Path | str | None = None) -> tuple[GCPlugin, GCConfi
 def read_gc_file(path: Path | str | None = None) -> GCSpec | None:
     """Read a configuration file; None if there is none."""
     for candidate in GC_FILES if path is None else (Path(path),):
-        if candidate.is_file():
-            return read_gc(_read_json(candidate), str(candidate))
+        if candidate.exists():
+            spec = read_gc(read_config(candidate), str(candidate))
+            if path is None:
+                require_trust(_claims(spec, candidate))
+            return spec
     return None
 
 
@@ -112,12 +117,21 @@ def load_profile(name: str, folders: Iterable[Path] = PROFILE_FOLDERS) -> Profil
     folders = tuple(folders)
     for folder in folders:
         path = folder / f"{name}.json"
-        if path.is_file():
-            try:
-                return msgspec.convert(_read_json(path), Profile)
-            except msgspec.ValidationError as error:
-                raise BadInput(f"{path} is no profile: {error}.") from error
+        if path.exists():
+            profile, claims = _read_profile(path)
+            require_trust(claims)
+            return profile
     raise NotFound(f"no profile {name!r} in {', '.join(map(str, folders))}.")
+
+
+def project_claims() -> tuple[Claim, ...]:
+    """List the models elsewhere that the project's own files have conversations sent to."""
+    specs = [(read_gc(read_config(path), str(path)), path) for path in GC_FILES if path.exists()]
+    profiles = [path for folder in PROFILE_FOLDERS for path in sorted(folder.glob("*.json"))]
+    return (
+        *(claim for spec, path in specs for claim in _claims(spec, path)),
+        *(claim for path in profiles for claim in _read_profile(path)[1]),
+    )
 
 
 def choose_gc(
@@ -147,11 +161,20 @@ def _spec(name: str, given: Mapping[str, object], origin: str) -> GCSpec:
     return GCSpec(name, config, {**beside, **config.plugin_config})
 
 
-def _read_json(path: Path) -> object:
+def _read_profile(path: Path) -> tuple[Profile, tuple[Claim, ...]]:
     try:
-        plain: object = json.loads(path.read_text("utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"{path} is no JSON: {error}.") from error
-    except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}.") from error
-    return plain
+        profile = msgspec.convert(read_config(path), Profile)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"{path} is not a profile: {error}.") from error
+    return profile, () if profile.gc is None else _claims(read_gc(profile.gc, str(path)), path)
+
+
+def _claims(spec: GCSpec, path: Path) -> tuple[Claim, ...]:
+    """Give the model that a file of the project names, unless it runs on this machine."""
+    summarizer = spec.options.get("summarizer")
+    if not isinstance(summarizer, Mapping):
+        return ()
+    variable = summarizer.get("api_key_env")
+    key = "summarizer.endpoint" + (f", sent the key in {variable}," if variable else "")
+    claim = claim_of(Path(), str(path), key, str(summarizer.get("endpoint", "")))
+    return (claim,) if claim else ()

@@ -12,8 +12,10 @@ Precedence, for each key on its own: **explicit, then environment, then file, th
 - file: `.marksweep/settings.toml` or `.marksweep/settings.json`
 - default: the constants where they are used
 
-A value that cannot be, or a key that does not exist, is an error that says where it came from. In
-groups.py the groups and what each value means; in layers.py how the sources are put together.
+A value that cannot be, or a key that does not exist, is an error that says where it came from. A
+file of the project that sends what is remembered out of the project is refused until the user has
+agreed. In groups.py the groups and what each value means, in checks.py what a value may be, in
+layers.py how the sources are put together, in trust.py what the user has agreed to.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from marksweep.errors import BadInput
 from marksweep.heaps.graph import CAP_PERCENT, RECENTLY_READ
 from marksweep.heaps.graph import GRACE as MEMORY_GRACE
 from marksweep.increment import BATCH, SAMPLE
-from marksweep.settings.ranges import Count, Group, Hours, Percent, Positive, Share, check_number
+from marksweep.settings.checks import Count, Group, Hours, Percent, Positive, Price, Share, checked
 from marksweep.stores.base import DEFAULT_WORKSPACE
 from marksweep.strategies.scored import COLD_HOURS, DELETE_AFTER_HOURS, VERBOSE_TOKENS
 
@@ -148,15 +148,12 @@ class Scoring(Group, frozen=True):
         scorer_named(self.scorer)
         weights = msgspec.structs.asdict(self.weights)
         for name, weight in weights.items():
-            check_number(f"scoring.weights.{name}", weight, Meta(ge=0, le=1))
+            checked(f"scoring.weights.{name}", weight, Share)
         if sum(weights.values()) > 1 + 1e-9:
             raise BadInput(
                 f"scoring.weights add up to {sum(weights.values()):g}; expected at most 1, so that "
                 "scores stay between 0 and 1. Divide each by their sum."
             )
-        for table in ("dispensable", "importance"):
-            for kind, share in getattr(self, table).items():
-                check_number(f"scoring.{table}.{kind}", share, Meta(ge=0, le=1))
 
     def build(self) -> Scorer:
         """Make the scorer that these settings describe."""
@@ -208,6 +205,7 @@ class Store(Group, frozen=True):
 
     def __post_init__(self) -> None:
         """Refuse empty names."""
+        Group.__post_init__(self)
         for field in ("location", "workspace"):
             if not getattr(self, field).strip():
                 raise BadInput(f"store.{field} is empty; expected a name.")
@@ -241,12 +239,6 @@ class Memory(Group, frozen=True):
     collect_every_hours: Hours = 0.0
     """How often `marksweep serve` collects the memory by itself; 0: never."""
 
-    def __post_init__(self) -> None:
-        """Refuse lives that are no time."""
-        Group.__post_init__(self)
-        for source, days in self.life_days.items():
-            check_number(f"memory.life_days.{source}", days, Meta(gt=0))
-
 
 class Settings(msgspec.Struct, frozen=True):
     """All settings. What is not given has its default."""
@@ -268,4 +260,4 @@ class Settings(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         """Refuse prices below 0."""
         for name, price in msgspec.structs.asdict(self.prices).items():
-            check_number(f"prices.{name}", price, Meta(ge=0))
+            checked(f"prices.{name}", price, Price)

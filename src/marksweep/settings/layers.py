@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
-import tomllib
-from collections.abc import Iterator, Mapping
+import reprlib
+from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, NamedTuple, TypeVar, get_args, get_origin
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from marksweep.errors import BadInput, UnknownName
+from marksweep.paths import expanded, read_config
+from marksweep.settings.checks import checked
 from marksweep.settings.groups import Settings
-from marksweep.settings.ranges import expected_number
+from marksweep.settings.trust import Claim, claim_of, require_trust
 from marksweep.stores.files import PROJECT_FOLDER
 
 FOLDER = PROJECT_FOLDER
@@ -55,17 +56,40 @@ def load_settings(
     *,
     explicit: Mapping[str, object] | None = None,
     environment: Mapping[str, str] = os.environ,
+    trusted: Collection[str] = (),
 ) -> Settings:
-    """Read the settings of the project in `folder`."""
-    layers = (
-        _from_file(Path(folder, FOLDER)),
-        _from_environment(environment),
-        dict(_flat(explicit or {}, Settings, "explicit setting")),
+    """Read the settings of the project in `folder`.
+
+    NotTrusted if the project's own file sends the store or the memory to another host or out of
+    the project, unless the user has agreed to that once or it is one of `trusted`, as written.
+    """
+    settings, claims = _layered(folder, explicit or {}, environment)
+    require_trust(claim for claim in claims if claim.location not in trusted)
+    return settings
+
+
+def project_claims(folder: str | Path = ".") -> tuple[Claim, ...]:
+    """List where a project's settings send what is remembered, other than into the project."""
+    return _layered(folder, {}, os.environ)[1]
+
+
+def _layered(
+    folder: str | Path, explicit: Mapping[str, object], environment: Mapping[str, str]
+) -> tuple[Settings, tuple[Claim, ...]]:
+    project = expanded(folder)
+    from_file = _from_file(project / FOLDER)
+    from_user = _from_environment(environment)
+    from_user |= dict(_flat(explicit, Settings, "explicit setting"))
+    settings = _build(Settings, from_file | from_user, "")
+    locations = {"store.location": settings.store.location}
+    if settings.memory.location:
+        locations["memory.location"] = settings.memory.location
+    found = (
+        claim_of(project, from_file[key].source if key in from_file else FOLDER, key, location)
+        for key, location in locations.items()
+        if key not in from_user
     )
-    given: Layer = {}
-    for layer in layers:
-        given |= layer
-    return _build(Settings, given, "")
+    return settings, tuple(filter(None, found))
 
 
 def _from_environment(environment: Mapping[str, str]) -> Layer:
@@ -94,13 +118,7 @@ def _from_file(folder: Path) -> Layer:
         return {}
     if len(there) > 1:
         raise BadInput(f"both {there[0]} and {there[1]} exist; expected one. Remove the other.")
-    path = there[0]
-    try:
-        text = path.read_text("utf-8")
-        content = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text or "{}")
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{path} cannot be read: {error}. Mend it or move it away.") from error
-    return dict(_flat(content, Settings, str(path)))
+    return dict(_flat(read_config(there[0]), Settings, str(there[0])))
 
 
 def _flat(
@@ -109,7 +127,7 @@ def _flat(
     """Give the values of nested tables by dotted key; refuse keys that the shape does not have."""
     if not isinstance(content, Mapping):
         place = f"{source}: {within[:-1]} is" if within else f"{source} holds"
-        raise BadInput(f"{place} {content!r}; expected a table of settings.")
+        raise BadInput(f"{place} {reprlib.repr(content)}; expected a table of settings.")
     fields = {field.name: field.type for field in msgspec.structs.fields(shape)}
     for name, value in content.items():
         if name not in fields:
@@ -146,26 +164,6 @@ def _build(shape: type[Shape], given: Layer, within: str) -> Shape:
 def _typed(key: str, given: Given, kind: object) -> object:
     """Refuse a value of the wrong type, or out of its range."""
     try:
-        return msgspec.convert(given.value, kind)
-    except msgspec.ValidationError:
-        raise BadInput(
-            f"{given.source}: {key} is {given.value!r}; expected {_expected(kind)}."
-        ) from None
-
-
-_PLAIN: Mapping[object, str] = {float: "a number", str: "a text", bool: "true or false"}
-
-
-def _expected(kind: object) -> str:
-    """Put a type into words."""
-    if get_origin(kind) is Annotated:
-        number, meta = get_args(kind)
-        words = expected_number(meta)
-        return words.replace("a number", "a whole number") if number is int else words
-    if kind == Mapping[str, int]:
-        return "a table of whole numbers"
-    if kind in _PLAIN:
-        return _PLAIN[kind]
-    if get_origin(kind) is tuple:
-        return "a list of texts"
-    return _expected(get_args(kind)[-1]).replace("a number", "a table of numbers")
+        return checked(key, given.value, kind)
+    except BadInput as error:
+        raise BadInput(f"{given.source}: {error}") from None

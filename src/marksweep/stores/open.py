@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from marksweep.errors import BadInput, StoreError, UnknownName
+from marksweep.paths import expanded
 from marksweep.stores.base import Store
 from marksweep.stores.json_file import JsonStore
 from marksweep.stores.memory import MemoryStore
@@ -35,7 +36,7 @@ def open_store(where: str | Path) -> Store:
         raise BadInput(f"{text!r} is no place for a store. Name a file, a folder or a URL.")
     named = _SCHEME.fullmatch(text) if isinstance(where, str) else None
     if named is None:
-        return _by_ending(Path(where).expanduser())
+        return _by_ending(expanded(where))
     scheme, rest = named[1].lower(), named[2]
     opener = _SCHEMES.get(scheme)
     if opener is None:
@@ -69,14 +70,14 @@ def _sqlite_url(where: str, rest: str) -> Store:
     path = rest[3:] if rest.startswith("///") else rest
     if not path or (rest.startswith("//") and not rest.startswith("///")):
         raise BadInput(f"{where!r}: expected sqlite:///store.db or sqlite:////absolute/store.db.")
-    return SqliteStore(Path(path).expanduser())
+    return SqliteStore(expanded(path))
 
 
 def _json_url(where: str, rest: str) -> Store:
     path = rest.removeprefix("//")
     if not path:
         raise BadInput(f"{where!r}: expected json:context.json or json:folder.")
-    return JsonStore(Path(path).expanduser())
+    return JsonStore(expanded(path))
 
 
 def _redis(where: str, _rest: str) -> Store:

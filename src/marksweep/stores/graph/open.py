@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from marksweep.errors import BadInput, UnknownName
+from marksweep.paths import expanded
 from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.sqlite import SqliteGraphStore
 
@@ -31,7 +32,7 @@ def open_graph(where: str | Path) -> GraphStore:
         raise BadInput(f"{text!r} is no place for a graph. Name a folder or a URL.")
     named = _SCHEME.fullmatch(text) if isinstance(where, str) else None
     if named is None:
-        path = Path(where).expanduser()
+        path = expanded(where)
         return SqliteGraphStore(path if path.suffix == ".db" else path / IN_FOLDER)
     scheme, rest = named[1].lower(), named[2]
     if scheme not in _SERVERS or not rest.strip("/"):
@@ -43,4 +44,4 @@ def open_graph(where: str | Path) -> GraphStore:
 
     if rest.startswith("//"):
         return FalkorGraphStore(f"{_SERVERS[scheme]}:{rest}")
-    return FalkorGraphStore.embedded(Path(rest).expanduser())
+    return FalkorGraphStore.embedded(expanded(rest))

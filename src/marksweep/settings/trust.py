@@ -1,0 +1,180 @@
+"""Trust on first use: a project's own files do not send what is remembered elsewhere unasked.
+
+A cloned repository brings its `.marksweep/` along. A location in it that leads to another host, or
+to a path outside the project, is refused until the user has agreed to it: `marksweep config trust`.
+Agreements lie in the user's own configuration folder, each bound to the project's path and to the
+exact location, links followed. What the environment or a caller says is the user's own word.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from marksweep.errors import BadInput, NotTrusted
+from marksweep.paths import expanded, read_config
+from marksweep.stores.files import FileLock, make_folder, replace_file, unusable
+from marksweep.urls import redacted
+
+FILE = "trust.json"
+"""Where agreements are kept, in the user's configuration folder."""
+
+COMMAND = "marksweep config trust"
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
+
+_LOOPBACK = re.compile(
+    r"[a-z+]+://([^@/?#\\\s]*@)?(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?(/[^?#\\\s]*)?",
+    re.IGNORECASE,
+)
+"""A server on this machine, written so that no two readers of URLs could disagree about it."""
+
+_BESIDE = ("marksweep.db", "graph.db")
+"""Databases that lie in a folder, or beside a file, that is named as a location."""
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """Where a project's own file sends something, other than into the project."""
+
+    project: str
+    """The project's folder, links followed."""
+    source: str
+    """The file that says so."""
+    key: str
+    location: str
+    """As written."""
+    target: str
+    """What is agreed to: a URL, or a path with links followed."""
+
+    @property
+    def digest(self) -> str:
+        """What an agreement is known by, without what it may hold of a password."""
+        return sha256("\0".join((self.project, self.key, self.target)).encode()).hexdigest()
+
+    def __str__(self) -> str:
+        """Say it in words, without credentials."""
+        written, target = redacted(self.location), redacted(self.target)
+        leads = "" if written == target else f", which leads to {target!r}"
+        return f"{self.source}: {self.key} is {written!r}{leads}"
+
+
+class Agreement(msgspec.Struct, frozen=True):
+    """What the user has agreed to, in a form that shows no password."""
+
+    project: str
+    key: str
+    target: str
+    digest: str
+    agreed_at: datetime
+
+
+def claim_of(project: Path, source: str, key: str, location: str) -> Claim | None:
+    """Give what a location asks for; None if it stays within the project."""
+    root = project.resolve()
+    target = _target(root, location)
+    return Claim(str(root), source, key, location, target) if target else None
+
+
+def require_trust(claims: Iterable[Claim]) -> None:
+    """Refuse claims that the user has not agreed to."""
+    for claim in claims:
+        if not is_agreed(claim):
+            raise NotTrusted(
+                f"{claim}. That is outside the project, and you have not agreed to it. If what is "
+                f"remembered may go there, run `{COMMAND}` in {claim.project}; if "
+                f"not, remove the line from {claim.source}."
+            )
+
+
+def is_agreed(claim: Claim) -> bool:
+    """Tell whether the user has agreed to exactly this."""
+    return any(each.digest == claim.digest for each in _agreements())
+
+
+def agree(claims: Iterable[Claim], now: datetime) -> None:
+    """Remember that the user has agreed."""
+    fresh = [
+        Agreement(claim.project, claim.key, redacted(claim.target), claim.digest, now)
+        for claim in claims
+    ]
+    digests = {each.digest for each in fresh}
+    _rewrite(lambda each: each.digest not in digests, fresh)
+
+
+def revoke(project: Path) -> None:
+    """Forget all agreements of a project."""
+    root = str(project.resolve())
+    _rewrite(lambda each: each.project != root, [])
+
+
+def trust_file() -> Path:
+    """Name the file of agreements, in the configuration folder that the system gives a user."""
+    if sys.platform == "win32":
+        above = Path(os.environ.get("APPDATA") or expanded("~/AppData/Roaming"))
+    elif sys.platform == "darwin":
+        above = expanded("~/Library/Application Support")
+    else:
+        named = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+        above = named if named.is_absolute() else expanded("~/.config")
+    return above / "marksweep" / FILE
+
+
+def _target(root: Path, location: str) -> str:
+    """Say where a location leads; nothing if into the project or to this machine's memory."""
+    path = _path(location)
+    if path is None:
+        return "" if _LOOPBACK.fullmatch(location) or location == "memory:" else location
+    whole = root / expanded(path)
+    folder = whole.parent if whole.suffix and not whole.is_dir() else whole
+    for each in (whole, *(folder / name for name in _BESIDE)):
+        found = each.resolve()
+        if not found.is_relative_to(root):
+            return str(found)
+    return ""
+
+
+def _path(location: str) -> str | None:
+    """Give the path that a location names; None if it is not a path."""
+    named = _SCHEME.fullmatch(location)
+    if named is None:
+        return location
+    scheme, rest = named[1].lower(), named[2]
+    if scheme == "sqlite":
+        return rest.removeprefix("///")
+    if scheme == "json":
+        return rest.removeprefix("//")
+    if scheme == "unix":
+        return urlsplit(location).path
+    return rest if scheme == "falkordb" and not rest.startswith("//") else None
+
+
+def _agreements() -> list[Agreement]:
+    path = trust_file()
+    if not path.exists():
+        return []
+    try:
+        return msgspec.convert(read_config(path), list[Agreement])
+    except msgspec.ValidationError as error:
+        raise BadInput(
+            f"{path} does not hold agreements: {error}. Remove it and agree again."
+        ) from None
+
+
+def _rewrite(keeps: Callable[[Agreement], bool], fresh: list[Agreement]) -> None:
+    path = trust_file()
+    try:
+        make_folder(path.parent)
+        with FileLock(path.with_name(f"{FILE}.lock")).held():
+            kept = [each for each in _agreements() if keeps(each)]
+            content = msgspec.json.encode([*kept, *fresh])
+            replace_file(path, msgspec.json.format(content, indent=2))
+    except OSError as error:
+        raise unusable(path, error) from error
