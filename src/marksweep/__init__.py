@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from marksweep.async_conversation import AsyncConversation
-    from marksweep.collector import Heap
     from marksweep.conversation import Conversation
     from marksweep.core.budget import Budget
     from marksweep.core.context import PlanningContext
+    from marksweep.core.heap import Heap
     from marksweep.core.roots import Focus
     from marksweep.core.score import seed_age, seed_retention
     from marksweep.core.strategy import Proposal, Strategy
@@ -82,7 +82,7 @@ _HOMES = {
     "GCResult": "plugins.base",
     "GCTriggerReason": "plugins.base",
     "GraphMemory": "graph.memory",
-    "Heap": "collector",
+    "Heap": "core.heap",
     "Hold": "model",
     "IGCEngine": "engine",
     "InstructionBudget": "ledger",

@@ -15,7 +15,7 @@ For a single list of messages there is `tidy`, in reading.py; for an event loop 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from threading import RLock
@@ -40,11 +40,10 @@ from marksweep.heaps.conversation_stash import (
     Recalled,
     all_said,
     recalled,
-    with_units,
 )
 from marksweep.messages import Message
 from marksweep.messages.weight import as_passed, count_message
-from marksweep.model import Entry, Event, Hold, Plan, Pressure, Report
+from marksweep.model import Entry, Plan, Pressure, Report
 from marksweep.settings import Settings
 from marksweep.stores.base import Store
 from marksweep.stores.memory import MemoryStore
@@ -101,18 +100,14 @@ class Conversation:
         self._prices = prices
         self._pays_within_turns = pays_within_turns
         self._clock = clock
-        self._actor = actor
         self._heap = ConversationHeap(
             self.store,
             workspace,
             dialect=dialect_named(dialect or PLAIN),
             counter=count_message if counter is count_message else as_passed(counter),
         )
-        self._collector = Collector(self._heap, self.store, actor=actor, watch=watch)
-        with self._collector.holding(clock()):
-            # A crash may have fallen between bringing messages back and bringing their mates.
-            self._heap.refresh()
-            self._bring_mates(list(self._heap.view.live))
+        self._collector = Collector(self._heap, self.store.journal, actor=actor, watch=watch)
+        self._collector.recover(now=clock())
         self._strategy = strategy_of(strategy, self._means())
         self._is_taught = False
         self._paged = 0
@@ -203,7 +198,7 @@ class Conversation:
     @property
     def tokens(self) -> int:
         """Tokens the conversation takes, with system prompt and tools if they are known."""
-        return self._heap.tokens()
+        return self._heap.size()
 
     @property
     def is_due(self) -> bool:
@@ -285,33 +280,12 @@ class Conversation:
             latest = plan_id or self._collector.latest()
             if latest is None:
                 raise NotFound("nothing was collected from this conversation, so there is no undo.")
-            now = self._clock()
-            with self._collector.holding(now):
-                back = self._collector.undo(latest, now=now)
-                return back + self._bring_mates(back)
+            return self._collector.undo(latest, now=self._clock())
 
     def restore(self, *message_ids: str) -> tuple[str, ...]:
         """Bring messages back to where they were, each with those it is valid only with."""
         with self._guard:
-            units = with_units(self.store.stash, self.workspace, message_ids)
-            wanted = list(dict.fromkeys((*message_ids, *units)))
-            back = self._collector.restore(wanted, now=self._clock())
-            return back + self._bring_mates(back)
-
-    def _bring_mates(self, message_ids: Iterable[str]) -> tuple[str, ...]:
-        """Bring back what these are valid only with, if another sweep took it.
-
-        A result that was masked by one plan and swept with its call by another needs that call.
-        """
-        live = self._heap.view.live
-        mates = {
-            reference.target
-            for segment in (live[name] for name in message_ids if name in live)
-            for reference in segment.references
-            if reference.hold is Hold.PAIRED and reference.target not in live
-        }
-        wanted = [n for n in with_units(self.store.stash, self.workspace, mates) if n not in live]
-        return self._collector.restore(wanted, now=self._clock()) if wanted else ()
+            return self._collector.restore(message_ids, now=self._clock())
 
     def recall(self, query: str, limit: int = RECALL_TOKENS) -> list[Recalled]:
         """Find what was swept and answers a question, in order, in at most so many tokens."""
@@ -359,8 +333,7 @@ class Conversation:
 
     def save(self, plan: Plan) -> None:
         """Keep a plan in the journal."""
-        entry = Entry(Event.PLANNED, self._clock(), plan.plan_id, self._actor, plan=plan)
-        self.store.journal.append(self.workspace, entry)
+        self._collector.save(plan, now=self._clock())
 
     def close(self) -> None:
         """Close the store."""
@@ -376,7 +349,7 @@ class Conversation:
 
     def _context(self, target: int | None = None) -> PlanningContext:
         snapshot = self._heap.snapshot()
-        pressure = max(Pressure.SOFT, self.budget.pressure_at(self._heap.tokens()))
+        pressure = max(Pressure.SOFT, self.budget.pressure_at(self._heap.size()))
         now = self._clock()
         roots = conversation_roots(
             snapshot.segments, self._heap.unanswered(), self._preserve_recent_turns, now

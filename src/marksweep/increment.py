@@ -62,7 +62,7 @@ class Increment:
         """Take in what changed and collect a batch if it is due; say what is still due."""
         self._changes += 1
         self._take_in(focus)
-        wanted = due(self._heap.tokens(), self._budget, self._changes, self._backoff)
+        wanted = due(self._heap.size(), self._budget, self._changes, self._backoff)
         if wanted is Due.STEP:
             with self._collector.holding(focus.now):
                 self._heap.refresh()
@@ -73,7 +73,7 @@ class Increment:
 
     def pass_over(self, freed: int) -> None:
         """Note what a batch, or the full collection that a step asked for, has freed."""
-        self._backoff = after_pass(freed, self._heap.tokens(), self._changes, self._backoff)
+        self._backoff = after_pass(freed, self._heap.size(), self._changes, self._backoff)
 
     def mark_all(self, focus: Focus) -> None:
         """Mark afresh: at the start, when the focus moved, after a full collection."""

@@ -30,7 +30,7 @@ from marksweep.core.strategy import Strategy
 from marksweep.core.trigger import Due
 from marksweep.core.why import why
 from marksweep.errors import BadInput, NotFound, Refused, StoreError
-from marksweep.heaps.checked import checked, counted
+from marksweep.heaps.checked import checked
 from marksweep.heaps.segments import SegmentHeap
 from marksweep.heaps.shortened import shortened, shortening
 from marksweep.heaps.stash_search import search_stash
@@ -38,7 +38,6 @@ from marksweep.increment import Increment
 from marksweep.model import (
     Action,
     Entry,
-    Event,
     GCPolicy,
     Hold,
     Link,
@@ -86,7 +85,6 @@ class Segments:
         self._scorer = settings.scoring.build()
         self._count_tokens = count if count_tokens is count else in_whole(count_tokens)
         self._clock = clock
-        self._actor = actor
         self._opened: dict[str, datetime] = {}
         self._cited: Mapping[str, str] = {}
         self._heap = SegmentHeap(
@@ -94,11 +92,10 @@ class Segments:
             self.workspace,
             count_tokens=self._count_tokens,
             recent_messages=settings.roots.last_messages,
+            grace=settings.retention.grace,
         )
         self._shorten = shorten and shortening(shorten, self._count_tokens, self._is_taken)
-        self._collector = Collector(
-            self._heap, self.store, actor=actor, grace=settings.retention.grace, watch=watch
-        )
+        self._collector = Collector(self._heap, self.store.journal, actor=actor, watch=watch)
         self._increment = Increment(
             self._heap,
             self._collector,
@@ -108,8 +105,8 @@ class Segments:
             batch=settings.steps.batch,
             sample=settings.steps.sample,
         )
-        with self._collector.holding(clock()):
-            self._heap.take_back(counted(self._heap.live().values(), self._count_tokens), ())
+        self._collector.recover(now=clock())
+        self._heap.count()
         self.focus()
 
     def get(self, segment_id: str) -> Segment | None:
@@ -137,7 +134,7 @@ class Segments:
     def tokens(self) -> int:
         """Tokens in the working set."""
         self._heap.refresh()
-        return self._heap.tokens()
+        return self._heap.size()
 
     def ledger(self) -> tuple[Line, ...]:
         """Tokens per type, heaviest first."""
@@ -277,7 +274,7 @@ class Segments:
         if target is None and among is None:
             target = self.budget.target
         snapshot = self._heap.snapshot() if among is None else self._heap.part(among)
-        pressure = max(Pressure.SOFT, self.budget.pressure_at(self._heap.tokens()))
+        pressure = max(Pressure.SOFT, self.budget.pressure_at(self._heap.size()))
         return decide(
             snapshot,
             strategy,
@@ -298,15 +295,11 @@ class Segments:
 
     def save(self, plan: Plan) -> None:
         """Keep a plan in the journal, so that it can be collected by its id."""
-        entry = Entry(Event.PLANNED, self._clock(), plan.plan_id, self._actor, plan=plan)
-        self.store.journal.append(self.workspace, entry)
+        self._collector.save(plan, now=self._clock())
 
     def saved(self, plan_id: str) -> Plan:
         """Fetch a plan that was saved or carried out."""
-        for entry in self.store.journal.read(self.workspace, plan_id=plan_id):
-            if entry.plan is not None:
-                return entry.plan
-        raise NotFound(f"no plan {plan_id!r} in workspace {self.workspace!r}. Plan again.")
+        return self._collector.saved(plan_id)
 
     def collect(self, plan: Plan | str | None = None, *, confirm: str = "") -> Report:
         """Do exactly what a plan says; without one, what `plan()` would."""

@@ -147,7 +147,7 @@ def test_a_plan_is_carried_out_as_shown_and_refused_when_the_conversation_went_o
     talk.extend([{"role": "user", "content": "wait"}])
     with pytest.raises(PlanOutdated):
         talk.collect(outdated)
-    with pytest.raises(BadInput, match="is no plan"):
+    with pytest.raises(BadInput, match="is not a plan"):
         talk.collect("the last one")  # type: ignore[arg-type]
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marksweep.collector import GRACE
 from marksweep.errors import NotFound
+from marksweep.heaps.segments import GRACE
 from marksweep.model import Segment
 from marksweep.segments import Segments
 from marksweep.stores.memory import MemoryStore
@@ -79,7 +79,8 @@ def test_restoring_one_by_one_in_any_order_gives_the_same_heap(
     before = content(heap)
     swept = heap.collect(heap.plan(target_tokens=0)).swept
     for name in data.draw(st.permutations(swept)):
-        assert heap.restore(name) == (name,)
+        if heap.get(name) is None:
+            assert name in heap.restore(name)
     assert content(heap) == before
 
 

@@ -23,7 +23,7 @@ from marksweep.cli import render
 from marksweep.cli.common import NOTHING, confirmed, emit, json_option, settings, store_option
 from marksweep.cli.common import command as make_command
 from marksweep.clock import utc_now
-from marksweep.collector import DEEDS
+from marksweep.collector import OPERATIONS
 from marksweep.errors import BadInput, MarksweepError, StoreError
 from marksweep.model import Event
 from marksweep.paths import expanded
@@ -219,7 +219,7 @@ def _sweeps(path: Path) -> Iterator[Finding]:
     store = open_store(path)
     try:
         names = store.segments.workspaces()
-        last = {name: store.journal.read(name, events=DEEDS, limit=1) for name in names}
+        last = {name: store.journal.read(name, events=OPERATIONS, limit=1) for name in names}
     finally:
         store.close()
     begun = (Event.SWEEPING, Event.RESTORING)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -31,12 +31,3 @@ def _checked(segment: Segment) -> Segment:
             f"to {MOST_TOKENS}, 0 to have them counted. Nothing was added."
         )
     return sound
-
-
-def counted(segments: Iterable[Segment], count: Callable[[str], int]) -> list[Segment]:
-    """Count those that have text and no count, as in a file that another program wrote."""
-    return [
-        msgspec.structs.replace(segment, tokens=count(segment.text))
-        for segment in segments
-        if segment.text and not segment.tokens
-    ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
-from marksweep.model import Hold, Segment
+from marksweep.model import Segment
 from marksweep.search.recall import Recall
 from marksweep.stores.base import Query, Stash
 from marksweep.tokens import count
@@ -88,31 +88,3 @@ def recalled(
 
 def _price(text: str) -> int:
     return count(text) + FRAME
-
-
-def with_units(stash: Stash, workspace: str, segment_ids: Collection[str]) -> tuple[str, ...]:
-    """Name swept messages among these, with those that were one unit with them when swept."""
-    wanted: dict[str, None] = {}
-    for entry in stash.get(workspace, sorted(segment_ids)) if segment_ids else ():
-        swept = stash.of_plan(workspace, entry.plan_id)
-        unit = unit_among(entry.segment.segment_id, [each.segment for each in swept])
-        wanted.update(dict.fromkeys(sorted(unit)))
-    return tuple(wanted)
-
-
-def unit_among(segment_id: str, segments: Sequence[Segment]) -> set[str]:
-    """Name all that is one unit with a segment among these."""
-    mates: dict[str, set[str]] = {}
-    for segment in segments:
-        for reference in segment.references:
-            if reference.hold is Hold.PAIRED:
-                mates.setdefault(segment.segment_id, set()).add(reference.target)
-                mates.setdefault(reference.target, set()).add(segment.segment_id)
-    present = {segment.segment_id for segment in segments}
-    unit = {segment_id}
-    stack = [segment_id]
-    while stack:
-        for mate in (mates.get(stack.pop(), set()) & present) - unit:
-            unit.add(mate)
-            stack.append(mate)
-    return unit

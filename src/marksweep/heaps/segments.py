@@ -7,32 +7,52 @@ in before each use. Edits work under the store's lock, so that none gets lost be
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import datetime
+from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime, timedelta
 from threading import RLock
 
 import msgspec
 
 from marksweep.core.roots import RECENT_MESSAGES
-from marksweep.errors import BadInput, NotFound
+from marksweep.errors import BadInput, NotFound, PlanOutdated
+from marksweep.heaps.restoring import (
+    Returning,
+    is_back,
+    newest_of,
+    obsolete,
+    remove_all,
+    returning,
+)
 from marksweep.heaps.view import View
 from marksweep.model import (
     OLD_AFTER,
+    Action,
+    Entry,
+    Event,
     Generation,
     Hold,
     Link,
     Plan,
     Reference,
+    Report,
     Segment,
     Snapshot,
+    Stashed,
+    Unit,
 )
 from marksweep.stores.base import Store
 
 replace = msgspec.structs.replace
 
 
+GRACE = timedelta(days=7)
+"""How long a deleted segment can still be restored. Longer keeps more in the stash."""
+
+
 class SegmentHeap:
-    """Live segments, written through to a store."""
+    """Live segments, written through to a store, with what was swept in its stash."""
+
+    unit = Unit.TOKENS
 
     def __init__(
         self,
@@ -41,8 +61,10 @@ class SegmentHeap:
         *,
         count_tokens: Callable[[str], int],
         recent_messages: int = RECENT_MESSAGES,
+        grace: timedelta = GRACE,
     ) -> None:
-        self.workspace = workspace
+        self.workspace = self.journal_name = workspace
+        self._grace = grace
         self._store = store
         self._count_tokens = count_tokens
         self._recent_messages = recent_messages
@@ -95,7 +117,11 @@ class SegmentHeap:
         self.refresh()
         return self.view.fingerprint()
 
-    def tokens(self) -> int:
+    def lock(self) -> AbstractContextManager[None]:
+        """Keep other processes from changing the heap."""
+        return self._store.lock(self.workspace)
+
+    def size(self) -> int:
         """Count the tokens that are live."""
         return self.view.tokens
 
@@ -151,32 +177,137 @@ class SegmentHeap:
             segment = self._find(segment_id)
             self._write(put=[replace(segment, pinned=False, pinned_by="")])
 
-    def sweep(self, plan: Plan) -> tuple[str, ...]:
-        """Let go of what the plan names and put its replacements in place, all or nothing."""
-        put: list[Segment] = []
-        remove: list[str] = []
-        for step in plan.steps:
-            remove += step.segments
-            if step.replacement is not None:
-                put.append(step.replacement)
-        self._write(put=put, remove=self._forwards(remove))
-        return tuple(remove)
+    def check(self, plan: Plan) -> None:
+        """Refuse a plan that was made from another state of the heap."""
+        if self.fingerprint() != plan.fingerprint:
+            raise PlanOutdated(
+                f"{plan.plan_id} was made from a heap that has changed since. "
+                "Nothing was done. Plan again, look at it, and collect that."
+            )
 
-    def _forwards(self, names: list[str]) -> list[str]:
-        """Turn names round if they run from the newest segment to the oldest.
+    def sweep(self, plan: Plan, now: datetime) -> Report:
+        """Stash what the plan names, then take it out and put its replacements in, all or none."""
+        before = self.view.tokens
+        entries = list(self._to_stash(plan, now))
+        put = [step.replacement for step in plan.steps if step.replacement is not None]
+        swept = tuple([entry.segment.segment_id for entry in entries])
+        if entries:
+            self._store.stash.put(self.workspace, entries)
+        self._write(put=put, remove=swept)
+        created = tuple([segment.segment_id for segment in put])
+        return Report(plan.plan_id, before, self.view.tokens, swept, created)
 
-        They lie in memory in the order in which they came: of very many, they are found and freed
-        more quickly in that order.
-        """
+    def _to_stash(self, plan: Plan, now: datetime) -> Iterator[Stashed]:
         live = self.view.live
-        if not names or live[names[0]].position <= live[names[-1]].position:
-            return names
-        return names[::-1]
+        for step in plan.steps:
+            expires = now + self._grace if step.action is Action.DELETE else None
+            instead = step.replacement.segment_id if step.replacement else None
+            for segment_id in step.segments:
+                segment = live.get(segment_id)
+                if segment is None:
+                    raise NotFound(f"{plan.plan_id} names {segment_id!r}, which is not live.")
+                yield Stashed(segment, plan.plan_id, now, step.reason, expires, instead)
 
-    def take_back(self, segments: Sequence[Segment], instead_of: Sequence[str]) -> None:
-        """Put segments back where they were, for their replacements, all or nothing."""
+    def kept_of(self, plan_id: str) -> tuple[str, ...]:
+        """Name what undoing a plan would bring back, and the notes that would leave."""
+        entries = self._store.stash.of_plan(self.workspace, plan_id)
+        return (*_names(self._returning(entries).entries), *self._notes_of(plan_id))
+
+    def kept_with(self, ids: Sequence[str]) -> tuple[str, ...]:
+        """Name what comes back with these: whole units."""
+        newest = newest_of(self._store.stash, self.workspace, list(dict.fromkeys(ids)))
+        missing = [segment_id for segment_id in ids if segment_id not in newest]
+        if missing:
+            raise NotFound(f"not in the stash: {', '.join(missing)}. Nothing was restored.")
+        return _names(self._returning(tuple(newest.values())).entries)
+
+    def bring_back(
+        self, ids: Sequence[str], *, plan_id: str = "", now: datetime
+    ) -> tuple[str, ...]:
+        """Put segments back where they were, for what stands in for them, all or nothing.
+
+        A pin that was set or taken meanwhile stays so. What is obsolete then leaves the stash when
+        the heap settles.
+        """
+        del now
         self.refresh()
-        self._write(put=segments, remove=instead_of)
+        live = self.view.live
+        chosen = newest_of(self._store.stash, self.workspace, list(ids))
+        of_plan = self._store.stash.of_plan(self.workspace, plan_id) if plan_id else ()
+        chosen.update({entry.segment.segment_id: entry for entry in of_plan})
+        back = self._returning([chosen[name] for name in ids if name in chosen])
+        notes = self._notes_of(plan_id)
+        remove_all(self._store.stash, self.workspace, self._store.stash.get(self.workspace, notes))
+        self._write(
+            put=[_as_pinned(entry.segment, live) for entry in back.entries],
+            remove=[name for name in (*sorted(back.stand_ins), *notes) if name in live],
+        )
+        return (*_names(back.entries), *notes)
+
+    def settle(self, intent: Entry, now: datetime) -> Event:
+        """Clear the stash of what an operation left there, and say whether it happened."""
+        del now
+        self.refresh()
+        if intent.event is Event.SWEEPING:
+            return self._settle_sweep(intent.plan_id)
+        return self._settle_return(intent)
+
+    def _settle_sweep(self, plan_id: str) -> Event:
+        """Drop copies of what never went. All of a plan goes in one step, or nothing does."""
+        live, stash = self.view.live, self._store.stash
+        entries = stash.of_plan(self.workspace, plan_id)
+        extra = [entry for entry in entries if is_back(entry, live)]
+        remove_all(stash, self.workspace, extra)
+        if extra:
+            return Event.ROLLED_BACK
+        happened = entries or any(note in live for note in self._notes_of(plan_id))
+        return Event.SWEPT if happened else Event.ROLLED_BACK
+
+    def _settle_return(self, intent: Entry) -> Event:
+        """Drop what is obsolete now that segments are back; their own entries go last."""
+        live, stash = self.view.live, self._store.stash
+        names = list(intent.segments)
+        back = [entry for entry in stash.get(self.workspace, names) if is_back(entry, live)]
+        remove_all(stash, self.workspace, obsolete(stash, self.workspace, back).entries)
+        remove_all(stash, self.workspace, back)
+        if intent.plan_id:
+            happened = not self.kept_of(intent.plan_id)
+        else:
+            happened = bool(back) or not stash.get(self.workspace, names)
+        return Event.RESTORED if happened else Event.ROLLED_BACK
+
+    def expired(self, now: datetime) -> tuple[str, ...]:
+        """Name what was deleted and is past its grace period."""
+        return _names(self._store.stash.expired(self.workspace, now))
+
+    def purge(self, now: datetime) -> tuple[str, ...]:
+        """Erase what was deleted and is past its grace period."""
+        expired = self._store.stash.expired(self.workspace, now)
+        remove_all(self._store.stash, self.workspace, expired)
+        return _names(expired)
+
+    def _returning(self, chosen: Sequence[Stashed]) -> Returning:
+        return returning(self._store.stash, self.workspace, chosen, self.live())
+
+    def _notes_of(self, plan_id: str) -> tuple[str, ...]:
+        """Name the notes in which a plan brought something back, live or swept since."""
+        if not plan_id:
+            return ()
+        read = self._store.journal.read
+        for intent in read(self.workspace, events=(Event.SWEEPING,), plan_id=plan_id, limit=1):
+            steps = intent.plan.steps if intent.plan else ()
+            notes = [step.replacement for step in steps if step.action is Action.RECALL]
+            names = [note.segment_id for note in notes if note is not None]
+            stashed = newest_of(self._store.stash, self.workspace, names)
+            return tuple(name for name in names if name in self.view.live or name in stashed)
+        return ()
+
+    def count(self) -> None:
+        """Count the tokens of segments that have none yet, as other programs write them."""
+        with self._editing():
+            uncounted = [s for s in self.view.live.values() if s.text and not s.tokens]
+            counted = [replace(s, tokens=self._count_tokens(s.text)) for s in uncounted]
+            self._write(put=counted)
 
     def survive(self) -> None:
         """Count a survived collection for each young segment; the old are not counted on.
@@ -227,7 +358,7 @@ class SegmentHeap:
 
     @contextmanager
     def _editing(self) -> Iterator[None]:
-        with self._store.lock(self.workspace):
+        with self.lock():
             self.refresh()
             yield
 
@@ -254,6 +385,18 @@ class SegmentHeap:
         for segment in segments:
             self.view.put(segment, digests.get(segment.segment_id))
         self._last_position = max([self._last_position, *[s.position for s in segments]])
+
+
+def _names(entries: Iterable[Stashed]) -> tuple[str, ...]:
+    return tuple([entry.segment.segment_id for entry in entries])
+
+
+def _as_pinned(segment: Segment, live: Mapping[str, Segment]) -> Segment:
+    """Give a segment the pin that its live version has."""
+    now = live.get(segment.segment_id)
+    if now is None or now.pinned == segment.pinned:
+        return segment
+    return replace(segment, pinned=now.pinned, pinned_by=now.pinned_by)
 
 
 def _survivor(segment: Segment) -> Segment:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta
 
-from marksweep.collector import GRACE
 from marksweep.core.budget import HARD_PERCENT, SOFT_PERCENT, TARGET_PERCENT, Budget
 from marksweep.core.cost import Prices
 from marksweep.core.covering import Covering
@@ -31,6 +30,7 @@ from marksweep.core.trigger import PAYS_WITHIN_TURNS
 from marksweep.errors import BadInput
 from marksweep.heaps.graph import CAP_PERCENT, RECENTLY_READ
 from marksweep.heaps.graph import GRACE as MEMORY_GRACE
+from marksweep.heaps.segments import GRACE
 from marksweep.increment import BATCH, SAMPLE
 from marksweep.settings.checks import Count, Group, Hours, Percent, Positive, Price, Share, checked
 from marksweep.stores.base import DEFAULT_WORKSPACE
