@@ -33,14 +33,14 @@ from marksweep.cycles import no_search_for_cycles
 from marksweep.dialects import Skipped, dialect_named
 from marksweep.dialects.base import Json
 from marksweep.errors import BadInput, NotFound
-from marksweep.heaps.conversation import MESSAGE, ConversationHeap
+from marksweep.heaps.conversation import MESSAGE, ConversationHeap, Protection
 from marksweep.heaps.conversation_intake import PLAIN, Intake
-from marksweep.heaps.conversation_roots import conversation_roots
 from marksweep.heaps.conversation_stash import (
     Recalled,
     all_said,
     recalled,
 )
+from marksweep.heaps.forms import ProviderForm
 from marksweep.messages import Message
 from marksweep.messages.weight import as_passed, count_message
 from marksweep.model import Entry, Plan, Pressure, Report
@@ -96,14 +96,14 @@ class Conversation:
         self.store = _opened(store)
         self.workspace = workspace
         self._guard = RLock()
-        self._preserve_recent_turns = preserve_recent_turns
+        self._protection = Protection(preserve_recent_turns)
         self._prices = prices
         self._pays_within_turns = pays_within_turns
         self._clock = clock
         self._heap = ConversationHeap(
             self.store,
             workspace,
-            dialect=dialect_named(dialect or PLAIN),
+            form=ProviderForm(dialect_named(dialect or PLAIN)),
             counter=count_message if counter is count_message else as_passed(counter),
         )
         self._collector = Collector(self._heap, self.store.journal, actor=actor, watch=watch)
@@ -146,7 +146,7 @@ class Conversation:
     @property
     def dialect(self) -> str:
         """The format of the messages."""
-        return self._heap.dialect.name
+        return self._intake.dialect
 
     def extend(self, messages: Json, pin: bool = False) -> list[str]:
         """Add messages at the end; give the ids they are known by here.
@@ -351,9 +351,7 @@ class Conversation:
         snapshot = self._heap.snapshot()
         pressure = max(Pressure.SOFT, self.budget.pressure_at(self._heap.size()))
         now = self._clock()
-        roots = conversation_roots(
-            snapshot.segments, self._heap.unanswered(), self._preserve_recent_turns, now
-        )
+        roots = self._heap.roots(snapshot.segments, self._protection, pressure, now)
         return PlanningContext(snapshot, roots, now, target, pressure)
 
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from operator import is_
+from typing import Protocol
 
 import msgspec
 
 from marksweep.dialects.base import Dialect, Json, Messages, composed, with_parts
+from marksweep.dialects.detecting import dialect_named
 from marksweep.messages import Message, Part, Path, Place, Role
 
 replace = msgspec.structs.replace
@@ -47,11 +49,19 @@ def without(dialect: Dialect, messages: Messages, gone: Collection[int]) -> list
     return line.messages
 
 
+class JoiningRules(Protocol):
+    """Says what must be joined; a dialect does."""
+
+    def joins(self, before: Message, after: Message) -> bool:
+        """Whether two messages that come to stand next to each other must be written as one."""
+        ...
+
+
 class Line:
     """The messages that are left of a history, joined at the seams where that is needed."""
 
-    def __init__(self, dialect: Dialect) -> None:
-        self._dialect = dialect
+    def __init__(self, rules: JoiningRules) -> None:
+        self._rules = rules
         self._last = -1
         self.messages: list[Message] = []
 
@@ -68,9 +78,10 @@ class Line:
     def _join_end(self) -> None:
         """Join the last messages for as long as they must be written as one."""
         out = self.messages
-        while len(out) > 1 and self._dialect.joins(out[-2], out[-1]):
+        while len(out) > 1 and self._rules.joins(out[-2], out[-1]):
             after = out.pop()
-            out[-1] = with_parts(self._dialect, out[-1], [*out[-1].parts, *after.parts])
+            dialect = dialect_named(out[-1].dialect)
+            out[-1] = with_parts(dialect, out[-1], [*out[-1].parts, *after.parts])
 
 
 def saying(dialect: Dialect, text: str, message_id: str, role: Role = Role.USER) -> Message:

@@ -1,41 +1,47 @@
 """The conversation heap: the messages of one conversation, each a segment.
 
-A segment keeps the provider's message as JSON in `raw`, so that what was swept comes back to the
-last field, also after a restart. What must be together is tied when a message arrives; the running
-total of tokens is kept; so taking in one message does not depend on how many there are.
+What must be together is tied when a message arrives, and its turn and policy are settled then; the
+running total of tokens is kept. So taking in one message does not depend on how many there are.
+
+    system messages, the first request, what stands first of all      LOCKED
+    summaries that a collection wrote                                 PRESERVABLE
+    words of the user and the agent                                   PARTIAL
+    calls, their results, notices of a collection                     EPHEMERAL
+
+How messages are kept in segments, so that what was swept comes back to the last field, is the
+business of their form; see forms.py.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from operator import attrgetter
+from typing import NamedTuple
 
 import msgspec
 
-from marksweep.core.fingerprint import digest
-from marksweep.dialects.base import Dialect, Json, message_of
-from marksweep.dialects.editing import Line, saying, with_texts
-from marksweep.heaps.conversation_known import Known, Trimmed
-from marksweep.heaps.conversation_roots import Unanswered
+from marksweep.core.roots import Focus, locked, pinned
+from marksweep.dialects import dialect_named
+from marksweep.dialects.base import Json
+from marksweep.dialects.editing import Line, with_texts
 from marksweep.heaps.conversation_stash import RECALLED
+from marksweep.heaps.forms import MessageForm
 from marksweep.heaps.segments import SegmentHeap
 from marksweep.messages import Counter, Message, Outcome, Place, Role, Text
-from marksweep.messages.text import (
-    as_json,
-    outcomes_of,
-    said_in,
-    texts_of,
-)
+from marksweep.messages.text import outcomes_of, said_in, texts_of
 from marksweep.messages.turns import (
     NOTICE,
+    TurnNumbers,
     made_by_collection,
     starts_turn,
     turn_name,
     turn_number,
 )
-from marksweep.model import GCPolicy, Hold, Link, Reference, Segment, Snapshot
+from marksweep.model import GCPolicy, Hold, Link, Pressure, Reference, Segment, Snapshot
 from marksweep.stores.base import Store
 
 MESSAGE = "message"
@@ -47,19 +53,65 @@ SUMMARY = "summary"
 SPOKEN = frozenset({MESSAGE, SUMMARY, RECALLED})
 """Types that are written as messages. Others only take room: a system prompt, tool schemas."""
 
+RECENT_EXCHANGES = 3
+"""Newest calls with their results that recency protects, beside the words of the newest turns.
+
+More keeps what the agent is working on; fewer lets a long turn shrink further.
+"""
+
 replace = msgspec.structs.replace
+
+
+class Protection(msgspec.Struct, frozen=True):
+    """Turns that are spared, whatever the strategy.
+
+    Of the `recent_turns` newest the words stay, and of their work the newest exchanges; older tool
+    output of a long turn may go. Over the hard limit only the user's words of them stay.
+    """
+
+    recent_turns: int = 0
+    pinned_turns: tuple[int, ...] = ()
+    """Turns that stay whole, by number."""
+
+
+class Unanswered(NamedTuple):
+    """What still waits, and what that needs."""
+
+    start: int
+    """Position of what the model said last; 0: it never spoke."""
+    held: frozenset[int]
+    """Positions of messages that it needs: calls without a result yet, for one."""
+
+
+class CachedMessage(msgspec.Struct, gc=False):
+    """A live message as it was read, and what its calls came to, once somebody asked."""
+
+    message: Message
+    outcomes: tuple[Outcome, ...] | None = None
 
 
 class ConversationHeap(SegmentHeap):
     """The live messages of a conversation, written through to a store."""
 
-    def __init__(self, store: Store, workspace: str, *, dialect: Dialect, counter: Counter) -> None:
-        self.dialect = dialect
+    def __init__(
+        self,
+        store: Store,
+        workspace: str,
+        *,
+        form: MessageForm,
+        counter: Counter,
+        turns: TurnNumbers | None = None,
+    ) -> None:
+        """Open a heap. `turns` numbers turns by their first message; without, they are counted."""
+        self.form = form
         self.counter = counter
-        self._known: dict[int, Known] = {}
-        """Live messages by position: of very many, numbers are found several times as quickly."""
+        self._turns = turns
+        self._cached: dict[str, CachedMessage] = {}
+        self._names: dict[int, str] = {}
+        """The ids of live messages, by position."""
         self._line: Line | None = None
-        self._untold: list[Segment] = []
+        self._unread: list[Segment] = []
+        """Segments from the store that turns and ties do not know yet."""
         self._is_still = False
         self._version = 0
         self._start_over()
@@ -67,91 +119,133 @@ class ConversationHeap(SegmentHeap):
 
     def _start_over(self) -> None:
         """Forget what follows from the messages so far; it is worked out again when needed."""
-        self._tying = self.dialect.tying()
-        self._told = 0
-        self._enter_turn(-1)
-        self._opened = False
-        self._answering = False
+        self._tying = self.form.rules.tying()
+        self._last_read = 0
+        self._turn = -1
+        self._topic = turn_name(-1)
+        self._is_open = False
+        self._is_requested = False
+        self._is_answering = False
         self._last_answer = 0
 
-    def _enter_turn(self, turn: int) -> None:
-        self._turn = turn
-        self._topic = turn_name(turn)
-
-    def speak(self, dialect: Dialect) -> None:
-        """Read all messages in another dialect from now on."""
+    def set_form(self, form: MessageForm) -> None:
+        """Read all messages in another form from now on."""
         with self._guard:
-            self.dialect = dialect
-            self._known.clear()
+            self.form = form
+            self._cached.clear()
             self._line = None
             self._start_over()
-            self._untold = list(self.view.live.values())
+            self._unread = list(self.view.live.values())
 
     @property
     def next_position(self) -> int:
         """Where the next message will stand, if nobody else adds one before."""
         return self._last_position + 1
 
-    def append(self, messages: Sequence[Message], pinned_by: str, now: datetime) -> list[str]:
-        """Take new messages in; give them their ids. `pinned_by` empty: they are not pinned."""
+    def append(
+        self,
+        messages: Sequence[Message],
+        pinned_by: str,
+        now: datetime,
+        *,
+        policies: Mapping[str, GCPolicy] | None = None,
+        arrived: Callable[[str], datetime] | None = None,
+    ) -> list[str]:
+        """Take new messages in; give them their ids. `pinned_by` empty: they are not pinned.
+
+        `policies` declares how easily messages may go, by their ids, and `arrived` says when they
+        came, if not now.
+        """
         with self._editing():
             self._catch_up()
             line = self._line
-            segments = [
-                self._segment(_named(message, at), at, pinned_by, now)
-                for at, message in enumerate(messages, self.next_position)
-            ]
+            declared = policies or {}
+            segments = []
+            for at, each in enumerate(messages, self.next_position):
+                message = self.form.named(each, at)
+                came = arrived(message.message_id) if arrived else now
+                segments.append(self._segment(message, at, pinned_by, came, declared))
             names = [segment.segment_id for segment in segments]
             try:
                 self._refuse_known(names)
                 self._write(put=segments)
             except BaseException:
-                self.speak(self.dialect)
+                self.set_form(self.form)
                 raise
-            self._untold.clear()
+            self._unread.clear()
             if line is not None:
                 line.extend(self._placed_messages(segments))
                 self._line = line
             return names
 
-    def _segment(self, message: Message, at: int, pinned_by: str, now: datetime) -> Segment:
-        asked = {n: self._at(n) for n in self._tell(at, message)}
-        self._known[at] = Known(message, _outcomes(message, asked.values()))
-        said = said_in(message)
+    def drop_last(self) -> None:
+        """Take the last message back, as if it had never been said."""
+        with self._editing():
+            last = max(self._names)
+            self._write(remove=[self._names[last]])
+            self.set_form(self.form)
+
+    def declare(self, message_ids: Iterable[str], policy: GCPolicy) -> None:
+        """Say how easily live messages may go; what is locked stays locked."""
+        with self._editing():
+            live = self.view.live
+            found = [live[name] for name in message_ids if name in live]
+            free = [segment for segment in found if segment.policy is not GCPolicy.LOCKED]
+            self._write(put=[replace(segment, policy=policy) for segment in free])
+
+    def _segment(
+        self,
+        message: Message,
+        at: int,
+        pinned_by: str,
+        came: datetime,
+        declared: Mapping[str, GCPolicy],
+    ) -> Segment:
+        ties = [self._names[n] for n in self._read(at, message) if n in self._names]
+        self._names[at] = message.message_id
+        self._cached[message.message_id] = CachedMessage(message)
+        policy = self._policy(message)
+        if policy is not GCPolicy.LOCKED:
+            policy = declared.get(message.message_id, policy)
         return Segment(
             segment_id=message.message_id,
             type=MESSAGE,
-            created_at=now,
-            text=said,
-            raw=as_json(message.raw),
+            created_at=came,
+            text=said_in(message),
+            raw=self.form.write(message),
             tokens=self.counter(message),
             pinned=bool(pinned_by),
             pinned_by=pinned_by,
             topic_id=self._topic,
-            references=tuple([_answer(n, asked[n]) for n in asked]),
-            policy=self._policy(message),
+            references=tuple([Reference(name, Link.ANSWERS, Hold.PAIRED) for name in ties]),
+            policy=policy,
             position=at,
             project_id=self.workspace,
         )
 
-    def _at(self, position: int) -> Message | None:
-        """Give the message at a position, if it is still there."""
-        name = _name(position)
-        known = self._known.get(position)
-        if known is not None and known.message.message_id == name:
-            return known.message
-        segment = self.view.live.get(name)
-        return self.message(segment) if segment else None
+    def _read(self, at: int, message: Message) -> list[int]:
+        """Work out what follows from the next message; give the positions it is tied to."""
+        self._last_read = at
+        if starts_turn(message):
+            known = self._turns
+            self._turn = known.number([message.message_id])[0] if known else self._turn + 1
+            self._topic = turn_name(self._turn)
+        if message.role is Role.MODEL and not self._is_answering:
+            self._last_answer = at
+        self._is_answering = message.role is Role.MODEL
+        return self._tying.feed(at, message)
 
     def _policy(self, message: Message) -> GCPolicy:
-        """Say how easily a message may go that has just been told.
+        """Say how easily a message may go that has just been read.
 
-        Instructions and the first request are locked, and so is what stands first of all:
-        providers want a history to begin with the user, whatever that first message is.
+        What stands first of all is locked: providers want a history to begin with the user,
+        whatever that first message is.
         """
-        opens = not self._opened and message.role is not Role.MODEL
-        self._opened = self._opened or message.role is not Role.SYSTEM
-        if opens or message.role is Role.SYSTEM or (self._turn == 0 and starts_turn(message)):
+        opens = not self._is_open and message.role is not Role.MODEL
+        self._is_open = self._is_open or message.role is not Role.SYSTEM
+        is_first = not self._is_requested and starts_turn(message)
+        self._is_requested = self._is_requested or is_first
+        if opens or is_first or message.role is Role.SYSTEM:
             return GCPolicy.LOCKED
         made = made_by_collection(message)
         if made is not None:
@@ -159,45 +253,84 @@ class ConversationHeap(SegmentHeap):
         is_work = message.function_calls or message.function_responses
         return GCPolicy.EPHEMERAL if is_work else GCPolicy.PARTIAL
 
-    def _tell(self, at: int, message: Message) -> list[int]:
-        """Work out what follows from the next message; give the positions it is tied to."""
-        self._told = at
-        if starts_turn(message):
-            self._enter_turn(self._turn + 1)
-        if message.role is Role.MODEL and not self._answering:
-            self._last_answer = at
-        self._answering = message.role is Role.MODEL
-        return self._tying.feed(at, message)
+    def _catch_up(self) -> None:
+        """Take note of messages that came from the store: after a restart, or from others."""
+        if not self._unread:
+            return
+        for segment in sorted(self._unread, key=lambda s: s.position):
+            if segment.type == MESSAGE and segment.position > self._last_read:
+                message = self.message(segment)
+                self._read(segment.position, message)
+                self._policy(message)
+                self._turn = max(self._turn, turn_number(segment.topic_id))
+                self._topic = turn_name(self._turn)
+        self._unread.clear()
 
     def unanswered(self) -> Unanswered:
         """Say what the model has not answered, and what that needs."""
         self._catch_up()
         return Unanswered(self._last_answer, frozenset(self._tying.held()))
 
-    def _catch_up(self) -> None:
-        """Take note of messages that came from the store: after a restart, or from others."""
-        if not self._untold:
-            return
-        for segment in sorted(self._untold, key=lambda s: s.position):
-            if segment.type == MESSAGE and segment.position > self._told:
-                message = self.message(segment)
-                self._tell(segment.position, message)
-                self._opened = self._opened or message.role is not Role.SYSTEM
-                self._enter_turn(max(self._turn, turn_number(segment.topic_id)))
-        self._untold.clear()
+    def roots(
+        self, segments: Sequence[Segment], protection: Protection, pressure: Pressure, now: datetime
+    ) -> dict[int, str]:
+        """Map the index of each segment that must stay to its reason. `segments` are in order.
+
+        What the model said last and all that follows belong to the next request. Where the model
+        never spoke, that is the last message alone. A call that waits for its result stays, since
+        the result would come to nothing, and so does what else the provider wants for it.
+        """
+        unanswered = self.unanswered()
+        spoken = [i for i, segment in enumerate(segments) if segment.type in SPOKEN]
+        start = unanswered.start or (segments[spoken[-1]].position if spoken else 0)
+        first = _index(segments, start)
+        roots = self._recent(segments, protection.recent_turns, pressure)
+        roots |= _pinned_turns(segments, protection.pinned_turns)
+        roots |= dict.fromkeys(_standing(segments, unanswered.held), "what is going on needs it")
+        waits = "the model has not answered it yet"
+        roots |= dict.fromkeys(spoken[bisect_left(spoken, first) :], waits)
+        focus = Focus(now=now)
+        for i, segment in enumerate(segments):
+            if segment.pinned or segment.policy is GCPolicy.LOCKED:
+                roots[i] = pinned(segment, focus) or locked(segment, focus) or ""
+        return dict(sorted(roots.items()))
+
+    def _recent(
+        self, segments: Sequence[Segment], turns: int, pressure: Pressure
+    ) -> dict[int, str]:
+        """Protect what recency spares; see `Protection`."""
+        words: list[int] = []
+        work: list[int] = []
+        found: set[str] = set()
+        exchanges = 0
+        for i in range(len(segments) - 1, -1, -1):
+            segment = segments[i]
+            turn = segment.topic_id
+            if segment.type != MESSAGE or turn is None or turn_number(turn) < 0:
+                continue
+            if turn not in found and len(found) >= turns:
+                break
+            found.add(turn)
+            if pressure >= Pressure.HARD:
+                words += [i] if starts_turn(self.message(segment)) else []
+            elif segment.policy is not GCPolicy.EPHEMERAL:
+                words.append(i)
+            elif exchanges < RECENT_EXCHANGES:
+                work.append(i)
+                exchanges += not any(r.hold is Hold.PAIRED for r in segment.references)
+        reason = f"one of the newest {RECENT_EXCHANGES} exchanges"
+        return dict.fromkeys(work, reason) | dict.fromkeys(
+            words, f"in one of the last {len(found)} turns"
+        )
 
     def _take_in(self, segments: Sequence[Segment]) -> None:
-        digests: dict[str, int] = {}
         for segment in segments:
-            known = self._known.get(segment.position)
-            trimmed = known.trimmed if known else None
-            if known and trimmed and trimmed.segment is segment:
-                digests[segment.segment_id] = trimmed.digest
-                known.message, known.outcomes, known.trimmed = trimmed.message, None, None
-            elif segment.segment_id in self.view.live:
-                self._known.pop(segment.position, None)
-        self._put(segments, digests)
-        self._untold += segments
+            if segment.segment_id in self.view.live:
+                self._cached.pop(segment.segment_id, None)
+            if segment.type == MESSAGE:
+                self._names[segment.position] = segment.segment_id
+        self._put(segments, {})
+        self._unread += segments
 
     def _write(self, *, put: Sequence[Segment] = (), remove: Sequence[str] = ()) -> None:
         self._line = None
@@ -205,12 +338,15 @@ class ConversationHeap(SegmentHeap):
 
     def _start_anew(self) -> None:
         super()._start_anew()
-        self._known.clear()
+        self._cached.clear()
+        self._names.clear()
 
     def _let_go(self, segment_ids: Sequence[str]) -> list[Segment]:
         gone = super()._let_go(segment_ids)
         for segment in gone:
-            self._known.pop(segment.position, None)
+            self._cached.pop(segment.segment_id, None)
+            if segment.type == MESSAGE:
+                self._names.pop(segment.position, None)
         return gone
 
     @contextmanager
@@ -232,20 +368,28 @@ class ConversationHeap(SegmentHeap):
         if self._version != version:
             self._line = None
 
-    def fix(self, kind: str, value: Json, tokens: int, now: datetime) -> None:
-        """Note something that takes room in every request and never goes, such as tool schemas."""
-        text = value if isinstance(value, str) else json.dumps(value)
+    def set_overhead(
+        self,
+        name: str,
+        kind: str,
+        tokens: int,
+        now: datetime,
+        *,
+        text: str = "",
+        policy: GCPolicy = GCPolicy.LOCKED,
+    ) -> None:
+        """Note something that takes room in every request beside the messages: tool schemas."""
         with self._editing():
-            old = self.view.live.get(kind)
+            old = self.view.live.get(name)
             if old is not None and old.text == text and old.tokens == tokens:
                 return
             segment = Segment(
-                segment_id=kind,
+                segment_id=name,
                 type=kind,
                 created_at=now,
                 text=text,
                 tokens=tokens,
-                policy=GCPolicy.LOCKED,
+                policy=policy,
                 position=old.position if old else self._last_position + 1,
                 project_id=self.workspace,
             )
@@ -259,81 +403,72 @@ class ConversationHeap(SegmentHeap):
             return Snapshot(self.view.in_order(), fingerprint, self.workspace, "conversation")
 
     def stored(self) -> list[Json]:
-        """Give the live messages as they were stored, in whatever dialect that was."""
+        """Give the live messages as they were stored, in whatever form that was."""
         return [json.loads(s.raw) for s in self.view.in_order() if s.type == MESSAGE]
 
     def message(self, segment: Segment) -> Message:
         """Give the message of a live segment."""
-        return self._know(segment).message
+        return self._cache(segment).message
 
-    def _know(self, segment: Segment) -> Known:
-        known = self._known.get(segment.position)
-        if known is None or known.message.message_id != segment.segment_id:
-            known = Known(self.read_back(segment))
+    def _cache(self, segment: Segment) -> CachedMessage:
+        cached = self._cached.get(segment.segment_id)
+        if cached is None:
+            cached = CachedMessage(self.form.read(segment))
             if segment.type == MESSAGE:
-                self._known[segment.position] = known
-        return known
-
-    def read_back(self, segment: Segment) -> Message:
-        """Read the message of a segment, live or swept."""
-        if not segment.raw:
-            return saying(self.dialect, segment.text, segment.segment_id)
-        return message_of(self.dialect, json.loads(segment.raw), segment.segment_id)
+                self._cached[segment.segment_id] = cached
+        return cached
 
     def weigh(self, text: str) -> int:
         """Count the tokens that a text would take as a message of its own."""
-        return self.counter(saying(self.dialect, text, SUMMARY))
+        return self.counter(self.form.say(text, SUMMARY))
 
     def messages(self) -> list[Message]:
         """Give all live messages in order, written as the provider wants them."""
         with self._guard:
             self.refresh()
             if self._line is None:
-                line = Line(self.dialect)
+                line = Line(self.form.rules)
                 line.extend(self._placed_messages(self.view.in_order()))
                 self._line = line
             return list(self._line.messages)
 
     def _placed_messages(self, segments: Iterable[Segment]) -> Iterator[tuple[int, Message]]:
-        return ((s.position, self._know(s).message) for s in segments if s.type in SPOKEN)
+        return ((s.position, self._cache(s).message) for s in segments if s.type in SPOKEN)
 
     def outcomes(self, segment: Segment) -> tuple[Outcome, ...]:
         """Give the results a message carries, each with the call it answers."""
-        known = self._known.get(segment.position)
-        if (
-            known is not None
-            and known.outcomes is not None
-            and known.message.message_id == segment.segment_id
-        ):
-            return known.outcomes
         if segment.type != MESSAGE:
             return ()
-        known, live = self._know(segment), self.view.live
-        paired = [r.target for r in segment.references if r.hold is Hold.PAIRED]
-        asked = [self.message(live[name]) for name in paired if name in live]
-        known.outcomes = _outcomes(known.message, asked)
-        return known.outcomes
+        cached, live = self._cache(segment), self.view.live
+        if cached.outcomes is None:
+            cached.outcomes = ()
+            if cached.message.function_responses:
+                paired = [r.target for r in segment.references if r.hold is Hold.PAIRED]
+                asked = [self.message(live[name]) for name in paired if name in live]
+                calls = [call for message in asked for call in message.function_calls]
+                cached.outcomes = tuple(outcomes_of(cached.message, calls))
+        return cached.outcomes
 
     def texts(self, segment: Segment) -> tuple[Text, ...]:
-        """Give the texts of a message; what is no message is one text."""
+        """Give the texts of a message; what is not a message is one text."""
         if segment.type not in SPOKEN:
             return (Text((0, ()), segment.text),)
-        name = segment.segment_id
-        is_live = self.view.live.get(name) is segment
-        return tuple(texts_of(self.message(segment) if is_live else self.read_back(segment)))
+        is_live = self.view.live.get(segment.segment_id) is segment
+        return tuple(texts_of(self.message(segment) if is_live else self.form.read(segment)))
 
     def trimmed(self, segment: Segment, texts: Mapping[Place, str]) -> Segment | None:
         """Put shorter texts in their places; None if that does not make the message shorter."""
-        known = self._know(segment)
-        shorter = with_texts(known.message, texts, self.dialect)
+        if segment.type not in SPOKEN:
+            return None
+        message = self.message(segment)
+        dialect = dialect_named(message.dialect) if message.dialect else None
+        shorter = with_texts(message, texts, dialect)
         if shorter is None:
             return None
         tokens = self.counter(shorter)
         if tokens >= segment.tokens:
             return None
-        made = replace(segment, text=said_in(shorter), raw=as_json(shorter.raw), tokens=tokens)
-        known.trimmed = Trimmed(made, digest(made), shorter)
-        return made
+        return replace(segment, text=said_in(shorter), raw=self.form.write(shorter), tokens=tokens)
 
     def note(self, text: str, before: Segment) -> Segment:
         """Make a note that stands right in front of a message."""
@@ -343,37 +478,25 @@ class ConversationHeap(SegmentHeap):
             type=RECALLED,
             created_at=before.created_at,
             text=text,
-            tokens=self.counter(saying(self.dialect, text, name)),
+            tokens=self.counter(self.form.say(text, name)),
             position=before.position - 1,
             project_id=self.workspace,
         )
 
 
-def _name(position: int) -> str:
-    """Name the message at a position."""
-    return f"m{position}"
+def _pinned_turns(segments: Sequence[Segment], turns: Sequence[int]) -> dict[int, str]:
+    names = {turn_name(number): f"in the pinned turn {number}" for number in turns}
+    if not names:
+        return {}
+    return {i: names[s.topic_id] for i, s in enumerate(segments) if s.topic_id in names}
 
 
-def _named(message: Message, position: int) -> Message:
-    """Give a message the name of its position; mostly it was read with that name."""
-    name = _name(position)
-    return message if message.message_id == name else replace(message, message_id=name)
+def _standing(segments: Sequence[Segment], positions: Iterable[int]) -> Iterator[int]:
+    """Give the index of what stands at these positions."""
+    for position in positions:
+        yield from range(_index(segments, position), _index(segments, position + 1))
 
 
-def _answer(position: int, asked: Message | None) -> Reference:
-    """Refer to the message at a position: by the very string it goes by, if it is there.
-
-    Equal strings that are one are found without being read, and take their room once.
-    """
-    name = asked.message_id if asked else _name(position)
-    return Reference(name, Link.ANSWERS, Hold.PAIRED)
-
-
-def _outcomes(message: Message, asked: Iterable[Message | None]) -> tuple[Outcome, ...]:
-    """Give the results of a message that answers others."""
-    for part in message.parts:
-        if part.function_response is not None:
-            break
-    else:
-        return ()
-    return tuple(outcomes_of(message, [call for m in asked if m for call in m.function_calls]))
+def _index(segments: Sequence[Segment], position: int) -> int:
+    """Give the index of the first segment at a position or behind it."""
+    return bisect_left(segments, position, key=attrgetter("position"))

@@ -16,6 +16,7 @@ from marksweep.dialects.detecting import marks_in
 from marksweep.dialects.history import LISTS, History, insist_on
 from marksweep.errors import BadInput
 from marksweep.heaps.conversation import ConversationHeap
+from marksweep.heaps.forms import ProviderForm
 from marksweep.messages import Message
 from marksweep.tokens import count
 
@@ -31,6 +32,8 @@ class Intake:
 
     def __init__(self, heap: ConversationHeap, dialect: str | None) -> None:
         self._heap = heap
+        self.dialect = dialect or PLAIN
+        """The format of the messages."""
         self._is_sure = dialect is not None
         self.skipped: list[Skipped] = []
         self.learn(heap.stored())
@@ -40,11 +43,11 @@ class Intake:
         if isinstance(messages, dict):
             if not self._is_sure:
                 self._speak(read(messages).dialect)
-            self.learn(messages.get(LISTS.get(self._heap.dialect.name, "")))
+            self.learn(messages.get(LISTS.get(self.dialect, "")))
         else:
             self.learn(messages)
-        name, start = self._heap.dialect.name, self._heap.next_position
-        history = insist_on(read(messages, name, start=start))
+        start = self._heap.next_position
+        history = insist_on(read(messages, self.dialect, start=start))
         self.skipped += history.skipped
         if isinstance(messages, dict):
             self.fix("system", history.system.raw if history.system else None, now)
@@ -54,7 +57,8 @@ class Intake:
     def fix(self, kind: str, value: Json, now: datetime) -> None:
         """Count something that takes room in every request; None is nothing."""
         if value is not None:
-            self._heap.fix(kind, value, count(_as_text(value)), now)
+            text = _as_text(value)
+            self._heap.set_overhead(kind, kind, count(text), now, text=text)
 
     def learn(self, values: Json) -> None:
         """Settle on a dialect if one of these messages has its marks."""
@@ -72,8 +76,9 @@ class Intake:
 
     def _speak(self, dialect: str) -> None:
         self._is_sure = True
-        if dialect != self._heap.dialect.name:
-            self._heap.speak(dialect_named(dialect))
+        if dialect != self.dialect:
+            self.dialect = dialect
+            self._heap.set_form(ProviderForm(dialect_named(dialect)))
 
 
 def _as_text(value: Json) -> str:
