@@ -13,14 +13,13 @@ what a reader waits is judged by the clock.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import random
 import statistics
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -135,92 +134,93 @@ class Meter:
     def __init__(self, store: GraphStore) -> None:
         self._store = store
 
-    async def read(self) -> float:
+    def read(self) -> float:
         """Read seconds of processor time."""
         ours = time.process_time()
         if not isinstance(self._store, FalkorGraphStore):
             return ours
-        return ours + await self._store.processor_seconds()
+        return ours + self._store.processor_seconds()
 
-    async def time(self, work: Awaitable[Result]) -> tuple[Result, float]:
+    def time(self, work: Callable[[], Result]) -> tuple[Result, float]:
         """Run work and tell what it took."""
-        started = await self.read()
-        result = await work
-        return result, await self.read() - started
+        started = self.read()
+        result = work()
+        return result, self.read() - started
 
 
-async def bench(name: str, store: GraphStore, folder: Path) -> AsyncIterator[Row]:
+def bench(name: str, store: GraphStore, folder: Path) -> Iterator[Row]:
     """Measure a store that was filled."""
     meter = Meter(store)
-    counts = await store.counts("bench")
+    counts = store.counts("bench")
     chunks = f"{counts.chunks:,} chunks"
-    p50, p95 = await searches(store, meter)
+    p50, p95 = searches(store, meter)
     bar = "p50 ≤ 50 ms" if name == "SQLite" else "shown"
     measured = f"p50 {p50:.0f} ms, p95 {p95:.0f} ms"
     yield Row(f"{name}: search over {chunks}", bar, measured, name != "SQLite" or p50 <= 50)
     pruner = Pruner(
         store, MemoryStore().journal, backups=folder / "backups", limits=Limits(cap_percent=100)
     )
-    preview, ours = await meter.time(pruner.plan("bench", PruneStrategy.ALL, GraphRules(), NOW))
+    preview, ours = meter.time(lambda: pruner.plan("bench", PruneStrategy.ALL, GraphRules(), NOW))
     plan = preview.plan
     what = f"{name}: plan `all`, {counts.memories:,} memories, {chunks}"
     if isinstance(store, FalkorGraphStore):
-        _, theirs = await meter.time(original(store))
+        _, theirs = meter.time(lambda: original(store))
         measured = f"{ours:.2f} s against {theirs:.2f} s, {theirs / ours:.1f}×"
         yield Row(what, "≥ 3× the original's queries", measured, theirs >= 3 * ours)
     else:
         yield Row(what, "≤ 3 s", f"{ours:.2f} s", ours <= 3)
-    swept, took = await meter.time(pruner.apply("bench", plan, NOW))
+    swept, took = meter.time(lambda: pruner.apply("bench", plan, NOW))
     rate = len(swept.done) / took
     yield Row(f"{name}: soft-delete of that plan", "shown", f"{rate:,.0f} nodes/s", ok=True)
-    async for row in purging(name, store, swept.done, meter):
-        yield row
+    yield from purging(name, store, swept.done, meter)
 
 
-async def purging(name: str, store: GraphStore, nodes: Nodes, meter: Meter) -> AsyncIterator[Row]:
+def purging(name: str, store: GraphStore, nodes: Nodes, meter: Meter) -> Iterator[Row]:
     """Purge in two halves: one alone for the rate, one with a reader for what it waits."""
     later = NOW + timedelta(days=8)
     halves = [Nodes(*(nodes.of(kind)[half::2] for kind in Kind)) for half in (0, 1)]
-    gone, took = await meter.time(store.purge("bench", halves[0], before=later))
+    gone, took = meter.time(lambda: store.purge("bench", halves[0], before=later))
     rate = len(gone) / took
     what = f"{name}: purge, {len(gone):,} nodes"
     yield Row(what, "≥ 20,000 nodes/s", f"{rate:,.0f} nodes/s", rate >= 20_000)
     waits: list[float] = []
-    memories = (await store.counts("bench")).memories
-    reader = asyncio.create_task(reading(store, memories, waits))
-    await asyncio.sleep(0.05)
-    await store.purge("bench", halves[1], before=later)
-    reader.cancel()
-    with suppress(asyncio.CancelledError):
-        await reader
+    memories = store.counts("bench").memories
+    stop = threading.Event()
+    reader = threading.Thread(target=reading, args=(store, memories, waits, stop))
+    reader.start()
+    try:
+        store.purge("bench", halves[1], before=later)
+    finally:
+        stop.set()
+        reader.join()
     p99 = sorted(waits)[int(0.99 * len(waits))] * 1000
     what = f"{name}: {len(waits)} reads during a purge"
     yield Row(what, "p99 ≤ 250 ms", f"p99 {p99:.0f} ms", p99 <= 250)
 
 
-async def searches(store: GraphStore, meter: Meter) -> tuple[float, float]:
+def searches(store: GraphStore, meter: Meter) -> tuple[float, float]:
     """Search for three words many times; give the median and the slow end in milliseconds."""
     rng = random.Random(11)
     times = []
     for _ in range(60):
-        _, took = await meter.time(store.search("bench", GraphQuery(words=words(rng, 3))))
+        _, took = meter.time(lambda: store.search("bench", GraphQuery(words=words(rng, 3))))
         times.append(took * 1000)
     return statistics.median(times), sorted(times)[int(0.95 * len(times))]
 
 
-async def reading(store: GraphStore, memories: int, waits: list[float]) -> None:
+def reading(store: GraphStore, memories: int, waits: list[float], stop: threading.Event) -> None:
+    """Read single memories, noting how long each took, until stopped."""
     rng = random.Random(13)
-    while True:
+    while not stop.wait(0.005):
         started = time.perf_counter()
-        await store.fetch("bench", [f"m{rng.randrange(memories)}"])
+        store.fetch("bench", [f"m{rng.randrange(memories)}"])
         waits.append(time.perf_counter() - started)
-        await asyncio.sleep(0.005)
 
 
-async def original(store: FalkorGraphStore) -> None:
+def original(store: FalkorGraphStore) -> None:
     """Ask what the original design asks, on the same graph."""
     for statement in ORIGINAL_PLAN:
-        await store.query("bench", statement, {"workspace_id": "bench", "source": CODE_INDEXER})
+        store.query("bench", statement, {"workspace_id": "bench", "source": CODE_INDEXER})
 
 
 OPENING: dict[str, Callable[[Path], GraphStore]] = {
@@ -229,7 +229,7 @@ OPENING: dict[str, Callable[[Path], GraphStore]] = {
 }
 
 
-async def build(memories: int, stores: Sequence[str], folder: Path) -> None:
+def build(memories: int, stores: Sequence[str], folder: Path) -> None:
     """Fill each store, or go on where the last try was cut off."""
     for name in stores:
         store = OPENING[name](folder)
@@ -237,28 +237,28 @@ async def build(memories: int, stores: Sequence[str], folder: Path) -> None:
         done = int(mark.read_text()) if mark.exists() else 0
         for number, batch in enumerate(graph(memories)):
             if number >= done:
-                await store.load("bench", batch)
+                store.load("bench", batch)
                 mark.write_text(str(number + 1))
-        await store.close()
+        store.close()
 
 
-async def measure(stores: Sequence[str], folder: Path) -> list[Row]:
+def measure(stores: Sequence[str], folder: Path) -> list[Row]:
     """Measure each store in turn."""
     found = []
     for name in stores:
         store = OPENING[name](folder)
-        async for row in bench(name, store, folder):
+        for row in bench(name, store, folder):
             print_rows([row], sys.stderr)
             found.append(row)
-        await store.close()
+        store.close()
     return found
 
 
 def rows(memories: int = 100_000, stores: Sequence[str] = tuple(OPENING)) -> list[Row]:
     """Build and measure everything."""
     with tempfile.TemporaryDirectory(prefix="marksweep-bench-") as name:
-        asyncio.run(build(memories, stores, Path(name)))
-        return asyncio.run(measure(stores, Path(name)))
+        build(memories, stores, Path(name))
+        return measure(stores, Path(name))
 
 
 def main() -> int:
@@ -270,12 +270,9 @@ def main() -> int:
     given = parser.parse_args()
     stores = given.store or list(OPENING)
     if given.build:
-        asyncio.run(build(given.memories, stores, given.build))
+        build(given.memories, stores, given.build)
         return 0
-    if given.built:
-        found = asyncio.run(measure(stores, given.built))
-    else:
-        found = rows(given.memories, stores)
+    found = measure(stores, given.built) if given.built else rows(given.memories, stores)
     print_rows(found)
     return 0 if all(row.ok for row in found) else 1
 

@@ -79,7 +79,7 @@ async def measured(store: str, root: Path) -> Timing:
     started = time.perf_counter()
     report = await index_codebase(root, store=graph, languages=["python"])
     seconds = time.perf_counter() - started
-    await graph.close()
+    graph.close()
     own, parser = (
         resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     )

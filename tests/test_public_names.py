@@ -32,6 +32,7 @@ PUBLIC = {
     "IGCEngine",
     "InstructionBudget",
     "InstructionSource",
+    "KnowledgeGraph",
     "Link",
     "MarksweepError",
     "Message",

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         StoreTooNew,
         UnknownName,
     )
-    from marksweep.graph.memory import GraphMemory
+    from marksweep.graph.memory import GraphMemory, KnowledgeGraph
     from marksweep.indexing.indexer import index_codebase
     from marksweep.ledger import InstructionBudget, InstructionSource, SourceEntry
     from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
@@ -87,6 +87,7 @@ _HOMES = {
     "IGCEngine": "engine",
     "InstructionBudget": "ledger",
     "InstructionSource": "ledger",
+    "KnowledgeGraph": "graph.memory",
     "Link": "model",
     "MarksweepError": "errors",
     "Message": "messages",
@@ -156,6 +157,7 @@ __all__ = [
     "IGCEngine",
     "InstructionBudget",
     "InstructionSource",
+    "KnowledgeGraph",
     "Link",
     "MarksweepError",
     "Message",

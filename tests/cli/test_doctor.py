@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import stat
 from datetime import UTC, datetime
@@ -153,25 +152,18 @@ def test_what_a_killed_process_left_behind_is_removed_and_kept(tmp_path: Path) -
 def remember(path: Path, number: int = 40) -> None:
     """Write a graph of notes, each with a word of its own and one that all share."""
 
-    async def put() -> None:
-        graph = SqliteGraphStore(path)
-        texts = [f"needle{n} haystack " + "x" * 900 for n in range(number)]
-        await graph.put("default", [note("default", text, mentions=["hay"]) for text in texts])
-        await graph.close()
-
-    asyncio.run(put())
+    graph = SqliteGraphStore(path)
+    texts = [f"needle{n} haystack " + "x" * 900 for n in range(number)]
+    graph.put("default", [note("default", text, mentions=["hay"]) for text in texts])
+    graph.close()
 
 
 def found_by(path: Path, words: str) -> list[str]:
     """Search a graph; give the first word of each text that was found."""
-
-    async def search() -> list[str]:
-        graph = SqliteGraphStore(path)
-        hits = await graph.search("default", GraphQuery(words=words, limit=100))
-        await graph.close()
-        return [hit.chunk.text.partition(" ")[0] for hit in hits]
-
-    return asyncio.run(search())
+    graph = SqliteGraphStore(path)
+    hits = graph.search("default", GraphQuery(words=words, limit=100))
+    graph.close()
+    return [hit.chunk.text.partition(" ")[0] for hit in hits]
 
 
 def test_a_damaged_memory_is_written_anew_from_what_can_be_read(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import json
 import os
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from marksweep import GraphMemory
+from marksweep import KnowledgeGraph
 from marksweep.stores.graph.falkor.server import EmbeddedServer
 from tests.cli.support import run
 
@@ -39,17 +38,11 @@ def _project(
 
 def remember(*texts: str, workspace: str = "default") -> list[str]:
     """Add notes; give their ids."""
-
-    async def body() -> list[str]:
-        memory = GraphMemory.open()
-        try:
-            return [
-                (await memory.add_memory(text, workspace_id=workspace)).memory_id for text in texts
-            ]
-        finally:
-            await memory.close()
-
-    return asyncio.run(body())
+    memory = KnowledgeGraph.open()
+    try:
+        return [memory.add_memory(text, workspace_id=workspace).memory_id for text in texts]
+    finally:
+        memory.close()
 
 
 def said(*words: str, code: int = 0) -> Any:

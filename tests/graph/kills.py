@@ -10,7 +10,6 @@ it and go on.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import signal
@@ -20,7 +19,7 @@ import time
 import traceback
 from pathlib import Path
 
-from marksweep.graph.memory import GraphMemory
+from marksweep.graph.memory import KnowledgeGraph
 from marksweep.graph.outcomes import Limits, MemorySettings
 from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.falkor import FalkorGraphStore
@@ -52,7 +51,7 @@ class Place:
         self.directory = directory
         self.port = free_port()
 
-    def open(self) -> tuple[GraphMemory, Clock]:
+    def open(self) -> tuple[KnowledgeGraph, Clock]:
         graph: GraphStore
         if self.kind == "sqlite":
             graph = SqliteGraphStore(self.directory / "graph.db")
@@ -61,7 +60,7 @@ class Place:
         else:
             graph = FalkorGraphStore.embedded(self.directory / "falkor")
         clock = Clock()
-        memory = GraphMemory(
+        memory = KnowledgeGraph(
             graph,
             SqliteStore(self.directory / "journal.db"),
             backups=self.directory / "backups",
@@ -71,57 +70,53 @@ class Place:
         return memory, clock
 
 
-async def set_up(place: Place) -> None:
+def set_up(place: Place) -> None:
     memory, _ = place.open()
-    await memory.graph.put("w", LIVE)
-    await memory.close()
+    memory.graph.put("w", LIVE)
+    memory.close()
 
 
-async def prune_for_ever(place: Place) -> None:
+def prune_for_ever(place: Place) -> None:
     """Make files, lose them, prune them, and now and then restore; until killed."""
     memory, clock = place.open()
     round_ = 0
     while True:
         round_ += 1
         gone = dead(round_)
-        await memory.graph.put("w", gone)
-        await memory.graph.mark_stale("w", [record.memory.memory_id for record in gone])
-        shown = await memory.prune_memory("w", strategy="all")
-        await memory.prune_memory(
-            "w", dry_run=False, confirm=True, strategy="all", plan_id=shown.plan_id
-        )
+        memory.graph.put("w", gone)
+        memory.graph.mark_stale("w", [record.memory.memory_id for record in gone])
+        shown = memory.prune_memory("w", strategy="all")
+        memory.prune_memory("w", dry_run=False, confirm=True, strategy="all", plan_id=shown.plan_id)
         if round_ % 3 == 0:
-            await memory.restore(
+            memory.restore(
                 memory_ids=[record.memory.memory_id for record in gone[:5]], workspace_id="w"
             )
         clock.wait(days=8)
-        await memory.purge(workspace_id="w")
+        memory.purge(workspace_id="w")
 
 
-async def check(place: Place) -> None:
+def check(place: Place) -> None:
     """Look for harm, then let a whole run complete."""
     memory, clock = place.open()
-    await look(memory)
+    look(memory)
     clock.at = later(days=1000)
-    await memory.graph.mark_stale("w", [record.memory.memory_id for record in dead(0)])
-    shown = await memory.prune_memory("w", strategy="all")
-    await memory.prune_memory(
-        "w", dry_run=False, confirm=True, strategy="all", plan_id=shown.plan_id
-    )
+    memory.graph.mark_stale("w", [record.memory.memory_id for record in dead(0)])
+    shown = memory.prune_memory("w", strategy="all")
+    memory.prune_memory("w", dry_run=False, confirm=True, strategy="all", plan_id=shown.plan_id)
     clock.wait(days=8)
-    await memory.purge(workspace_id="w")
-    await look(memory)
-    counts = await memory.graph.counts("w")
+    memory.purge(workspace_id="w")
+    look(memory)
+    counts = memory.graph.counts("w")
     left = (counts.memories, counts.chunks, counts.stale, counts.deleted)
     if left != (len(LIVE), len(LIVE), 0, 0):
         raise AssertionError(f"after a complete run there are {left}")
     for part in (place.directory / "backups").glob("*.part"):
         part.unlink()
-    await memory.close()
+    memory.close()
 
 
-async def look(memory: GraphMemory) -> None:
-    back = await memory.graph.fetch("w", [record.memory.memory_id for record in LIVE])
+def look(memory: KnowledgeGraph) -> None:
+    back = memory.graph.fetch("w", [record.memory.memory_id for record in LIVE])
     for record, found in zip(LIVE, back, strict=True):
         same = (
             found.memory.text == record.memory.text
@@ -132,7 +127,7 @@ async def look(memory: GraphMemory) -> None:
         )
         if not same:
             raise AssertionError(f"a live memory was hurt: {found}")
-    items = await everything(memory.graph, "w")
+    items = everything(memory.graph, "w")
     memories = {item.memory_id for item in items if isinstance(item, Memory)}
     chunks = {item.chunk_id: item for item in items if isinstance(item, Chunk)}
     for chunk in chunks.values():
@@ -151,7 +146,7 @@ def in_child(work, place: Place) -> int:  # type: ignore[no-untyped-def]  # noqa
     if pid:
         return pid
     try:
-        asyncio.run(work(place))
+        work(place)
     except BaseException:  # noqa: BLE001
         traceback.print_exc()
         os._exit(1)

@@ -1,23 +1,21 @@
-"""A GraphMemory for tests: any store, a clock that is turned by hand."""
+"""A KnowledgeGraph for tests: any store, a clock that is turned by hand."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TypeVar
 
-from marksweep.graph.memory import GraphMemory
+import pytest
+
+from marksweep.graph.memory import KnowledgeGraph
 from marksweep.graph.outcomes import Limits, MemorySettings
 from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.sqlite import SqliteGraphStore
 from marksweep.stores.memory import MemoryStore
 from marksweep.testing.graph_contract import OpenStore
 from marksweep.testing.graphs import START
-
-Suite = TypeVar("Suite")
 
 
 class Clock:
@@ -43,8 +41,8 @@ class World:
         self.graph = graph
         self.memory = self.with_settings(MemorySettings(limits=Limits(wait_seconds=0.2)))
 
-    def with_settings(self, settings: MemorySettings) -> GraphMemory:
-        return GraphMemory(
+    def with_settings(self, settings: MemorySettings) -> KnowledgeGraph:
+        return KnowledgeGraph(
             self.graph,
             self.store,
             backups=self.backups,
@@ -54,31 +52,24 @@ class World:
         )
 
 
-def on_world(
-    test: Callable[[Suite, World], Awaitable[None]],
-) -> Callable[[Suite, OpenStore, Path], None]:
-    """Run a test on a memory opened for it, in an event loop of its own."""
+class OnWorld:
+    """Opens a memory for each test. `open_store` says on which store."""
 
-    def run(self: Suite, open_store: OpenStore, tmp_path: Path) -> None:
-        async def body() -> None:
-            async with open_store() as graph:
-                await test(self, World(graph, tmp_path / "backups"))
-
-        asyncio.run(body())
-
-    run.__name__ = run.__qualname__ = getattr(test, "__name__", "test")
-    return run
+    @pytest.fixture
+    def world(self, open_store: OpenStore, tmp_path: Path) -> Iterator[World]:
+        with open_store() as graph:
+            yield World(graph, tmp_path / "backups")
 
 
 def sqlite_graphs(path: Path) -> OpenStore:
     """Open stores on one SQLite file."""
 
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[GraphStore]:
+    @contextmanager
+    def opened() -> Iterator[GraphStore]:
         store = SqliteGraphStore(path)
         try:
             yield store
         finally:
-            await store.close()
+            store.close()
 
     return opened

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from datetime import datetime, timedelta
 
@@ -9,6 +10,7 @@ import pytest
 
 from marksweep.errors import BadInput, NotFound, StoreBusy, UnknownName
 from marksweep.graph.client import GraphClient
+from marksweep.graph.memory import GraphMemory
 from marksweep.graph.outcomes import MemorySettings
 from marksweep.graph.refs import refs_of
 from marksweep.heaps.graph import PruneStrategy
@@ -18,7 +20,7 @@ from marksweep.stores.graph.leases import CHANGE, hold
 from marksweep.stores.graph.nouns import Memory, Record
 from marksweep.testing.graph_contract import everything, found, shape
 from marksweep.testing.graphs import file, later, note
-from tests.graph.memories import World, on_world
+from tests.graph.memories import OnWorld, World
 
 
 def cite(world: World, record: Record) -> None:
@@ -33,20 +35,20 @@ def cite(world: World, record: Record) -> None:
     world.store.segments.write("w", put=[segment])
 
 
-async def with_stale(world: World, *, kept: int = 3, stale: int = 2) -> list[Record]:
+def with_stale(world: World, *, kept: int = 3, stale: int = 2) -> list[Record]:
     """Index files, then index again with some gone; return those."""
     here = [file("w", f"kept{n}.py", {f"kept{n}": ["shared"]}) for n in range(kept)]
     gone = [file("w", f"gone{n}.py", {f"gone{n}": ["shared", f"only{n}"]}) for n in range(stale)]
     every = [*here, *gone]
-    await world.graph.begin_run("w", Run("run-1", "/repo", "all", world.clock()))
-    await world.graph.put("w", every)
+    world.graph.begin_run("w", Run("run-1", "/repo", "all", world.clock()))
+    world.graph.put("w", every)
     ids = [record.memory.memory_id for record in every]
-    await world.graph.finish_run("w", "run-1", ids, world.clock())
+    world.graph.finish_run("w", "run-1", ids, world.clock())
     world.clock.wait(days=1)
-    await world.graph.begin_run("w", Run("run-2", "/repo", "all", world.clock()))
+    world.graph.begin_run("w", Run("run-2", "/repo", "all", world.clock()))
     seen = [Seen(record.memory.memory_id, 1, 1) for record in here]
-    await world.graph.stamp("w", "run-2", seen, world.clock())
-    await world.graph.finish_run("w", "run-2", ids, world.clock())
+    world.graph.stamp("w", "run-2", seen, world.clock())
+    world.graph.finish_run("w", "run-2", ids, world.clock())
     return gone
 
 
@@ -54,27 +56,25 @@ def ids_of(records: list[Record]) -> set[str]:
     return {record.memory.memory_id for record in records}
 
 
-class PruneMemoryContract:
+class PruneMemoryContract(OnWorld):
     """The tool: dry run, confirmation, strategies, isolation."""
 
-    @on_world
-    async def test_dry_run_returns_preview(self, world: World) -> None:
-        gone = await with_stale(world)
-        before = await everything(world.graph, "w")
-        answer = await world.memory.prune_memory("w")
+    def test_dry_run_returns_preview(self, world: World) -> None:
+        gone = with_stale(world)
+        before = everything(world.graph, "w")
+        answer = world.memory.prune_memory("w")
         assert answer.text.startswith("Dry run complete. Preview of items to delete:\n\n")
         assert "gone0.py (1 lines, 1 chunks, created 2026-03-01 12:00): stale:" in answer.text
         assert "Memories: 2\nChunks: 2\nEntities: 0" in answer.text
         assert answer.plan_id in answer.text
         assert set(answer.planned.memories) == ids_of(gone)
         assert not answer.is_error
-        assert await everything(world.graph, "w") == before
+        assert everything(world.graph, "w") == before
 
-    @on_world
-    async def test_deletion_requires_confirmation(self, world: World) -> None:
-        await with_stale(world)
-        before = await everything(world.graph, "w")
-        answer = await world.memory.prune_memory("w", dry_run=False)
+    def test_deletion_requires_confirmation(self, world: World) -> None:
+        with_stale(world)
+        before = everything(world.graph, "w")
+        answer = world.memory.prune_memory("w", dry_run=False)
         assert answer.is_error
         assert answer.text.startswith(
             "Error: Deletion requires explicit confirmation. Set confirm=true to proceed."
@@ -83,135 +83,118 @@ class PruneMemoryContract:
             "content": [{"type": "text", "text": answer.text}],
             "isError": True,
         }
-        assert await everything(world.graph, "w") == before
+        assert everything(world.graph, "w") == before
 
-    @on_world
-    async def test_deletion_with_confirmation_succeeds(self, world: World) -> None:
-        gone = await with_stale(world)
-        shown = await world.memory.prune_memory("w")
-        answer = await world.memory.prune_memory(
-            "w", dry_run=False, confirm=True, plan_id=shown.plan_id
-        )
+    def test_deletion_with_confirmation_succeeds(self, world: World) -> None:
+        gone = with_stale(world)
+        shown = world.memory.prune_memory("w")
+        answer = world.memory.prune_memory("w", dry_run=False, confirm=True, plan_id=shown.plan_id)
         assert answer.text.startswith("Successfully deleted 2 stale memory nodes and 2 chunks.")
         assert not answer.is_error
         assert set(answer.deleted.memories) == ids_of(gone)
-        assert await found(world.graph, "w", "gone0") == []
-        assert (await world.graph.counts("w")).stale == 0
+        assert found(world.graph, "w", "gone0") == []
+        assert world.graph.counts("w").stale == 0
 
-    @on_world
-    async def test_confirm_without_a_plan_applies_what_a_preview_would_show(
-        self, world: World
-    ) -> None:
-        gone = await with_stale(world)
-        answer = await world.memory.prune_memory("w", dry_run=False, confirm=True)
+    def test_confirm_without_a_plan_applies_what_a_preview_would_show(self, world: World) -> None:
+        gone = with_stale(world)
+        answer = world.memory.prune_memory("w", dry_run=False, confirm=True)
         assert set(answer.deleted.memories) == ids_of(gone)
 
-    @on_world
-    async def test_workspace_isolation(self, world: World) -> None:
-        await with_stale(world)
+    def test_workspace_isolation(self, world: World) -> None:
+        with_stale(world)
         other = file("other", "gone0.py", {"gone0": []})
-        await world.graph.put("other", [other])
-        await world.graph.mark_stale("other", [other.memory.memory_id])
-        before = await everything(world.graph, "other")
-        shown = await world.memory.prune_memory("w", strategy="all")
-        await world.memory.prune_memory(
+        world.graph.put("other", [other])
+        world.graph.mark_stale("other", [other.memory.memory_id])
+        before = everything(world.graph, "other")
+        shown = world.memory.prune_memory("w", strategy="all")
+        world.memory.prune_memory(
             "w", dry_run=False, confirm=True, strategy="all", plan_id=shown.plan_id
         )
-        assert await everything(world.graph, "other") == before
+        assert everything(world.graph, "other") == before
         with pytest.raises(NotFound, match="no plan"):
-            await world.memory.prune_memory(
-                "other", dry_run=False, confirm=True, plan_id=shown.plan_id
-            )
+            world.memory.prune_memory("other", dry_run=False, confirm=True, plan_id=shown.plan_id)
 
-    @on_world
-    async def test_stale_code_strategy(self, world: World) -> None:
-        gone = await with_stale(world)
-        await world.memory.add_memory("a note that mentions gone0", workspace_id="w")
-        answer = await world.memory.prune_memory("w", strategy="stale_code")
+    def test_stale_code_strategy(self, world: World) -> None:
+        gone = with_stale(world)
+        world.memory.add_memory("a note that mentions gone0", workspace_id="w")
+        answer = world.memory.prune_memory("w", strategy="stale_code")
         assert set(answer.planned.memories) == ids_of(gone)
         assert answer.planned.entities == ()
 
-    @on_world
-    async def test_orphaned_chunks_strategy(self, world: World) -> None:
+    def test_orphaned_chunks_strategy(self, world: World) -> None:
         orphan = note("w", "nobody's chunk")
-        await world.graph.put("w", [note("w", "somebody's chunk")])
-        await world.graph.load("w", orphan.chunks)
-        answer = await world.memory.prune_memory("w", strategy="orphaned_chunks")
+        world.graph.put("w", [note("w", "somebody's chunk")])
+        world.graph.load("w", orphan.chunks)
+        answer = world.memory.prune_memory("w", strategy="orphaned_chunks")
         assert answer.planned == Nodes(chunks=(orphan.chunks[0].chunk_id,))
-        answer = await world.memory.prune_memory(
+        answer = world.memory.prune_memory(
             "w", dry_run=False, confirm=True, strategy="orphaned_chunks", plan_id=answer.plan_id
         )
         assert answer.text.startswith("Successfully deleted 1 orphaned chunk.")
 
-    @on_world
-    async def test_orphaned_entities_strategy_takes_islands_and_cycles(self, world: World) -> None:
+    def test_orphaned_entities_strategy_takes_islands_and_cycles(self, world: World) -> None:
         island = file("w", "x.py", {"ping": ["pong"], "pong": ["ping"]})
-        await world.graph.put("w", [file("w", "a.py", {"live": ["ping"]})])
+        world.graph.put("w", [file("w", "a.py", {"live": ["ping"]})])
         lonely = file("w", "y.py", {"round": ["and"], "and": ["round"]})
         for record in (island, lonely):
-            await world.graph.load("w", [*record.entities, *record.relations])
-        answer = await world.memory.prune_memory("w", strategy="orphaned_entities")
-        names = {e.name for e in await world.graph.find("w", answer.planned) if hasattr(e, "name")}
+            world.graph.load("w", [*record.entities, *record.relations])
+        answer = world.memory.prune_memory("w", strategy="orphaned_entities")
+        names = {e.name for e in world.graph.find("w", answer.planned) if hasattr(e, "name")}
         assert names == {"pong", "round", "and"}
 
-    @on_world
-    async def test_orphaned_entities_strategy_spares_what_a_stale_file_mentions(
+    def test_orphaned_entities_strategy_spares_what_a_stale_file_mentions(
         self, world: World
     ) -> None:
-        await with_stale(world)
-        answer = await world.memory.prune_memory("w", strategy="orphaned_entities")
+        with_stale(world)
+        answer = world.memory.prune_memory("w", strategy="orphaned_entities")
         assert answer.planned == Nodes()
 
-    @on_world
-    async def test_expired_strategy_goes_by_the_life_of_the_source(self, world: World) -> None:
+    def test_expired_strategy_goes_by_the_life_of_the_source(self, world: World) -> None:
         memory = world.with_settings(MemorySettings(ttl={"chat": timedelta(days=30)}))
-        old = await memory.add_memory("old talk", source="chat", workspace_id="w")
-        read = await memory.add_memory("old talk, read lately", source="chat", workspace_id="w")
-        await memory.add_memory("old note", source="user", workspace_id="w")
+        old = memory.add_memory("old talk", source="chat", workspace_id="w")
+        read = memory.add_memory("old talk, read lately", source="chat", workspace_id="w")
+        memory.add_memory("old note", source="user", workspace_id="w")
         world.clock.wait(days=20)
-        await memory.touch([read.memory_id], workspace_id="w")
+        memory.touch([read.memory_id], workspace_id="w")
         world.clock.wait(days=20)
-        young = await memory.add_memory("new talk", source="chat", workspace_id="w")
-        answer = await memory.prune_memory("w", strategy="expired")
+        young = memory.add_memory("new talk", source="chat", workspace_id="w")
+        answer = memory.prune_memory("w", strategy="expired")
         assert answer.planned.memories == (old.memory_id,)
         assert "expired: memories of chat live for 30 days" in answer.text
         assert young.memory_id not in answer.planned.memories
 
-    @on_world
-    async def test_duplicates_strategy_keeps_the_oldest_or_the_pinned(self, world: World) -> None:
+    def test_duplicates_strategy_keeps_the_oldest_or_the_pinned(self, world: World) -> None:
         memory = world.memory
-        first = await memory.add_memory("Same  words", source="a", workspace_id="w")
+        first = memory.add_memory("Same  words", source="a", workspace_id="w")
         world.clock.wait(days=1)
-        second = await memory.add_memory("same words", source="b", workspace_id="w")
-        await memory.add_memory("other words", source="b", workspace_id="w")
-        answer = await memory.prune_memory("w", strategy="duplicates")
+        second = memory.add_memory("same words", source="b", workspace_id="w")
+        memory.add_memory("other words", source="b", workspace_id="w")
+        answer = memory.prune_memory("w", strategy="duplicates")
         assert answer.planned.memories == (second.memory_id,)
-        await memory.pin([second.memory_id], by="ann", workspace_id="w")
-        answer = await memory.prune_memory("w", strategy="duplicates")
+        memory.pin([second.memory_id], by="ann", workspace_id="w")
+        answer = memory.prune_memory("w", strategy="duplicates")
         assert answer.planned.memories == (first.memory_id,)
 
-    @on_world
-    async def test_duplicates_strategy_spares_files_of_one_content(self, world: World) -> None:
+    def test_duplicates_strategy_spares_files_of_one_content(self, world: World) -> None:
         one, other = (file("w", path, {"same": []}) for path in ("a/__init__.py", "b/__init__.py"))
         assert one.memory.content_hash == other.memory.content_hash
-        await world.graph.put("w", [one, other])
+        world.graph.put("w", [one, other])
         for strategy in ("duplicates", "all"):
-            assert (await world.memory.prune_memory("w", strategy=strategy)).planned == Nodes()
+            assert world.memory.prune_memory("w", strategy=strategy).planned == Nodes()
 
-    @on_world
-    async def test_all_strategy(self, world: World) -> None:
+    def test_all_strategy(self, world: World) -> None:
         memory = world.with_settings(MemorySettings(ttl={"chat": timedelta(days=30)}))
-        old = await memory.add_memory("old talk", source="chat", workspace_id="w")
-        first = await memory.add_memory("same words", source="a", workspace_id="w")
+        old = memory.add_memory("old talk", source="chat", workspace_id="w")
+        first = memory.add_memory("same words", source="a", workspace_id="w")
         world.clock.wait(days=40)
-        second = await memory.add_memory("Same words", source="b", workspace_id="w")
-        gone = await with_stale(world)
+        second = memory.add_memory("Same words", source="b", workspace_id="w")
+        gone = with_stale(world)
         orphan = note("w", "nobody's chunk")
-        await world.graph.load("w", orphan.chunks)
+        world.graph.load("w", orphan.chunks)
         lonely = file("w", "y.py", {"round": ["and"], "and": ["round"]})
-        await world.graph.load("w", [*lonely.entities, *lonely.relations])
+        world.graph.load("w", [*lonely.entities, *lonely.relations])
         each = {
-            strategy: set(refs_of((await memory.prune_memory("w", strategy=strategy)).planned))
+            strategy: set(refs_of(memory.prune_memory("w", strategy=strategy).planned))
             for strategy in PruneStrategy
         }
         every = each.pop(PruneStrategy.ALL)
@@ -224,207 +207,183 @@ class PruneMemoryContract:
         }
         assert f"memory:{first.memory_id}" not in every
 
-    @on_world
-    async def test_all_strategy_takes_what_only_the_rest_keeps(self, world: World) -> None:
-        gone = await with_stale(world)
-        await world.graph.load("w", note("w", "nobody's chunk").chunks)
-        answer = await world.memory.prune_memory("w", strategy="all")
+    def test_all_strategy_takes_what_only_the_rest_keeps(self, world: World) -> None:
+        gone = with_stale(world)
+        world.graph.load("w", note("w", "nobody's chunk").chunks)
+        answer = world.memory.prune_memory("w", strategy="all")
         assert set(answer.planned.memories) == ids_of(gone)
         assert len(answer.planned.chunks) == 3
-        names = {e.name for e in await world.graph.find("w", answer.planned) if hasattr(e, "name")}
+        names = {e.name for e in world.graph.find("w", answer.planned) if hasattr(e, "name")}
         assert names == {"gone0", "gone1", "only0", "only1"}
-        answer = await world.memory.prune_memory(
+        answer = world.memory.prune_memory(
             "w", dry_run=False, confirm=True, strategy="all", plan_id=answer.plan_id
         )
         assert answer.text.startswith(
             "Successfully deleted 2 memory nodes, 3 chunks and 4 entities."
         )
-        again = await world.memory.prune_memory("w", strategy="all")
+        again = world.memory.prune_memory("w", strategy="all")
         assert again.planned == Nodes()
         assert "Nothing" in again.text
 
-    @on_world
-    async def test_an_unknown_strategy_is_refused_with_the_known_ones(self, world: World) -> None:
+    def test_an_unknown_strategy_is_refused_with_the_known_ones(self, world: World) -> None:
         with pytest.raises(UnknownName, match="known are stale_code, orphaned_chunks"):
-            await world.memory.prune_memory("w", strategy="everything")
+            world.memory.prune_memory("w", strategy="everything")
 
-    @on_world
-    async def test_an_empty_workspace_has_nothing_to_prune(self, world: World) -> None:
-        answer = await world.memory.prune_memory("w", strategy="all")
+    def test_an_empty_workspace_has_nothing_to_prune(self, world: World) -> None:
+        answer = world.memory.prune_memory("w", strategy="all")
         assert "Nothing" in answer.text
         assert not answer.is_error
 
-    @on_world
-    async def test_a_workspace_in_which_nothing_is_stale_keeps_everything(
-        self, world: World
-    ) -> None:
-        await world.graph.put("w", [file("w", f"live{n}.py", {f"f{n}": []}) for n in range(3)])
-        answer = await world.memory.prune_memory("w", strategy="all")
+    def test_a_workspace_in_which_nothing_is_stale_keeps_everything(self, world: World) -> None:
+        world.graph.put("w", [file("w", f"live{n}.py", {f"f{n}": []}) for n in range(3)])
+        answer = world.memory.prune_memory("w", strategy="all")
         assert answer.text.endswith("Nothing: strategy all finds nothing in 'w'.")
         assert len(answer.planned) == 0
 
-    @on_world
-    async def test_a_workspace_in_which_all_is_stale_is_emptied(self, world: World) -> None:
+    def test_a_workspace_in_which_all_is_stale_is_emptied(self, world: World) -> None:
         records = [file("w", f"gone{n}.py", {f"f{n}": []}) for n in range(3)]
-        await world.graph.put("w", records)
-        await world.graph.mark_stale("w", [record.memory.memory_id for record in records])
-        answer = await world.memory.prune_memory("w", False, True, "all")
+        world.graph.put("w", records)
+        world.graph.mark_stale("w", [record.memory.memory_id for record in records])
+        answer = world.memory.prune_memory("w", False, True, "all")
         assert (
             answer.text.partition("\n")[0]
             == "Successfully deleted 3 memory nodes, 3 chunks and 3 entities."
         )
-        counts = await world.graph.counts("w")
+        counts = world.graph.counts("w")
         assert (counts.memories, counts.chunks, counts.entities) == (0, 0, 0)
 
-    @on_world
-    async def test_deleting_in_the_default_workspace_needs_its_name(self, world: World) -> None:
+    def test_deleting_in_the_default_workspace_needs_its_name(self, world: World) -> None:
         record = file("default", "a.py", {"a": []})
-        await world.graph.put("default", [record])
-        await world.graph.mark_stale("default", [record.memory.memory_id])
-        shown = await world.memory.prune_memory()
+        world.graph.put("default", [record])
+        world.graph.mark_stale("default", [record.memory.memory_id])
+        shown = world.memory.prune_memory()
         assert shown.planned.memories == (record.memory.memory_id,)
-        refused = await world.memory.prune_memory(
-            dry_run=False, confirm=True, plan_id=shown.plan_id
-        )
+        refused = world.memory.prune_memory(dry_run=False, confirm=True, plan_id=shown.plan_id)
         assert refused.is_error
         assert "workspace_id='default'" in refused.text
-        done = await world.memory.prune_memory(
+        done = world.memory.prune_memory(
             "default", dry_run=False, confirm=True, plan_id=shown.plan_id
         )
         assert done.deleted.memories == (record.memory.memory_id,)
 
 
-class SafetyContract:
+class SafetyContract(OnWorld):
     """What keeps live memory safe."""
 
-    @on_world
-    async def test_pinned_and_recently_read_memories_stay(self, world: World) -> None:
-        pinned, read = await with_stale(world)
-        await world.memory.pin([pinned.memory.memory_id], by="ann", workspace_id="w")
-        await world.memory.touch([read.memory.memory_id], workspace_id="w")
-        assert (await world.memory.prune_memory("w")).planned == Nodes()
+    def test_pinned_and_recently_read_memories_stay(self, world: World) -> None:
+        pinned, read = with_stale(world)
+        world.memory.pin([pinned.memory.memory_id], by="ann", workspace_id="w")
+        world.memory.touch([read.memory.memory_id], workspace_id="w")
+        assert world.memory.prune_memory("w").planned == Nodes()
         world.clock.wait(days=2)
-        answer = await world.memory.prune_memory("w")
+        answer = world.memory.prune_memory("w")
         assert answer.planned.memories == (read.memory.memory_id,)
 
-    @on_world
-    async def test_rows_that_changed_since_the_preview_are_left_alone(self, world: World) -> None:
-        back, gone = await with_stale(world)
-        shown = await world.memory.prune_memory("w")
-        await world.graph.begin_run("w", Run("run-3", "/repo", "all", world.clock()))
-        await world.graph.stamp("w", "run-3", [Seen(back.memory.memory_id, 1, 1)], world.clock())
-        answer = await world.memory.prune_memory(
-            "w", dry_run=False, confirm=True, plan_id=shown.plan_id
-        )
+    def test_rows_that_changed_since_the_preview_are_left_alone(self, world: World) -> None:
+        back, gone = with_stale(world)
+        shown = world.memory.prune_memory("w")
+        world.graph.begin_run("w", Run("run-3", "/repo", "all", world.clock()))
+        world.graph.stamp("w", "run-3", [Seen(back.memory.memory_id, 1, 1)], world.clock())
+        answer = world.memory.prune_memory("w", dry_run=False, confirm=True, plan_id=shown.plan_id)
         assert answer.deleted.memories == (gone.memory.memory_id,)
         assert answer.left_alone.memories == (back.memory.memory_id,)
         assert "Left alone, because it changed since the preview" in answer.text
-        assert await found(world.graph, "w", "gone0") == [back.chunks[0].text]
+        assert found(world.graph, "w", "gone0") == [back.chunks[0].text]
 
-    @on_world
-    async def test_more_than_the_cap_needs_the_number_named(self, world: World) -> None:
-        gone = await with_stale(world, kept=1, stale=60)
-        shown = await world.memory.prune_memory("w", strategy="all")
+    def test_more_than_the_cap_needs_the_number_named(self, world: World) -> None:
+        gone = with_stale(world, kept=1, stale=60)
+        shown = world.memory.prune_memory("w", strategy="all")
         number = len(shown.planned)
         assert f"needs limit={number}" in shown.text
-        refused = await world.memory.prune_memory(
+        refused = world.memory.prune_memory(
             "w", dry_run=False, confirm=True, strategy="all", plan_id=shown.plan_id
         )
         assert refused.is_error
         assert f"limit={number}" in refused.text
-        assert (await world.graph.counts("w")).deleted == 0
-        done = await world.memory.prune_memory(
+        assert world.graph.counts("w").deleted == 0
+        done = world.memory.prune_memory(
             "w", dry_run=False, confirm=True, strategy="all", plan_id=shown.plan_id, limit=number
         )
         assert set(done.deleted.memories) == ids_of(gone)
 
-    @on_world
-    async def test_a_memory_that_a_segment_in_use_cites_stays_if_the_setting_says_so(
+    def test_a_memory_that_a_segment_in_use_cites_stays_if_the_setting_says_so(
         self, world: World
     ) -> None:
-        cited, other = await with_stale(world)
+        cited, other = with_stale(world)
         cite(world, cited)
         memory = world.with_settings(MemorySettings(keeps_segments=True))
-        answer = await memory.prune_memory("w")
+        answer = memory.prune_memory("w")
         assert answer.planned.memories == (other.memory.memory_id,)
-        assert len((await world.memory.prune_memory("w")).planned.memories) == 2
+        assert len(world.memory.prune_memory("w").planned.memories) == 2
         world.store.segments.write("w", remove=["s"])
-        assert len((await memory.prune_memory("w")).planned.memories) == 2
+        assert len(memory.prune_memory("w").planned.memories) == 2
 
-    @on_world
-    async def test_a_memory_that_is_cited_since_the_preview_is_left_alone(
-        self, world: World
-    ) -> None:
-        cited, other = await with_stale(world)
+    def test_a_memory_that_is_cited_since_the_preview_is_left_alone(self, world: World) -> None:
+        cited, other = with_stale(world)
         memory = world.with_settings(MemorySettings(keeps_segments=True))
-        shown = await memory.prune_memory("w")
+        shown = memory.prune_memory("w")
         assert set(shown.planned.memories) == ids_of([cited, other])
         cite(world, cited)
-        done = await memory.prune_memory("w", dry_run=False, confirm=True, plan_id=shown.plan_id)
+        done = memory.prune_memory("w", dry_run=False, confirm=True, plan_id=shown.plan_id)
         assert done.deleted.memories == (other.memory.memory_id,)
         assert done.left_alone.memories == (cited.memory.memory_id,)
         assert done.left_alone.chunks == (cited.chunks[0].chunk_id,)
 
-    @on_world
-    async def test_a_plan_to_forget_is_applied_by_its_id_too(self, world: World) -> None:
-        memory = await world.memory.add_memory("forget me", workspace_id="w")
-        gone = await world.memory.forget([memory.memory_id], workspace_id="w")
-        await world.memory.restore(plan_id=gone.plan_id, workspace_id="w")
-        again = await world.memory.prune_memory(
-            "w", dry_run=False, confirm=True, plan_id=gone.plan_id
-        )
+    def test_a_plan_to_forget_is_applied_by_its_id_too(self, world: World) -> None:
+        memory = world.memory.add_memory("forget me", workspace_id="w")
+        gone = world.memory.forget([memory.memory_id], workspace_id="w")
+        world.memory.restore(plan_id=gone.plan_id, workspace_id="w")
+        again = world.memory.prune_memory("w", dry_run=False, confirm=True, plan_id=gone.plan_id)
         assert again.text.startswith(
             "Successfully deleted nothing.\nLeft alone, because it changed"
         )
 
-    @on_world
-    async def test_a_workspace_that_is_being_changed_refuses(self, world: World) -> None:
-        await with_stale(world)
-        async with hold(world.graph, "w", CHANGE):
-            with pytest.raises(StoreBusy, match="held for change"):
-                await world.memory.prune_memory("w", dry_run=False, confirm=True)
+    def test_a_workspace_that_is_being_changed_refuses(self, world: World) -> None:
+        with_stale(world)
+        with (
+            hold(world.graph, "w", CHANGE),
+            pytest.raises(StoreBusy, match="held for change"),
+        ):
+            world.memory.prune_memory("w", dry_run=False, confirm=True)
 
-    @on_world
-    async def test_deleted_rows_are_restored_by_plan_with_all_they_hold(self, world: World) -> None:
-        await with_stale(world)
-        before = await everything(world.graph, "w")
-        shown = await world.memory.prune_memory("w", strategy="all")
-        await world.memory.prune_memory(
+    def test_deleted_rows_are_restored_by_plan_with_all_they_hold(self, world: World) -> None:
+        with_stale(world)
+        before = everything(world.graph, "w")
+        shown = world.memory.prune_memory("w", strategy="all")
+        world.memory.prune_memory(
             "w", dry_run=False, confirm=True, strategy="all", plan_id=shown.plan_id
         )
         world.clock.wait(days=6)
-        await world.memory.purge(workspace_id="w")
-        await world.memory.restore(plan_id=shown.plan_id, workspace_id="w")
-        assert await everything(world.graph, "w") == before
+        world.memory.purge(workspace_id="w")
+        world.memory.restore(plan_id=shown.plan_id, workspace_id="w")
+        assert everything(world.graph, "w") == before
         with pytest.raises(NotFound, match="nothing that plan"):
-            await world.memory.restore(plan_id=shown.plan_id, workspace_id="w")
+            world.memory.restore(plan_id=shown.plan_id, workspace_id="w")
 
-    @on_world
-    async def test_a_purge_waits_for_the_grace_and_leaves_a_backup(self, world: World) -> None:
-        gone = await with_stale(world)
-        before = await everything(world.graph, "w")
-        await world.memory.prune_memory("w", dry_run=False, confirm=True, strategy="all")
+    def test_a_purge_waits_for_the_grace_and_leaves_a_backup(self, world: World) -> None:
+        gone = with_stale(world)
+        before = everything(world.graph, "w")
+        world.memory.prune_memory("w", dry_run=False, confirm=True, strategy="all")
         world.clock.wait(days=7)
-        assert (await world.memory.purge(workspace_id="w")).backup is None
+        assert world.memory.purge(workspace_id="w").backup is None
         world.clock.wait(minutes=1)
-        purged = await world.memory.purge(workspace_id="w")
+        purged = world.memory.purge(workspace_id="w")
         assert set(purged.gone.memories) == ids_of(gone)
-        assert await shape(world.graph, "w") == (3, 3, 4, 6, 3)
-        assert (await world.graph.counts("w")).deleted == 0
+        assert shape(world.graph, "w") == (3, 3, 4, 6, 3)
+        assert world.graph.counts("w").deleted == 0
         assert purged.backup is not None
-        await world.memory.import_backup(purged.backup.path)
-        assert await everything(world.graph, "w") == before
+        world.memory.import_backup(purged.backup.path)
+        assert everything(world.graph, "w") == before
 
-    @on_world
-    async def test_every_step_is_in_the_journal(self, world: World) -> None:
-        await with_stale(world)
-        shown = await world.memory.prune_memory("w")
-        await world.memory.prune_memory("w", dry_run=False, confirm=True, plan_id=shown.plan_id)
-        await world.memory.restore(plan_id=shown.plan_id, workspace_id="w")
-        again = await world.memory.prune_memory("w", dry_run=False, confirm=True)
+    def test_every_step_is_in_the_journal(self, world: World) -> None:
+        with_stale(world)
+        shown = world.memory.prune_memory("w")
+        world.memory.prune_memory("w", dry_run=False, confirm=True, plan_id=shown.plan_id)
+        world.memory.restore(plan_id=shown.plan_id, workspace_id="w")
+        again = world.memory.prune_memory("w", dry_run=False, confirm=True)
         world.clock.wait(days=8)
-        await world.memory.purge(workspace_id="w")
-        entries = await world.memory.history(workspace_id="w")
+        world.memory.purge(workspace_id="w")
+        entries = world.memory.history(workspace_id="w")
         assert [(entry.event, entry.plan_id) for entry in entries[::-1]] == [
             (Event.PLANNED, shown.plan_id),
             (Event.SWEEPING, shown.plan_id),
@@ -443,129 +402,123 @@ class SafetyContract:
             if entry.event in (Event.SWEPT, Event.RESTORED, Event.PURGED):
                 assert set(entry.segments) == set(ids)
         assert entries[0].at == world.clock()
-        (purged,) = await world.memory.history(workspace_id="w", events=[Event.PURGED])
+        (purged,) = world.memory.history(workspace_id="w", events=[Event.PURGED])
         assert purged == entries[0]
-        of_plan = await world.memory.history(workspace_id="w", plan_id=again.plan_id)
+        of_plan = world.memory.history(workspace_id="w", plan_id=again.plan_id)
         assert [entry.event for entry in of_plan] == [
             *(Event.PURGED, Event.SWEPT, Event.SWEEPING, Event.PLANNED)
         ]
 
-    @on_world
-    async def test_a_purge_is_in_the_journal_first_and_then_what_came_back_meanwhile(
+    def test_a_purge_is_in_the_journal_first_and_then_what_came_back_meanwhile(
         self, world: World
     ) -> None:
-        gone = await with_stale(world)
-        await world.memory.prune_memory("w", dry_run=False, confirm=True)
+        gone = with_stale(world)
+        world.memory.prune_memory("w", dry_run=False, confirm=True)
         world.clock.wait(days=8)
         told: list[int] = []
         erase = world.graph.purge
 
-        async def come_back_first(workspace_id: str, nodes: Nodes, *, before: datetime) -> Nodes:
-            (entry,) = await world.memory.history(workspace_id="w", events=[Event.PURGED])
+        def come_back_first(workspace_id: str, nodes: Nodes, *, before: datetime) -> Nodes:
+            (entry,) = world.memory.history(workspace_id="w", events=[Event.PURGED])
             told.append(len(entry.segments))
-            await world.graph.put("w", [gone[0]])
-            return await erase(workspace_id, nodes, before=before)
+            world.graph.put("w", [gone[0]])
+            return erase(workspace_id, nodes, before=before)
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(world.graph, "purge", come_back_first)
-            await world.memory.purge(workspace_id="w")
+            world.memory.purge(workspace_id="w")
         assert told == [4]
-        (back,) = await world.memory.history(workspace_id="w", events=[Event.ROLLED_BACK])
+        (back,) = world.memory.history(workspace_id="w", events=[Event.ROLLED_BACK])
         assert set(back.segments) == {
             f"memory:{gone[0].memory.memory_id}",
             f"chunk:{gone[0].chunks[0].chunk_id}",
         }
 
-    @on_world
-    async def test_each_plan_has_its_own_entry_when_memories_of_several_come_back(
+    def test_each_plan_has_its_own_entry_when_memories_of_several_come_back(
         self, world: World
     ) -> None:
-        notes = [await world.memory.add_memory(f"note {n}", workspace_id="w") for n in range(3)]
+        notes = [world.memory.add_memory(f"note {n}", workspace_id="w") for n in range(3)]
         ids = [note.memory_id for note in notes]
-        plans = [(await world.memory.forget([each], workspace_id="w")).plan_id for each in ids]
-        await world.memory.restore(memory_ids=ids[:2], workspace_id="w")
-        told = await world.memory.history(workspace_id="w", events=[Event.RESTORED])
+        plans = [world.memory.forget([each], workspace_id="w").plan_id for each in ids]
+        world.memory.restore(memory_ids=ids[:2], workspace_id="w")
+        told = world.memory.history(workspace_id="w", events=[Event.RESTORED])
         assert {entry.plan_id: entry.segments[0] for entry in told} == {
             plan: f"memory:{each}" for plan, each in zip(plans[:2], ids[:2], strict=True)
         }
-        assert (await world.memory.restore(memory_ids=ids[:2], workspace_id="w")) == Nodes()
+        assert (world.memory.restore(memory_ids=ids[:2], workspace_id="w")) == Nodes()
 
-    @on_world
-    async def test_a_plan_that_was_cut_off_is_finished_by_the_next_run(self, world: World) -> None:
-        gone = await with_stale(world)
-        shown = await world.memory.prune_memory("w")
+    def test_a_plan_that_was_cut_off_is_finished_by_the_next_run(self, world: World) -> None:
+        gone = with_stale(world)
+        shown = world.memory.prune_memory("w")
         assert shown.plan is not None
-        await world.memory.pruner.record("w", Event.SWEEPING, world.clock(), plan_id=shown.plan_id)
-        await world.graph.soft_delete(
+        world.memory.pruner.record("w", Event.SWEEPING, world.clock(), plan_id=shown.plan_id)
+        world.graph.soft_delete(
             "w",
             Nodes(memories=(gone[0].memory.memory_id,)),
-            version=await world.graph.version("w"),
+            version=world.graph.version("w"),
             plan_id=shown.plan_id,
             at=world.clock(),
         )
-        assert await world.memory.pruner.recover("w", world.clock()) == (shown.plan_id,)
-        rows = await world.graph.deleted("w", plan_id=shown.plan_id)
+        assert world.memory.pruner.recover("w", world.clock()) == (shown.plan_id,)
+        rows = world.graph.deleted("w", plan_id=shown.plan_id)
         assert {row.node_id for row in rows} == {
             *shown.planned.memories,
             *shown.planned.chunks,
         }
-        assert await world.memory.pruner.recover("w", world.clock()) == ()
+        assert world.memory.pruner.recover("w", world.clock()) == ()
 
 
-class ClientContract:
+class ClientContract(OnWorld):
     """The client's calls by name."""
 
-    @on_world
-    async def test_the_client_marks_counts_previews_and_deletes(self, world: World) -> None:
-        client = GraphClient(world.memory)
+    def test_the_client_marks_counts_previews_and_deletes(self, world: World) -> None:
+        client = GraphClient(GraphMemory(world.memory))
         records = [file("w", f"{n}.py", {f"f{n}": []}) for n in range(3)]
-        await world.graph.put("w", records)
-        await world.memory.add_memory("a note", workspace_id="w")
-        assert await client.mark_code_memories_stale("w") == 3
-        assert await client.mark_memory_fresh("/repo/1.py", "w") == records[1].memory.memory_id
-        assert await client.mark_memory_fresh("/repo/none.py", "w") is None
-        assert await client.count_stale_memories("w") == 2
-        preview = await client.get_stale_memories_preview("w", limit=1)
+        world.graph.put("w", records)
+        world.memory.add_memory("a note", workspace_id="w")
+        assert asyncio.run(client.mark_code_memories_stale("w")) == 3
+        assert (
+            asyncio.run(client.mark_memory_fresh("/repo/1.py", "w")) == records[1].memory.memory_id
+        )
+        assert asyncio.run(client.mark_memory_fresh("/repo/none.py", "w")) is None
+        assert asyncio.run(client.count_stale_memories("w")) == 2
+        preview = asyncio.run(client.get_stale_memories_preview("w", limit=1))
         assert (preview["memory_count"], preview["chunk_count"]) == (2, 2)
         (row,) = preview["preview"]
         assert row["file_path"] in {"/repo/0.py", "/repo/2.py"}
         assert (row["lines"], row["chunk_count"]) == (1, 1)
-        assert await client.delete_stale_memories("w", source="user") == {
+        assert asyncio.run(client.delete_stale_memories("w", source="user")) == {
             "deleted_memories": 0,
             "deleted_chunks": 0,
         }
-        assert await client.delete_stale_memories("w") == {
+        assert asyncio.run(client.delete_stale_memories("w")) == {
             "deleted_memories": 2,
             "deleted_chunks": 2,
         }
-        assert await client.count_stale_memories("w") == 0
+        assert asyncio.run(client.count_stale_memories("w")) == 0
 
-    @on_world
-    async def test_the_client_finds_and_deletes_orphans(self, world: World) -> None:
-        client = GraphClient(world.memory)
+    def test_the_client_finds_and_deletes_orphans(self, world: World) -> None:
+        client = GraphClient(GraphMemory(world.memory))
         orphan = note("w", "nobody's chunk", mentions=("Nobody",))
-        await world.graph.load("w", [*orphan.chunks, *orphan.entities, *orphan.mentions])
-        await world.graph.put("w", [note("w", "somebody", mentions=("Somebody",))])
-        assert await client.get_orphaned_chunks("w") == [
+        world.graph.load("w", [*orphan.chunks, *orphan.entities, *orphan.mentions])
+        world.graph.put("w", [note("w", "somebody", mentions=("Somebody",))])
+        assert asyncio.run(client.get_orphaned_chunks("w")) == [
             {"chunk_id": orphan.chunks[0].chunk_id, "workspace_id": "w", "text_length": 14}
         ]
-        assert [e["name"] for e in await client.get_orphaned_entities("w")] == ["Nobody"]
-        assert await client.delete_orphaned_chunks("w") == 1
-        assert await client.delete_orphaned_entities("w") == 1
-        assert await client.get_orphaned_chunks("w") == []
-        assert await client.get_orphaned_entities("w") == []
+        assert [e["name"] for e in asyncio.run(client.get_orphaned_entities("w"))] == ["Nobody"]
+        assert asyncio.run(client.delete_orphaned_chunks("w")) == 1
+        assert asyncio.run(client.delete_orphaned_entities("w")) == 1
+        assert asyncio.run(client.get_orphaned_chunks("w")) == []
+        assert asyncio.run(client.get_orphaned_entities("w")) == []
 
 
-class ForgetContract:
+class ForgetContract(OnWorld):
     """Remembering and forgetting."""
 
-    @on_world
-    async def test_a_note_is_remembered_with_its_entities(self, world: World) -> None:
+    def test_a_note_is_remembered_with_its_entities(self, world: World) -> None:
         text = "Ask Ada Lovelace about parse_config() in src/app.py #urgent"
-        memory = await world.memory.add_memory(
-            text, tags=["todo"], metadata={"n": 1}, workspace_id="w"
-        )
-        answer = await world.memory.search_memory("ada config", workspace_id="w")
+        memory = world.memory.add_memory(text, tags=["todo"], metadata={"n": 1}, workspace_id="w")
+        answer = world.memory.search_memory("ada config", workspace_id="w")
         (hit,) = answer.hits
         assert hit.memory == memory
         assert {(e.kind, e.name) for e in hit.entities} == {
@@ -575,37 +528,33 @@ class ForgetContract:
             ("name", "Ask Ada Lovelace"),
         }
 
-    @on_world
-    async def test_remembering_the_same_again_keeps_one_memory(self, world: World) -> None:
-        first = await world.memory.add_memory("same", workspace_id="w")
+    def test_remembering_the_same_again_keeps_one_memory(self, world: World) -> None:
+        first = world.memory.add_memory("same", workspace_id="w")
         world.clock.wait(days=1)
-        await world.memory.add_memory("same", workspace_id="w")
-        (record,) = await world.memory.read_memory([first.memory_id], workspace_id="w")
+        world.memory.add_memory("same", workspace_id="w")
+        (record,) = world.memory.read_memory([first.memory_id], workspace_id="w")
         assert record.memory.created_at == later()
         assert record.memory.read_at == later(days=1)
 
-    @on_world
-    async def test_a_forgotten_memory_can_be_restored(self, world: World) -> None:
-        memory = await world.memory.add_memory("forget me", workspace_id="w")
-        gone = await world.memory.forget([memory.memory_id], workspace_id="w")
+    def test_a_forgotten_memory_can_be_restored(self, world: World) -> None:
+        memory = world.memory.add_memory("forget me", workspace_id="w")
+        gone = world.memory.forget([memory.memory_id], workspace_id="w")
         assert gone.gone.memories == (memory.memory_id,)
-        assert await found(world.graph, "w", "forget") == []
-        await world.memory.restore(plan_id=gone.plan_id, workspace_id="w")
-        assert await found(world.graph, "w", "forget") == ["forget me"]
+        assert found(world.graph, "w", "forget") == []
+        world.memory.restore(plan_id=gone.plan_id, workspace_id="w")
+        assert found(world.graph, "w", "forget") == ["forget me"]
 
-    @on_world
-    async def test_a_pinned_memory_is_not_forgotten(self, world: World) -> None:
-        memory = await world.memory.add_memory("keep me", workspace_id="w")
-        await world.memory.pin([memory.memory_id], by="ann", workspace_id="w")
-        gone = await world.memory.forget([memory.memory_id], workspace_id="w")
+    def test_a_pinned_memory_is_not_forgotten(self, world: World) -> None:
+        memory = world.memory.add_memory("keep me", workspace_id="w")
+        world.memory.pin([memory.memory_id], by="ann", workspace_id="w")
+        gone = world.memory.forget([memory.memory_id], workspace_id="w")
         assert len(gone.gone) == 0
         assert "unpin it first" in gone.unreached[0]
 
-    @on_world
-    async def test_erasing_everywhere_reaches_graph_stash_and_backups(self, world: World) -> None:
-        secret = await world.memory.add_memory("Secret Agent Smith", workspace_id="w")
-        await world.memory.add_memory("Agent Jones stays", workspace_id="w")
-        backup = await world.memory.export_backup(workspace_id="w")
+    def test_erasing_everywhere_reaches_graph_stash_and_backups(self, world: World) -> None:
+        secret = world.memory.add_memory("Secret Agent Smith", workspace_id="w")
+        world.memory.add_memory("Agent Jones stays", workspace_id="w")
+        backup = world.memory.export_backup(workspace_id="w")
         copy = Segment(
             segment_id="s",
             type="note",
@@ -616,23 +565,22 @@ class ForgetContract:
         world.store.stash.put("w", [Stashed(copy, "plan-1", world.clock())])
         broken = world.backups / "broken.jsonl.gz"
         broken.write_bytes(b"not a backup")
-        gone = await world.memory.forget([secret.memory_id], workspace_id="w", everywhere=True)
+        gone = world.memory.forget([secret.memory_id], workspace_id="w", everywhere=True)
         assert gone.gone.memories == (secret.memory_id,)
         assert gone.backups > 0
         assert (gone.stash, world.store.stash.count("w")) == (1, 0)
         assert any(str(broken) in line for line in gone.unreached)
-        texts = [i.text for i in await everything(world.graph, "w") if isinstance(i, Memory)]
+        texts = [i.text for i in everything(world.graph, "w") if isinstance(i, Memory)]
         assert texts == ["Agent Jones stays"]
-        await world.memory.import_backup(backup.path)
-        texts = [i.text for i in await everything(world.graph, "w") if isinstance(i, Memory)]
+        world.memory.import_backup(backup.path)
+        texts = [i.text for i in everything(world.graph, "w") if isinstance(i, Memory)]
         assert texts == ["Agent Jones stays"]
-        assert "Secret" not in str(await world.graph.entities("w"))
+        assert "Secret" not in str(world.graph.entities("w"))
 
-    @on_world
-    async def test_erasing_everywhere_clears_half_backups_and_names_what_may_still_tell(
+    def test_erasing_everywhere_clears_half_backups_and_names_what_may_still_tell(
         self, world: World
     ) -> None:
-        secret = await world.memory.add_memory("Secret Agent Smith", workspace_id="w")
+        secret = world.memory.add_memory("Secret Agent Smith", workspace_id="w")
         world.backups.mkdir()
         old, young = (world.backups / f"{n}.jsonl.gz.aabbccdd.part" for n in range(2))
         for path, at in ((old, later(days=-1)), (young, later())):
@@ -648,37 +596,35 @@ class ForgetContract:
             tags=(f"ref:{secret.memory_id}",),
         )
         world.store.segments.write("w", put=[quoting])
-        gone = await world.memory.forget([secret.memory_id], workspace_id="w", everywhere=True)
+        gone = world.memory.forget([secret.memory_id], workspace_id="w", everywhere=True)
         assert not old.exists()
         assert young.exists()
         for expected in (str(young), str(kept), "segment q "):
             assert any(expected in line for line in gone.unreached), expected
 
-    @on_world
-    async def test_erasing_everywhere_is_in_the_journal_even_if_only_a_backup_had_it(
+    def test_erasing_everywhere_is_in_the_journal_even_if_only_a_backup_had_it(
         self, world: World
     ) -> None:
-        secret = await world.memory.add_memory("Agent Smith", workspace_id="w")
-        await world.memory.export_backup(workspace_id="w")
-        await world.graph.remove("w", [secret.memory_id])
-        await world.memory.forget(["unknown"], workspace_id="w", everywhere=True)
-        assert await world.memory.history(workspace_id="w") == ()
-        gone = await world.memory.forget([secret.memory_id], workspace_id="w", everywhere=True)
+        secret = world.memory.add_memory("Agent Smith", workspace_id="w")
+        world.memory.export_backup(workspace_id="w")
+        world.graph.remove("w", [secret.memory_id])
+        world.memory.forget(["unknown"], workspace_id="w", everywhere=True)
+        assert world.memory.history(workspace_id="w") == ()
+        gone = world.memory.forget([secret.memory_id], workspace_id="w", everywhere=True)
         assert (len(gone.gone), gone.backups > 0) == (0, True)
-        (entry,) = await world.memory.history(workspace_id="w")
+        (entry,) = world.memory.history(workspace_id="w")
         assert (entry.event, entry.segments) == (Event.PURGED, (f"memory:{secret.memory_id}",))
 
-    @on_world
-    async def test_entities_are_merged_by_the_plan_that_was_shown(self, world: World) -> None:
-        await world.memory.add_memory("We met ada lovelace, said Bob. #To-Do", workspace_id="w")
-        await world.graph.put("w", [note("w", "x", mentions=("Ada Lovelace", "ADA LOVELACE"))])
-        plan = await world.memory.plan_merge_entities(workspace_id="w")
+    def test_entities_are_merged_by_the_plan_that_was_shown(self, world: World) -> None:
+        world.memory.add_memory("We met ada lovelace, said Bob. #To-Do", workspace_id="w")
+        world.graph.put("w", [note("w", "x", mentions=("Ada Lovelace", "ADA LOVELACE"))])
+        plan = world.memory.plan_merge_entities(workspace_id="w")
         (step,) = plan.steps
         assert "is also written" in step.reason
-        assert len(await world.graph.entities("w")) == 4
-        report = await world.memory.merge_entities(plan.plan_id, workspace_id="w")
+        assert len(world.graph.entities("w")) == 4
+        report = world.memory.merge_entities(plan.plan_id, workspace_id="w")
         assert len(report.swept) == 1
         with pytest.raises(BadInput, match="deletes nothing"):
-            await world.memory.prune_memory("w", dry_run=False, confirm=True, plan_id=plan.plan_id)
-        names = [entity.name for entity in await world.graph.entities("w")]
+            world.memory.prune_memory("w", dry_run=False, confirm=True, plan_id=plan.plan_id)
+        names = [entity.name for entity in world.graph.entities("w")]
         assert len([name for name in names if name.casefold() == "ada lovelace"]) == 1

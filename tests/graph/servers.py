@@ -7,8 +7,8 @@ import secrets
 import socket
 import subprocess
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from marksweep.stores.graph.base import GraphStore
@@ -73,28 +73,55 @@ def often_rewritten() -> tuple[str, ...]:
     return (*falkor_options(), "--auto-aof-rewrite-min-size", "300kb")
 
 
+class Server:
+    """A server on the loopback that can be killed and started again on its files."""
+
+    def __init__(self, directory: Path, *options: str) -> None:
+        self._directory = directory
+        self._options = options
+        self._port = free_port()
+        self.url = f"redis://127.0.0.1:{self._port}"
+        self.start()
+
+    def start(self) -> None:
+        self._process = start(self._directory, self._port, *self._options)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def restart(self) -> None:
+        self.kill()
+        self.start()
+
+
+@contextmanager
+def killable_server(directory: Path, *options: str) -> Iterator[Server]:
+    """Run a server with these options until the block ends, whatever happened to it."""
+    server = Server(directory, *options)
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
 @contextmanager
 def network_server(directory: Path) -> Iterator[str]:
     """Run a FalkorDB server on the loopback; give its URL."""
-    port = free_port()
-    process = start(directory, port, *falkor_options())
-    try:
-        yield f"redis://127.0.0.1:{port}"
-    finally:
-        process.kill()
-        process.wait()
+    with killable_server(directory, *falkor_options()) as server:
+        yield server.url
 
 
 def fresh_graphs(url: str) -> OpenStore:
     """Open stores that share nothing with other tests on the same server."""
     prefix = f"test-{secrets.token_hex(6)}:"
 
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[GraphStore]:
+    @contextmanager
+    def opened() -> Iterator[GraphStore]:
         store = FalkorGraphStore(url, prefix=prefix)
         try:
             yield store
         finally:
-            await store.close()
+            store.close()
 
     return opened

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
+import threading
 from datetime import timedelta
 from pathlib import Path
-
-import pytest
 
 from marksweep.errors import MarksweepError
 from marksweep.graph.background import COLLECT, Collected, collect_once, collect_regularly
@@ -16,102 +13,88 @@ from marksweep.testing.graphs import file
 from tests.graph.memories import World, sqlite_graphs
 
 
-async def with_stale(world: World, workspace_id: str = "w") -> str:
+def with_stale(world: World, workspace_id: str = "w") -> str:
     record = file(workspace_id, "a.py", {"a": []})
-    await world.graph.put(workspace_id, [record, file(workspace_id, "b.py", {"b": []})])
-    await world.graph.mark_stale(workspace_id, [record.memory.memory_id])
+    world.graph.put(workspace_id, [record, file(workspace_id, "b.py", {"b": []})])
+    world.graph.mark_stale(workspace_id, [record.memory.memory_id])
     return record.memory.memory_id
 
 
 def test_a_background_collection_deletes_and_later_purges(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with sqlite_graphs(tmp_path / "graph.db")() as graph:
-            world = World(graph, tmp_path / "backups")
-            gone = await with_stale(world)
-            first = await collect_once(world.memory, "w")
-            assert first.swept is not None
-            assert first.swept.done.memories == (gone,)
-            world.clock.wait(days=8)
-            second = await collect_once(world.memory, "w")
-            assert second.purged.gone.memories == (gone,)
-            events = [entry.event for entry in await world.memory.history(workspace_id="w")]
-            assert events[0] is Event.PURGED
-
-    asyncio.run(body())
+    with sqlite_graphs(tmp_path / "graph.db")() as graph:
+        world = World(graph, tmp_path / "backups")
+        gone = with_stale(world)
+        first = collect_once(world.memory, "w")
+        assert first.swept is not None
+        assert first.swept.done.memories == (gone,)
+        world.clock.wait(days=8)
+        second = collect_once(world.memory, "w")
+        assert second.purged.gone.memories == (gone,)
+        events = [entry.event for entry in world.memory.history(workspace_id="w")]
+        assert events[0] is Event.PURGED
 
 
 def test_two_collections_of_one_workspace_do_not_overlap(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with sqlite_graphs(tmp_path / "graph.db")() as graph:
-            world = World(graph, tmp_path / "backups")
-            await with_stale(world)
-            async with hold(graph, "w", COLLECT):
-                done = await collect_once(world.memory, "w")
-            assert done.swept is None
-            assert "held for collect" in done.skipped
-
-    asyncio.run(body())
+    with sqlite_graphs(tmp_path / "graph.db")() as graph:
+        world = World(graph, tmp_path / "backups")
+        with_stale(world)
+        with hold(graph, "w", COLLECT):
+            done = collect_once(world.memory, "w")
+        assert done.swept is None
+        assert "held for collect" in done.skipped
 
 
 def test_a_background_collection_keeps_to_the_cap(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with sqlite_graphs(tmp_path / "graph.db")() as graph:
-            world = World(graph, tmp_path / "backups")
-            await with_stale(world)
-            limits = Limits(cap_percent=1, cap_floor=1)
-            done = await collect_once(world.with_settings(MemorySettings(limits=limits)), "w")
-            assert "the cap allows 1" in done.skipped
-            assert (await graph.counts("w")).deleted == 0
+    with sqlite_graphs(tmp_path / "graph.db")() as graph:
+        world = World(graph, tmp_path / "backups")
+        with_stale(world)
+        limits = Limits(cap_percent=1, cap_floor=1)
+        done = collect_once(world.with_settings(MemorySettings(limits=limits)), "w")
+        assert "the cap allows 1" in done.skipped
+        assert graph.counts("w").deleted == 0
 
-    asyncio.run(body())
+
+class Impatient(threading.Event):
+    """A stop that does not wait, but notes for how long it should have; it comes at last."""
+
+    def __init__(self, rounds: int) -> None:
+        super().__init__()
+        self.rounds = rounds
+        self.waits: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waits.append(timeout or 0.0)
+        return len(self.waits) >= self.rounds
 
 
 def test_the_interval_varies_by_a_tenth_so_that_processes_do_not_stay_in_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    waits: list[float] = []
-
-    async def wait(waiting: Coroutine[object, object, bool], seconds: float) -> None:
-        waiting.close()
-        waits.append(seconds)
-        if len(waits) < 30:
-            raise TimeoutError
-
-    async def body() -> None:
-        async with sqlite_graphs(tmp_path / "graph.db")() as graph:
-            memory = World(graph, tmp_path / "backups").memory
-            monkeypatch.setattr(asyncio, "wait_for", wait)
-            await collect_regularly(memory, asyncio.Event(), every=timedelta(hours=1), seed=7)
-
-    asyncio.run(body())
+    stop = Impatient(rounds=30)
+    with sqlite_graphs(tmp_path / "graph.db")() as graph:
+        memory = World(graph, tmp_path / "backups").memory
+        collect_regularly(memory, stop, every=timedelta(hours=1), seed=7)
+    waits = stop.waits
     assert len(set(waits)) == 30
     assert all(3240 <= seconds <= 3960 for seconds in waits)
     assert max(waits) - min(waits) > 360
 
 
 def test_collections_run_at_intervals_until_stopped(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with sqlite_graphs(tmp_path / "graph.db")() as graph:
-            world = World(graph, tmp_path / "backups")
-            await with_stale(world, "one")
-            await with_stale(world, "two")
-            stop = asyncio.Event()
-            told: list[Collected | MarksweepError] = []
+    with sqlite_graphs(tmp_path / "graph.db")() as graph:
+        world = World(graph, tmp_path / "backups")
+        with_stale(world, "one")
+        with_stale(world, "two")
+        stop = threading.Event()
+        told: list[Collected | MarksweepError] = []
 
-            def listen(done: Collected | MarksweepError) -> None:
-                told.append(done)
-                if len(told) == 4:
-                    stop.set()
+        def listen(done: Collected | MarksweepError) -> None:
+            told.append(done)
+            if len(told) == 4:
+                stop.set()
 
-            await asyncio.wait_for(
-                collect_regularly(
-                    world.memory, stop, every=timedelta(milliseconds=20), seed=1, told=listen
-                ),
-                timeout=30,
-            )
-            names = [done.workspace_id for done in told if isinstance(done, Collected)]
-            assert names == ["one", "two", "one", "two"]
-            took = [done.swept is not None for done in told if isinstance(done, Collected)]
-            assert took == [True, True, False, False]
-
-    asyncio.run(body())
+        collect_regularly(world.memory, stop, every=timedelta(milliseconds=20), seed=1, told=listen)
+        names = [done.workspace_id for done in told if isinstance(done, Collected)]
+        assert names == ["one", "two", "one", "two"]
+        took = [done.swept is not None for done in told if isinstance(done, Collected)]
+        assert took == [True, True, False, False]

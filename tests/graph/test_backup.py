@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import gzip
 from pathlib import Path
 
@@ -17,45 +16,35 @@ from tests.graph.memories import World, sqlite_graphs
 from tests.graph.servers import fresh_graphs
 
 
-async def filled(store: GraphStore) -> None:
-    await store.put("w", [file("w", "a.py", {"a": ["b"], "b": ["a"]}), note("w", "one")])
-    await store.put("w", [note("w", name, source=name, mentions=(name,)) for name in HOSTILE])
+def filled(store: GraphStore) -> None:
+    store.put("w", [file("w", "a.py", {"a": ["b"], "b": ["a"]}), note("w", "one")])
+    store.put("w", [note("w", name, source=name, mentions=(name,)) for name in HOSTILE])
 
 
 @pytest.fixture
 def backup(tmp_path: Path) -> Path:
-    async def body() -> Path:
-        async with sqlite_graphs(tmp_path / "graph.db")() as store:
-            await filled(store)
-            return (
-                await write_backup(store, "w", tmp_path / "backups" / "one.jsonl.gz", START)
-            ).path
-
-    return asyncio.run(body())
+    with sqlite_graphs(tmp_path / "graph.db")() as store:
+        filled(store)
+        return write_backup(store, "w", tmp_path / "backups" / "one.jsonl.gz", START).path
 
 
 class RoundTrip:
     def test_a_backup_read_back_is_the_same_graph(
         self, open_store: OpenStore, tmp_path: Path
     ) -> None:
-        async def body() -> None:
-            async with open_store() as store:
-                await filled(store)
-                before = await everything(store, "w")
-                backup = await write_backup(
-                    store, "w", tmp_path / "backups" / "one.jsonl.gz", START
-                )
-                assert backup.items == len(before)
-                assert sorted(read_backup(backup.path), key=repr) == before
-                await store.remove("w", [i.memory_id for i in before if isinstance(i, Memory)])
-                assert check_backup(backup.path) == backup
-                await load_backup(store, backup, "w")
-                assert await everything(store, "w") == before
-                await load_backup(store, backup, "copy")
-                assert await found(store, "copy", "one") == ["one"]
-                assert await everything(store, "w") == before
-
-        asyncio.run(body())
+        with open_store() as store:
+            filled(store)
+            before = everything(store, "w")
+            backup = write_backup(store, "w", tmp_path / "backups" / "one.jsonl.gz", START)
+            assert backup.items == len(before)
+            assert sorted(read_backup(backup.path), key=repr) == before
+            store.remove("w", [i.memory_id for i in before if isinstance(i, Memory)])
+            assert check_backup(backup.path) == backup
+            load_backup(store, backup, "w")
+            assert everything(store, "w") == before
+            load_backup(store, backup, "copy")
+            assert found(store, "copy", "one") == ["one"]
+            assert everything(store, "w") == before
 
 
 class TestBackupOnSqlite(RoundTrip):
@@ -71,27 +60,21 @@ class TestBackupOnFalkor(RoundTrip):
 
 
 def test_a_backup_moves_between_stores(backup: Path, falkor_url: str, tmp_path: Path) -> None:
-    async def body() -> None:
-        async with fresh_graphs(falkor_url)() as falkor:
-            await load_backup(falkor, check_backup(backup), "w")
-            async with sqlite_graphs(tmp_path / "graph.db")() as sqlite:
-                assert await everything(falkor, "w") == await everything(sqlite, "w")
-
-    asyncio.run(body())
+    with fresh_graphs(falkor_url)() as falkor:
+        load_backup(falkor, check_backup(backup), "w")
+        with sqlite_graphs(tmp_path / "graph.db")() as sqlite:
+            assert everything(falkor, "w") == everything(sqlite, "w")
 
 
 def test_a_flipped_byte_is_found_before_anything_is_loaded(backup: Path, tmp_path: Path) -> None:
     lines = gzip.decompress(backup.read_bytes()).replace(b"one", b"two")
     backup.write_bytes(gzip.compress(lines))
 
-    async def body() -> None:
-        async with sqlite_graphs(tmp_path / "other.db")() as graph:
-            world = World(graph, tmp_path / "backups")
-            with pytest.raises(StoreCorrupt, match="checksum does not fit"):
-                await world.memory.import_backup(backup)
-            assert await everything(graph, "w") == []
-
-    asyncio.run(body())
+    with sqlite_graphs(tmp_path / "other.db")() as graph:
+        world = World(graph, tmp_path / "backups")
+        with pytest.raises(StoreCorrupt, match="checksum does not fit"):
+            world.memory.import_backup(backup)
+        assert everything(graph, "w") == []
 
 
 @pytest.mark.parametrize("size", [0, 10, 0.5])
@@ -118,12 +101,9 @@ def test_a_backup_of_a_newer_format_is_refused(backup: Path) -> None:
 
 
 def test_a_backup_that_fails_leaves_no_half_file(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with sqlite_graphs(tmp_path / "graph.db")() as store:
-            await filled(store)
-            await store.close()
-            with pytest.raises(Exception, match="was closed"):
-                await write_backup(store, "w", tmp_path / "backups" / "one.jsonl.gz", START)
-            assert list((tmp_path / "backups").iterdir()) == []
-
-    asyncio.run(body())
+    with sqlite_graphs(tmp_path / "graph.db")() as store:
+        filled(store)
+        store.close()
+        with pytest.raises(Exception, match="was closed"):
+            write_backup(store, "w", tmp_path / "backups" / "one.jsonl.gz", START)
+        assert list((tmp_path / "backups").iterdir()) == []

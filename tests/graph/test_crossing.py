@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from marksweep import GraphMemory, Segments, Settings
+from marksweep import KnowledgeGraph, Segments, Settings
 from marksweep.cli.app import app
 from marksweep.graph.outcomes import MemorySettings
 from marksweep.model import Action, Reference, Segment
@@ -20,7 +19,7 @@ from marksweep.settings import Memory
 from marksweep.stores.graph.base import Survey
 from marksweep.stores.graph.falkor.server import EmbeddedServer
 from marksweep.testing.graph_contract import OpenStore
-from tests.graph.memories import World, on_world, sqlite_graphs
+from tests.graph.memories import OnWorld, World, sqlite_graphs
 from tests.graph.prune_contract import with_stale
 from tests.graph.servers import fresh_graphs
 from tests.mcp.support import Agent, with_agent
@@ -28,9 +27,9 @@ from tests.mcp.support import Agent, with_agent
 TOGETHER = Settings(memory=Memory(keeps_segments=True))
 
 
-def memory_beside(context: Segments, world: World) -> GraphMemory:
+def memory_beside(context: Segments, world: World) -> KnowledgeGraph:
     """The memory of a world, in which segments count, as the agent of these is at them."""
-    return GraphMemory(
+    return KnowledgeGraph(
         world.graph,
         world.store,
         backups=world.backups,
@@ -51,98 +50,91 @@ def log(segment_id: str, world: World, *references: str) -> Segment:
     )
 
 
-class CrossingContract:
-    @on_world
-    async def test_deleting_a_memory_lets_go_of_the_segments_that_only_it_kept(
+class CrossingContract(OnWorld):
+    def test_deleting_a_memory_lets_go_of_the_segments_that_only_it_kept(
         self, world: World
     ) -> None:
         memory = world.with_settings(MemorySettings(keeps_segments=True))
         context = Segments(world.store, workspace="w", clock=world.clock)
         context.add(log("cited", world), log("other", world))
-        note = await memory.add_memory("see there", tags=["ref:cited"], workspace_id="w")
-        context.keep(await memory.cited_segments(workspace_id="w"))
+        note = memory.add_memory("see there", tags=["ref:cited"], workspace_id="w")
+        context.keep(memory.cited_segments(workspace_id="w"))
         (step,) = context.plan_for(["cited", "other"]).steps
         assert step.segments == ("other",)
         assert f"cited by memory {note.memory_id}" in context.why("cited")
-        await memory.forget([note.memory_id], workspace_id="w")
-        context.keep(await memory.cited_segments(workspace_id="w"))
+        memory.forget([note.memory_id], workspace_id="w")
+        context.keep(memory.cited_segments(workspace_id="w"))
         steps = context.plan_for(["cited", "other"]).steps
         assert {name for step in steps for name in step.segments} == {"cited", "other"}
-        await memory.restore(memory_ids=[note.memory_id], workspace_id="w")
-        assert list(await memory.cited_segments(workspace_id="w")) == ["cited"]
+        memory.restore(memory_ids=[note.memory_id], workspace_id="w")
+        assert list(memory.cited_segments(workspace_id="w")) == ["cited"]
 
-    @on_world
-    async def test_a_segment_that_cites_a_memory_keeps_it(self, world: World) -> None:
-        cited, other = await with_stale(world)
+    def test_a_segment_that_cites_a_memory_keeps_it(self, world: World) -> None:
+        cited, other = with_stale(world)
         memory = world.with_settings(MemorySettings(keeps_segments=True))
         context = Segments(world.store, workspace="w", clock=world.clock)
         context.add(log("s", world, cited.memory.memory_id))
         context.pin("s", by="ada")
-        assert (await memory.prune_memory("w")).planned.memories == (other.memory.memory_id,)
+        assert memory.prune_memory("w").planned.memories == (other.memory.memory_id,)
         context.unpin("s")
         context.collect(context.plan_for(["s"], Action.STASH))
-        assert len((await memory.prune_memory("w")).planned.memories) == 2
+        assert len(memory.prune_memory("w").planned.memories) == 2
 
-    @on_world
-    async def test_what_the_agent_is_at_counts_as_in_use(self, world: World) -> None:
-        cited, other = await with_stale(world)
+    def test_what_the_agent_is_at_counts_as_in_use(self, world: World) -> None:
+        cited, other = with_stale(world)
         context = Segments(world.store, workspace="w", clock=world.clock)
         context.write("x", segment_id="s", task_id="now", references=[cited.memory.memory_id])
         context.focus(task="now")
         memory = memory_beside(context, world)
-        assert (await memory.prune_memory("w")).planned.memories == (other.memory.memory_id,)
+        assert memory.prune_memory("w").planned.memories == (other.memory.memory_id,)
 
-    @on_world
-    async def test_without_the_setting_neither_keeps_the_other(self, world: World) -> None:
+    def test_without_the_setting_neither_keeps_the_other(self, world: World) -> None:
         context = Segments(world.store, workspace="w", clock=world.clock)
         context.add(log("cited", world))
-        await world.memory.add_memory("see there", tags=["ref:cited"], workspace_id="w")
-        assert await world.memory.cited_segments(workspace_id="w") == {}
+        world.memory.add_memory("see there", tags=["ref:cited"], workspace_id="w")
+        assert world.memory.cited_segments(workspace_id="w") == {}
 
-    @on_world
-    async def test_a_segment_and_a_memory_that_came_to_keep_only_each_other_are_let_go(
+    def test_a_segment_and_a_memory_that_came_to_keep_only_each_other_are_let_go(
         self, world: World
     ) -> None:
-        stale, other = await with_stale(world)
+        stale, other = with_stale(world)
         context = Segments(world.store, workspace="w", clock=world.clock)
         memory = memory_beside(context, world)
         context.add(log("s", world, stale.memory.memory_id))
         context.keep({"s": "cited by a memory, once"})
-        assert await memory.cited_segments(workspace_id="w") == {}
+        assert memory.cited_segments(workspace_id="w") == {}
         gone = {each.memory.memory_id for each in (stale, other)}
-        assert set((await memory.prune_memory("w")).planned.memories) == gone
+        assert set(memory.prune_memory("w").planned.memories) == gone
 
-    @on_world
-    async def test_memories_are_read_again_only_after_a_change(self, world: World) -> None:
+    def test_memories_are_read_again_only_after_a_change(self, world: World) -> None:
         surveys = counted_surveys(world)
         memory = world.with_settings(MemorySettings(keeps_segments=True))
         context = Segments(world.store, workspace="w", clock=world.clock)
         context.add(log("one", world), log("two", world))
-        await memory.add_memory("see there", tags=["ref:one"], workspace_id="w")
+        memory.add_memory("see there", tags=["ref:one"], workspace_id="w")
 
-        async def cited() -> list[str]:
-            return sorted(await memory.cited_segments(workspace_id="w"))
+        def cited() -> list[str]:
+            return sorted(memory.cited_segments(workspace_id="w"))
 
         for _ in range(5):
-            assert await cited() == ["one"]
+            assert cited() == ["one"]
             world.clock.wait(minutes=1)
         assert len(surveys) == 1
         context.pin("two", by="ada")
         context.add(log("three", world))
-        assert await cited() == ["one"]
+        assert cited() == ["one"]
         assert len(surveys) == 1
-        note = await memory.add_memory("and there", tags=["ref:two"], workspace_id="w")
-        assert await cited() == ["one", "two"]
-        await memory.forget([note.memory_id], workspace_id="w")
-        assert await cited() == ["one"]
+        note = memory.add_memory("and there", tags=["ref:two"], workspace_id="w")
+        assert cited() == ["one", "two"]
+        memory.forget([note.memory_id], workspace_id="w")
+        assert cited() == ["one"]
         context.collect(context.plan_for(["three"], Action.STASH))
-        await memory.add_memory("elsewhere", tags=["ref:two"], workspace_id="other")
-        assert await cited() == ["one"]
+        memory.add_memory("elsewhere", tags=["ref:two"], workspace_id="other")
+        assert cited() == ["one"]
         assert len(surveys) == 3
 
-    @on_world
-    async def test_what_time_alone_changes_is_seen(self, world: World) -> None:
-        (stale, _) = await with_stale(world)
+    def test_what_time_alone_changes_is_seen(self, world: World) -> None:
+        (stale, _) = with_stale(world)
         kept = stale.memory.memory_id
         day = timedelta(days=1)
         settings = MemorySettings(keeps_segments=True, recently_read=day, ttl={"log": 5 * day})
@@ -150,26 +142,26 @@ class CrossingContract:
         context = Segments(world.store, workspace="w", clock=world.clock)
         context.add(log("s1", world), log("s2", world))
         context.write("so be it", segment_id="d", type="decision", references=[kept])
-        await memory.add_memory("old", source="log", tags=["ref:s1"], workspace_id="w")
-        await memory.add_memory("read", source="log", tags=["ref:s2"], workspace_id="w")
+        memory.add_memory("old", source="log", tags=["ref:s1"], workspace_id="w")
+        memory.add_memory("read", source="log", tags=["ref:s2"], workspace_id="w")
 
-        async def seen() -> tuple[list[str], bool]:
-            cited = sorted(await memory.cited_segments(workspace_id="w"))
-            return cited, kept in (await memory.prune_memory("w")).planned.memories
+        def seen() -> tuple[list[str], bool]:
+            cited = sorted(memory.cited_segments(workspace_id="w"))
+            return cited, kept in memory.prune_memory("w").planned.memories
 
-        assert await seen() == (["s1", "s2"], False)
+        assert seen() == (["s1", "s2"], False)
         world.clock.wait(minutes=60)
-        assert await seen() == (["s1", "s2"], False)
+        assert seen() == (["s1", "s2"], False)
         world.clock.wait(minutes=1)
-        assert await seen() == (["s1", "s2"], True)
+        assert seen() == (["s1", "s2"], True)
         world.clock.wait(days=4.5)
-        note = (await memory.search_memory("read", workspace_id="w")).hits[0].memory.memory_id
-        await memory.touch([note], workspace_id="w")
-        assert await seen() == (["s1", "s2"], True)
+        note = memory.search_memory("read", workspace_id="w").hits[0].memory.memory_id
+        memory.touch([note], workspace_id="w")
+        assert seen() == (["s1", "s2"], True)
         world.clock.wait(days=1)
-        assert await seen() == (["s2"], True)
+        assert seen() == (["s2"], True)
         world.clock.wait(days=5)
-        assert await seen() == ([], True)
+        assert seen() == ([], True)
 
 
 def counted_surveys(world: World) -> list[str]:
@@ -177,9 +169,9 @@ def counted_surveys(world: World) -> list[str]:
     taken: list[str] = []
     survey = world.graph.survey_memories
 
-    async def noted(workspace_id: str) -> Survey:
+    def noted(workspace_id: str) -> Survey:
         taken.append(workspace_id)
-        return await survey(workspace_id)
+        return survey(workspace_id)
 
     world.graph.survey_memories = noted  # type: ignore[method-assign]
     return taken
@@ -208,26 +200,19 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def remember(text: str, *tags: str) -> str:
     """Add a memory to the project in the current folder; give its id."""
-
-    async def body() -> str:
-        memory = GraphMemory.open()
-        try:
-            return (await memory.add_memory(text, tags=tags)).memory_id
-        finally:
-            await memory.close()
-
-    return asyncio.run(body())
+    memory = KnowledgeGraph.open()
+    try:
+        return memory.add_memory(text, tags=tags).memory_id
+    finally:
+        memory.close()
 
 
 def forget(memory_id: str) -> None:
-    async def body() -> None:
-        memory = GraphMemory.open()
-        try:
-            await memory.forget([memory_id])
-        finally:
-            await memory.close()
-
-    asyncio.run(body())
+    memory = KnowledgeGraph.open()
+    try:
+        memory.forget([memory_id])
+    finally:
+        memory.close()
 
 
 def test_the_server_keeps_segments_that_memories_cite(project: Path) -> None:
@@ -237,7 +222,7 @@ def test_the_server_keeps_segments_that_memories_cite(project: Path) -> None:
         await one.add("cited", "other")
         pruned = await one.call("context_gc_prune", segment_ids=["cited", "other"])
         assert pruned["stashed"] == ["other"]
-        await asyncio.to_thread(forget, note)
+        forget(note)
         pruned = await one.call("context_gc_prune", segment_ids=["cited"])
         assert pruned["stashed"] == ["cited"]
 
@@ -279,23 +264,20 @@ def elsewhere(*words: str) -> int:
 
 @pytest.mark.usefixtures("shared")
 def test_what_another_process_changes_is_seen_at_once() -> None:
-    async def body() -> None:
-        memory = GraphMemory.open()
-        context = Segments()
-        context.write("some words", segment_id="cited", type="log")
-        note = (await memory.add_memory("see there", tags=["ref:cited"])).memory_id
-        for _ in range(3):
-            assert list(await memory.cited_segments()) == ["cited"]
-        assert await asyncio.to_thread(elsewhere, "memory", "forget", note, "--yes") == 0
-        assert await memory.cited_segments() == {}
-        plan = (await memory.history())[0].plan_id
-        assert await asyncio.to_thread(elsewhere, "prune", "--restore", plan) == 0
-        assert list(await memory.cited_segments()) == ["cited"]
-        assert await asyncio.to_thread(elsewhere, "collect", "--limit", "0", "--yes") == 1
-        assert await asyncio.to_thread(elsewhere, "memory", "forget", note, "--yes") == 0
-        assert await asyncio.to_thread(elsewhere, "collect", "--limit", "0", "--yes") == 0
-        assert await memory.cited_segments() == {}
-        context.close()
-        await memory.close()
-
-    asyncio.run(body())
+    memory = KnowledgeGraph.open()
+    context = Segments()
+    context.write("some words", segment_id="cited", type="log")
+    note = memory.add_memory("see there", tags=["ref:cited"]).memory_id
+    for _ in range(3):
+        assert list(memory.cited_segments()) == ["cited"]
+    assert elsewhere("memory", "forget", note, "--yes") == 0
+    assert memory.cited_segments() == {}
+    plan = memory.history()[0].plan_id
+    assert elsewhere("prune", "--restore", plan) == 0
+    assert list(memory.cited_segments()) == ["cited"]
+    assert elsewhere("collect", "--limit", "0", "--yes") == 1
+    assert elsewhere("memory", "forget", note, "--yes") == 0
+    assert elsewhere("collect", "--limit", "0", "--yes") == 0
+    assert memory.cited_segments() == {}
+    context.close()
+    memory.close()

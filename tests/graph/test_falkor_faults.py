@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,197 +19,137 @@ from marksweep.stores.graph.falkor.server import EmbeddedServer
 from marksweep.testing.graph_contract import everything, shape
 from marksweep.testing.graph_sweep_contract import nodes_of
 from marksweep.testing.graphs import file, later, note
-from tests.graph.servers import falkor_options, free_port, fresh_graphs, start
+from tests.graph.servers import falkor_options, free_port, fresh_graphs, killable_server
 
 
-def test_a_server_that_is_away_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "RECONNECT_SECONDS", 0.2)
-    url = f"redis://127.0.0.1:{free_port()}"
-
-    async def body() -> None:
-        store = FalkorGraphStore(url)
-        with pytest.raises(StoreError, match=r"no FalkorDB answers at .*start the server"):
-            await store.counts("w")
-        await store.close()
-
-    asyncio.run(body())
+def test_a_server_that_is_away_is_a_clear_error() -> None:
+    store = FalkorGraphStore(f"redis://127.0.0.1:{free_port()}", patience_seconds=0.2)
+    with pytest.raises(StoreError, match=r"no FalkorDB answers at .*start the server"):
+        store.counts("w")
+    store.close()
 
 
 def test_a_redis_without_falkordb_is_a_clear_error(tmp_path: Path) -> None:
-    port = free_port()
-    process = start(tmp_path, port)
-
-    async def body() -> None:
-        store = FalkorGraphStore(f"redis://127.0.0.1:{port}")
+    with killable_server(tmp_path) as server:
+        store = FalkorGraphStore(server.url)
         with pytest.raises(StoreError, match="is Redis without FalkorDB"):
-            await store.put("w", [note("w", "x")])
-        await store.close()
-
-    try:
-        asyncio.run(body())
-    finally:
-        process.kill()
-        process.wait()
+            store.put("w", [note("w", "x")])
+        store.close()
 
 
 def test_a_graph_of_a_newer_marksweep_is_refused(falkor_url: str) -> None:
-    async def body() -> None:
-        opened = fresh_graphs(falkor_url)
-        async with opened() as store:
-            await store.put("w", [note("w", "x")])
-            assert isinstance(store, FalkorGraphStore)
-            await store._db._transaction("w", [("MATCH (w:Workspace) SET w.schema = 99", {})])
-        async with opened() as store:
-            with pytest.raises(StoreTooNew, match="layout 99"):
-                await store.counts("w")
-
-    asyncio.run(body())
+    opened = fresh_graphs(falkor_url)
+    with opened() as store:
+        store.put("w", [note("w", "x")])
+        assert isinstance(store, FalkorGraphStore)
+        store._db.write("w", ("MATCH (w:Workspace) SET w.schema = 99", {}))
+    with opened() as store, pytest.raises(StoreTooNew, match="layout 99"):
+        store.counts("w")
 
 
 def test_a_graph_of_the_first_layout_is_brought_up(falkor_url: str) -> None:
-    async def body() -> None:
-        opened = fresh_graphs(falkor_url)
-        async with opened() as store:
-            await store.put("w", [note("w", "first")])
-            assert isinstance(store, FalkorGraphStore)
-            await store._db._transaction("w", [("MATCH (w:Workspace) SET w.schema = 1", {})])
-        async with opened() as store:
-            assert await shape(store, "w") == (1, 1, 0, 0, 0)
-            await store.put("w", [note("w", "second")])
-            assert isinstance(store, FalkorGraphStore)
-            statement = "MATCH (w:Workspace) RETURN w.schema"
-            assert await store.query("w", statement, {}) == [(connection.LAYOUT,)]
-            assert await shape(store, "w") == (2, 2, 0, 0, 0)
-
-    asyncio.run(body())
+    opened = fresh_graphs(falkor_url)
+    with opened() as store:
+        store.put("w", [note("w", "first")])
+        assert isinstance(store, FalkorGraphStore)
+        store._db.write("w", ("MATCH (w:Workspace) SET w.schema = 1", {}))
+    with opened() as store:
+        assert shape(store, "w") == (1, 1, 0, 0, 0)
+        store.put("w", [note("w", "second")])
+        assert isinstance(store, FalkorGraphStore)
+        statement = "MATCH (w:Workspace) RETURN w.schema"
+        assert store.query("w", statement, {}) == [(connection.LAYOUT,)]
+        assert shape(store, "w") == (2, 2, 0, 0, 0)
 
 
 def test_what_is_stale_is_known_after_a_restart_from_a_rewritten_file(tmp_path: Path) -> None:
-    port = free_port()
-    process = start(tmp_path, port, *falkor_options())
     old = ("CREATE INDEX FOR (n:Memory) ON (n.stale)", "MATCH (w:Workspace) SET w.schema = 2")
 
-    async def body() -> None:
-        nonlocal process
-        store = FalkorGraphStore(f"redis://127.0.0.1:{port}")
+    with killable_server(tmp_path, *falkor_options()) as server:
+        store = FalkorGraphStore(server.url)
         records = [file("w", f"{name}.py", {name: []}) for name in ("a", "b", "c")]
-        await store.put("w", records)
+        store.put("w", records)
         for first, changes in enumerate(((), old)):
             for change in changes:
-                await store._db._transaction("w", [(change, {})])
-            await store._db.command("BGREWRITEAOF")
+                store._db.write("w", (change, {}))
+            store._db.command("BGREWRITEAOF")
             manifest = tmp_path / "appendonlydir" / "appendonly.aof.manifest"
             while f"appendonly.aof.{first + 2}.base.rdb" not in manifest.read_text():
-                await asyncio.sleep(0.02)  # The file is there before the server goes by it.
-            process.kill()
-            process.wait()
-            process = await asyncio.to_thread(start, tmp_path, port, *falkor_options())
-            await store.close()
-            store = FalkorGraphStore(f"redis://127.0.0.1:{port}")
-            assert await store.mark_stale("w", [records[first].memory.memory_id]) == 1
-            assert (await store.counts("w")).stale == first + 1
-            assert len(await store.search("w", GraphQuery())) == 2 - first
-        await store.close()
-
-    try:
-        asyncio.run(body())
-    finally:
-        process.kill()
-        process.wait()
+                time.sleep(0.02)  # The file is there before the server goes by it.
+            server.restart()
+            store.close()
+            store = FalkorGraphStore(server.url)
+            assert store.mark_stale("w", [records[first].memory.memory_id]) == 1
+            assert store.counts("w").stale == first + 1
+            assert len(store.search("w", GraphQuery())) == 2 - first
+        store.close()
 
 
 def test_a_statement_that_takes_long_is_waited_for(falkor_url: str) -> None:
-    async def body() -> None:
-        async with fresh_graphs(falkor_url)() as store:
-            await store.put("w", [note("w", "x")])
-            assert isinstance(store, FalkorGraphStore)
-            slow = "UNWIND range(1, 4000000) AS i RETURN sum(i)"
-            assert await store.query("w", slow, {}) == [("8000002000000",)]
-            server = await store._db._connected()
-            options = server.connection.connection_pool.connection_kwargs
-            assert options["socket_timeout"] is None
-
-    asyncio.run(body())
+    with fresh_graphs(falkor_url)() as store:
+        store.put("w", [note("w", "x")])
+        assert isinstance(store, FalkorGraphStore)
+        slow = "UNWIND range(1, 4000000) AS i RETURN sum(i)"
+        assert store.query("w", slow, {}) == [("8000002000000",)]
+        server = store._db._connected()
+        options = server.connection.connection_pool.connection_kwargs
+        assert options["socket_timeout"] is None
 
 
 def test_a_killed_server_loses_nothing_and_its_clients_reconnect(tmp_path: Path) -> None:
-    port = free_port()
-    process = start(tmp_path, port, *falkor_options())
 
-    async def body() -> None:
-        nonlocal process
-        store = FalkorGraphStore(f"redis://127.0.0.1:{port}")
-        await store.put("w", [file("w", "a.py", {"a": ["b"]})])
-        before = await everything(store, "w")
+    with killable_server(tmp_path, *falkor_options()) as server, ThreadPoolExecutor(1) as pool:
+        store = FalkorGraphStore(server.url)
+        store.put("w", [file("w", "a.py", {"a": ["b"]})])
+        before = everything(store, "w")
         for number in range(3):
-            process.kill()
-            process.wait()
-            waiting = asyncio.create_task(store.counts("w"))
-            await asyncio.sleep(0.2)
-            process = await asyncio.to_thread(start, tmp_path, port, *falkor_options())
-            assert (await waiting).memories == 1 + number
-            assert [i for i in await everything(store, "w") if i in before] == before
-            await store.put("w", [note("w", f"after restart {number}")])
-            hits = await store.search("w", GraphQuery(words=f"restart {number}"))
+            server.kill()
+            waiting = pool.submit(store.counts, "w")
+            time.sleep(0.2)
+            server.start()
+            assert waiting.result().memories == 1 + number
+            assert [i for i in everything(store, "w") if i in before] == before
+            store.put("w", [note("w", f"after restart {number}")])
+            hits = store.search("w", GraphQuery(words=f"restart {number}"))
             assert hits[0].memory.text == f"after restart {number}"
-        await store.close()
-
-    try:
-        asyncio.run(body())
-    finally:
-        process.kill()
-        process.wait()
+        store.close()
 
 
 def test_a_server_killed_during_a_purge_leaves_no_live_row_hurt(tmp_path: Path) -> None:
-    port = free_port()
-    process = start(tmp_path, port, *falkor_options())
     live = [file("w", f"live{n}.py", {f"live{n}": ["shared"]}) for n in range(20)]
     dead = [file("w", f"dead{n}.py", {f"dead{n}": ["shared"]}) for n in range(600)]
 
-    async def body() -> None:
-        nonlocal process
-        store = FalkorGraphStore(f"redis://127.0.0.1:{port}")
-        await store.put("w", live)
-        alone = {repr(item) for item in await everything(store, "w")}
-        await store.put("w", dead)
-        survey = await store.survey("w")
+    with killable_server(tmp_path, *falkor_options()) as server, ThreadPoolExecutor(1) as pool:
+        store = FalkorGraphStore(server.url)
+        store.put("w", live)
+        alone = {repr(item) for item in everything(store, "w")}
+        store.put("w", dead)
+        survey = store.survey("w")
         doomed = [r.memory_id for r in survey.memories if r.relative_path.startswith("dead")]
-        records = await store.fetch("w", doomed)
+        records = store.fetch("w", doomed)
         nodes = nodes_of(*records)
-        await store.soft_delete("w", nodes, version=survey.version, plan_id="p", at=later())
+        store.soft_delete("w", nodes, version=survey.version, plan_id="p", at=later())
         for delay in (0.01, 0.03, 0.06):
-            purging = asyncio.create_task(store.purge("w", nodes, before=later(days=9)))
-            await asyncio.sleep(delay)
-            process.kill()
-            process.wait()
-            process = await asyncio.to_thread(start, tmp_path, port, *falkor_options())
-            await purging
-            assert alone <= {repr(item) for item in await everything(store, "w")}
-        await store.purge("w", nodes, before=later(days=9))
-        assert alone == {repr(item) for item in await everything(store, "w")}
-        await store.close()
-
-    try:
-        asyncio.run(body())
-    finally:
-        process.kill()
-        process.wait()
+            purging = pool.submit(store.purge, "w", nodes, before=later(days=9))
+            time.sleep(delay)
+            server.restart()
+            purging.result()
+            assert alone <= {repr(item) for item in everything(store, "w")}
+        store.purge("w", nodes, before=later(days=9))
+        assert alone == {repr(item) for item in everything(store, "w")}
+        store.close()
 
 
 USER = """
-import asyncio, sys
+import sys
 from marksweep.stores.graph.falkor import FalkorGraphStore
 from marksweep.testing.graphs import note
 
-async def main():
-    store = FalkorGraphStore.embedded(sys.argv[1])
-    await store.put("w", [note("w", sys.argv[2])])
-    print("ready", flush=True)
-    sys.stdin.readline()
-    await store.close()
-
-asyncio.run(main())
+store = FalkorGraphStore.embedded(sys.argv[1])
+store.put("w", [note("w", sys.argv[2])])
+print("ready", flush=True)
+sys.stdin.readline()
+store.close()
 """
 
 
@@ -249,12 +190,9 @@ def test_processes_share_an_embedded_server_and_the_last_one_stops_it(tmp_path: 
     leave(second)
     assert not alive(pid)
 
-    async def body() -> None:
-        store = FalkorGraphStore.embedded(tmp_path)
-        assert await shape(store, "w") == (2, 2, 0, 0, 0)
-        await store.close()
-
-    asyncio.run(body())
+    store = FalkorGraphStore.embedded(tmp_path)
+    assert shape(store, "w") == (2, 2, 0, 0, 0)
+    store.close()
 
 
 def test_a_user_killed_while_the_server_starts_leaves_one_server(tmp_path: Path) -> None:
@@ -296,26 +234,20 @@ def test_a_killed_user_loses_nothing_and_leaves_nothing_running_for_long(tmp_pat
     user.communicate()
     assert alive(pid)
 
-    async def body() -> None:
-        store = FalkorGraphStore.embedded(tmp_path)
-        assert server_pid(tmp_path) == pid
-        assert await shape(store, "w") == (1, 1, 0, 0, 0)
-        await store.close()
-
-    asyncio.run(body())
+    store = FalkorGraphStore.embedded(tmp_path)
+    assert server_pid(tmp_path) == pid
+    assert shape(store, "w") == (1, 1, 0, 0, 0)
+    store.close()
     assert not alive(pid)
 
 
 def test_an_embedded_server_that_was_killed_comes_back_with_its_data(tmp_path: Path) -> None:
-    async def body() -> None:
-        store = FalkorGraphStore.embedded(tmp_path)
-        await store.put("w", [note("w", "one")])
-        os.kill(server_pid(tmp_path), signal.SIGKILL)
-        server = EmbeddedServer(tmp_path)
-        await asyncio.sleep(0.1)
-        server.open()
-        assert await shape(store, "w") == (1, 1, 0, 0, 0)
-        server.close()
-        await store.close()
-
-    asyncio.run(body())
+    store = FalkorGraphStore.embedded(tmp_path)
+    store.put("w", [note("w", "one")])
+    os.kill(server_pid(tmp_path), signal.SIGKILL)
+    server = EmbeddedServer(tmp_path)
+    time.sleep(0.1)
+    server.open()
+    assert shape(store, "w") == (1, 1, 0, 0, 0)
+    server.close()
+    store.close()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,66 +20,62 @@ from tests.graph.servers import fresh_graphs
 WORKSPACES = ("one", "two", 'it\'s "three"')
 
 names = st.sampled_from(["a", "b", "c"])
-Deed = Callable[[World, str, Nodes], Awaitable[object]]
+Deed = Callable[[World, str, Nodes], object]
 
 
-async def put(world: World, workspace_id: str, nodes: Nodes) -> object:
+def put(world: World, workspace_id: str, nodes: Nodes) -> object:
     record = file(workspace_id, "new.py", {"new": ["a"]})
-    await world.graph.put(workspace_id, [record])
+    world.graph.put(workspace_id, [record])
     return record
 
 
-async def remove(world: World, workspace_id: str, nodes: Nodes) -> object:
-    return await world.graph.remove(workspace_id, nodes.memories)
+def remove(world: World, workspace_id: str, nodes: Nodes) -> object:
+    return world.graph.remove(workspace_id, nodes.memories)
 
 
-async def pin(world: World, workspace_id: str, nodes: Nodes) -> object:
-    return await world.graph.pin(workspace_id, nodes.memories, "x")
+def pin(world: World, workspace_id: str, nodes: Nodes) -> object:
+    return world.graph.pin(workspace_id, nodes.memories, "x")
 
 
-async def touch(world: World, workspace_id: str, nodes: Nodes) -> object:
-    return await world.graph.touch(workspace_id, nodes.memories, later(days=3))
+def touch(world: World, workspace_id: str, nodes: Nodes) -> object:
+    return world.graph.touch(workspace_id, nodes.memories, later(days=3))
 
 
-async def stale(world: World, workspace_id: str, nodes: Nodes) -> object:
-    return await world.graph.mark_stale(workspace_id, nodes.memories)
+def stale(world: World, workspace_id: str, nodes: Nodes) -> object:
+    return world.graph.mark_stale(workspace_id, nodes.memories)
 
 
-async def run(world: World, workspace_id: str, nodes: Nodes) -> object:
-    await world.graph.begin_run(workspace_id, Run("r", "/repo", "", later()))
+def run(world: World, workspace_id: str, nodes: Nodes) -> object:
+    world.graph.begin_run(workspace_id, Run("r", "/repo", "", later()))
     seen = [Seen(each, 1, 1) for each in nodes.memories[:1]]
-    await world.graph.stamp(workspace_id, "r", seen, later(days=1))
-    return await world.graph.finish_run(workspace_id, "r", nodes.memories, later(days=1))
+    world.graph.stamp(workspace_id, "r", seen, later(days=1))
+    return world.graph.finish_run(workspace_id, "r", nodes.memories, later(days=1))
 
 
-async def delete(world: World, workspace_id: str, nodes: Nodes) -> object:
-    return await world.graph.soft_delete(
-        workspace_id, nodes, version=10**6, plan_id="p", at=later()
-    )
+def delete(world: World, workspace_id: str, nodes: Nodes) -> object:
+    return world.graph.soft_delete(workspace_id, nodes, version=10**6, plan_id="p", at=later())
 
 
-async def restore(world: World, workspace_id: str, nodes: Nodes) -> object:
-    return await world.graph.restore(workspace_id, nodes)
+def restore(world: World, workspace_id: str, nodes: Nodes) -> object:
+    return world.graph.restore(workspace_id, nodes)
 
 
-async def purge(world: World, workspace_id: str, nodes: Nodes) -> object:
-    return await world.graph.purge(workspace_id, nodes, before=later(days=9))
+def purge(world: World, workspace_id: str, nodes: Nodes) -> object:
+    return world.graph.purge(workspace_id, nodes, before=later(days=9))
 
 
-async def merge(world: World, workspace_id: str, nodes: Nodes) -> object:
+def merge(world: World, workspace_id: str, nodes: Nodes) -> object:
     every = nodes.entities
-    return await world.graph.merge(workspace_id, every[0], every[1:]) if every else None
+    return world.graph.merge(workspace_id, every[0], every[1:]) if every else None
 
 
-async def prune(world: World, workspace_id: str, nodes: Nodes) -> object:
-    return await world.memory.prune_memory(
-        workspace_id, dry_run=False, confirm=True, strategy="all"
-    )
+def prune(world: World, workspace_id: str, nodes: Nodes) -> object:
+    return world.memory.prune_memory(workspace_id, dry_run=False, confirm=True, strategy="all")
 
 
-async def final(world: World, workspace_id: str, nodes: Nodes) -> object:
+def final(world: World, workspace_id: str, nodes: Nodes) -> object:
     world.clock.wait(days=9)
-    return await world.memory.purge(workspace_id=workspace_id)
+    return world.memory.purge(workspace_id=workspace_id)
 
 
 DEEDS: list[Deed] = [
@@ -92,9 +87,9 @@ deeds = st.lists(
 )
 
 
-async def every_node(store: GraphStore) -> Nodes:
+def every_node(store: GraphStore) -> Nodes:
     """Name the nodes of all workspaces: a deed is always told strangers' ids too."""
-    found = [(w, item) for w in WORKSPACES for item in await everything(store, w)]
+    found = [(w, item) for w in WORKSPACES for item in everything(store, w)]
     memories = tuple(item.memory_id for _, item in found if isinstance(item, Memory))
     entities = tuple(entity_id(w, "function", name) for w in WORKSPACES for name in "abc")
     chunks = tuple(item.chunk_id for _, item in found if isinstance(item, Chunk))
@@ -103,23 +98,23 @@ async def every_node(store: GraphStore) -> Nodes:
 
 class IsolationContract:
     def check(self, open_store: OpenStore, steps: list[tuple[str, Deed]]) -> None:
-        async def body(folder: str) -> None:
-            async with open_store() as store:
+        def body(folder: str) -> None:
+            with open_store() as store:
                 world = World(store, Path(folder))
                 for w in WORKSPACES:
                     code = file(w, "a.py", {"a": ["b"], "c": []})
-                    await store.put(w, [code, note(w, "same", mentions=("a",))])
+                    store.put(w, [code, note(w, "same", mentions=("a",))])
                 for workspace_id, deed in steps:
                     others = [w for w in WORKSPACES if w != workspace_id]
-                    before = [await state(store, w) for w in others]
-                    await deed(world, workspace_id, await every_node(store))
-                    assert [await state(store, w) for w in others] == before, deed.__name__
+                    before = [state(store, w) for w in others]
+                    deed(world, workspace_id, every_node(store))
+                    assert [state(store, w) for w in others] == before, deed.__name__
 
-        async def state(store: GraphStore, w: str) -> object:
-            return await everything(store, w), await store.counts(w), await store.version(w)
+        def state(store: GraphStore, w: str) -> object:
+            return everything(store, w), store.counts(w), store.version(w)
 
         with tempfile.TemporaryDirectory() as folder:
-            asyncio.run(body(folder))
+            body(folder)
 
 
 class TestIsolationOnSqlite(IsolationContract):
@@ -147,19 +142,16 @@ class TestIsolationOnFalkor(IsolationContract):
 def test_every_deed_changes_its_own_workspace(deed: Deed, tmp_path: Path) -> None:
     """Guard the property above: a deed that does nothing would prove nothing."""
 
-    async def body() -> None:
-        async with sqlite_graphs(tmp_path / "graph.db")() as store:
-            world = World(store, tmp_path / "backups")
-            await store.put("one", [file("one", "a.py", {"a": ["b"], "c": []})])
-            nodes = await every_node(store)
-            if deed in (prune, final):
-                await stale(world, "one", nodes)
-            if deed in (restore, purge):
-                await delete(world, "one", nodes)
-            if deed is final:
-                await prune(world, "one", nodes)
-            before = await everything(store, "one")
-            await deed(world, "one", nodes)
-            assert await everything(store, "one") != before
-
-    asyncio.run(body())
+    with sqlite_graphs(tmp_path / "graph.db")() as store:
+        world = World(store, tmp_path / "backups")
+        store.put("one", [file("one", "a.py", {"a": ["b"], "c": []})])
+        nodes = every_node(store)
+        if deed in (prune, final):
+            stale(world, "one", nodes)
+        if deed in (restore, purge):
+            delete(world, "one", nodes)
+        if deed is final:
+            prune(world, "one", nodes)
+        before = everything(store, "one")
+        deed(world, "one", nodes)
+        assert everything(store, "one") != before

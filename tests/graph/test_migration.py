@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import secrets
 from pathlib import Path
 
@@ -46,19 +45,16 @@ class MigrationContract:
     def test_a_graph_of_the_original_layout_is_taken_over(
         self, open_store: OpenStore, falkor_url: str, old_graph: str
     ) -> None:
-        async def body() -> None:
-            async with open_store() as store:
-                counts = await migrate(falkor_url, old_graph, store, START)
-                assert counts == {"default": 1, "one": 9, "two": 6}
-                await self.check(store)
-                before = await everything(store, "one")
-                await migrate(falkor_url, old_graph, store, START)
-                assert await everything(store, "one") == before
+        with open_store() as store:
+            counts = migrate(falkor_url, old_graph, store, START)
+            assert counts == {"default": 1, "one": 9, "two": 6}
+            self.check(store)
+            before = everything(store, "one")
+            migrate(falkor_url, old_graph, store, START)
+            assert everything(store, "one") == before
 
-        asyncio.run(body())
-
-    async def check(self, store: GraphStore) -> None:
-        items = await everything(store, "one")
+    def check(self, store: GraphStore) -> None:
+        items = everything(store, "one")
         memories = {i.memory_id: i for i in items if isinstance(i, Memory)}
         first = memories["m1"]
         assert first.tags == ("x", "y z")
@@ -68,12 +64,12 @@ class MigrationContract:
         assert first.last_seen_at == first.created_at
         assert memories["m2"].stale
         assert {i.name for i in items if isinstance(i, Entity)} == {"parse", "island"}
-        assert {e.name for e in await store.entities("two")} == {"parse", "island"}
-        assert [e.name for e in await store.entities("default")] == ["nobody"]
-        survey = await store.survey("one")
+        assert {e.name for e in store.entities("two")} == {"parse", "island"}
+        assert [e.name for e in store.entities("default")] == ["nobody"]
+        survey = store.survey("one")
         assert sorted(owner < 0 for owner in survey.chunk_owners) == [False, False, True]
-        assert await found(store, "one", "parse") == ["def parse"]
-        assert await found(store, "two", "parse") == ["a note on parse"]
+        assert found(store, "one", "parse") == ["def parse"]
+        assert found(store, "two", "parse") == ["a note on parse"]
 
 
 class TestMigrationToSqlite(MigrationContract):
@@ -89,9 +85,8 @@ class TestMigrationToFalkor(MigrationContract):
 
 
 def test_a_graph_that_cannot_be_read_is_a_clear_error(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with sqlite_graphs(tmp_path / "graph.db")() as store:
-            with pytest.raises(StoreError, match="cannot be read"):
-                await migrate("redis://127.0.0.1:1", "old", store, START)
-
-    asyncio.run(body())
+    with (
+        sqlite_graphs(tmp_path / "graph.db")() as store,
+        pytest.raises(StoreError, match="cannot be read"),
+    ):
+        migrate("redis://127.0.0.1:1", "old", store, START)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import asyncio
 import inspect
 import sqlite3
 from contextlib import closing
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import marksweep
-from marksweep import GraphMemory
+from marksweep import KnowledgeGraph
 from marksweep.graph.client import GraphClient
 from marksweep.graph.refs import nodes_of, planned
 from marksweep.model import Event
@@ -181,75 +180,65 @@ def test_section_4_1_every_method_of_the_client_has_its_name_and_parameters() ->
 
 
 def test_section_6_2_the_answers_are_worded_as_designed(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with sqlite_graphs(tmp_path / "graph.db")() as graph:
-            memory = World(graph, tmp_path / "backups").memory
-            sizes = [3] * 12 + [4] * 30
-            gone = [
-                file("w", f"{n}.py", {f"f{n}_{place}": [] for place in range(size)})
-                for n, size in enumerate(sizes)
-            ]
-            await graph.put("w", gone)
-            await graph.mark_stale("w", [record.memory.memory_id for record in gone])
-            shown = await memory.prune_memory("w")
-            refused = await memory.prune_memory("w", dry_run=False)
-            limit = len(shown.planned)
-            done = await memory.prune_memory("w", dry_run=False, confirm=True, limit=limit)
-            for answer, is_error, words in (
-                (shown, False, "Dry run complete. Preview of items to delete:\n\n"),
-                (
-                    refused,
-                    True,
-                    "Error: Deletion requires explicit confirmation. Set confirm=true to proceed.",
-                ),
-                (done, False, "Successfully deleted 42 stale memory nodes and 156 chunks."),
-            ):
-                assert answer.text.startswith(words)
-                assert answer.tool_result() == {
-                    "content": [{"type": "text", "text": answer.text}],
-                    "isError": is_error,
-                }
-
-    asyncio.run(body())
+    with sqlite_graphs(tmp_path / "graph.db")() as graph:
+        memory = World(graph, tmp_path / "backups").memory
+        sizes = [3] * 12 + [4] * 30
+        gone = [
+            file("w", f"{n}.py", {f"f{n}_{place}": [] for place in range(size)})
+            for n, size in enumerate(sizes)
+        ]
+        graph.put("w", gone)
+        graph.mark_stale("w", [record.memory.memory_id for record in gone])
+        shown = memory.prune_memory("w")
+        refused = memory.prune_memory("w", dry_run=False)
+        limit = len(shown.planned)
+        done = memory.prune_memory("w", dry_run=False, confirm=True, limit=limit)
+        for answer, is_error, words in (
+            (shown, False, "Dry run complete. Preview of items to delete:\n\n"),
+            (
+                refused,
+                True,
+                "Error: Deletion requires explicit confirmation. Set confirm=true to proceed.",
+            ),
+            (done, False, "Successfully deleted 42 stale memory nodes and 156 chunks."),
+        ):
+            assert answer.text.startswith(words)
+            assert answer.tool_result() == {
+                "content": [{"type": "text", "text": answer.text}],
+                "isError": is_error,
+            }
 
 
 def test_section_8_3_the_audit_tells_deed_workspace_strategy_counts_time_and_who(
     tmp_path: Path,
 ) -> None:
-    async def body() -> None:
-        async with sqlite_graphs(tmp_path / "graph.db")() as graph:
-            world = World(graph, tmp_path / "backups")
-            record = file("w", "a.py", {"a": [], "b": []})
-            await graph.put("w", [record, file("w", "c.py", {"c": []})])
-            await graph.mark_stale("w", [record.memory.memory_id])
-            await world.memory.prune_memory("w", dry_run=False, confirm=True)
-            swept, _, shown = await world.memory.history(workspace_id="w")
-            assert shown.plan is not None
-            assert (shown.event, shown.plan.workspace) == (Event.PLANNED, "w")
-            assert shown.plan.strategy == "stale_code"
-            assert (swept.event, swept.plan_id) == (Event.SWEPT, shown.plan_id)
-            for names in (planned(shown.plan), nodes_of(swept.segments)):
-                assert [len(names.of(kind)) for kind in Kind] == [1, 2, 0]
-            assert {(each.at, each.actor) for each in (shown, swept)} == {(world.clock(), "tester")}
-
-    asyncio.run(body())
+    with sqlite_graphs(tmp_path / "graph.db")() as graph:
+        world = World(graph, tmp_path / "backups")
+        record = file("w", "a.py", {"a": [], "b": []})
+        graph.put("w", [record, file("w", "c.py", {"c": []})])
+        graph.mark_stale("w", [record.memory.memory_id])
+        world.memory.prune_memory("w", dry_run=False, confirm=True)
+        swept, _, shown = world.memory.history(workspace_id="w")
+        assert shown.plan is not None
+        assert (shown.event, shown.plan.workspace) == (Event.PLANNED, "w")
+        assert shown.plan.strategy == "stale_code"
+        assert (swept.event, swept.plan_id) == (Event.SWEPT, shown.plan_id)
+        for names in (planned(shown.plan), nodes_of(swept.segments)):
+            assert [len(names.of(kind)) for kind in Kind] == [1, 2, 0]
+        assert {(each.at, each.actor) for each in (shown, swept)} == {(world.clock(), "tester")}
 
 
 def test_stale_is_indexed_where_the_index_can_be_trusted(tmp_path: Path, falkor_url: str) -> None:
     """FalkorDB's index on truth values finds nothing after a restart from a rewritten file."""
-
-    async def body() -> list[str]:
-        async with sqlite_graphs(tmp_path / "graph.db")() as store:
-            await store.put("w", [file("w", "a.py", {"a": []})])
-        async with fresh_graphs(falkor_url)() as falkor:
-            await falkor.put("w", [file("w", "a.py", {"a": []})])
-            assert isinstance(falkor, FalkorGraphStore)
-            rows = await falkor.query(
-                "w", "CALL db.indexes() YIELD label, properties RETURN label, properties", {}
-            )
-            return [str(columns) for label, columns in rows if label == "Memory"]
-
-    indexed = asyncio.run(body())
+    with sqlite_graphs(tmp_path / "graph.db")() as store:
+        store.put("w", [file("w", "a.py", {"a": []})])
+    with fresh_graphs(falkor_url)() as falkor:
+        falkor.put("w", [file("w", "a.py", {"a": []})])
+        assert isinstance(falkor, FalkorGraphStore)
+        rows = falkor.query(
+            "w", "CALL db.indexes() YIELD label, properties RETURN label, properties", {}
+        )
+    indexed = [str(columns) for label, columns in rows if label == "Memory"]
     assert any("id" in columns for columns in indexed)
     assert not any("stale" in columns for columns in indexed)
     with closing(sqlite3.connect(tmp_path / "graph.db")) as db:
@@ -260,18 +249,15 @@ def test_stale_is_indexed_where_the_index_can_be_trusted(tmp_path: Path, falkor_
 
 
 def test_the_audit_survives_a_restart(tmp_path: Path) -> None:
-    async def body() -> None:
-        memory = GraphMemory.open(tmp_path, actor="ada")
-        note = await memory.add_memory("to be forgotten", workspace_id="w")
-        await memory.forget([note.memory_id], workspace_id="w")
-        told = await memory.history(workspace_id="w")
-        await memory.close()
-        memory = GraphMemory.open(tmp_path, actor="bob")
-        assert await memory.history(workspace_id="w") == told
-        assert [entry.event for entry in told] == [Event.SWEPT, Event.SWEEPING, Event.PLANNED]
-        assert {entry.actor for entry in told} == {"ada"}
-        (swept,) = await memory.history(workspace_id="w", events=[Event.SWEPT])
-        assert swept.segments[0] == f"memory:{note.memory_id}"
-        await memory.close()
-
-    asyncio.run(body())
+    memory = KnowledgeGraph.open(tmp_path, actor="ada")
+    note = memory.add_memory("to be forgotten", workspace_id="w")
+    memory.forget([note.memory_id], workspace_id="w")
+    told = memory.history(workspace_id="w")
+    memory.close()
+    memory = KnowledgeGraph.open(tmp_path, actor="bob")
+    assert memory.history(workspace_id="w") == told
+    assert [entry.event for entry in told] == [Event.SWEPT, Event.SWEEPING, Event.PLANNED]
+    assert {entry.actor for entry in told} == {"ada"}
+    (swept,) = memory.history(workspace_id="w", events=[Event.SWEPT])
+    assert swept.segments[0] == f"memory:{note.memory_id}"
+    memory.close()

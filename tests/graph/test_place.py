@@ -111,17 +111,14 @@ def test_a_memory_on_a_falkordb_server_is_named_by_its_url(falkor_url: str, tmp_
 
 
 def test_a_graph_is_opened_by_one_string(tmp_path: Path) -> None:
-    async def body() -> None:
-        for where in (str(tmp_path / "folder"), f"falkordb:{tmp_path / 'falkor'}"):
-            graph = open_graph(where)
-            await graph.put("w", [note("w", "one string")])
-            await graph.close()
-            graph = open_graph(where)
-            assert await shape(graph, "w") == (1, 1, 0, 0, 0)
-            assert await found(graph, "w", "string") == ["one string"]
-            await graph.close()
-
-    asyncio.run(body())
+    for where in (str(tmp_path / "folder"), f"falkordb:{tmp_path / 'falkor'}"):
+        graph = open_graph(where)
+        graph.put("w", [note("w", "one string")])
+        graph.close()
+        graph = open_graph(where)
+        assert shape(graph, "w") == (1, 1, 0, 0, 0)
+        assert found(graph, "w", "string") == ["one string"]
+        graph.close()
     assert (tmp_path / "folder" / "graph.db").exists()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -45,20 +43,20 @@ def test_searches_give_the_same_hits_in_the_same_order_on_every_store(
     path = tmp_path_factory.mktemp("graphs") / "graph.db"
     stores = (sqlite_graphs(path), fresh_graphs(falkor_url))
     queries = [GraphQuery(words=words, limit=limit) for words in asked]
-    one, other = (asyncio.run(answered(store, corpus, queries)) for store in stores)
+    one, other = (answered(store, corpus, queries) for store in stores)
     assert one == other
 
 
-async def answered(
+def answered(
     open_store: OpenStore, corpus: Corpus, queries: list[GraphQuery]
 ) -> list[tuple[GraphHit, ...]]:
-    async with open_store() as store:
+    with open_store() as store:
         records = [
             note_record("w", text, now=START, source="user", tags=(tag,)) for text, tag in corpus
         ]
         code = file("w", "src/parse.py", {"parse": ["lexer_two"], "the": ["parse"]})
-        await store.put("w", [*records, code])
-        return [await store.search("w", query) for query in queries]
+        store.put("w", [*records, code])
+        return [store.search("w", query) for query in queries]
 
 
 def match(key: int, text: str, title: str = "") -> Match[int]:

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -36,13 +35,13 @@ class TestSqliteGraph(
 ):
     @pytest.fixture
     def open_store(self, tmp_path: Path) -> OpenStore:
-        @asynccontextmanager
-        async def opened() -> AsyncIterator[GraphStore]:
+        @contextmanager
+        def opened() -> Iterator[GraphStore]:
             store = SqliteGraphStore(tmp_path / "graph.db")
             try:
                 yield store
             finally:
-                await store.close()
+                store.close()
 
         return opened
 
@@ -62,24 +61,21 @@ PRAGMA user_version = 1;
 
 
 def test_a_file_of_the_first_layout_is_brought_up(tmp_path: Path) -> None:
-    async def body() -> None:
-        store = SqliteGraphStore(tmp_path / "graph.db")
-        await store.put("w", [file("w", "a.py", {"parse": ["Config", "config"]})])
-        await store.close()
-        with closing(sqlite3.connect(tmp_path / "graph.db")) as db:
-            db.executescript(FIRST_LAYOUT)
-        store = SqliteGraphStore(tmp_path / "graph.db")
-        await store.put("w", [file("w", "a.py", {"split": ["Config", "config"]})])
-        assert await found(store, "w", "parse") == []
-        assert len(await found(store, "w", "split")) == 1
-        keep, gone = (entity("w", name).entity_id for name in ("Config", "config"))
-        assert await store.merge("w", keep, [gone]) == 1
-        await store.close()
-        with closing(sqlite3.connect(tmp_path / "graph.db")) as db:
-            assert db.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
-            db.execute("INSERT INTO chunk_words (chunk_words) VALUES ('integrity-check')")
-
-    asyncio.run(body())
+    store = SqliteGraphStore(tmp_path / "graph.db")
+    store.put("w", [file("w", "a.py", {"parse": ["Config", "config"]})])
+    store.close()
+    with closing(sqlite3.connect(tmp_path / "graph.db")) as db:
+        db.executescript(FIRST_LAYOUT)
+    store = SqliteGraphStore(tmp_path / "graph.db")
+    store.put("w", [file("w", "a.py", {"split": ["Config", "config"]})])
+    assert found(store, "w", "parse") == []
+    assert len(found(store, "w", "split")) == 1
+    keep, gone = (entity("w", name).entity_id for name in ("Config", "config"))
+    assert store.merge("w", keep, [gone]) == 1
+    store.close()
+    with closing(sqlite3.connect(tmp_path / "graph.db")) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
+        db.execute("INSERT INTO chunk_words (chunk_words) VALUES ('integrity-check')")
 
 
 def test_a_file_of_a_newer_marksweep_is_refused(tmp_path: Path) -> None:

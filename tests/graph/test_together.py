@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from marksweep.errors import StoreBusy
-from marksweep.graph.memory import GraphMemory
+from marksweep.graph.memory import KnowledgeGraph
 from marksweep.graph.outcomes import Limits, MemorySettings
 from marksweep.indexing import indexer
 from marksweep.indexing.indexer import index_codebase
@@ -66,26 +68,28 @@ def change(root: Path, rng: random.Random, steps: int) -> Iterator[None]:
         yield
 
 
-async def index_again_and_again(store: GraphStore, root: Path) -> None:
+def index_again_and_again(store: GraphStore, root: Path) -> None:
     rng = random.Random(2)
     for _ in range(ROUNDS):
         for _ in change(root, rng, 4):
-            await asyncio.sleep(0)
-        await index_codebase(
-            root, store=store, workspace_id=WORKSPACE, max_shrink=1.0, reader=Inline()
+            pass
+        asyncio.run(
+            index_codebase(
+                root, store=store, workspace_id=WORKSPACE, max_shrink=1.0, reader=Inline()
+            )
         )
 
 
-async def prune_again_and_again(store: GraphStore, backups: Path, stop: asyncio.Event) -> int:
-    memory = GraphMemory(store, MemoryStore(), backups=backups, settings=SETTINGS)
+def prune_again_and_again(store: GraphStore, backups: Path, stop: threading.Event) -> int:
+    memory = KnowledgeGraph(store, MemoryStore(), backups=backups, settings=SETTINGS)
     gone = 0
     while not stop.is_set():
-        shown = await memory.prune_memory(WORKSPACE, strategy="all")
-        done = await memory.prune_memory(
+        shown = memory.prune_memory(WORKSPACE, strategy="all")
+        done = memory.prune_memory(
             WORKSPACE, dry_run=False, confirm=True, strategy="all", plan_id=shown.plan_id
         )
         assert not done.is_error, done.text
-        gone += len((await memory.purge(workspace_id=WORKSPACE)).gone)
+        gone += len(memory.purge(workspace_id=WORKSPACE).gone)
     return gone
 
 
@@ -101,45 +105,44 @@ def assert_sound(new_store: NewStore, root: Path) -> None:
 def test_a_pruner_beside_an_indexer_takes_nothing_that_is_live(
     new_store: NewStore, root: Path, tmp_path: Path
 ) -> None:
-    async def body() -> int:
-        one, two = new_store("graph"), new_store("graph")
-        stop = asyncio.Event()
-        pruning = asyncio.create_task(prune_again_and_again(two, tmp_path / "backups", stop))
-        await index_again_and_again(one, root)
-        stop.set()
-        gone = await pruning
-        await one.close()
-        await two.close()
-        return gone
-
-    assert asyncio.run(body()) > 0, "the pruner never had anything to take"
+    one, two = new_store("graph"), new_store("graph")
+    stop = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        pruning = pool.submit(prune_again_and_again, two, tmp_path / "backups", stop)
+        try:
+            index_again_and_again(one, root)
+        finally:
+            stop.set()
+    one.close()
+    two.close()
+    assert pruning.result() > 0, "the pruner never had anything to take"
     assert_sound(new_store, root)
 
 
 def test_two_indexers_at_once_take_turns_and_corrupt_nothing(
     new_store: NewStore, root: Path
 ) -> None:
-    async def body() -> None:
-        one, two = new_store("graph"), new_store("graph")
-        await asyncio.gather(*(index_again_and_again(store, root) for store in (one, two)))
-        await one.close()
-        await two.close()
-
-    asyncio.run(body())
+    one, two = new_store("graph"), new_store("graph")
+    with ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(index_again_and_again, store, root) for store in (one, two)]
+    for run in runs:
+        run.result()
+    one.close()
+    two.close()
     assert_sound(new_store, root)
 
 
 def test_an_indexer_that_will_not_wait_is_refused_and_says_who_has_it(
     new_store: NewStore, root: Path
 ) -> None:
-    async def body() -> None:
-        store = new_store("graph")
-        async with hold(store, WORKSPACE, indexer.PURPOSE):
-            with pytest.raises(StoreBusy, match="is held for indexing by process"):
-                await index_codebase(
-                    root, store=store, workspace_id=WORKSPACE, wait_seconds=0, reader=Inline()
-                )
-        assert await store.runs(WORKSPACE) == ()
-        await store.close()
-
-    asyncio.run(body())
+    store = new_store("graph")
+    late = index_codebase(
+        root, store=store, workspace_id=WORKSPACE, wait_seconds=0, reader=Inline()
+    )
+    with (
+        hold(store, WORKSPACE, indexer.PURPOSE),
+        pytest.raises(StoreBusy, match="is held for indexing by process"),
+    ):
+        asyncio.run(late)
+    assert store.runs(WORKSPACE) == ()
+    store.close()

@@ -2,79 +2,74 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from marksweep.indexing.indexer import index_codebase
 from marksweep.testing.graph_contract import OpenStore, everything, found
-from tests.graph.memories import World, on_world, sqlite_graphs
+from tests.graph.memories import OnWorld, World, sqlite_graphs
 from tests.graph.servers import fresh_graphs
 
 
-async def index(world: World, root: Path) -> None:
-    await index_codebase(root, store=world.graph, workspace_id="w", now=world.clock())
+def index(world: World, root: Path) -> None:
+    asyncio.run(index_codebase(root, store=world.graph, workspace_id="w", now=world.clock()))
     world.clock.wait(minutes=1)
 
 
-class WorkflowContract:
-    @on_world
-    async def test_full_gc_workflow(self, world: World) -> None:
+class WorkflowContract(OnWorld):
+    def test_full_gc_workflow(self, world: World) -> None:
         root = world.backups.parent / "repository"
         root.mkdir()
         for name in ("keep", "gone", "also"):
             (root / f"{name}.py").write_text(f"def {name}():\n    return helper_{name}()\n")
-        await index(world, root)
-        assert (await world.graph.counts("w")).memories == 3
-        assert len(await found(world.graph, "w", "gone")) == 1
+        index(world, root)
+        assert world.graph.counts("w").memories == 3
+        assert len(found(world.graph, "w", "gone")) == 1
 
         (root / "gone.py").unlink()
-        await index(world, root)
-        assert (await world.graph.counts("w")).stale == 1
-        assert await found(world.graph, "w", "gone") == []
+        index(world, root)
+        assert world.graph.counts("w").stale == 1
+        assert found(world.graph, "w", "gone") == []
 
-        shown = await world.memory.prune_memory("w")
+        shown = world.memory.prune_memory("w")
         assert "gone.py" in shown.text
         assert "keep.py" not in shown.text
-        before = await everything(world.graph, "w")
+        before = everything(world.graph, "w")
 
-        done = await world.memory.prune_memory(
-            "w", dry_run=False, confirm=True, plan_id=shown.plan_id
-        )
+        done = world.memory.prune_memory("w", dry_run=False, confirm=True, plan_id=shown.plan_id)
         assert done.text.startswith("Successfully deleted 1 stale memory node and 1 chunk.")
-        assert (await world.graph.counts("w")).stale == 0
+        assert world.graph.counts("w").stale == 0
 
-        await world.memory.restore(plan_id=shown.plan_id, workspace_id="w")
-        assert await everything(world.graph, "w") == before
+        world.memory.restore(plan_id=shown.plan_id, workspace_id="w")
+        assert everything(world.graph, "w") == before
 
-        await world.memory.prune_memory("w", dry_run=False, confirm=True, strategy="all")
+        world.memory.prune_memory("w", dry_run=False, confirm=True, strategy="all")
         world.clock.wait(days=8)
-        purged = await world.memory.purge(workspace_id="w")
+        purged = world.memory.purge(workspace_id="w")
         assert len(purged.gone.memories) == 1
-        assert {entity.name for entity in await world.graph.entities("w")}.isdisjoint(
+        assert {entity.name for entity in world.graph.entities("w")}.isdisjoint(
             {"gone", "helper_gone"}
         )
-        assert len(await found(world.graph, "w", "keep")) == 1
+        assert len(found(world.graph, "w", "keep")) == 1
 
-    @on_world
-    async def test_a_file_that_comes_back_within_its_grace_is_whole_again(
-        self, world: World
-    ) -> None:
+    def test_a_file_that_comes_back_within_its_grace_is_whole_again(self, world: World) -> None:
         root = world.backups.parent / "repository"
         root.mkdir()
         (root / "stay.py").write_text("def stay():\n    return 1\n")
         path = root / "back.py"
         path.write_text("def back():\n    return there()\n")
-        await index(world, root)
+        index(world, root)
         content = path.read_text()
         path.unlink()
-        await index(world, root)
-        await world.memory.prune_memory("w", dry_run=False, confirm=True, strategy="all")
-        assert await found(world.graph, "w", "there") == []
+        index(world, root)
+        world.memory.prune_memory("w", dry_run=False, confirm=True, strategy="all")
+        assert found(world.graph, "w", "there") == []
         path.write_text(content)
-        await index(world, root)
-        assert len(await found(world.graph, "w", "there")) == 1
-        counts = await world.graph.counts("w")
+        index(world, root)
+        assert len(found(world.graph, "w", "there")) == 1
+        counts = world.graph.counts("w")
         assert (counts.memories, counts.stale, counts.deleted) == (2, 0, 0)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import signal
@@ -14,9 +13,8 @@ import pytest
 
 from marksweep.indexing import indexer
 from marksweep.indexing.report import Progress
-from marksweep.stores.graph.base import Run
 from marksweep.stores.graph.falkor import FalkorGraphStore
-from marksweep.stores.graph.falkor import connection as falkor_connection
+from marksweep.stores.graph.falkor.connection import RECONNECT_SECONDS
 from marksweep.stores.graph.nouns import Memory
 from tests.graph.servers import free_port, network_server, often_rewritten, start
 from tests.indexing.trees import (
@@ -78,14 +76,9 @@ def index_in_a_child(open_store: OpenStore, root: Path, call_after: int = 0) -> 
 
 def runs_of(open_store: OpenStore) -> tuple[set[str], set[str]]:
     """Name the runs that finished, and those that began and did not."""
-
-    async def body() -> tuple[Run, ...]:
-        store = open_store()
-        runs = await store.runs(WORKSPACE)
-        await store.close()
-        return runs
-
-    runs = asyncio.run(body())
+    store = open_store()
+    runs = store.runs(WORKSPACE)
+    store.close()
     finished = {run.run_id for run in runs if run.finished_at is not None}
     return finished, {run.run_id for run in runs} - finished
 
@@ -105,8 +98,8 @@ def new_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NewSto
         yield lambda name: falkor_at(url, name)
 
 
-def falkor_at(url: str, name: str) -> OpenStore:
-    return lambda: FalkorGraphStore(url, prefix=f"{name}:")
+def falkor_at(url: str, name: str, patience_seconds: float = RECONNECT_SECONDS) -> OpenStore:
+    return lambda: FalkorGraphStore(url, prefix=f"{name}:", patience_seconds=patience_seconds)
 
 
 @pytest.fixture
@@ -156,15 +149,14 @@ def test_no_row_is_lost_however_often_the_indexer_is_killed(
 
 @pytest.mark.timeout(600)
 def test_no_row_is_lost_when_the_falkordb_server_is_killed_under_the_indexer(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(falkor_connection, "RECONNECT_SECONDS", 0.1)
     random_ = random.Random(11)
     port = free_port()
     url = f"redis://127.0.0.1:{port}"
     (tmp_path / "server").mkdir()
     server = start(tmp_path / "server", port, *often_rewritten())
-    store = falkor_at(url, "graph")
+    store = falkor_at(url, "graph", patience_seconds=0.1)
     try:
         index(store, root)
         for number in range(SERVER_KILLS):

@@ -204,14 +204,9 @@ def test_a_rename_keeps_the_creation_time_and_the_pin_and_leaves_nothing_stale(
     write(root, "other.py", "z = 3\n")
     first = datetime(2026, 1, 1, tzinfo=UTC)
     index(store, root, now=first)
-
-    async def pin() -> None:
-        opened = store()
-        memory_id = file_memory_id(WORKSPACE, str(root), "a.py")
-        await opened.pin(WORKSPACE, [memory_id], "me: it matters")
-        await opened.close()
-
-    asyncio.run(pin())
+    opened = store()
+    opened.pin(WORKSPACE, [file_memory_id(WORKSPACE, str(root), "a.py")], "me: it matters")
+    opened.close()
     (root / "sub").mkdir()
     (root / "a.py").rename(root / "sub/b.py")
     report = index(store, root)
@@ -434,7 +429,7 @@ def test_two_indexers_of_one_workspace_take_turns_or_one_is_refused(
 
     async def body() -> tuple[int, int]:
         one, two = (SqliteGraphStore(tmp_path / "graph.db") for _ in range(2))
-        async with hold(one, WORKSPACE, PURPOSE):
+        with hold(one, WORKSPACE, PURPOSE):
             with pytest.raises(StoreBusy, match="is held for indexing by process"):
                 await run(two, wait_seconds=0)
             waiting = asyncio.create_task(run(two, wait_seconds=20))
@@ -442,8 +437,8 @@ def test_two_indexers_of_one_workspace_take_turns_or_one_is_refused(
             assert not waiting.done()
         first = (await waiting).files
         both = await asyncio.gather(run(one, wait_seconds=20), run(two, wait_seconds=20))
-        await one.close()
-        await two.close()
+        one.close()
+        two.close()
         return first, sum(report.files for report in both)
 
     async def run(store: SqliteGraphStore, wait_seconds: float) -> IndexReport:
@@ -509,14 +504,9 @@ def test_hostile_names_and_contents_are_stored_and_found_as_they_are(
     assert index(store, root).files == len(names)
     assert live_paths(store) == sorted(names)
     assert read_by(store, root) == []
-
-    async def found() -> int:
-        opened = store()
-        hits = await opened.search(WORKSPACE, GraphQuery(words="needle", limit=50))
-        await opened.close()
-        return len(hits)
-
-    assert asyncio.run(found()) == len(names)
+    opened = store()
+    assert len(opened.search(WORKSPACE, GraphQuery(words="needle", limit=50))) == len(names)
+    opened.close()
 
 
 def test_minified_code_of_many_chunks_on_one_line_is_stored_whole(

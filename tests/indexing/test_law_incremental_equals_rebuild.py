@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -269,15 +268,12 @@ class Interrupted(Exception):
     pass
 
 
-def on_store(open_store: OpenStore, work: Callable[[GraphStore], Awaitable[object]]) -> None:
-    async def body() -> None:
-        store = open_store()
-        try:
-            await work(store)
-        finally:
-            await store.close()
-
-    asyncio.run(body())
+def on_store(open_store: OpenStore, work: Callable[[GraphStore], object]) -> None:
+    store = open_store()
+    try:
+        work(store)
+    finally:
+        store.close()
 
 
 def everything(items: list[Item]) -> Graph:

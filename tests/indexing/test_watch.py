@@ -61,7 +61,7 @@ async def watching(root: Path, database: Path, **options: Any) -> AsyncIterator[
         try:
             await asyncio.wait_for(task, SOON)
         finally:
-            await store.close()
+            store.close()
 
 
 async def files(following: Next) -> int:

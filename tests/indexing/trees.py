@@ -32,24 +32,18 @@ def write(root: Path, path: str, text: str | bytes = "x = 1\n") -> Path:
 
 def index(open_store: OpenStore, root: Path, **options: Any) -> IndexReport:
     """Index a tree in this process, waiting for nothing."""
-
-    async def body() -> IndexReport:
-        store = open_store()
-        try:
-            return await index_codebase(
-                root,
-                **{
-                    "store": store,
-                    "workspace_id": WORKSPACE,
-                    "reader": Inline(),
-                    "wait_seconds": 0.0,
-                    **options,
-                },
-            )
-        finally:
-            await store.close()
-
-    return asyncio.run(body())
+    store = open_store()
+    given = {
+        "store": store,
+        "workspace_id": WORKSPACE,
+        "reader": Inline(),
+        "wait_seconds": 0.0,
+        **options,
+    }
+    try:
+        return asyncio.run(index_codebase(root, **given))
+    finally:
+        store.close()
 
 
 class Graph(msgspec.Struct, frozen=True):
@@ -102,14 +96,11 @@ def live(items: Collection[Item], takes: Callable[[str], bool] = lambda _: True)
 
 
 def items_of(open_store: OpenStore, workspace_id: str = WORKSPACE) -> list[Item]:
-    async def body() -> list[Item]:
-        store = open_store()
-        try:
-            return [item async for item in store.export(workspace_id)]
-        finally:
-            await store.close()
-
-    return asyncio.run(body())
+    store = open_store()
+    try:
+        return list(store.export(workspace_id))
+    finally:
+        store.close()
 
 
 def stale_paths(open_store: OpenStore, workspace_id: str = WORKSPACE) -> list[str]:

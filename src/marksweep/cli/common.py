@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import sys
 from collections.abc import Callable, Mapping
@@ -57,16 +56,13 @@ def open_segments(store: str | None, workspace: str | None) -> Segments:
 
 def _cited(context: Segments, found: Settings, store: str) -> Mapping[str, str]:
     """Ask the long-term memory which segments it keeps."""
-    from marksweep.graph.memory import GraphMemory
+    from marksweep.graph.memory import KnowledgeGraph
 
-    async def ask() -> Mapping[str, str]:
-        memory = GraphMemory.open(settings=found, store=store, actor="cli")
-        try:
-            return await memory.cited_segments(workspace_id=context.workspace)
-        finally:
-            await memory.close()
-
-    return asyncio.run(ask())
+    memory = KnowledgeGraph.open(settings=found, store=store, actor="cli")
+    try:
+        return memory.cited_segments(workspace_id=context.workspace)
+    finally:
+        memory.close()
 
 
 def emit(value: object, shown: RenderableType | None = None, *, as_json: bool) -> None:

@@ -6,7 +6,6 @@ store is copied into a folder beside it, so nothing can get worse.
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -24,7 +23,7 @@ from marksweep.cli.common import NOTHING, confirmed, emit, json_option, settings
 from marksweep.cli.common import command as make_command
 from marksweep.clock import utc_now
 from marksweep.collector import OPERATIONS
-from marksweep.errors import BadInput, MarksweepError, StoreError
+from marksweep.errors import BadInput, MarksweepError
 from marksweep.model import Event
 from marksweep.paths import expanded
 from marksweep.segments import Segments
@@ -150,19 +149,11 @@ def _falkordb(url: str) -> str:
     except ModuleNotFoundError as error:
         raise BadInput(f"needs the package {error.name}: pip install 'marksweep[all]'.") from error
 
-    async def ask() -> int:
-        graph = FalkorGraphStore(url)
-        try:
-            async with asyncio.timeout(FALKORDB_SECONDS):
-                return len(await graph.workspaces())
-        except TimeoutError:
-            raise StoreError(
-                f"{url} does not answer within {FALKORDB_SECONDS:g} s. Start it, or check the URL."
-            ) from None
-        finally:
-            await graph.close()
-
-    return f"{url} answers and has {asyncio.run(ask())} of our graphs"
+    graph = FalkorGraphStore(url, patience_seconds=FALKORDB_SECONDS)
+    try:
+        return f"{url} answers and has {len(graph.workspaces())} of our graphs"
+    finally:
+        graph.close()
 
 
 def _store(where: str) -> Iterator[Finding]:

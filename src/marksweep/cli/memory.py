@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -30,7 +30,7 @@ from marksweep.cli.common import (
 from marksweep.cli.common import command as make_command
 from marksweep.cli.progress import progress
 from marksweep.errors import MarksweepError
-from marksweep.graph.memory import Answer, GraphMemory
+from marksweep.graph.memory import Answer, KnowledgeGraph
 from marksweep.indexing.delta import MAX_SHRINK
 from marksweep.indexing.indexer import index_codebase
 from marksweep.indexing.report import IndexReport
@@ -41,17 +41,15 @@ LINES = 5
 """Lines of a hit that are shown."""
 
 
-@contextlib.asynccontextmanager
-async def memory_of(
-    store: str | None, workspace: str | None
-) -> AsyncIterator[tuple[GraphMemory, str]]:
+@contextlib.contextmanager
+def memory_of(store: str | None, workspace: str | None) -> Iterator[tuple[KnowledgeGraph, str]]:
     """Open the project's memory, and name the workspace of it that is meant."""
     found = settings(store)
-    opened = GraphMemory.open(settings=found, actor="cli")
+    opened = KnowledgeGraph.open(settings=found, actor="cli")
     try:
         yield opened, workspace or found.store.workspace
     finally:
-        await opened.close()
+        opened.close()
 
 
 @make_command("index")
@@ -100,17 +98,16 @@ async def _index(
     with_tests: bool,
     max_shrink: float,
 ) -> IndexReport:
-    with progress("indexing") as tell:
-        async with memory_of(store, workspace) as (memory, name):
-            return await index_codebase(
-                path,
-                store=memory.graph,
-                workspace_id=name,
-                languages=languages,
-                include_tests=with_tests,
-                max_shrink=max_shrink,
-                progress=lambda at: tell(at.done, at.total, ""),
-            )
+    with progress("indexing") as tell, memory_of(store, workspace) as (memory, name):
+        return await index_codebase(
+            path,
+            store=memory.graph,
+            workspace_id=name,
+            languages=languages,
+            include_tests=with_tests,
+            max_shrink=max_shrink,
+            progress=lambda at: tell(at.done, at.total, ""),
+        )
 
 
 @make_command("search")
@@ -126,13 +123,9 @@ def search(
 
     Example:  marksweep search open_session cookie
     """
-
-    async def find() -> Answer:
-        async with memory_of(store, workspace) as (memory, name):
-            query = GraphQuery(limit=limit)
-            return await memory.search_memory(" ".join(words), workspace_id=name, query=query)
-
-    found = asyncio.run(find())
+    with memory_of(store, workspace) as (memory, name):
+        query = GraphQuery(limit=limit)
+        found = memory.search_memory(" ".join(words), workspace_id=name, query=query)
     emit(found, _answer(found), as_json=as_json)
     if not found.hits:
         sys.exit(NOTHING)
@@ -177,7 +170,7 @@ def watch(path: Path, store: str | None, workspace: str | None, as_json: bool) -
 
 
 async def _watch(path: Path, store: str | None, workspace: str | None, *, as_json: bool) -> None:
-    async with memory_of(store, workspace) as (memory, name):
+    with memory_of(store, workspace) as (memory, name):
         async for report in watch_codebase(
             path, store=memory.graph, stop=asyncio.Event(), workspace_id=name
         ):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -71,12 +70,8 @@ def backups(store: str | None, as_json: bool) -> None:
 
     Example:  marksweep memory backups
     """
-
-    async def read() -> tuple[Kept, ...]:
-        async with memory_of(store, None) as (opened, _):
-            return await opened.list_backups()
-
-    found = asyncio.run(read())
+    with memory_of(store, None) as (opened, _):
+        found = opened.list_backups()
     emit(found, _backups(found), as_json=as_json)
     if not found:
         sys.exit(NOTHING)
@@ -111,18 +106,16 @@ def export(output: Path | None, store: str | None, workspace: str | None, as_jso
 
     Example:  marksweep memory export -o shop.jsonl.gz
     """
-    sys.exit(asyncio.run(_export(output, store, workspace, as_json=as_json)))
+    sys.exit(_export(output, store, workspace, as_json=as_json))
 
 
-async def _export(
-    output: Path | None, store: str | None, workspace: str | None, *, as_json: bool
-) -> int:
-    async with memory_of(store, workspace) as (opened, name):
-        if name not in await opened.graph.workspaces():
+def _export(output: Path | None, store: str | None, workspace: str | None, *, as_json: bool) -> int:
+    with memory_of(store, workspace) as (opened, name):
+        if name not in opened.graph.workspaces():
             nothing = render.line(f"nothing: {name!r} remembers nothing")
             emit(Exported("", name, 0), nothing, as_json=as_json)
             return NOTHING
-        made = await opened.export_backup(output, workspace_id=name)
+        made = opened.export_backup(output, workspace_id=name)
         words = f"{made.items:,} nodes and edges of {name!r} are in {made.path}"
         emit(Exported(str(made.path), name, made.items), render.line(words), as_json=as_json)
         return 0
@@ -143,18 +136,18 @@ def import_(path: Path, store: str | None, workspace: str | None, as_json: bool)
     Examples:  marksweep memory import .marksweep/backups/20260601T120000-1a2b3c4d.jsonl.gz
                marksweep memory import shop.jsonl.gz --workspace copy
     """
-    sys.exit(asyncio.run(_import(path, store, workspace, as_json=as_json)))
+    sys.exit(_import(path, store, workspace, as_json=as_json))
 
 
-async def _import(path: Path, store: str | None, workspace: str | None, *, as_json: bool) -> int:
+def _import(path: Path, store: str | None, workspace: str | None, *, as_json: bool) -> int:
     made_of = header_of(path).workspace_id
-    async with memory_of(store, workspace) as (opened, name):
+    with memory_of(store, workspace) as (opened, name):
         if workspace is None and made_of != name:
             raise Refused(
                 f"{path} is a backup of workspace {made_of!r}, and this is {name!r}. Pass "
                 "--workspace with the name of the one that it should go to."
             )
-        items = await opened.import_backup(path, workspace_id=name)
+        items = opened.import_backup(path, workspace_id=name)
         words = f"back in {name!r}: {items:,} nodes and edges"
         emit(Imported(str(path), name, items), render.line(words), as_json=as_json)
         return 0 if items else NOTHING
@@ -187,10 +180,10 @@ def forget(
                marksweep memory forget m1a2b3c --everywhere --yes
     """
     deed = _forget(memory_ids, store, workspace, everywhere=everywhere, yes=yes, as_json=as_json)
-    sys.exit(asyncio.run(deed))
+    sys.exit(deed)
 
 
-async def _forget(
+def _forget(
     memory_ids: Sequence[str],
     store: str | None,
     workspace: str | None,
@@ -199,8 +192,8 @@ async def _forget(
     yes: bool,
     as_json: bool,
 ) -> int:
-    async with memory_of(store, workspace) as (opened, name):
-        records = await opened.graph.fetch(name, memory_ids)
+    with memory_of(store, workspace) as (opened, name):
+        records = opened.graph.fetch(name, memory_ids)
         if not records and not everywhere:
             nothing = render.line(f"nothing: {name!r} has no memory {', '.join(memory_ids)}")
             emit(Forgotten(gone=Nodes()), nothing, as_json=as_json)
@@ -211,7 +204,7 @@ async def _forget(
             question = "Erase that everywhere, for good?" if everywhere else "Delete that?"
             if not confirmed(question, yes=yes):
                 return REFUSED
-        done = await opened.forget(memory_ids, workspace_id=name, everywhere=everywhere)
+        done = opened.forget(memory_ids, workspace_id=name, everywhere=everywhere)
         emit(done, _forgotten(done), as_json=as_json)
         if len(done.gone) or done.stash or done.backups:
             return 0
@@ -252,22 +245,22 @@ def merge(
     Examples:  marksweep memory merge
                marksweep memory merge --apply plan-1a2b3c
     """
-    sys.exit(asyncio.run(_merge(plan_id, store, workspace, yes=yes, as_json=as_json)))
+    sys.exit(_merge(plan_id, store, workspace, yes=yes, as_json=as_json))
 
 
-async def _merge(
+def _merge(
     plan_id: str | None, store: str | None, workspace: str | None, *, yes: bool, as_json: bool
 ) -> int:
-    async with memory_of(store, workspace) as (opened, name):
+    with memory_of(store, workspace) as (opened, name):
         if plan_id is None:
-            plan = await opened.plan_merge_entities(workspace_id=name)
+            plan = opened.plan_merge_entities(workspace_id=name)
             emit(plan, _groups(plan), as_json=as_json)
             if not plan.steps:
                 return NOTHING
             if as_json or not confirmed("Merge exactly that, for good?", yes=yes):
                 return 0
             plan_id = plan.plan_id
-        done = await opened.merge_entities(plan_id, workspace_id=name)
+        done = opened.merge_entities(plan_id, workspace_id=name)
         emit(done, _merged(done), as_json=as_json)
         return 0 if done.swept else NOTHING
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 
 import click
@@ -89,25 +88,25 @@ def command(
     else:
         chosen = PruneStrategy.named(strategy)
         deed = _prune(chosen, plan_id, limit, store, workspace, yes=yes, as_json=as_json)
-    sys.exit(asyncio.run(deed))
+    sys.exit(deed)
 
 
-async def _restore(plan_id: str, store: str | None, workspace: str | None, *, as_json: bool) -> int:
-    async with memory_of(store, workspace) as (memory, name):
-        back = await memory.restore(plan_id=plan_id, workspace_id=name)
+def _restore(plan_id: str, store: str | None, workspace: str | None, *, as_json: bool) -> int:
+    with memory_of(store, workspace) as (memory, name):
+        back = memory.restore(plan_id=plan_id, workspace_id=name)
         emit(back, render.line(f"back: {texts.counted(back)}"), as_json=as_json)
         return 0 if len(back) else NOTHING
 
 
-async def _purge(store: str | None, workspace: str | None, *, as_json: bool) -> int:
-    async with memory_of(store, workspace) as (memory, name):
-        purged = await memory.purge(workspace_id=name)
+def _purge(store: str | None, workspace: str | None, *, as_json: bool) -> int:
+    with memory_of(store, workspace) as (memory, name):
+        purged = memory.purge(workspace_id=name)
         backup = str(purged.backup.path) if purged.backup else ""
         emit(Erased(purged.gone, backup), render.line(texts.purged(purged)), as_json=as_json)
         return 0 if backup else NOTHING
 
 
-async def _prune(
+def _prune(
     strategy: PruneStrategy,
     plan_id: str | None,
     limit: int | None,
@@ -117,9 +116,9 @@ async def _prune(
     yes: bool,
     as_json: bool,
 ) -> int:
-    async with memory_of(store, workspace) as (memory, name):
+    with memory_of(store, workspace) as (memory, name):
         if plan_id is None:
-            preview = await memory.plan(name, strategy, preview=SHOWN)
+            preview = memory.plan(name, strategy, preview=SHOWN)
             plan = preview.plan
             how = () if yes else _how(plan, memory.settings.limits)
             emit(preview, Group(_shown(preview), *how), as_json=as_json)
@@ -132,7 +131,7 @@ async def _prune(
             limit = limit if yes else plan.freed
         elif not _is_named(name, workspace):
             raise Refused(NAMELESS)
-        done = await memory.prune_memory(
+        done = memory.prune_memory(
             name, dry_run=False, confirm=True, strategy=strategy, plan_id=plan_id, limit=limit
         )
         emit(done, render.line(done.text), as_json=as_json)

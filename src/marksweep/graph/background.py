@@ -6,15 +6,15 @@ Everything they do is in the journal. Nothing they do is more than a person coul
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from threading import Event
 
 import msgspec
 
 from marksweep.errors import MarksweepError, Refused, StoreBusy
-from marksweep.graph.memory import GraphMemory
+from marksweep.graph.memory import KnowledgeGraph
 from marksweep.graph.outcomes import Purged, Swept
 from marksweep.heaps.graph import PruneStrategy
 from marksweep.stores.graph.leases import hold
@@ -39,30 +39,28 @@ class Collected(msgspec.Struct, frozen=True):
     """Why nothing was taken, if something could have been."""
 
 
-async def collect_once(
-    memory: GraphMemory, workspace_id: str, strategy: PruneStrategy = PruneStrategy.ALL
+def collect_once(
+    memory: KnowledgeGraph, workspace_id: str, strategy: PruneStrategy = PruneStrategy.ALL
 ) -> Collected:
     """Finish what was cut off, delete what a strategy finds, purge what is past its grace."""
     try:
-        async with hold(memory.graph, workspace_id, COLLECT):
-            await memory.pruner.recover(workspace_id, memory.now())
+        with hold(memory.graph, workspace_id, COLLECT):
+            memory.pruner.recover(workspace_id, memory.now())
             swept, skipped = None, ""
-            plan = (await memory.plan(workspace_id, strategy)).plan
+            plan = memory.plan(workspace_id, strategy).plan
             if plan.steps:
                 try:
-                    swept = await memory.pruner.apply(workspace_id, plan, memory.now())
+                    swept = memory.pruner.apply(workspace_id, plan, memory.now())
                 except Refused as refusal:
                     skipped = str(refusal)
-            return Collected(
-                workspace_id, swept, await memory.purge(workspace_id=workspace_id), skipped
-            )
+            return Collected(workspace_id, swept, memory.purge(workspace_id=workspace_id), skipped)
     except StoreBusy as busy:
         return Collected(workspace_id, skipped=str(busy))
 
 
-async def collect_regularly(
-    memory: GraphMemory,
-    stop: asyncio.Event,
+def collect_regularly(
+    memory: KnowledgeGraph,
+    stop: Event,
     *,
     workspaces: Sequence[str] = (),
     strategy: PruneStrategy = PruneStrategy.ALL,
@@ -71,18 +69,14 @@ async def collect_regularly(
     seed: int | None = None,
     told: Callable[[Collected | MarksweepError], None] = lambda _: None,
 ) -> None:
-    """Collect every workspace, or those named, until stopped; tell what was done or went wrong."""
+    """Collect every workspace, or those named, until stopped; tell what was done or went wrong.
+
+    Blocks: give it a thread.
+    """
     rng = random.Random(seed)  # noqa: S311
-    while not stop.is_set():
-        seconds = every.total_seconds() * (1 + rng.uniform(-jitter, jitter))
+    while not stop.wait(every.total_seconds() * (1 + rng.uniform(-jitter, jitter))):
         try:
-            await asyncio.wait_for(stop.wait(), seconds)
-        except TimeoutError:
-            pass
-        else:
-            return
-        try:
-            for workspace_id in workspaces or await memory.graph.workspaces():
-                told(await collect_once(memory, workspace_id, strategy))
+            for workspace_id in workspaces or memory.graph.workspaces():
+                told(collect_once(memory, workspace_id, strategy))
         except MarksweepError as error:
             told(error)

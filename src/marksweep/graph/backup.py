@@ -32,7 +32,7 @@ def new_backup(directory: Path, now: datetime) -> Path:
     return directory / f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}{SUFFIX}"
 
 
-async def write_backup(
+def write_backup(
     store: GraphStore,
     workspace_id: str,
     path: Path,
@@ -46,16 +46,16 @@ async def write_backup(
     header = Header(marksweep_graph=FORMAT_VERSION, workspace_id=workspace_id, made_at=now)
     with Writer(path, header) as writer:
         if nodes is None:
-            async for item in store.export(workspace_id):
+            for item in store.export(workspace_id):
                 writer.add(item)
         else:
             for batch in _batches(nodes):
-                async for item in store.export(workspace_id, batch):
+                for item in store.export(workspace_id, batch):
                     writer.add(item)
     return Backup(writer.path, workspace_id, now, writer.items)
 
 
-async def load_backup(store: GraphStore, backup: Backup, workspace_id: str) -> tuple[str, ...]:
+def load_backup(store: GraphStore, backup: Backup, workspace_id: str) -> tuple[str, ...]:
     """Bring a checked backup's nodes to life in a workspace, then join them; name the memories."""
     memories: list[str] = []
     for wanted in ((Memory, Chunk, Entity), (Mention, Relation, Alias)):
@@ -66,10 +66,10 @@ async def load_backup(store: GraphStore, backup: Backup, workspace_id: str) -> t
             if isinstance(item, Memory) and Memory in wanted:
                 memories.append(item.memory_id)
             if len(batch) >= BATCH:
-                await store.load(workspace_id, batch)
+                store.load(workspace_id, batch)
                 batch = []
         if batch:
-            await store.load(workspace_id, batch)
+            store.load(workspace_id, batch)
     return tuple(memories)
 
 

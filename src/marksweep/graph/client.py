@@ -1,6 +1,6 @@
 """The calls of a plain graph client, by the names that integrations know.
 
-They sit on the same survey, rules and soft deletion as `GraphMemory`: what they delete can be
+They sit on the same survey, rules and soft deletion as `KnowledgeGraph`: what they delete can be
 restored within its grace. The indexer does not use `mark_code_memories_stale`; it stamps what it
 sees, and stale is set at the end of a complete run.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from marksweep.graph.memory import GraphMemory
+from marksweep.graph.memory import GraphMemory, in_thread
 from marksweep.graph.refs import planned
 from marksweep.heaps.graph import PruneStrategy
 from marksweep.stores.graph.base import MemoryRow, Nodes, Seen
@@ -62,39 +62,43 @@ class GraphClient:
     """A memory behind the client's names."""
 
     def __init__(self, memory: GraphMemory) -> None:
-        self._memory = memory
+        self._memory = memory.sync
         self._graph = memory.graph
 
-    async def mark_code_memories_stale(self, workspace_id: str) -> int:
+    @in_thread
+    def mark_code_memories_stale(self, workspace_id: str) -> int:
         """Make every code memory stale; count those that were not.
 
         Until each is marked fresh again, pruning would take it.
         """
-        rows = [row for row in await self._code(workspace_id) if not row.stale]
-        return await self._graph.mark_stale(workspace_id, [row.memory_id for row in rows])
+        rows = [row for row in self._code(workspace_id) if not row.stale]
+        return self._graph.mark_stale(workspace_id, [row.memory_id for row in rows])
 
-    async def mark_memory_fresh(self, file_path: str, workspace_id: str) -> str | None:
+    @in_thread
+    def mark_memory_fresh(self, file_path: str, workspace_id: str) -> str | None:
         """Make the memory of a file fresh; None if there is none."""
-        for row in await self._code(workspace_id):
+        for row in self._code(workspace_id):
             if row.file_path == file_path:
-                (record,) = await self._graph.fetch(workspace_id, [row.memory_id])
+                (record,) = self._graph.fetch(workspace_id, [row.memory_id])
                 memory = record.memory
                 seen = Seen(memory.memory_id, memory.size, memory.mtime_ns)
-                await self._graph.stamp(workspace_id, memory.run, [seen], self._memory.now())
+                self._graph.stamp(workspace_id, memory.run, [seen], self._memory.now())
                 return row.memory_id
         return None
 
-    async def count_stale_memories(self, workspace_id: str) -> int:
+    @in_thread
+    def count_stale_memories(self, workspace_id: str) -> int:
         """Count the stale memories."""
-        return (await self._graph.counts(workspace_id)).stale
+        return self._graph.counts(workspace_id).stale
 
-    async def get_stale_memories_preview(
+    @in_thread
+    def get_stale_memories_preview(
         self, workspace_id: str, source: str | None = None, limit: int = 20
     ) -> StalePreview:
         """Show what pruning stale memories would take, newest first."""
         if source not in (None, CODE_INDEXER):
             return {"memory_count": 0, "chunk_count": 0, "preview": []}
-        preview = await self._memory.plan(workspace_id, PruneStrategy.STALE_CODE, preview=limit)
+        preview = self._memory.plan(workspace_id, PruneStrategy.STALE_CODE, preview=limit)
         nodes = planned(preview.plan)
         return {
             "memory_count": len(nodes.memories),
@@ -112,17 +116,17 @@ class GraphClient:
             ],
         }
 
-    async def delete_stale_memories(
-        self, workspace_id: str, source: str | None = None
-    ) -> DeletedCounts:
+    @in_thread
+    def delete_stale_memories(self, workspace_id: str, source: str | None = None) -> DeletedCounts:
         """Delete stale memories and their chunks, within the cap."""
-        done = await self._delete(workspace_id, PruneStrategy.STALE_CODE, source)
+        done = self._delete(workspace_id, PruneStrategy.STALE_CODE, source)
         return {"deleted_memories": len(done.memories), "deleted_chunks": len(done.chunks)}
 
-    async def get_orphaned_chunks(self, workspace_id: str, limit: int = 20) -> list[OrphanedChunk]:
+    @in_thread
+    def get_orphaned_chunks(self, workspace_id: str, limit: int = 20) -> list[OrphanedChunk]:
         """Find chunks that no memory has."""
-        nodes = await self._named(workspace_id, PruneStrategy.ORPHANED_CHUNKS)
-        found = await self._graph.find(workspace_id, Nodes(chunks=nodes.chunks[:limit]))
+        nodes = self._named(workspace_id, PruneStrategy.ORPHANED_CHUNKS)
+        found = self._graph.find(workspace_id, Nodes(chunks=nodes.chunks[:limit]))
         return [
             {
                 "chunk_id": chunk.chunk_id,
@@ -133,40 +137,41 @@ class GraphClient:
             if isinstance(chunk, Chunk)
         ]
 
-    async def get_orphaned_entities(
-        self, workspace_id: str, limit: int = 20
-    ) -> list[OrphanedEntity]:
+    @in_thread
+    def get_orphaned_entities(self, workspace_id: str, limit: int = 20) -> list[OrphanedEntity]:
         """Find entities that no chunk of a memory mentions, islands included."""
-        nodes = await self._named(workspace_id, PruneStrategy.ORPHANED_ENTITIES)
-        found = await self._graph.find(workspace_id, Nodes(entities=nodes.entities[:limit]))
+        nodes = self._named(workspace_id, PruneStrategy.ORPHANED_ENTITIES)
+        found = self._graph.find(workspace_id, Nodes(entities=nodes.entities[:limit]))
         return [
             {"entity_id": entity.entity_id, "name": entity.name, "type": entity.kind}
             for entity in found
             if isinstance(entity, Entity)
         ]
 
-    async def delete_orphaned_chunks(self, workspace_id: str) -> int:
+    @in_thread
+    def delete_orphaned_chunks(self, workspace_id: str) -> int:
         """Delete chunks that no memory has, within the cap."""
-        return len((await self._delete(workspace_id, PruneStrategy.ORPHANED_CHUNKS)).chunks)
+        return len(self._delete(workspace_id, PruneStrategy.ORPHANED_CHUNKS).chunks)
 
-    async def delete_orphaned_entities(self, workspace_id: str) -> int:
+    @in_thread
+    def delete_orphaned_entities(self, workspace_id: str) -> int:
         """Delete entities that no chunk of a memory mentions, within the cap."""
-        return len((await self._delete(workspace_id, PruneStrategy.ORPHANED_ENTITIES)).entities)
+        return len(self._delete(workspace_id, PruneStrategy.ORPHANED_ENTITIES).entities)
 
-    async def _code(self, workspace_id: str) -> list[MemoryRow]:
-        survey = await self._graph.survey(workspace_id)
+    def _code(self, workspace_id: str) -> list[MemoryRow]:
+        survey = self._graph.survey(workspace_id)
         return [
             row for row in survey.memories if row.source == CODE_INDEXER and row.deleted_us is None
         ]
 
-    async def _named(self, workspace_id: str, strategy: PruneStrategy) -> Nodes:
-        return planned((await self._memory.plan(workspace_id, strategy)).plan)
+    def _named(self, workspace_id: str, strategy: PruneStrategy) -> Nodes:
+        return planned(self._memory.plan(workspace_id, strategy).plan)
 
-    async def _delete(
+    def _delete(
         self, workspace_id: str, strategy: PruneStrategy, source: str | None = None
     ) -> Nodes:
         """Plan and apply; only the indexer's memories become stale."""
         if source not in (None, CODE_INDEXER):
             return Nodes()
-        plan = (await self._memory.plan(workspace_id, strategy)).plan
-        return (await self._memory.pruner.apply(workspace_id, plan, self._memory.now())).done
+        plan = self._memory.plan(workspace_id, strategy).plan
+        return self._memory.pruner.apply(workspace_id, plan, self._memory.now()).done

@@ -10,7 +10,6 @@ version, the agent is at something else, or a time comes at which a rule says ot
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -108,24 +107,24 @@ class Crossing:
         self._memories: dict[Key, Memories] = {}
         self._known: dict[Key, _Known] = {}
 
-    async def find(self, workspace_id: str, strategy: PruneStrategy, focus: Focus) -> Crossed:
+    def find(self, workspace_id: str, strategy: PruneStrategy, focus: Focus) -> Crossed:
         """Mark a workspace's segments and memories together, as if a strategy's choice were gone.
 
         What memories keep by an earlier finding is no reason to stay: it is what is asked here.
         """
         key = (workspace_id, strategy)
         focus = msgspec.structs.replace(focus, cited={})
-        memories = await self._remembered(key, focus.now)
-        return await asyncio.to_thread(self._marked, key, memories, focus)
+        memories = self._remembered(key, focus.now)
+        return self._marked(key, memories, focus)
 
-    async def _remembered(self, key: Key, now: datetime) -> Memories:
+    def _remembered(self, key: Key, now: datetime) -> Memories:
         workspace_id, strategy = key
         known = self._memories.get(key)
         lasts = known is not None and known.since <= now < known.until
-        if known and lasts and known.version == await self._graph.version(workspace_id):
+        if known and lasts and known.version == self._graph.version(workspace_id):
             return known
-        survey = await self._graph.survey_memories(workspace_id)
-        found = await asyncio.to_thread(Memories.surveyed, survey, strategy, self._rules, now)
+        survey = self._graph.survey_memories(workspace_id)
+        found = Memories.surveyed(survey, strategy, self._rules, now)
         self._memories[key] = found
         return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -44,7 +43,7 @@ class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
     unreached: tuple[str, ...] = ()
 
 
-async def hide(
+def hide(
     pruner: Pruner,
     store: Store,  # noqa: ARG001
     workspace_id: str,
@@ -52,8 +51,8 @@ async def hide(
     now: datetime,
 ) -> Forgotten:
     """Soft-delete memories by a plan of their own. Pinned ones stay."""
-    version = await pruner.store.version(workspace_id)
-    records = await pruner.store.fetch(workspace_id, memory_ids)
+    version = pruner.store.version(workspace_id)
+    records = pruner.store.fetch(workspace_id, memory_ids)
     steps = tuple(
         Step(
             (
@@ -66,10 +65,10 @@ async def hide(
         )
         for record in records
     )
-    counts = await pruner.store.counts(workspace_id)
+    counts = pruner.store.counts(workspace_id)
     live = counts.memories + counts.chunks + counts.entities
-    plan = await pruner.keep_plan(workspace_id, FORGET, steps, version=version, live=live, now=now)
-    swept = await pruner.apply(workspace_id, plan, now, most=plan.freed)
+    plan = pruner.keep_plan(workspace_id, FORGET, steps, version=version, live=live, now=now)
+    swept = pruner.apply(workspace_id, plan, now, most=plan.freed)
     left = tuple(
         f"memory {memory_id} is pinned or changed meanwhile; unpin it first"
         for memory_id in swept.left_alone.memories
@@ -77,28 +76,28 @@ async def hide(
     return Forgotten(gone=swept.done, plan_id=plan.plan_id, unreached=left)
 
 
-async def erase_everywhere(
+def erase_everywhere(
     pruner: Pruner, store: Store, workspace_id: str, memory_ids: Sequence[str], now: datetime
 ) -> Forgotten:
     """Erase memories from the graph, the stash and our backups, at once and for good.
 
     What is to go is in the journal before it goes; a run that was cut off is finished by the next.
     """
-    async with pruner.alone(workspace_id):
-        records = await pruner.store.fetch(workspace_id, memory_ids)
+    with pruner.alone(workspace_id):
+        records = pruner.store.fetch(workspace_id, memory_ids)
         found = tuple(record.memory.memory_id for record in records)
         chunks = tuple(chunk.chunk_id for record in records for chunk in record.chunks)
         if found:
-            await pruner.record(workspace_id, Event.PURGED, now, nodes=Nodes(found, chunks))
-        gone = await pruner.store.remove(workspace_id, memory_ids)
-        stashed = await asyncio.to_thread(_erase_stash, store.stash, workspace_id, memory_ids)
-        erased, damaged = await asyncio.to_thread(_erase_backups, pruner, memory_ids, chunks)
+            pruner.record(workspace_id, Event.PURGED, now, nodes=Nodes(found, chunks))
+        gone = pruner.store.remove(workspace_id, memory_ids)
+        stashed = _erase_stash(store.stash, workspace_id, memory_ids)
+        erased, damaged = _erase_backups(pruner, memory_ids, chunks)
         elsewhere = set(memory_ids).difference(found) if stashed or erased else ()
         along = Nodes(memories=tuple(sorted(elsewhere)), entities=gone.entities)
         if len(along):
-            await pruner.record(workspace_id, Event.PURGED, now, nodes=along)
-        halves = await asyncio.to_thread(_clear_halves, pruner, now)
-        telling = await asyncio.to_thread(_still_telling, pruner, store, workspace_id, memory_ids)
+            pruner.record(workspace_id, Event.PURGED, now, nodes=along)
+        halves = _clear_halves(pruner, now)
+        telling = _still_telling(pruner, store, workspace_id, memory_ids)
     unreached = (*damaged, *halves, *telling, *OUT_OF_REACH)
     return Forgotten(gone=gone, stash=stashed, backups=erased, unreached=unreached)
 

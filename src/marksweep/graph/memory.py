@@ -1,19 +1,23 @@
 """Long-term memory: a graph of notes and code that remembers, finds, forgets and can take it back.
 
+`KnowledgeGraph` has the calls; `GraphMemory` has the same ones for programs in an event loop.
+
 memory = GraphMemory.open()        # of the project in the current folder
-await memory.add_memory("Ada owns the parser in src/parse.py", tags=["people"])
-answer = await memory.search_memory("parser")
-shown = await memory.prune_memory(strategy="stale_code")
-await memory.prune_memory(workspace_id="default", dry_run=False, confirm=True,
+memory.add_memory("Ada owns the parser in src/parse.py", tags=["people"])
+answer = memory.search_memory("parser")
+shown = memory.prune_memory(strategy="stale_code")
+memory.prune_memory(workspace_id="default", dry_run=False, confirm=True,
                           plan_id=shown.plan_id)
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from datetime import datetime
+from functools import wraps
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
@@ -39,6 +43,9 @@ from marksweep.stores.graph.nouns import DEFAULT_WORKSPACE, Entity, Memory, Reco
 from marksweep.stores.graph.open import open_graph
 from marksweep.stores.open import open_store
 
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
 ACTOR = "library"
 """Who the journal says it was, if nobody says otherwise."""
 
@@ -54,8 +61,8 @@ def _no_focus(workspace_id: str, now: datetime) -> Focus:  # noqa: ARG001
     return Focus(now=now)
 
 
-class GraphMemory:
-    """The memory of any number of workspaces, on one graph store."""
+class KnowledgeGraph:
+    """The memory of any number of workspaces, on one graph store. Any thread may use it."""
 
     def __init__(
         self,
@@ -91,7 +98,7 @@ class GraphMemory:
         settings: Settings | None = None,
         store: str = "",
         actor: str = ACTOR,
-    ) -> GraphMemory:
+    ) -> KnowledgeGraph:
         """Open the memory of the project in a folder, where its settings say.
 
         `store` takes the place of the store that the settings name.
@@ -106,9 +113,9 @@ class GraphMemory:
             actor=actor,
         )
 
-    def acting_as(self, actor: str) -> GraphMemory:
+    def acting_as(self, actor: str) -> KnowledgeGraph:
         """Give this memory with another name in the journal."""
-        return GraphMemory(
+        return KnowledgeGraph(
             self.graph,
             self.store,
             backups=self.pruner.backups,
@@ -118,12 +125,12 @@ class GraphMemory:
             focus=self.focus,
         )
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Let go of the stores."""
-        await self.graph.close()
+        self.graph.close()
         self.store.close()
 
-    async def add_memory(
+    def add_memory(
         self,
         text: str,
         *,
@@ -136,46 +143,42 @@ class GraphMemory:
         record = note_record(
             workspace_id, text, now=self.now(), source=source, tags=tags, metadata=metadata
         )
-        await self.graph.put(workspace_id, [record])
+        self.graph.put(workspace_id, [record])
         return record.memory
 
-    async def search_memory(
+    def search_memory(
         self, words: str, *, workspace_id: str = DEFAULT_WORKSPACE, query: GraphQuery | None = None
     ) -> Answer:
         """Find live chunks, best first, and the entities next to what they mention."""
         wanted = msgspec.structs.replace(query or GraphQuery(), words=words)
-        hits = await self.graph.search(workspace_id, wanted)
+        hits = self.graph.search(workspace_id, wanted)
         mentioned = dict.fromkeys(e.entity_id for hit in hits for e in hit.entities)
         if not mentioned:
             return Answer(hits)
-        return Answer(hits, await self.graph.neighbours(workspace_id, list(mentioned)))
+        return Answer(hits, self.graph.neighbours(workspace_id, list(mentioned)))
 
-    async def read_memory(
+    def read_memory(
         self, memory_ids: Sequence[str], *, workspace_id: str = DEFAULT_WORKSPACE
     ) -> tuple[Record, ...]:
         """Fetch memories whole, and note that they were read."""
-        await self.touch(memory_ids, workspace_id=workspace_id)
-        return await self.graph.fetch(workspace_id, memory_ids)
+        self.touch(memory_ids, workspace_id=workspace_id)
+        return self.graph.fetch(workspace_id, memory_ids)
 
-    async def pin(
+    def pin(
         self, memory_ids: Sequence[str], *, by: str, workspace_id: str = DEFAULT_WORKSPACE
     ) -> int:
         """Protect memories from every collection; say who and why."""
-        return await self.graph.pin(workspace_id, memory_ids, by)
+        return self.graph.pin(workspace_id, memory_ids, by)
 
-    async def unpin(
-        self, memory_ids: Sequence[str], *, workspace_id: str = DEFAULT_WORKSPACE
-    ) -> int:
+    def unpin(self, memory_ids: Sequence[str], *, workspace_id: str = DEFAULT_WORKSPACE) -> int:
         """Take the protection off."""
-        return await self.graph.unpin(workspace_id, memory_ids)
+        return self.graph.unpin(workspace_id, memory_ids)
 
-    async def touch(
-        self, memory_ids: Sequence[str], *, workspace_id: str = DEFAULT_WORKSPACE
-    ) -> int:
+    def touch(self, memory_ids: Sequence[str], *, workspace_id: str = DEFAULT_WORKSPACE) -> int:
         """Note that memories were read: that protects them for a while."""
-        return await self.graph.touch(workspace_id, memory_ids, self.now())
+        return self.graph.touch(workspace_id, memory_ids, self.now())
 
-    async def forget(
+    def forget(
         self,
         memory_ids: Sequence[str],
         *,
@@ -188,20 +191,18 @@ class GraphMemory:
         reached.
         """
         work = erase_everywhere if everywhere else hide
-        return await work(self.pruner, self.store, workspace_id, memory_ids, self.now())
+        return work(self.pruner, self.store, workspace_id, memory_ids, self.now())
 
-    async def plan_merge_entities(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> Plan:
+    def plan_merge_entities(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> Plan:
         """Say which entities are one thing under several spellings."""
-        return await plan_merge(self.pruner, workspace_id, self.now())
+        return plan_merge(self.pruner, workspace_id, self.now())
 
-    async def merge_entities(
-        self, plan_id: str, *, workspace_id: str = DEFAULT_WORKSPACE
-    ) -> Report:
+    def merge_entities(self, plan_id: str, *, workspace_id: str = DEFAULT_WORKSPACE) -> Report:
         """Merge what a plan of `plan_merge_entities` names."""
-        plan = await self.pruner.find_plan(workspace_id, plan_id)
-        return await apply_merge(self.pruner, workspace_id, plan, self.now())
+        plan = self.pruner.find_plan(workspace_id, plan_id)
+        return apply_merge(self.pruner, workspace_id, plan, self.now())
 
-    async def prune_memory(
+    def prune_memory(
         self,
         workspace_id: str = "",
         dry_run: bool = True,
@@ -221,7 +222,7 @@ class GraphMemory:
         chosen = PruneStrategy.named(strategy)
         now = self.now()
         if dry_run:
-            return texts.previewed(await self.plan(workspace, chosen), self.settings.limits)
+            return texts.previewed(self.plan(workspace, chosen), self.settings.limits)
         if not confirm:
             return texts.PruneResponse(text=texts.NOT_CONFIRMED, is_error=True)
         if not workspace_id:
@@ -230,42 +231,44 @@ class GraphMemory:
                 f"workspace_id={DEFAULT_WORKSPACE!r}.",
                 is_error=True,
             )
-        await self.pruner.recover(workspace, now)
+        self.pruner.recover(workspace, now)
         if plan_id:
-            plan = await self.pruner.find_plan(workspace, plan_id)
+            plan = self.pruner.find_plan(workspace, plan_id)
         else:
-            plan = (await self.plan(workspace, chosen)).plan
+            plan = self.plan(workspace, chosen).plan
         try:
-            cited = (await self._crossed(workspace, chosen)).memories
-            result = await self.pruner.apply(workspace, plan, now, most=limit, spared=cited)
+            cited = self._crossed(workspace, chosen).memories
+            result = self.pruner.apply(workspace, plan, now, most=limit, spared=cited)
         except Refused as refusal:
             return texts.PruneResponse(text=f"Error: {refusal}", is_error=True, plan=plan)
         return texts.swept(result)
 
-    async def plan(
-        self, workspace_id: str, strategy: PruneStrategy, *, preview: int = 20
-    ) -> Preview:
-        """Say what a strategy would take, and keep that plan in the journal."""
-        crossed = await self._crossed(workspace_id, strategy)
-        rules = msgspec.structs.replace(self._rules, cited=crossed.memories)
-        return await self.pruner.plan(workspace_id, strategy, rules, self.now(), preview=preview)
+    def find_plan(self, workspace_id: str, plan_id: str) -> Plan:
+        """Look up a plan that was shown."""
+        return self.pruner.find_plan(workspace_id, plan_id)
 
-    async def cited_segments(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> Mapping[str, str]:
+    def plan(self, workspace_id: str, strategy: PruneStrategy, *, preview: int = 20) -> Preview:
+        """Say what a strategy would take, and keep that plan in the journal."""
+        crossed = self._crossed(workspace_id, strategy)
+        rules = msgspec.structs.replace(self._rules, cited=crossed.memories)
+        return self.pruner.plan(workspace_id, strategy, rules, self.now(), preview=preview)
+
+    def cited_segments(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> Mapping[str, str]:
         """Say which segments memories keep, and why: for `Segments.keep`. None if not so set."""
-        return (await self._crossed(workspace_id, PruneStrategy.ALL)).segments
+        return self._crossed(workspace_id, PruneStrategy.ALL).segments
 
     @property
     def _rules(self) -> GraphRules:
         return GraphRules(recently_read=self.settings.recently_read, ttl=self.settings.ttl)
 
-    async def _crossed(self, workspace_id: str, strategy: PruneStrategy) -> Crossed:
+    def _crossed(self, workspace_id: str, strategy: PruneStrategy) -> Crossed:
         """Mark segments and memories together, if the settings say that they keep each other."""
         if not self.settings.keeps_segments:
             return Crossed()
         focus = self.focus(workspace_id, self.now())
-        return await self._crossing.find(workspace_id, strategy, focus)
+        return self._crossing.find(workspace_id, strategy, focus)
 
-    async def restore(
+    def restore(
         self,
         *,
         plan_id: str = "",
@@ -274,36 +277,36 @@ class GraphMemory:
     ) -> Nodes:
         """Take back what a plan deleted, or some memories, within their grace."""
         if plan_id:
-            return await self.pruner.restore_plan(workspace_id, plan_id, self.now())
-        return await self.pruner.restore(workspace_id, memory_ids, self.now())
+            return self.pruner.restore_plan(workspace_id, plan_id, self.now())
+        return self.pruner.restore(workspace_id, memory_ids, self.now())
 
-    async def purge(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> Purged:
+    def purge(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> Purged:
         """Erase what is past its grace, after a backup of it."""
-        return await self.pruner.purge(workspace_id, self.now())
+        return self.pruner.purge(workspace_id, self.now())
 
-    async def export_backup(
+    def export_backup(
         self, path: str | Path | None = None, *, workspace_id: str = DEFAULT_WORKSPACE
     ) -> Backup:
         """Write a backup of a whole workspace to a new file, or beside the other backups."""
         now = self.now()
         place = new_backup(self.pruner.backups, now) if path is None else Path(path)
-        return await write_backup(self.graph, workspace_id, place, now)
+        return write_backup(self.graph, workspace_id, place, now)
 
-    async def list_backups(self) -> tuple[Kept, ...]:
+    def list_backups(self) -> tuple[Kept, ...]:
         """Say what each of our backups holds, oldest first, or why it cannot be used."""
-        return await asyncio.to_thread(lambda: tuple(kept_in(self.pruner.backups)))
+        return tuple(kept_in(self.pruner.backups))
 
-    async def import_backup(self, path: str | Path, *, workspace_id: str | None = None) -> int:
+    def import_backup(self, path: str | Path, *, workspace_id: str | None = None) -> int:
         """Bring back what a backup holds; count its nodes and edges."""
-        backup = await asyncio.to_thread(check_backup, Path(path))
+        backup = check_backup(Path(path))
         target = workspace_id or backup.workspace_id
-        async with self.pruner.alone(target):
-            memories = await load_backup(self.graph, backup, target)
+        with self.pruner.alone(target):
+            memories = load_backup(self.graph, backup, target)
             nodes = Nodes(memories=memories)
-            await self.pruner.record(target, Event.RESTORED, self.now(), nodes=nodes)
+            self.pruner.record(target, Event.RESTORED, self.now(), nodes=nodes)
         return backup.items
 
-    async def history(
+    def history(
         self,
         *,
         workspace_id: str = DEFAULT_WORKSPACE,
@@ -315,8 +318,86 @@ class GraphMemory:
 
         Of all, or of some events or one plan.
         """
-        return await self.pruner.history(workspace_id, events, plan_id, limit)
+        return self.pruner.history(workspace_id, events, plan_id, limit)
 
-    async def stats(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> Counts:
+    def stats(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> Counts:
         """Count what a workspace holds."""
-        return await self.graph.counts(workspace_id)
+        return self.graph.counts(workspace_id)
+
+
+def in_thread(work: Callable[Given, Result]) -> Callable[Given, Coroutine[object, object, Result]]:
+    """Make a call that blocks one to await: it runs in the event loop's pool of threads."""
+
+    @wraps(work)
+    async def call(*args: Given.args, **kwargs: Given.kwargs) -> Result:
+        return await asyncio.to_thread(work, *args, **kwargs)
+
+    return call
+
+
+def _as_async(
+    work: Callable[Concatenate[KnowledgeGraph, Given], Result],
+) -> Callable[Concatenate[GraphMemory, Given], Coroutine[object, object, Result]]:
+    """Make a method of `GraphMemory` of one of `KnowledgeGraph`."""
+    awaited = in_thread(work)
+
+    @wraps(work)
+    async def call(memory: GraphMemory, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        return await awaited(memory.sync, *args, **kwargs)
+
+    return call
+
+
+class GraphMemory:
+    """A knowledge graph for programs in an event loop: the same calls, none of which blocks it.
+
+    A call whose task is cancelled is still carried out: half a deletion would be worse.
+    """
+
+    def __init__(self, graph: KnowledgeGraph) -> None:
+        self.sync = graph
+        """The same calls for programs without an event loop."""
+
+    @classmethod
+    def open(
+        cls,
+        project: str | Path = ".",
+        *,
+        settings: Settings | None = None,
+        store: str = "",
+        actor: str = ACTOR,
+    ) -> GraphMemory:
+        """Open the memory of the project in a folder, as `KnowledgeGraph.open` does."""
+        return cls(KnowledgeGraph.open(project, settings=settings, store=store, actor=actor))
+
+    @property
+    def graph(self) -> GraphStore:
+        """The store, as `index_codebase` takes it."""
+        return self.sync.graph
+
+    @property
+    def settings(self) -> MemorySettings:
+        """How long memories live and what protects them."""
+        return self.sync.settings
+
+    add_memory = _as_async(KnowledgeGraph.add_memory)
+    search_memory = _as_async(KnowledgeGraph.search_memory)
+    read_memory = _as_async(KnowledgeGraph.read_memory)
+    pin = _as_async(KnowledgeGraph.pin)
+    unpin = _as_async(KnowledgeGraph.unpin)
+    touch = _as_async(KnowledgeGraph.touch)
+    forget = _as_async(KnowledgeGraph.forget)
+    plan_merge_entities = _as_async(KnowledgeGraph.plan_merge_entities)
+    merge_entities = _as_async(KnowledgeGraph.merge_entities)
+    prune_memory = _as_async(KnowledgeGraph.prune_memory)
+    plan = _as_async(KnowledgeGraph.plan)
+    find_plan = _as_async(KnowledgeGraph.find_plan)
+    cited_segments = _as_async(KnowledgeGraph.cited_segments)
+    restore = _as_async(KnowledgeGraph.restore)
+    purge = _as_async(KnowledgeGraph.purge)
+    export_backup = _as_async(KnowledgeGraph.export_backup)
+    list_backups = _as_async(KnowledgeGraph.list_backups)
+    import_backup = _as_async(KnowledgeGraph.import_backup)
+    history = _as_async(KnowledgeGraph.history)
+    stats = _as_async(KnowledgeGraph.stats)
+    close = _as_async(KnowledgeGraph.close)

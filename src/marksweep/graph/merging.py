@@ -31,10 +31,10 @@ def duplicates(entities: Iterable[Entity]) -> list[tuple[Entity, ...]]:
     ]
 
 
-async def plan_merge(pruner: Pruner, workspace_id: str, now: datetime) -> Plan:
+def plan_merge(pruner: Pruner, workspace_id: str, now: datetime) -> Plan:
     """Say which entities would become one, and keep that in the journal."""
-    version = await pruner.store.version(workspace_id)
-    entities = await pruner.store.entities(workspace_id)
+    version = pruner.store.version(workspace_id)
+    entities = pruner.store.entities(workspace_id)
     steps = tuple(
         Step(
             tuple(ref(Kind.ENTITY, entity.entity_id) for entity in group),
@@ -45,29 +45,29 @@ async def plan_merge(pruner: Pruner, workspace_id: str, now: datetime) -> Plan:
         )
         for group in duplicates(entities)
     )
-    return await pruner.keep_plan(
+    return pruner.keep_plan(
         workspace_id, STRATEGY, steps, version=version, live=len(entities), now=now
     )
 
 
-async def apply_merge(pruner: Pruner, workspace_id: str, plan: Plan, now: datetime) -> Report:
+def apply_merge(pruner: Pruner, workspace_id: str, plan: Plan, now: datetime) -> Report:
     """Merge what a plan names and is still there under those names."""
     if plan.strategy != STRATEGY:
         raise BadInput(
             f"plan {plan.plan_id} is one of {plan.strategy}, not of {STRATEGY}. Apply it by the "
             "call that made it."
         )
-    async with pruner.alone(workspace_id) as lease:
-        await pruner.record(workspace_id, Event.SWEEPING, now, plan_id=plan.plan_id)
+    with pruner.alone(workspace_id) as lease:
+        pruner.record(workspace_id, Event.SWEEPING, now, plan_id=plan.plan_id)
         gone: list[str] = []
         for step in plan.steps:
-            await lease.check()
+            lease.check()
             wanted = tuple(each.partition(":")[2] for each in step.segments)
-            found = await pruner.store.find(workspace_id, Nodes(entities=wanted))
+            found = pruner.store.find(workspace_id, Nodes(entities=wanted))
             entities = [e for e in found if isinstance(e, Entity) and e.deleted_at is None]
             for group in duplicates(entities):
                 ids = [entity.entity_id for entity in group[1:]]
-                await pruner.store.merge(workspace_id, group[0].entity_id, ids)
+                pruner.store.merge(workspace_id, group[0].entity_id, ids)
                 gone += ids
         done = Nodes(entities=tuple(gone))
         report = Report(
@@ -77,7 +77,7 @@ async def apply_merge(pruner: Pruner, workspace_id: str, plan: Plan, now: dateti
             tuple(ref(Kind.ENTITY, each) for each in gone),
             unit=Unit.NODES,
         )
-        await pruner.record(
+        pruner.record(
             workspace_id, Event.SWEPT, now, plan_id=plan.plan_id, nodes=done, report=report
         )
     return report

@@ -11,10 +11,9 @@ compares versions in the same step in which it hides. One process at a time work
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 
@@ -52,7 +51,7 @@ class Pruner:
         self._journal = journal
         self._actor = actor
 
-    async def plan(
+    def plan(
         self,
         workspace_id: str,
         strategy: PruneStrategy,
@@ -62,11 +61,11 @@ class Pruner:
         preview: int = 20,
     ) -> Preview:
         """Say what a strategy would take, and keep that in the journal."""
-        survey = await self.store.survey(workspace_id)
-        marked, chosen = await asyncio.to_thread(_chosen, survey, strategy, rules, now)
-        names = await self._names(workspace_id, marked, chosen)
+        survey = self.store.survey(workspace_id)
+        marked, chosen = _chosen(survey, strategy, rules, now)
+        names = self._names(workspace_id, marked, chosen)
         steps = tuple(_step(each, names) for each in chosen if names[each.place])
-        plan = await self.keep_plan(
+        plan = self.keep_plan(
             workspace_id, strategy, steps, version=survey.version, live=marked.live, now=now
         )
         rows = [
@@ -77,7 +76,7 @@ class Pruner:
         rows.sort(key=lambda row: (row.created_at, row.memory_id), reverse=True)
         return Preview(plan, tuple(rows[:preview]))
 
-    async def keep_plan(
+    def keep_plan(
         self,
         workspace_id: str,
         strategy: str,
@@ -107,10 +106,10 @@ class Pruner:
                 unit=Unit.NODES,
             )
         )
-        await self.record(workspace_id, Event.PLANNED, now, plan=plan)
+        self.record(workspace_id, Event.PLANNED, now, plan=plan)
         return plan
 
-    async def apply(
+    def apply(
         self,
         workspace_id: str,
         plan: Plan,
@@ -140,11 +139,11 @@ class Pruner:
                 f"cap allows {allowed}. Look at the preview, and if that is what you want, pass "
                 f"limit={plan.freed}."
             )
-        async with self.alone(workspace_id) as lease:
-            await self.record(workspace_id, Event.SWEEPING, now, plan_id=plan.plan_id)
-            await lease.check()
+        with self.alone(workspace_id) as lease:
+            self.record(workspace_id, Event.SWEEPING, now, plan_id=plan.plan_id)
+            lease.check()
             wanted = planned(plan)
-            done = await self.store.soft_delete(
+            done = self.store.soft_delete(
                 workspace_id,
                 without(wanted, Nodes(memories=tuple(spared))),
                 version=int(plan.fingerprint.removeprefix(FINGERPRINT)),
@@ -158,80 +157,80 @@ class Pruner:
                 refs_of(done),
                 unit=Unit.NODES,
             )
-            await self.record(
+            self.record(
                 workspace_id, Event.SWEPT, now, plan_id=plan.plan_id, nodes=done, report=report
             )
         return Swept(plan, done, without(wanted, done), now + self.limits.grace)
 
-    async def recover(self, workspace_id: str, now: datetime) -> tuple[str, ...]:
+    def recover(self, workspace_id: str, now: datetime) -> tuple[str, ...]:
         """Finish deletions that were cut off, and name their plans.
 
         A merge that was cut off is whole as far as it came, and the next plan finds the rest.
         """
-        entries = await self.history(workspace_id, (Event.SWEEPING, Event.SWEPT), limit=100)
+        entries = self.history(workspace_id, (Event.SWEEPING, Event.SWEPT), limit=100)
         settled = {entry.plan_id for entry in entries if entry.event is Event.SWEPT}
         begun = {entry.plan_id for entry in entries if entry.event is Event.SWEEPING}
         finished = []
         for plan_id in sorted(begun - settled):
-            plan = await self.find_plan(workspace_id, plan_id)
+            plan = self.find_plan(workspace_id, plan_id)
             if plan.deletes:
-                await self.apply(workspace_id, plan, now, most=plan.freed)
+                self.apply(workspace_id, plan, now, most=plan.freed)
                 finished.append(plan_id)
         return tuple(finished)
 
-    async def restore(self, workspace_id: str, memory_ids: Collection[str], now: datetime) -> Nodes:
+    def restore(self, workspace_id: str, memory_ids: Collection[str], now: datetime) -> Nodes:
         """Take soft-deleted memories back with what they hold."""
         wanted = set(memory_ids)
-        async with self.alone(workspace_id):
-            rows = await self.store.deleted(workspace_id)
-            return await self._restore(
+        with self.alone(workspace_id):
+            rows = self.store.deleted(workspace_id)
+            return self._restore(
                 workspace_id,
                 [row for row in rows if row.kind is Kind.MEMORY and row.node_id in wanted],
                 now,
             )
 
-    async def restore_plan(self, workspace_id: str, plan_id: str, now: datetime) -> Nodes:
+    def restore_plan(self, workspace_id: str, plan_id: str, now: datetime) -> Nodes:
         """Take back all that a plan hid and that was not purged."""
-        async with self.alone(workspace_id):
-            rows = await self.store.deleted(workspace_id, plan_id=plan_id)
+        with self.alone(workspace_id):
+            rows = self.store.deleted(workspace_id, plan_id=plan_id)
             if not rows:
                 raise NotFound(
                     f"nothing that plan {plan_id} deleted is left in {workspace_id!r}: it was "
                     "restored or purged before, or never applied. Backups hold what was purged."
                 )
-            return await self._restore(workspace_id, rows, now)
+            return self._restore(workspace_id, rows, now)
 
-    async def _restore(self, workspace_id: str, rows: Sequence[DeletedRow], now: datetime) -> Nodes:
+    def _restore(self, workspace_id: str, rows: Sequence[DeletedRow], now: datetime) -> Nodes:
         """Take rows back, those of one plan at a time."""
         back = Nodes()
         for plan_id, nodes in _by_plan(rows).items():
-            await self.record(workspace_id, Event.RESTORING, now, plan_id=plan_id, nodes=nodes)
-            some = await self.store.restore(workspace_id, nodes)
-            await self.record(workspace_id, Event.RESTORED, now, plan_id=plan_id, nodes=some)
+            self.record(workspace_id, Event.RESTORING, now, plan_id=plan_id, nodes=nodes)
+            some = self.store.restore(workspace_id, nodes)
+            self.record(workspace_id, Event.RESTORED, now, plan_id=plan_id, nodes=some)
             back += some
         return back
 
-    async def purge(self, workspace_id: str, now: datetime) -> Purged:
+    def purge(self, workspace_id: str, now: datetime) -> Purged:
         """Erase what is past its grace, after a backup of it."""
         before = now - self.limits.grace
-        async with self.alone(workspace_id) as lease:
-            rows = await self.store.deleted(workspace_id, before=before)
+        with self.alone(workspace_id) as lease:
+            rows = self.store.deleted(workspace_id, before=before)
             if not rows:
                 return Purged()
             nodes = _nodes_of_rows(rows)
             path = new_backup(self.backups, now)
-            backup = await write_backup(self.store, workspace_id, path, now, nodes=nodes)
-            await lease.check()
+            backup = write_backup(self.store, workspace_id, path, now, nodes=nodes)
+            lease.check()
             for plan_id, of_plan in _by_plan(rows).items():
-                await self.record(workspace_id, Event.PURGED, now, plan_id=plan_id, nodes=of_plan)
-            gone = await self.store.purge(workspace_id, nodes, before=before)
+                self.record(workspace_id, Event.PURGED, now, plan_id=plan_id, nodes=of_plan)
+            gone = self.store.purge(workspace_id, nodes, before=before)
             if len(left := without(nodes, gone)):
-                await self.record(workspace_id, Event.ROLLED_BACK, now, nodes=left)
+                self.record(workspace_id, Event.ROLLED_BACK, now, nodes=left)
         return Purged(gone, backup)
 
-    async def find_plan(self, workspace_id: str, plan_id: str) -> Plan:
+    def find_plan(self, workspace_id: str, plan_id: str) -> Plan:
         """Look a plan up in the journal."""
-        entries = await self.history(workspace_id, (Event.PLANNED,), plan_id, limit=1)
+        entries = self.history(workspace_id, (Event.PLANNED,), plan_id, limit=1)
         if not entries or entries[0].plan is None:
             raise NotFound(
                 f"no plan {plan_id!r} for workspace {workspace_id!r} in the journal. Make one with "
@@ -239,7 +238,7 @@ class Pruner:
             )
         return entries[0].plan
 
-    async def history(
+    def history(
         self,
         workspace_id: str,
         events: Collection[Event] = (),
@@ -247,15 +246,14 @@ class Pruner:
         limit: int | None = None,
     ) -> tuple[Entry, ...]:
         """Tell what was previewed, deleted, restored and purged, newest first."""
-        return await asyncio.to_thread(
-            self._journal.read,
+        return self._journal.read(
             journal_name(workspace_id),
             events=events,
             plan_id=plan_id,
             limit=limit,
         )
 
-    async def record(
+    def record(
         self,
         workspace_id: str,
         event: Event,
@@ -276,13 +274,13 @@ class Pruner:
             plan,
             report,
         )
-        await asyncio.to_thread(self._journal.append, journal_name(workspace_id), entry)
+        self._journal.append(journal_name(workspace_id), entry)
 
-    def alone(self, workspace_id: str) -> AbstractAsyncContextManager[Lease]:
+    def alone(self, workspace_id: str) -> AbstractContextManager[Lease]:
         """Hold the workspace against other collections and the indexer."""
         return hold(self.store, workspace_id, CHANGE, wait_seconds=self.limits.wait_seconds)
 
-    async def _names(
+    def _names(
         self, workspace_id: str, marked: MarkedGraph, chosen: Sequence[Chosen]
     ) -> dict[int, str]:
         """Turn places into references; a node that is gone meanwhile gets none."""
@@ -293,7 +291,7 @@ class Pruner:
         names: dict[int, str] = {}
         for kind, of_kind in places.items():
             keys = [marked.key_of(place) for place in of_kind]
-            ids = await self.store.ids(workspace_id, kind, keys)
+            ids = self.store.ids(workspace_id, kind, keys)
             for place, node_id in zip(of_kind, ids, strict=True):
                 names[place] = ref(kind, node_id) if node_id else ""
         return names

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -77,7 +79,9 @@ async def index_codebase(
 
     `repository` names it in the graph; by default its resolved path does. Files outside the
     filters are left as they are. Refuses a root that is missing, and one that has shrunk by more
-    than `max_shrink`, with nothing made stale.
+    than `max_shrink`, with nothing made stale. The work runs in a thread, which also calls
+    `progress`; a run that is cancelled stops after the batch it is at, and the next one does the
+    rest.
     """
     started = now or utc_now()
     root = resolved(Path(path))
@@ -89,79 +93,105 @@ async def index_codebase(
         run_id=f"run-{started:%Y%m%dT%H%M%S}-{secrets.token_hex(6)}",
         now=started,
     )
-    reading = reader or Worker()
+    stop = threading.Event()
+    indexing = _Indexing(
+        store,
+        job,
+        reader=reader,
+        max_shrink=max_shrink,
+        wait_seconds=wait_seconds,
+        progress=progress,
+        stop=stop,
+    )
+    running = asyncio.create_task(asyncio.to_thread(indexing.run))
     try:
-        async with hold(store, workspace_id, PURPOSE, wait_seconds=wait_seconds) as lease:
-            indexing = _Indexing(
-                store, lease, job, reader=reading, max_shrink=max_shrink, progress=progress
-            )
-            return await indexing.run()
-    finally:
-        if reader is None:
-            reading.close()
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        stop.set()
+        await asyncio.wait([running])
+        raise
+
+
+class _Stopped(Exception):
+    """The caller no longer waits for this run."""
 
 
 class _Indexing:
-    """One run, under its lease."""
+    """One run. Blocks; it has a thread to itself."""
 
     def __init__(
         self,
         store: GraphStore,
-        lease: Lease,
         job: Job,
         *,
-        reader: Reader,
+        reader: Reader | None,
         max_shrink: float,
+        wait_seconds: float,
         progress: Callable[[Progress], None],
+        stop: threading.Event,
     ) -> None:
         self.store = store
-        self.lease = lease
         self.job = job
         self.reader = reader
         self.max_shrink = max_shrink
+        self.wait_seconds = wait_seconds
         self.progress = progress
+        self.stop = stop
         self.clock = time.perf_counter()
 
-    async def run(self) -> IndexReport:
-        """Do all of it, in order."""
+    def run(self) -> IndexReport:
+        """Do all of it, in order, under the lease."""
+        reader = self.reader or Worker()
+        try:
+            with hold(
+                self.store, self.job.workspace_id, PURPOSE, wait_seconds=self.wait_seconds
+            ) as lease:
+                return self._run(lease, reader)
+        finally:
+            if self.reader is None:
+                reader.close()
+
+    def _run(self, lease: Lease, reader: Reader) -> IndexReport:
         job = self.job
-        walked = await asyncio.to_thread(walk, job.root, job.selection)
-        rows = await self.store.files(job.workspace_id, job.repository)
+        walked = walk(job.root, job.selection)
+        rows = self.store.files(job.workspace_id, job.repository)
         delta = compare(rows, walked, job.selection)
-        await asyncio.to_thread(_check_shrink, job, walked, delta, self.max_shrink)
-        await self.store.begin_run(
+        _check_shrink(job, walked, delta, self.max_shrink)
+        self.store.begin_run(
             job.workspace_id, Run(job.run_id, job.repository, job.selection.words, job.now)
         )
-        tally = await self._fill(walked, delta)
-        finished = await self._finish(walked, delta, tally)
+        tally = self._fill(lease, reader, walked, delta)
+        finished = self._finish(lease, walked, delta, tally)
         stale = finished.stale + sum(
             row.stale and not row.deleted and row.memory_id not in tally.seen for row in rows
         )
         return self._report(walked, tally, newly_stale=finished.stale, stale=stale)
 
-    async def _fill(self, walked: Walk, delta: Delta) -> Tally:
+    def _fill(self, lease: Lease, reader: Reader, walked: Walk, delta: Delta) -> Tally:
         """Bring the graph what is there."""
-        gatherer = Gatherer(self.job, self.reader, Renames(delta.gone))
+        gatherer = Gatherer(self.job, reader, Renames(delta.gone))
         tally = gatherer.tally
-        await self._stamp(delta.unchanged)
+        self._stamp(delta.unchanged)
         tally.seen.update(each.memory_id for each in delta.unchanged)
         done = len(delta.unchanged)
-        async with aclosing(_ahead(gatherer, delta.read)) as batches:
-            async for batch in batches:
-                await self.lease.check()
-                await self.store.put(self.job.workspace_id, batch.records)
-                await self._stamp(batch.seen)
+        with closing(_ahead(gatherer, delta.read)) as batches:
+            for batch in batches:
+                if self.stop.is_set():
+                    raise _Stopped
+                lease.check()
+                self.store.put(self.job.workspace_id, batch.records)
+                self._stamp(batch.seen)
                 done += batch.files
                 self.progress(Progress(done, len(walked.found), batch.last))
         return tally
 
-    async def _stamp(self, seen: Sequence[Seen]) -> None:
+    def _stamp(self, seen: Sequence[Seen]) -> None:
         job = self.job
         for start in range(0, len(seen), STAMP_BATCH):
             some = seen[start : start + STAMP_BATCH]
-            await self.store.stamp(job.workspace_id, job.run_id, some, job.now)
+            self.store.stamp(job.workspace_id, job.run_id, some, job.now)
 
-    async def _finish(self, walked: Walk, delta: Delta, tally: Tally) -> Run:
+    def _finish(self, lease: Lease, walked: Walk, delta: Delta, tally: Tally) -> Run:
         """Close the run: what it covers and did not see becomes stale, unless that is too much."""
         job = self.job
         hidden = Hidden(tally.skipped)
@@ -170,10 +200,10 @@ class _Indexing:
         gone = sum(is_live(row) and row.memory_id not in tally.seen for row in covered)
         if shrank_too_much(live, gone, self.max_shrink, walked):
             refuse(job.root, live, gone, self.max_shrink)
-        await self.lease.check()
+        lease.check()
         at = job.now + timedelta(seconds=time.perf_counter() - self.clock)
         ids = [row.memory_id for row in covered]
-        return await self.store.finish_run(job.workspace_id, job.run_id, ids, at)
+        return self.store.finish_run(job.workspace_id, job.run_id, ids, at)
 
     def _report(self, walked: Walk, tally: Tally, *, newly_stale: int, stale: int) -> IndexReport:
         job = self.job
@@ -214,26 +244,22 @@ def _check_shrink(job: Job, walked: Walk, delta: Delta, max_shrink: float) -> No
             refuse(job.root, live, lost, max_shrink)
 
 
-async def _ahead(
+def _ahead(
     gatherer: Gatherer, files: Sequence[tuple[Found, FileRow | None]]
-) -> AsyncGenerator[Batch, None]:
+) -> Generator[Batch, None, None]:
     """Give batches of files, reading the next while the last is being written."""
-    reading: asyncio.Task[Batch] | None = None
-    try:
-        for some in _batches(files):
-            following = asyncio.to_thread(gatherer.gather, some)
+    with ThreadPoolExecutor(1, thread_name_prefix="marksweep-reader") as pool:
+        reading: Future[Batch] | None = None
+        try:
+            for some in _batches(files):
+                following = pool.submit(gatherer.gather, some)
+                if reading is not None:
+                    yield reading.result()
+                reading = following
             if reading is not None:
-                batch = await asyncio.shield(reading)
-                reading = asyncio.create_task(following)
-                yield batch
-            else:
-                reading = asyncio.create_task(following)
-        if reading is not None:
-            yield await asyncio.shield(reading)
-    finally:
-        if reading is not None and not reading.done():
+                yield reading.result()
+        finally:
             gatherer.stop()
-            await asyncio.wait([reading])
 
 
 def _batches(

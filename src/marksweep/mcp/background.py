@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -23,8 +24,8 @@ logger = logging.getLogger(__name__)
 @asynccontextmanager
 async def collecting(desk: Desk, every_hours: float | None) -> AsyncIterator[None]:
     """Collect the memory at intervals meanwhile; None: as the project's settings say."""
-    stop = asyncio.Event()
-    running = asyncio.create_task(_collect(desk, every_hours, stop))
+    stop = threading.Event()
+    running = asyncio.create_task(asyncio.to_thread(_collect, desk, every_hours, stop))
     try:
         yield
     finally:
@@ -32,9 +33,9 @@ async def collecting(desk: Desk, every_hours: float | None) -> AsyncIterator[Non
         await asyncio.wait([running])
 
 
-async def _collect(desk: Desk, every_hours: float | None, stop: asyncio.Event) -> None:
+def _collect(desk: Desk, every_hours: float | None, stop: threading.Event) -> None:
     while not desk.is_settled:
-        if await _stopped(stop, SETTLING_SECONDS):
+        if stop.wait(SETTLING_SECONDS):
             return
     hours = desk.settings.memory.collect_every_hours if every_hours is None else every_hours
     if not hours:
@@ -48,17 +49,9 @@ async def _collect(desk: Desk, every_hours: float | None, stop: asyncio.Event) -
             logger.info("background collection of %r: %s", outcome.workspace_id, outcome.skipped)
 
     try:
-        memory = await asyncio.to_thread(desk.memory)
+        memory = desk.memory()
     except MarksweepError as error:
         told(error)
         return
     every = timedelta(hours=hours)
-    await collect_regularly(memory.acting_as(ACTOR), stop, every=every, told=told)
-
-
-async def _stopped(stop: asyncio.Event, seconds: float) -> bool:
-    try:
-        await asyncio.wait_for(stop.wait(), seconds)
-    except TimeoutError:
-        return False
-    return True
+    collect_regularly(memory.sync.acting_as(ACTOR), stop, every=every, told=told)

@@ -211,7 +211,7 @@ class Desk:
 
     def memory(self) -> GraphMemory:
         """Give the long-term memory of all workspaces."""
-        from marksweep.graph.memory import GraphMemory
+        from marksweep.graph.memory import GraphMemory, KnowledgeGraph
         from marksweep.graph.outcomes import MemorySettings
         from marksweep.stores.graph.open import open_graph
 
@@ -219,12 +219,14 @@ class Desk:
             if self._memory is None:
                 store = self.store
                 self._memory = GraphMemory(
-                    open_graph(self._where.graph),
-                    store,
-                    backups=self._where.backups,
-                    settings=MemorySettings.of(self.settings),
-                    actor=ACTOR,
-                    focus=self._focus,
+                    KnowledgeGraph(
+                        open_graph(self._where.graph),
+                        store,
+                        backups=self._where.backups,
+                        settings=MemorySettings.of(self.settings),
+                        actor=ACTOR,
+                        focus=self._focus,
+                    )
                 )
             return self._memory
 
@@ -236,6 +238,6 @@ class Desk:
     async def close(self) -> None:
         """Close the store and the memory."""
         if self._memory is not None:
-            await self._memory.graph.close()
+            self._memory.graph.close()
         if self._store is not None:
             self._store.close()

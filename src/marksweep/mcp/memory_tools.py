@@ -40,10 +40,14 @@ NO_LIMIT = (
 
 
 class _Teller:
-    """Passes progress on to the client, not too often and without keeping the indexer waiting."""
+    """Passes progress on to the client, not too often and without keeping the indexer waiting.
+
+    Made in the event loop; called from the indexer's thread.
+    """
 
     def __init__(self, ctx: Ctx) -> None:
         self._ctx = ctx
+        self._loop = asyncio.get_running_loop()
         self._told = 0.0
         self._under_way: set[asyncio.Task[None]] = set()
 
@@ -52,6 +56,9 @@ class _Teller:
         if done < total and now - self._told < TELL_SECONDS:
             return
         self._told = now
+        self._loop.call_soon_threadsafe(self._tell, done, total, what)
+
+    def _tell(self, done: int, total: int, what: str) -> None:
         task = asyncio.create_task(self._ctx.report_progress(done, total, what))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
@@ -167,7 +174,7 @@ async def plan_to_delete(ctx: Ctx, memory: Mind, dry_run: bool, strategy: str) -
     graph, workspace = memory
     shown = desk_of(ctx).shown_plans.get((workspace, strategy))
     if shown is not None:
-        return await graph.pruner.find_plan(workspace, shown)
+        return await graph.find_plan(workspace, shown)
     from marksweep.heaps.graph import PruneStrategy
 
     return (await graph.plan(workspace, PruneStrategy.named(strategy))).plan

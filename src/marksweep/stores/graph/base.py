@@ -7,7 +7,7 @@ version; a plan remembers the version it was made at, and what changed afterward
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -51,7 +51,7 @@ __all__ = [
 class GraphStore(Protocol):
     """Graphs, one per workspace, shared by any number of processes."""
 
-    async def put(self, workspace_id: str, records: Sequence[Record]) -> None:
+    def put(self, workspace_id: str, records: Sequence[Record]) -> None:
         """Write memories with all they bring, replacing what each had; all or nothing.
 
         A row that was stale or soft-deleted is live again. Of a memory that was there, its creation
@@ -59,29 +59,29 @@ class GraphStore(Protocol):
         """
         ...
 
-    async def remove(self, workspace_id: str, memory_ids: Sequence[str]) -> Nodes:
+    def remove(self, workspace_id: str, memory_ids: Sequence[str]) -> Nodes:
         """Erase memories at once with their chunks and the entities only they mention.
 
         For erasure on request: no grace, no re-check. Returns what went.
         """
         ...
 
-    async def fetch(self, workspace_id: str, memory_ids: Sequence[str]) -> tuple[Record, ...]:
+    def fetch(self, workspace_id: str, memory_ids: Sequence[str]) -> tuple[Record, ...]:
         """Fetch memories whole, in the order asked for; unknown ids are left out."""
         ...
 
-    async def find(self, workspace_id: str, nodes: Nodes) -> tuple[Memory | Chunk | Entity, ...]:
+    def find(self, workspace_id: str, nodes: Nodes) -> tuple[Memory | Chunk | Entity, ...]:
         """Fetch nodes by id, whatever their state; unknown ids are left out."""
         ...
 
-    async def search(self, workspace_id: str, query: GraphQuery) -> tuple[GraphHit, ...]:
+    def search(self, workspace_id: str, query: GraphQuery) -> tuple[GraphHit, ...]:
         """Find chunks of live memories, best first; without words, newest memory first.
 
         Stale and soft-deleted rows never show.
         """
         ...
 
-    async def neighbours(
+    def neighbours(
         self, workspace_id: str, entity_ids: Sequence[str], limit: int = 20
     ) -> tuple[Entity, ...]:
         """Fetch live entities one RELATED_TO step away, in either direction, sorted by name.
@@ -90,11 +90,11 @@ class GraphStore(Protocol):
         """
         ...
 
-    async def entities(self, workspace_id: str) -> tuple[Entity, ...]:
+    def entities(self, workspace_id: str) -> tuple[Entity, ...]:
         """Fetch every live entity, sorted by id."""
         ...
 
-    async def merge(self, workspace_id: str, keep: str, gone: Sequence[str]) -> int:
+    def merge(self, workspace_id: str, keep: str, gone: Sequence[str]) -> int:
         """Move all edges of `gone` to the entity `keep` and drop the emptied nodes; count them.
 
         For good: each becomes an alias, so what is put later under its id goes to `keep`. A
@@ -102,35 +102,31 @@ class GraphStore(Protocol):
         """
         ...
 
-    async def pin(self, workspace_id: str, memory_ids: Sequence[str], by: str) -> int:
+    def pin(self, workspace_id: str, memory_ids: Sequence[str], by: str) -> int:
         """Pin memories, saying who and why. Count those that exist."""
         ...
 
-    async def unpin(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
+    def unpin(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
         """Take pins off. Count the memories that exist."""
         ...
 
-    async def touch(self, workspace_id: str, memory_ids: Sequence[str], at: datetime) -> int:
+    def touch(self, workspace_id: str, memory_ids: Sequence[str], at: datetime) -> int:
         """Note that memories were read. Count those that exist."""
         ...
 
-    async def files(self, workspace_id: str, repository: str) -> tuple[FileRow, ...]:
+    def files(self, workspace_id: str, repository: str) -> tuple[FileRow, ...]:
         """Fetch what is known of a repository's files, sorted by path."""
         ...
 
-    async def begin_run(self, workspace_id: str, run: Run) -> None:
+    def begin_run(self, workspace_id: str, run: Run) -> None:
         """Note that a run has begun."""
         ...
 
-    async def stamp(
-        self, workspace_id: str, run_id: str, seen: Sequence[Seen], at: datetime
-    ) -> None:
+    def stamp(self, workspace_id: str, run_id: str, seen: Sequence[Seen], at: datetime) -> None:
         """Mark unchanged files as seen by a run: live again if they were stale or soft-deleted."""
         ...
 
-    async def finish_run(
-        self, workspace_id: str, run_id: str, scope: Sequence[str], at: datetime
-    ) -> Run:
+    def finish_run(self, workspace_id: str, run_id: str, scope: Sequence[str], at: datetime) -> Run:
         """Close a complete run: rows in `scope` that it did not see become stale, in one step.
 
         `scope` holds the memory ids that the run's filter covers: those it would have seen had
@@ -138,27 +134,27 @@ class GraphStore(Protocol):
         """
         ...
 
-    async def mark_stale(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
+    def mark_stale(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
         """Make code memories stale at once; count those that were not. Other sources stay live."""
         ...
 
-    async def runs(self, workspace_id: str, repository: str | None = None) -> tuple[Run, ...]:
+    def runs(self, workspace_id: str, repository: str | None = None) -> tuple[Run, ...]:
         """Fetch runs, newest first."""
         ...
 
-    async def survey(self, workspace_id: str) -> Survey:
+    def survey(self, workspace_id: str) -> Survey:
         """Take all ids, edges and light columns at one version."""
         ...
 
-    async def survey_memories(self, workspace_id: str) -> Survey:
+    def survey_memories(self, workspace_id: str) -> Survey:
         """Take a survey without chunks and entities: far less to read."""
         ...
 
-    async def ids(self, workspace_id: str, kind: Kind, keys: Sequence[int]) -> tuple[str, ...]:
+    def ids(self, workspace_id: str, kind: Kind, keys: Sequence[int]) -> tuple[str, ...]:
         """Turn a survey's keys into ids, in the same order; a node that is gone gives ''."""
         ...
 
-    async def soft_delete(
+    def soft_delete(
         self, workspace_id: str, nodes: Nodes, *, version: int, plan_id: str, at: datetime
     ) -> Nodes:
         """Hide nodes that have not changed since `version` and are not pinned; return those.
@@ -168,17 +164,17 @@ class GraphStore(Protocol):
         """
         ...
 
-    async def restore(self, workspace_id: str, nodes: Nodes) -> Nodes:
+    def restore(self, workspace_id: str, nodes: Nodes) -> Nodes:
         """Take soft-deleted nodes back, with the chunks and entities they hold; return them."""
         ...
 
-    async def deleted(
+    def deleted(
         self, workspace_id: str, *, before: datetime | None = None, plan_id: str | None = None
     ) -> tuple[DeletedRow, ...]:
         """Fetch soft-deleted nodes: those deleted before a time, those of one plan, or all."""
         ...
 
-    async def purge(self, workspace_id: str, nodes: Nodes, *, before: datetime) -> Nodes:
+    def purge(self, workspace_id: str, nodes: Nodes, *, before: datetime) -> Nodes:
         """Erase nodes that were soft-deleted before a time; return those that went.
 
         Works in short transactions, so that readers are answered meanwhile. A memory takes its
@@ -187,40 +183,40 @@ class GraphStore(Protocol):
         """
         ...
 
-    async def counts(self, workspace_id: str) -> Counts:
+    def counts(self, workspace_id: str) -> Counts:
         """Count what the workspace holds."""
         ...
 
-    async def workspaces(self) -> tuple[str, ...]:
+    def workspaces(self) -> tuple[str, ...]:
         """Name the workspaces that hold anything, sorted."""
         ...
 
-    async def version(self, workspace_id: str) -> int:
+    def version(self, workspace_id: str) -> int:
         """Tell the workspace's version; it grows with every write."""
         ...
 
     def export(
         self, workspace_id: str, nodes: Nodes | None = None, *, batch: int = 1000
-    ) -> AsyncIterator[Item]:
+    ) -> Iterator[Item]:
         """Stream nodes, then the edges that touch them; all of the workspace if None is given."""
         ...
 
-    async def load(self, workspace_id: str, items: Collection[Item]) -> None:
+    def load(self, workspace_id: str, items: Collection[Item]) -> None:
         """Write exported items as they are, orphans included; all or nothing."""
         ...
 
-    async def acquire(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> str:
+    def acquire(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> str:
         """Take the lease on a purpose if it is free; return '' or who has it."""
         ...
 
-    async def renew(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> bool:
+    def renew(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> bool:
         """Prolong a lease; False if it was lost."""
         ...
 
-    async def release(self, workspace_id: str, purpose: str, holder: str) -> None:
+    def release(self, workspace_id: str, purpose: str, holder: str) -> None:
         """Give a lease back. Not holding it is no error."""
         ...
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Let go of files and connections. A closed store refuses further calls."""
         ...

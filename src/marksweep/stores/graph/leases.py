@@ -6,15 +6,15 @@ nobody for long. On one machine nobody waits for a dead process at all: its numb
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
 import socket
+import threading
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
-from marksweep.errors import StoreBusy
+from marksweep.errors import StoreBusy, StoreError
 from marksweep.stores.graph.base import GraphStore
 
 LEASE_SECONDS = 30.0
@@ -37,47 +37,45 @@ class Lease:
         self._workspace_id = workspace_id
         self._purpose = purpose
 
-    async def check(self) -> None:
+    def check(self) -> None:
         """Prolong the lease; StoreBusy if it was lost."""
-        if not await self._store.renew(
-            self._workspace_id, self._purpose, self.holder, LEASE_SECONDS
-        ):
+        if not self._store.renew(self._workspace_id, self._purpose, self.holder, LEASE_SECONDS):
             raise StoreBusy(
                 f"the lease for {self._purpose} of workspace {self._workspace_id!r} was lost: this "
                 f"process stalled for more than {LEASE_SECONDS:.0f} s. Nothing is damaged; run "
                 "again."
             )
 
+    def renew_until(self, released: threading.Event) -> None:
+        """Prolong the lease at intervals; one that was lost is told by the next `check`."""
+        with suppress(StoreError):
+            while not released.wait(LEASE_SECONDS / 3):
+                self.check()
 
-@asynccontextmanager
-async def hold(
+
+@contextmanager
+def hold(
     store: GraphStore, workspace_id: str, purpose: str, *, wait_seconds: float = 0.0
-) -> AsyncIterator[Lease]:
+) -> Iterator[Lease]:
     """Hold a workspace for one purpose, renewing meanwhile; StoreBusy if another has it."""
     holder = new_holder()
     deadline = time.monotonic() + wait_seconds
-    while other := await store.acquire(workspace_id, purpose, holder, LEASE_SECONDS):
+    while other := store.acquire(workspace_id, purpose, holder, LEASE_SECONDS):
         if time.monotonic() >= deadline:
             raise StoreBusy(
                 f"workspace {workspace_id!r} is held for {purpose} by {describe(other)}; waited "
                 f"{wait_seconds:.0f} s. Try again when that has finished."
             )
-        await asyncio.sleep(POLL_SECONDS)
+        time.sleep(POLL_SECONDS)
     lease = Lease(store, workspace_id, purpose, holder)
-    heartbeat = asyncio.create_task(_renewing(lease))
+    released = threading.Event()
+    heartbeat = threading.Thread(target=lease.renew_until, args=(released,), daemon=True)
     try:
+        heartbeat.start()
         yield lease
     finally:
-        heartbeat.cancel()
-        with suppress(asyncio.CancelledError, StoreBusy):
-            await heartbeat
-        await store.release(workspace_id, purpose, holder)
-
-
-async def _renewing(lease: Lease) -> None:
-    while True:
-        await asyncio.sleep(LEASE_SECONDS / 3)
-        await lease.check()
+        released.set()
+        store.release(workspace_id, purpose, holder)
 
 
 def new_holder() -> str:

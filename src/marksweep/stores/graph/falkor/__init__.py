@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from marksweep.stores.graph.base import (
 )
 from marksweep.stores.graph.falkor import fetching, moving, runs, search, sweep, writing
 from marksweep.stores.graph.falkor import statements as cypher
-from marksweep.stores.graph.falkor.connection import PREFIX, Connection, Params
+from marksweep.stores.graph.falkor.connection import PREFIX, RECONNECT_SECONDS, Connection, Params
 from marksweep.stores.graph.falkor.server import EmbeddedServer
 from marksweep.stores.graph.leases import is_dead
 from marksweep.stores.graph.nouns import Chunk, Entity, Kind, Memory, Record
@@ -45,8 +44,11 @@ return 0"""
 class FalkorGraphStore:
     """Graphs of any number of workspaces on one server."""
 
-    def __init__(self, url: str, *, prefix: str = PREFIX) -> None:
-        self._db = Connection(url, prefix)
+    def __init__(
+        self, url: str, *, prefix: str = PREFIX, patience_seconds: float = RECONNECT_SECONDS
+    ) -> None:
+        """Take a server's URL. A call tries for so long to reach a server that is away."""
+        self._db = Connection(url, prefix, patience_seconds)
         self._server: EmbeddedServer | None = None
 
     @classmethod
@@ -58,178 +60,171 @@ class FalkorGraphStore:
         store._server = server
         return store
 
-    async def put(self, workspace_id: str, records: Sequence[Record]) -> None:
+    def put(self, workspace_id: str, records: Sequence[Record]) -> None:
         """Write memories with all they bring, replacing what each had."""
-        await writing.put(self._db, workspace_id, checked(workspace_id, records))
+        writing.put(self._db, workspace_id, checked(workspace_id, records))
 
-    async def remove(self, workspace_id: str, memory_ids: Sequence[str]) -> Nodes:
+    def remove(self, workspace_id: str, memory_ids: Sequence[str]) -> Nodes:
         """Erase memories at once with what only they hold."""
-        return await writing.remove(self._db, workspace_id, memory_ids)
+        return writing.remove(self._db, workspace_id, memory_ids)
 
-    async def fetch(self, workspace_id: str, memory_ids: Sequence[str]) -> tuple[Record, ...]:
+    def fetch(self, workspace_id: str, memory_ids: Sequence[str]) -> tuple[Record, ...]:
         """Fetch memories whole."""
-        return await fetching.fetch(self._db, workspace_id, memory_ids)
+        return fetching.fetch(self._db, workspace_id, memory_ids)
 
-    async def find(self, workspace_id: str, nodes: Nodes) -> tuple[Memory | Chunk | Entity, ...]:
+    def find(self, workspace_id: str, nodes: Nodes) -> tuple[Memory | Chunk | Entity, ...]:
         """Fetch nodes by id."""
-        return await fetching.find(self._db, workspace_id, nodes)
+        return fetching.find(self._db, workspace_id, nodes)
 
-    async def search(self, workspace_id: str, query: GraphQuery) -> tuple[GraphHit, ...]:
+    def search(self, workspace_id: str, query: GraphQuery) -> tuple[GraphHit, ...]:
         """Find chunks of live memories, best first."""
-        return await search.search(self._db, workspace_id, query)
+        return search.search(self._db, workspace_id, query)
 
-    async def neighbours(
+    def neighbours(
         self, workspace_id: str, entity_ids: Sequence[str], limit: int = 20
     ) -> tuple[Entity, ...]:
         """Fetch live entities one step away."""
-        return await fetching.neighbours(self._db, workspace_id, entity_ids, limit)
+        return fetching.neighbours(self._db, workspace_id, entity_ids, limit)
 
-    async def entities(self, workspace_id: str) -> tuple[Entity, ...]:
+    def entities(self, workspace_id: str) -> tuple[Entity, ...]:
         """Fetch every live entity."""
-        rows = await self._db.read(workspace_id, cypher.LIVE_ENTITIES)
+        rows = self._db.read(workspace_id, cypher.LIVE_ENTITIES)
         return tuple(entity_of(workspace_id, row) for row in rows)
 
-    async def merge(self, workspace_id: str, keep: str, gone: Sequence[str]) -> int:
+    def merge(self, workspace_id: str, keep: str, gone: Sequence[str]) -> int:
         """Move the edges of some entities to one."""
-        return await writing.merge(self._db, workspace_id, keep, gone)
+        return writing.merge(self._db, workspace_id, keep, gone)
 
-    async def pin(self, workspace_id: str, memory_ids: Sequence[str], by: str) -> int:
+    def pin(self, workspace_id: str, memory_ids: Sequence[str], by: str) -> int:
         """Pin memories."""
-        return await writing.pin(self._db, workspace_id, memory_ids, by)
+        return writing.pin(self._db, workspace_id, memory_ids, by)
 
-    async def unpin(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
+    def unpin(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
         """Take pins off."""
-        return await writing.unpin(self._db, workspace_id, memory_ids)
+        return writing.unpin(self._db, workspace_id, memory_ids)
 
-    async def touch(self, workspace_id: str, memory_ids: Sequence[str], at: datetime) -> int:
+    def touch(self, workspace_id: str, memory_ids: Sequence[str], at: datetime) -> int:
         """Note that memories were read."""
-        return await writing.touch(self._db, workspace_id, memory_ids, at)
+        return writing.touch(self._db, workspace_id, memory_ids, at)
 
-    async def files(self, workspace_id: str, repository: str) -> tuple[FileRow, ...]:
+    def files(self, workspace_id: str, repository: str) -> tuple[FileRow, ...]:
         """Fetch what is known of a repository's files."""
-        return await runs.files(self._db, workspace_id, repository)
+        return runs.files(self._db, workspace_id, repository)
 
-    async def begin_run(self, workspace_id: str, run: Run) -> None:
+    def begin_run(self, workspace_id: str, run: Run) -> None:
         """Note that a run has begun."""
-        await runs.begin_run(self._db, workspace_id, run)
+        runs.begin_run(self._db, workspace_id, run)
 
-    async def stamp(
-        self, workspace_id: str, run_id: str, seen: Sequence[Seen], at: datetime
-    ) -> None:
+    def stamp(self, workspace_id: str, run_id: str, seen: Sequence[Seen], at: datetime) -> None:
         """Mark unchanged files as seen by a run."""
-        await runs.stamp(self._db, workspace_id, run_id, seen, at)
+        runs.stamp(self._db, workspace_id, run_id, seen, at)
 
-    async def finish_run(
-        self, workspace_id: str, run_id: str, scope: Sequence[str], at: datetime
-    ) -> Run:
+    def finish_run(self, workspace_id: str, run_id: str, scope: Sequence[str], at: datetime) -> Run:
         """Close a complete run; what it should have seen and did not becomes stale."""
-        return await runs.finish_run(self._db, workspace_id, run_id, scope, at)
+        return runs.finish_run(self._db, workspace_id, run_id, scope, at)
 
-    async def mark_stale(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
+    def mark_stale(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
         """Make code memories stale at once."""
-        return await runs.mark_stale(self._db, workspace_id, memory_ids)
+        return runs.mark_stale(self._db, workspace_id, memory_ids)
 
-    async def runs(self, workspace_id: str, repository: str | None = None) -> tuple[Run, ...]:
+    def runs(self, workspace_id: str, repository: str | None = None) -> tuple[Run, ...]:
         """Fetch runs, newest first."""
-        return await runs.runs(self._db, workspace_id, repository)
+        return runs.runs(self._db, workspace_id, repository)
 
-    async def survey(self, workspace_id: str) -> Survey:
+    def survey(self, workspace_id: str) -> Survey:
         """Take ids, edges and light columns at one version."""
-        return await sweep.survey(self._db, workspace_id)
+        return sweep.survey(self._db, workspace_id)
 
-    async def survey_memories(self, workspace_id: str) -> Survey:
+    def survey_memories(self, workspace_id: str) -> Survey:
         """Take a survey without chunks and entities."""
-        return await sweep.survey_memories(self._db, workspace_id)
+        return sweep.survey_memories(self._db, workspace_id)
 
-    async def ids(self, workspace_id: str, kind: Kind, keys: Sequence[int]) -> tuple[str, ...]:
+    def ids(self, workspace_id: str, kind: Kind, keys: Sequence[int]) -> tuple[str, ...]:
         """Turn a survey's keys into ids."""
-        return await sweep.ids(self._db, workspace_id, kind, keys)
+        return sweep.ids(self._db, workspace_id, kind, keys)
 
-    async def soft_delete(
+    def soft_delete(
         self, workspace_id: str, nodes: Nodes, *, version: int, plan_id: str, at: datetime
     ) -> Nodes:
         """Hide nodes that have not changed since a version and are not pinned."""
-        return await sweep.soft_delete(
+        return sweep.soft_delete(
             self._db, workspace_id, nodes, seen=version, plan_id=plan_id, at=at
         )
 
-    async def restore(self, workspace_id: str, nodes: Nodes) -> Nodes:
+    def restore(self, workspace_id: str, nodes: Nodes) -> Nodes:
         """Take soft-deleted nodes back, with the chunks and entities they hold."""
-        return await sweep.restore(self._db, workspace_id, nodes)
+        return sweep.restore(self._db, workspace_id, nodes)
 
-    async def deleted(
+    def deleted(
         self, workspace_id: str, *, before: datetime | None = None, plan_id: str | None = None
     ) -> tuple[DeletedRow, ...]:
         """Fetch soft-deleted nodes."""
-        return await sweep.deleted(self._db, workspace_id, before, plan_id)
+        return sweep.deleted(self._db, workspace_id, before, plan_id)
 
-    async def purge(self, workspace_id: str, nodes: Nodes, *, before: datetime) -> Nodes:
+    def purge(self, workspace_id: str, nodes: Nodes, *, before: datetime) -> Nodes:
         """Erase nodes that were soft-deleted before a time, in short transactions."""
-        return await sweep.purge(self._db, workspace_id, nodes, before)
+        return sweep.purge(self._db, workspace_id, nodes, before)
 
-    async def counts(self, workspace_id: str) -> Counts:
+    def counts(self, workspace_id: str) -> Counts:
         """Count what the workspace holds."""
-        return await sweep.counts(self._db, workspace_id)
+        return sweep.counts(self._db, workspace_id)
 
-    async def workspaces(self) -> tuple[str, ...]:
+    def workspaces(self) -> tuple[str, ...]:
         """Name the workspaces that hold anything."""
-        names = await self._db.graphs()
-        return tuple([name for name in names if await self._db.read(name, cypher.ANY_NODE)])
+        names = self._db.graphs()
+        return tuple([name for name in names if self._db.read(name, cypher.ANY_NODE)])
 
-    async def version(self, workspace_id: str) -> int:
+    def version(self, workspace_id: str) -> int:
         """Tell the workspace's version."""
-        rows = await self._db.read(workspace_id, cypher.VERSION)
+        rows = self._db.read(workspace_id, cypher.VERSION)
         return int(rows[0][0] or 0) if rows else 0
 
-    async def export(
+    def export(
         self, workspace_id: str, nodes: Nodes | None = None, *, batch: int = 1000
-    ) -> AsyncIterator[Item]:
+    ) -> Iterator[Item]:
         """Stream nodes, then the edges that touch them."""
         if nodes is None:
-            async for item in moving.everything(self._db, workspace_id, batch):
-                yield item
-        else:
-            for item in await moving.nodes_with_edges(self._db, workspace_id, nodes):
-                yield item
+            return moving.everything(self._db, workspace_id, batch)
+        return iter(moving.nodes_with_edges(self._db, workspace_id, nodes))
 
-    async def load(self, workspace_id: str, items: Collection[Item]) -> None:
+    def load(self, workspace_id: str, items: Collection[Item]) -> None:
         """Write exported items as they are, orphans included."""
-        await moving.load(self._db, workspace_id, items)
+        moving.load(self._db, workspace_id, items)
 
-    async def acquire(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> str:
+    def acquire(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> str:
         """Take a lease if it is free; return '' or who has it."""
         key = self._lease(workspace_id, purpose)
         life = int(seconds * 1000)
-        other = str(await self._db.command("EVAL", TAKE_LEASE, 1, key, holder, life, ""))
+        other = str(self._db.command("EVAL", TAKE_LEASE, 1, key, holder, life, ""))
         if other and is_dead(other):
-            other = str(await self._db.command("EVAL", TAKE_LEASE, 1, key, holder, life, other))
+            other = str(self._db.command("EVAL", TAKE_LEASE, 1, key, holder, life, other))
         return other
 
-    async def renew(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> bool:
+    def renew(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> bool:
         """Prolong a lease; False if it was lost."""
         key = self._lease(workspace_id, purpose)
-        return await self._db.command("EVAL", KEEP_LEASE, 1, key, holder, int(seconds * 1000)) == 1
+        return self._db.command("EVAL", KEEP_LEASE, 1, key, holder, int(seconds * 1000)) == 1
 
-    async def release(self, workspace_id: str, purpose: str, holder: str) -> None:
+    def release(self, workspace_id: str, purpose: str, holder: str) -> None:
         """Give a lease back."""
-        await self._db.command("EVAL", DROP_LEASE, 1, self._lease(workspace_id, purpose), holder)
+        self._db.command("EVAL", DROP_LEASE, 1, self._lease(workspace_id, purpose), holder)
 
-    async def query(self, workspace_id: str, statement: str, params: Params) -> list[Row]:
+    def query(self, workspace_id: str, statement: str, params: Params) -> list[Row]:
         """Run a statement of one's own that changes nothing."""
-        return await self._db.read(workspace_id, statement, params)
+        return self._db.read(workspace_id, statement, params)
 
-    async def processor_seconds(self) -> float:
+    def processor_seconds(self) -> float:
         """Tell how much processor time the server has used since it started."""
-        used = await self._db.command("INFO", "cpu")
+        used = self._db.command("INFO", "cpu")
         if not isinstance(used, dict):
             return 0.0
         return float(used["used_cpu_user"]) + float(used["used_cpu_sys"])
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Let go of the connections, and of an embedded server."""
-        await self._db.close()
+        self._db.close()
         if self._server is not None:
-            await asyncio.to_thread(self._server.close)
+            self._server.close()
 
     def _lease(self, workspace_id: str, purpose: str) -> str:
         return f"{self._db.prefix}lease:{purpose}:{workspace_id}"

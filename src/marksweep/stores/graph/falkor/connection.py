@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from marksweep.errors import StoreError, StoreTooNew
 from marksweep.stores.graph.falkor import statements as cypher
-from marksweep.stores.graph.falkor.driver import FalkorDB, redis_errors
+from marksweep.stores.graph.falkor.driver import FalkorDB, NoBackoff, Retry, redis_errors
 from marksweep.stores.graph.rows import Row
 
 Params = Mapping[str, object]
@@ -23,6 +24,12 @@ RECONNECT_SECONDS = 15.0
 
 FIRST_DELAY, LONGEST_DELAY = 0.05, 1.0
 """Back-off between two tries, in seconds; doubles from the first to the longest."""
+
+CONNECT_SECONDS = 5.0
+"""How long a server may take to accept a connection before it counts as away."""
+
+INDEX_POLL_SECONDS = 0.02
+"""How often to look whether a server has finished its indexes."""
 
 LAYOUT = 3
 """Version of a graph's layout. Up to 2 there was an index on `stale`."""
@@ -37,84 +44,95 @@ _escape = re.compile(rb"\\\\|\\u00([01][0-9a-f])")
 
 
 class Connection:
-    """A server, and one graph in it per workspace."""
+    """A server, and one graph in it per workspace. Any thread may use it."""
 
-    def __init__(self, url: str, prefix: str = PREFIX) -> None:
+    def __init__(self, url: str, prefix: str, patience_seconds: float) -> None:
         self.url = url
         self.prefix = prefix
+        self._patience_seconds = patience_seconds
         self._server: FalkorDB | None = None
-        self._connecting = asyncio.Lock()
+        self._connecting = threading.Lock()
         self._checked: set[str] = set()
         self._closed = False
 
-    async def read(
+    def read(
         self, workspace_id: str, statement: str, params: Params | None = None, **more: object
     ) -> list[Row]:
         """Run one statement that changes nothing; a graph that is not there has no rows."""
-        await self._check(workspace_id)
-        return await self._read(workspace_id, statement, {**(params or {}), **more})
+        (rows,) = self.read_all(workspace_id, (statement,), {**(params or {}), **more})
+        return rows
 
-    async def write(self, workspace_id: str, *steps: Step) -> list[list[Row]]:
+    def read_all(
+        self, workspace_id: str, statements: Sequence[str], params: Params
+    ) -> list[list[Row]]:
+        """Run statements that change nothing, sent together: a busy server is waited for once."""
+
+        def run(server: FalkorDB) -> list[list[Row]]:
+            self._check(server, workspace_id)
+            return self._read(server, workspace_id, statements, params)
+
+        return self._tried(run)
+
+    def write(self, workspace_id: str, *steps: Step) -> list[list[Row]]:
         """Raise the workspace's version and run statements, all or nothing."""
-        await self._prepare(workspace_id)
-        results = await self._transaction(workspace_id, ((cypher.NEXT_VERSION, {}), *steps))
-        return results[1:]
 
-    async def command(self, *words: object) -> object:
+        def run(server: FalkorDB) -> list[list[Row]]:
+            self._check(server, workspace_id)
+            if workspace_id not in self._checked:
+                self._lay_out(server, workspace_id)
+                self._check(server, workspace_id)
+            return self._transaction(server, workspace_id, (cypher.NEXT_VERSION, {}), *steps)[1:]
+
+        return self._tried(run)
+
+    def command(self, *words: object) -> object:
         """Run a plain command of the server."""
-        return await self._tried(lambda server: server.execute_command(*words))
+        return self._tried(lambda server: server.execute_command(*words))
 
-    async def graphs(self) -> list[str]:
+    def graphs(self) -> list[str]:
         """Name the workspaces that have a graph."""
-        names = await self.command("GRAPH.LIST")
+        names = self.command("GRAPH.LIST")
         return sorted(
             str(name)[len(self.prefix) :]
             for name in (names if isinstance(names, list) else ())
             if str(name).startswith(self.prefix)
         )
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Let go of the connections."""
         self._closed = True
-        if self._server is not None:
-            await self._server.aclose()
-            pool = getattr(self._server.connection, "connection_pool", None)
-            if pool is not None:
-                await pool.disconnect()
-            self._server = None
+        with self._connecting:
+            if self._server is not None:
+                self._server.connection.connection_pool.disconnect()
+                self._server = None
 
-    async def _read(
-        self, workspace_id: str, statement: str, params: Params | None = None
-    ) -> list[Row]:
-        try:
-            answer = await self.command(
-                "GRAPH.RO_QUERY", self.prefix + workspace_id, _text(statement, params or {})
-            )
-        except StoreError as error:
-            if isinstance(error.__cause__, redis_errors.ResponseError) and "empty key" in str(
-                error.__cause__
-            ):
-                return []
-            raise
-        return _rows(answer)
+    def _read(
+        self, server: FalkorDB, workspace_id: str, statements: Sequence[str], params: Params
+    ) -> list[list[Row]]:
+        with server.connection.pipeline(transaction=False) as pipe:
+            for statement in statements:
+                pipe.execute_command(
+                    "GRAPH.RO_QUERY", self.prefix + workspace_id, _text(statement, params)
+                )
+            answers: list[object] = pipe.execute(raise_on_error=False)
+        for answer in answers:
+            if isinstance(answer, Exception) and "empty key" not in str(answer):
+                raise answer
+        return [_rows(answer) for answer in answers]
 
-    async def _transaction(self, workspace_id: str, steps: Sequence[Step]) -> list[list[Row]]:
-        async def run(server: FalkorDB) -> list[object]:
-            async with server.connection.pipeline(transaction=True) as pipe:
-                for statement, params in steps:
-                    pipe.execute_command(
-                        "GRAPH.QUERY", self.prefix + workspace_id, _text(statement, params)
-                    )
-                results: list[object] = await pipe.execute()
-                return results
+    def _transaction(self, server: FalkorDB, workspace_id: str, *steps: Step) -> list[list[Row]]:
+        with server.connection.pipeline(transaction=True) as pipe:
+            for statement, params in steps:
+                pipe.execute_command(
+                    "GRAPH.QUERY", self.prefix + workspace_id, _text(statement, params)
+                )
+            return [_rows(answer) for answer in pipe.execute()]
 
-        return [_rows(answer) for answer in await self._tried(run)]
-
-    async def _check(self, workspace_id: str) -> None:
+    def _check(self, server: FalkorDB, workspace_id: str) -> None:
         """See once per workspace and connection that its layout is one we know, and in use."""
         if workspace_id in self._checked:
             return
-        rows = await self._read(workspace_id, cypher.SCHEMA)
+        (rows,) = self._read(server, workspace_id, (cypher.SCHEMA,), {})
         found = int(rows[0][0] or 0) if rows else 0
         if found > LAYOUT:
             raise StoreTooNew(
@@ -124,29 +142,22 @@ class Connection:
         if not found:
             return
         if found < LAYOUT:
-            await self._lay_out(workspace_id)
-        await self._indexes(workspace_id)
+            self._lay_out(server, workspace_id)
+        self._await_indexes(server, workspace_id)
         self._checked.add(workspace_id)
 
-    async def _indexes(self, workspace_id: str) -> None:
+    def _await_indexes(self, server: FalkorDB, workspace_id: str) -> None:
         """Wait until the indexes are in use: a server that has restarted builds them anew.
 
         Without them a search misses rows, and every look-up reads the whole graph.
         """
         while True:
-            rows = await self._read(workspace_id, cypher.UNFINISHED_INDEXES)
+            (rows,) = self._read(server, workspace_id, (cypher.UNFINISHED_INDEXES,), {})
             if not rows or not rows[0][0]:
                 return
-            await asyncio.sleep(0.02)
+            time.sleep(INDEX_POLL_SECONDS)
 
-    async def _prepare(self, workspace_id: str) -> None:
-        """See that there is a graph to write to."""
-        await self._check(workspace_id)
-        if workspace_id not in self._checked:
-            await self._lay_out(workspace_id)
-            await self._check(workspace_id)
-
-    async def _lay_out(self, workspace_id: str) -> None:
+    def _lay_out(self, server: FalkorDB, workspace_id: str) -> None:
         """Create a graph's indexes, wait until they are in use, and only then say it is laid out.
 
         A process that dies half way leaves a graph without a layout, and the next one goes on. An
@@ -154,36 +165,36 @@ class Connection:
         """
         for statement in (*cypher.INDEXES, *cypher.DROPPED_INDEXES):
             try:
-                await self._transaction(workspace_id, ((statement, {}),))
-            except StoreError as error:
-                if not isinstance(error.__cause__, redis_errors.ResponseError) or not (
-                    AS_WISHED.search(str(error))
-                ):
+                self._transaction(server, workspace_id, (statement, {}))
+            except redis_errors.ResponseError as error:
+                if not AS_WISHED.search(str(error)):
                     raise
-        await self._indexes(workspace_id)
+        self._await_indexes(server, workspace_id)
         params = {"schema": LAYOUT, "workspace_id": workspace_id}
-        await self._transaction(workspace_id, ((cypher.SET_SCHEMA, params),))
+        self._transaction(server, workspace_id, (cypher.SET_SCHEMA, params))
 
-    async def _tried(self, work: Callable[[FalkorDB], Awaitable[Result]]) -> Result:
+    def _tried(self, work: Callable[[FalkorDB], Result]) -> Result:
         """Run work, reconnecting with back-off while the server is away.
 
-        Everything we write can be written twice, so an answer that was lost is no harm.
+        Everything we write can be written twice, so an answer that was lost is no harm. Work is
+        tried again from its check of the layout on: a server that is back may still be building
+        its indexes.
         """
-        if self._closed:
-            raise StoreError(f"the store at {self.url} was closed; open a new one to go on.")
         delay = FIRST_DELAY
-        deadline = asyncio.get_running_loop().time() + RECONNECT_SECONDS
+        deadline = time.monotonic() + self._patience_seconds
         while True:
+            if self._closed:
+                raise StoreError(f"the store at {self.url} was closed; open a new one to go on.")
             try:
-                return await work(await self._connected())
+                return work(self._connected())
             except (redis_errors.ConnectionError, OSError) as error:
                 self._checked.clear()
-                if asyncio.get_running_loop().time() + delay > deadline:
+                if time.monotonic() + delay > deadline:
                     raise StoreError(
                         f"no FalkorDB answers at {self.url}: {error}. Tried for "
-                        f"{RECONNECT_SECONDS:.0f} s; start the server or correct the URL."
+                        f"{self._patience_seconds:g} s; start the server or correct the URL."
                     ) from error
-                await asyncio.sleep(delay)
+                time.sleep(delay)
                 delay = min(2 * delay, LONGEST_DELAY)
             except redis_errors.ResponseError as error:
                 if "unknown command" in str(error):
@@ -195,12 +206,15 @@ class Connection:
             except redis_errors.RedisError as error:
                 raise StoreError(f"FalkorDB at {self.url} cannot be used: {error}") from error
 
-    async def _connected(self) -> FalkorDB:
-        async with self._connecting:
+    def _connected(self) -> FalkorDB:
+        with self._connecting:
             if self._server is None:
-                # The client looks for a cluster when it is made, and blocks while it does.
-                self._server = await asyncio.to_thread(
-                    FalkorDB.from_url, self.url, socket_timeout=None, socket_connect_timeout=5
+                # The client's own retries would skip the check of the layout.
+                self._server = FalkorDB.from_url(
+                    self.url,
+                    socket_timeout=None,
+                    socket_connect_timeout=CONNECT_SECONDS,
+                    retry=Retry(NoBackoff(), 0),
                 )
             return self._server
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -14,15 +13,18 @@ from marksweep.stores.graph.nouns import Chunk, Entity, Kind, Memory, Record, Re
 from marksweep.stores.graph.rows import Row, chunk_of, entity_of, memory_of, plain
 
 
-async def fetch(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> tuple[Record, ...]:
+def fetch(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> tuple[Record, ...]:
     """Put whole records together."""
     ids = [plain(each) for each in dict.fromkeys(memory_ids)]
-    # At once, so that a busy server is waited for once and not four times.
-    memory_rows, chunk_rows, relation_rows, entity_rows = await asyncio.gather(
-        db.read(workspace_id, cypher.MEMORIES, ids=ids),
-        db.read(workspace_id, cypher.CHUNKS_OF, ids=ids),
-        db.read(workspace_id, cypher.RELATIONS_OF_MEMORIES, ids=ids),
-        db.read(workspace_id, cypher.ENTITIES_OF_MEMORIES, ids=ids),
+    memory_rows, chunk_rows, relation_rows, entity_rows = db.read_all(
+        workspace_id,
+        (
+            cypher.MEMORIES,
+            cypher.CHUNKS_OF,
+            cypher.RELATIONS_OF_MEMORIES,
+            cypher.ENTITIES_OF_MEMORIES,
+        ),
+        {"ids": ids},
     )
     memories = {str(row[0]): memory_of(workspace_id, row) for row in memory_rows}
     chunks = [chunk_of(workspace_id, row) for row in chunk_rows]
@@ -31,13 +33,13 @@ async def fetch(db: Connection, workspace_id: str, memory_ids: Sequence[str]) ->
     return assemble.records(ids, memories, chunks, relations, mentioned)
 
 
-async def entities_of(
+def entities_of(
     db: Connection, workspace_id: str, chunk_ids: Sequence[str]
 ) -> dict[str, list[Entity]]:
     """Fetch what chunks mention, by chunk."""
     if not chunk_ids:
         return {}
-    rows = await db.read(workspace_id, cypher.ENTITIES_OF_CHUNKS, ids=list(chunk_ids))
+    rows = db.read(workspace_id, cypher.ENTITIES_OF_CHUNKS, ids=list(chunk_ids))
     return _by_chunk(workspace_id, rows)
 
 
@@ -48,9 +50,7 @@ def _by_chunk(workspace_id: str, rows: Iterable[Row]) -> dict[str, list[Entity]]
     return dict(found)
 
 
-async def find(
-    db: Connection, workspace_id: str, nodes: Nodes
-) -> tuple[Memory | Chunk | Entity, ...]:
+def find(db: Connection, workspace_id: str, nodes: Nodes) -> tuple[Memory | Chunk | Entity, ...]:
     """Fetch nodes by id."""
     found: list[Memory | Chunk | Entity] = []
     for kind, statement, read in (
@@ -59,16 +59,16 @@ async def find(
         (Kind.ENTITY, cypher.ENTITIES_BY_ID, entity_of),
     ):
         ids = [plain(each) for each in nodes.of(kind)]
-        rows = await db.read(workspace_id, statement, ids=ids) if ids else []
+        rows = db.read(workspace_id, statement, ids=ids) if ids else []
         by_id = {str(row[0]): read(workspace_id, row) for row in rows}
         found += [by_id[each] for each in ids if each in by_id]
     return tuple(found)
 
 
-async def neighbours(
+def neighbours(
     db: Connection, workspace_id: str, entity_ids: Sequence[str], limit: int
 ) -> tuple[Entity, ...]:
     """Fetch live entities one step away."""
     ids = [plain(each) for each in entity_ids]
-    rows = await db.read(workspace_id, cypher.NEIGHBOURS, ids=ids, limit=limit)
+    rows = db.read(workspace_id, cypher.NEIGHBOURS, ids=ids, limit=limit)
     return tuple(entity_of(workspace_id, row) for row in rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from marksweep.stores.graph.base import Item, Nodes
 from marksweep.stores.graph.falkor import statements as cypher
@@ -36,49 +36,47 @@ READ: dict[Kind, Callable[[str, Row], Node]] = {
 }
 
 
-async def everything(db: Connection, workspace_id: str, batch: int) -> AsyncIterator[Item]:
+def everything(db: Connection, workspace_id: str, batch: int) -> Iterator[Item]:
     """Stream a whole graph: nodes by id, then the edges that leave them."""
     for kind in Kind:
-        async for page in _pages(db, workspace_id, kind, batch):
+        for page in _pages(db, workspace_id, kind, batch):
             for row in page:
                 yield READ[kind](workspace_id, row)
-    async for page in _pages(db, workspace_id, Kind.CHUNK, batch):
+    for page in _pages(db, workspace_id, Kind.CHUNK, batch):
         ids = [row[0] for row in page]
-        for row in await db.read(workspace_id, cypher.MENTIONS_OF_CHUNKS, ids=ids):
+        for row in db.read(workspace_id, cypher.MENTIONS_OF_CHUNKS, ids=ids):
             yield Mention(str(row[0]), str(row[1]))
-    async for page in _pages(db, workspace_id, Kind.ENTITY, batch):
+    for page in _pages(db, workspace_id, Kind.ENTITY, batch):
         ids = [row[0] for row in page]
-        for row in await db.read(workspace_id, cypher.RELATIONS_FROM, ids=ids):
+        for row in db.read(workspace_id, cypher.RELATIONS_FROM, ids=ids):
             yield Relation(*map(str, row))
-    for row in await db.read(workspace_id, cypher.ALIASES):
+    for row in db.read(workspace_id, cypher.ALIASES):
         yield Alias(*map(str, row))
 
 
-async def _pages(
-    db: Connection, workspace_id: str, kind: Kind, batch: int
-) -> AsyncIterator[list[Row]]:
+def _pages(db: Connection, workspace_id: str, kind: Kind, batch: int) -> Iterator[list[Row]]:
     after: object = ""
-    while page := await db.read(workspace_id, cypher.PAGES[kind], after=after, limit=batch):
+    while page := db.read(workspace_id, cypher.PAGES[kind], after=after, limit=batch):
         yield page
         after = page[-1][0]
 
 
-async def nodes_with_edges(db: Connection, workspace_id: str, nodes: Nodes) -> list[Item]:
+def nodes_with_edges(db: Connection, workspace_id: str, nodes: Nodes) -> list[Item]:
     """Fetch nodes, the chunks of the memories among them, and every edge that touches them."""
 
-    async def read(statement: str, ids: Sequence[str]) -> list[Row]:
-        return await db.read(workspace_id, statement, ids=[plain(i) for i in ids]) if ids else []
+    def read(statement: str, ids: Sequence[str]) -> list[Row]:
+        return db.read(workspace_id, statement, ids=[plain(i) for i in ids]) if ids else []
 
-    memories = await read(cypher.MEMORIES, nodes.memories)
-    chunk_rows = await read(cypher.CHUNKS_OF, nodes.memories)
-    chunk_rows += await read(cypher.CHUNKS_BY_ID, nodes.chunks)
+    memories = read(cypher.MEMORIES, nodes.memories)
+    chunk_rows = read(cypher.CHUNKS_OF, nodes.memories)
+    chunk_rows += read(cypher.CHUNKS_BY_ID, nodes.chunks)
     chunks = {str(row[0]): chunk_of(workspace_id, row) for row in chunk_rows}
-    mentions = await read(cypher.MENTIONS_OF_CHUNKS, list(chunks))
-    mentions += await read(cypher.MENTIONS_OF_ENTITIES, nodes.entities)
-    relations = await read(cypher.RELATIONS_OF_MEMORIES, nodes.memories)
-    relations += await read(cypher.RELATIONS_FROM, nodes.entities)
-    relations += await read(cypher.RELATIONS_TO, nodes.entities)
-    entities = await read(cypher.ENTITIES_BY_ID, nodes.entities)
+    mentions = read(cypher.MENTIONS_OF_CHUNKS, list(chunks))
+    mentions += read(cypher.MENTIONS_OF_ENTITIES, nodes.entities)
+    relations = read(cypher.RELATIONS_OF_MEMORIES, nodes.memories)
+    relations += read(cypher.RELATIONS_FROM, nodes.entities)
+    relations += read(cypher.RELATIONS_TO, nodes.entities)
+    entities = read(cypher.ENTITIES_BY_ID, nodes.entities)
     return [
         *(memory_of(workspace_id, row) for row in memories),
         *chunks.values(),
@@ -88,7 +86,7 @@ async def nodes_with_edges(db: Connection, workspace_id: str, nodes: Nodes) -> l
     ]
 
 
-async def load(db: Connection, workspace_id: str, items: Collection[Item]) -> None:
+def load(db: Connection, workspace_id: str, items: Collection[Item]) -> None:
     """Write items as they are. A chunk that is there already is left as it is."""
     memories = {item.memory_id: item for item in items if isinstance(item, Memory)}
     chunks = [item for item in items if isinstance(item, Chunk)]
@@ -115,4 +113,4 @@ async def load(db: Connection, workspace_id: str, items: Collection[Item]) -> No
             {"rows": relation_cells(item for item in items if isinstance(item, Relation))},
         ),
     ]
-    await db.write(workspace_id, *worthwhile(steps), *SETTLING)
+    db.write(workspace_id, *worthwhile(steps), *SETTLING)

@@ -8,7 +8,6 @@ only read.
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -74,28 +73,28 @@ class OldGraph(msgspec.Struct, frozen=True):
     relations: tuple[Found, ...] = ()
 
 
-async def migrate(url: str, graph: str, store: GraphStore, now: datetime) -> dict[str, int]:
+def migrate(url: str, graph: str, store: GraphStore, now: datetime) -> dict[str, int]:
     """Copy an old graph into a store, and count items by workspace; again changes nothing."""
-    old = await read_old(url, graph)
+    old = read_old(url, graph)
     counts = {}
     for workspace_id, items in sorted(by_workspace(old, now).items()):
         for start in range(0, len(items), PAGE):
-            await store.load(workspace_id, items[start : start + PAGE])
+            store.load(workspace_id, items[start : start + PAGE])
         counts[workspace_id] = len(items)
     return counts
 
 
-async def read_old(url: str, graph: str) -> OldGraph:
+def read_old(url: str, graph: str) -> OldGraph:
     """Read all of an old graph."""
     try:
-        server = await asyncio.to_thread(FalkorDB.from_url, url, socket_timeout=None)
+        server = FalkorDB.from_url(url, socket_timeout=None)
         try:
             rows = [
-                await _all(server.select_graph(graph), statement)
+                _all(server.select_graph(graph), statement)
                 for statement in (MEMORIES, CHUNKS, ENTITIES, OWNERS, MENTIONS, RELATIONS)
             ]
         finally:
-            await server.connection.connection_pool.disconnect()
+            server.connection.connection_pool.disconnect()
     except redis_errors.RedisError as error:
         raise StoreError(
             f"the graph {graph!r} at {url} cannot be read: {error}. Name a FalkorDB server and "
@@ -105,11 +104,11 @@ async def read_old(url: str, graph: str) -> OldGraph:
     return OldGraph(memories, chunks, entities, *(tuple(found) for found in rows[3:]))
 
 
-async def _all(graph: object, statement: str) -> list[Found]:
+def _all(graph: object, statement: str) -> list[Found]:
     found: list[Found] = []
     while True:
         after = found[-1].number if found else -1
-        answer = await graph.ro_query(  # type: ignore[attr-defined]
+        answer = graph.ro_query(  # type: ignore[attr-defined]
             statement, {"after": after, "limit": PAGE}
         )
         page = [Found(row[0], row[1].properties, *row[2:]) for row in answer.result_set]

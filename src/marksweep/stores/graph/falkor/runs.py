@@ -13,15 +13,13 @@ from marksweep.stores.graph.nouns import CODE_INDEXER
 from marksweep.stores.graph.rows import file_row, micros, plain, run_of
 
 
-async def files(db: Connection, workspace_id: str, repository: str) -> tuple[FileRow, ...]:
+def files(db: Connection, workspace_id: str, repository: str) -> tuple[FileRow, ...]:
     """Fetch what is known of a repository's files."""
-    rows = await db.read(
-        workspace_id, cypher.FILES, repository=plain(repository), source=CODE_INDEXER
-    )
+    rows = db.read(workspace_id, cypher.FILES, repository=plain(repository), source=CODE_INDEXER)
     return tuple(file_row(row) for row in rows)
 
 
-async def begin_run(db: Connection, workspace_id: str, run: Run) -> None:
+def begin_run(db: Connection, workspace_id: str, run: Run) -> None:
     """Note that a run has begun."""
     given = {
         "id": run.run_id,
@@ -29,16 +27,16 @@ async def begin_run(db: Connection, workspace_id: str, run: Run) -> None:
         "filter": plain(run.filter),
         "started_at": micros(run.started_at),
     }
-    await db.write(workspace_id, (cypher.BEGIN_RUN, given))
+    db.write(workspace_id, (cypher.BEGIN_RUN, given))
 
 
-async def stamp(
+def stamp(
     db: Connection, workspace_id: str, run_id: str, seen: Sequence[Seen], at: datetime
 ) -> None:
     """Mark unchanged files as seen; what was soft-deleted comes back with what it holds."""
     ids = [plain(each.memory_id) for each in seen]
     rows = [[plain(each.memory_id), each.size, each.mtime_ns] for each in seen]
-    await db.write(
+    db.write(
         workspace_id,
         (cypher.SHOW_ENTITIES_OF_MEMORIES, {"ids": ids}),
         (cypher.SHOW_CHUNKS_OF_MEMORIES, {"ids": ids}),
@@ -46,40 +44,40 @@ async def stamp(
     )
 
 
-async def finish_run(
+def finish_run(
     db: Connection, workspace_id: str, run_id: str, scope: Sequence[str], at: datetime
 ) -> Run:
     """Make stale what the run should have seen and did not, and close it."""
-    run = await _run(db, workspace_id, run_id)
+    run = _run(db, workspace_id, run_id)
     ids = [plain(each) for each in scope]
     given = {"ids": ids, "repository": run.repository, "source": CODE_INDEXER, "run": run_id}
-    stale, _ = await db.write(
+    stale, _ = db.write(
         workspace_id,
         (cypher.FINISH_STALE, given),
         (cypher.END_RUN, {"id": run_id, "at": micros(at)}),
     )
     count = int(stale[0][0] or 0) if stale else 0
-    await db.write(workspace_id, (cypher.COUNT_STALE, {"id": run_id, "stale": count}))
-    return await _run(db, workspace_id, run_id)
+    db.write(workspace_id, (cypher.COUNT_STALE, {"id": run_id, "stale": count}))
+    return _run(db, workspace_id, run_id)
 
 
-async def _run(db: Connection, workspace_id: str, run_id: str) -> Run:
-    rows = await db.read(workspace_id, cypher.RUN, id=run_id)
+def _run(db: Connection, workspace_id: str, run_id: str) -> Run:
+    rows = db.read(workspace_id, cypher.RUN, id=run_id)
     if not rows:
         raise NotFound(f"no run {run_id!r} in workspace {workspace_id!r}; begin it first.")
     return run_of(rows[0])
 
 
-async def mark_stale(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> int:
+def mark_stale(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> int:
     """Make code memories stale at once."""
     given = {"ids": sorted({plain(each) for each in memory_ids}), "source": CODE_INDEXER}
-    (rows,) = await db.write(workspace_id, (cypher.MARK_STALE, given))
+    (rows,) = db.write(workspace_id, (cypher.MARK_STALE, given))
     return len(rows)
 
 
-async def runs(db: Connection, workspace_id: str, repository: str | None) -> tuple[Run, ...]:
+def runs(db: Connection, workspace_id: str, repository: str | None) -> tuple[Run, ...]:
     """Fetch runs, newest first."""
-    rows = await db.read(
+    rows = db.read(
         workspace_id,
         cypher.RUNS,
         repository=None if repository is None else plain(repository),

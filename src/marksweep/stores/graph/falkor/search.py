@@ -21,17 +21,17 @@ Given = dict[str, object]
 """The parameters of a search."""
 
 
-async def search(db: Connection, workspace_id: str, query: GraphQuery) -> tuple[GraphHit, ...]:
+def search(db: Connection, workspace_id: str, query: GraphQuery) -> tuple[GraphHit, ...]:
     """Find chunks, best first."""
     wanted = tuple(dict.fromkeys(words(query.words)))
     if query.limit <= 0 or (query.words and not wanted):
         return ()
     given = _given(query)
     if wanted:
-        rows = await _found(db, workspace_id, given, wanted)
+        rows = _found(db, workspace_id, given, wanted)
     else:
-        rows = await db.read(workspace_id, cypher.NEWEST, given)
-    mentioned = await entities_of(db, workspace_id, [str(row[assemble.WIDTH]) for row in rows])
+        rows = db.read(workspace_id, cypher.NEWEST, given)
+    mentioned = entities_of(db, workspace_id, [str(row[assemble.WIDTH]) for row in rows])
     return assemble.hits(workspace_id, rows, mentioned)
 
 
@@ -48,18 +48,16 @@ def _given(query: GraphQuery) -> Given:
     }
 
 
-async def _found(
-    db: Connection, workspace_id: str, given: Given, wanted: Sequence[str]
-) -> list[Row]:
+def _found(db: Connection, workspace_id: str, given: Given, wanted: Sequence[str]) -> list[Row]:
     """Fetch the best hits whole, with their scores."""
     limit = int(str(given["limit"]))
-    scores = await _ranked(db, workspace_id, given, wanted, limit)
-    rows = await db.read(workspace_id, cypher.HITS, ids=list(scores)) if scores else []
+    scores = _ranked(db, workspace_id, given, wanted, limit)
+    rows = db.read(workspace_id, cypher.HITS, ids=list(scores)) if scores else []
     whole = {str(row[assemble.WIDTH]): row for row in rows}
     return [(*whole[each], score) for each, score in scores.items() if each in whole]
 
 
-async def _ranked(
+def _ranked(
     db: Connection, workspace_id: str, given: Given, wanted: Sequence[str], limit: int
 ) -> dict[str, float]:
     """Take chunks that have all the words; if those are too few, chunks that have any.
@@ -68,14 +66,14 @@ async def _ranked(
     """
     quoted = [f'"{word}"' for word in wanted]
 
-    async def best(match: str) -> dict[str, float]:
+    def best(match: str) -> dict[str, float]:
         most = candidates(limit)
-        rows = await db.read(workspace_id, cypher.BEST_MATCHES, given, match=match, candidates=most)
+        rows = db.read(workspace_id, cypher.BEST_MATCHES, given, match=match, candidates=most)
         return ranked([_match(row) for row in rows], wanted, limit)
 
-    found = await best(" ".join(quoted))
+    found = best(" ".join(quoted))
     if len(found) < limit and len(wanted) > 1:
-        found = joined(found, await best("|".join(quoted)), limit)
+        found = joined(found, best("|".join(quoted)), limit)
     return found
 
 

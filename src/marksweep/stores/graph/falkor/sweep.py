@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import time
 from array import array
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -42,19 +42,19 @@ BREATH_SECONDS = 0.02
 server at work on the next."""
 
 
-async def survey(db: Connection, workspace_id: str) -> Survey:
+def survey(db: Connection, workspace_id: str) -> Survey:
     """Take ids, edges and light columns.
 
     The statements run one after another, so that writers need not wait. The version is read first:
     whatever is written meanwhile is newer than the survey, and a sweep leaves it alone.
     """
-    light = await survey_memories(db, workspace_id)
-    (chunks,) = await _columns(db, workspace_id, cypher.SURVEY_CHUNKS, 1)
-    owned, owners = await _columns(db, workspace_id, cypher.SURVEY_OWNERS, 2)
-    (deleted_chunks,) = await _columns(db, workspace_id, cypher.SURVEY_DELETED_CHUNKS, 1)
-    (entities,) = await _columns(db, workspace_id, cypher.SURVEY_ENTITIES, 1)
-    (deleted_entities,) = await _columns(db, workspace_id, cypher.SURVEY_DELETED_ENTITIES, 1)
-    mention_chunks, mention_entities = await _columns(db, workspace_id, cypher.SURVEY_MENTIONS, 2)
+    light = survey_memories(db, workspace_id)
+    (chunks,) = _columns(db, workspace_id, cypher.SURVEY_CHUNKS, 1)
+    owned, owners = _columns(db, workspace_id, cypher.SURVEY_OWNERS, 2)
+    (deleted_chunks,) = _columns(db, workspace_id, cypher.SURVEY_DELETED_CHUNKS, 1)
+    (entities,) = _columns(db, workspace_id, cypher.SURVEY_ENTITIES, 1)
+    (deleted_entities,) = _columns(db, workspace_id, cypher.SURVEY_DELETED_ENTITIES, 1)
+    mention_chunks, mention_entities = _columns(db, workspace_id, cypher.SURVEY_MENTIONS, 2)
     owner = dict(zip(owned, owners, strict=True))
     return Survey(
         version=light.version,
@@ -69,35 +69,31 @@ async def survey(db: Connection, workspace_id: str) -> Survey:
     )
 
 
-async def survey_memories(db: Connection, workspace_id: str) -> Survey:
+def survey_memories(db: Connection, workspace_id: str) -> Survey:
     """Take the version, then the memories' light columns."""
-    rows = await db.read(workspace_id, cypher.VERSION)
-    memories = await db.read(workspace_id, cypher.SURVEY_MEMORIES)
+    rows = db.read(workspace_id, cypher.VERSION)
+    memories = db.read(workspace_id, cypher.SURVEY_MEMORIES)
     return Survey(int(rows[0][0] or 0) if rows else 0, tuple(map(survey_row, memories)))
 
 
-async def _columns(
-    db: Connection, workspace_id: str, statement: str, count: int
-) -> list[array[int]]:
+def _columns(db: Connection, workspace_id: str, statement: str, count: int) -> list[array[int]]:
     """Fetch columns of numbers, each as one list: far cheaper to send than rows."""
-    rows = await db.read(workspace_id, statement)
+    rows = db.read(workspace_id, statement)
     cells: Row = rows[0] if rows else ("[]",) * count
     return [numbers(cell) for cell in cells]
 
 
-async def ids(
-    db: Connection, workspace_id: str, kind: Kind, keys: Sequence[int]
-) -> tuple[str, ...]:
+def ids(db: Connection, workspace_id: str, kind: Kind, keys: Sequence[int]) -> tuple[str, ...]:
     """Turn keys into ids."""
     found: dict[int, str] = {}
     for start in range(0, len(keys), 10 * BATCH):
         batch = list(keys[start : start + 10 * BATCH])
-        for key, node_id in await db.read(workspace_id, cypher.IDS[kind], keys=batch):
+        for key, node_id in db.read(workspace_id, cypher.IDS[kind], keys=batch):
             found[int(key or 0)] = str(node_id)
     return tuple(found.get(key, "") for key in keys)
 
 
-async def soft_delete(
+def soft_delete(
     db: Connection,
     workspace_id: str,
     nodes: Nodes,
@@ -116,22 +112,22 @@ async def soft_delete(
         for batch in _batches(nodes.of(kind), BATCH):
             given = {"ids": batch, "seen": seen, "plan_id": plan_id, "at": micros(at)}
             check: Step = (cypher.HIDDEN_BY[kind], {"ids": batch, "plan_id": plan_id})
-            _, hidden = await db.write(workspace_id, (statement, given), check)
+            _, hidden = db.write(workspace_id, (statement, given), check)
             done[kind] += [str(row[0]) for row in hidden]
     return Nodes(*(tuple(sorted(done[kind])) for kind in Kind))
 
 
-async def restore(db: Connection, workspace_id: str, nodes: Nodes) -> Nodes:
+def restore(db: Connection, workspace_id: str, nodes: Nodes) -> Nodes:
     """Undo a soft deletion, from the entities up, so that what is shown is always whole."""
     chunks: set[str] = set()
     entities: set[str] = set()
     memories: set[str] = set()
     for batch in _batches(nodes.entities, BATCH):
-        (rows,) = await db.write(workspace_id, (cypher.SHOW_ENTITIES, {"ids": batch}))
+        (rows,) = db.write(workspace_id, (cypher.SHOW_ENTITIES, {"ids": batch}))
         entities |= _first(rows)
     for batch in _batches(nodes.memories, BATCH):
         given = {"ids": batch}
-        of_entities, of_chunks, rows = await db.write(
+        of_entities, of_chunks, rows = db.write(
             workspace_id,
             (cypher.SHOW_ENTITIES_OF_MEMORIES, given),
             (cypher.SHOW_CHUNKS_OF_MEMORIES, given),
@@ -142,7 +138,7 @@ async def restore(db: Connection, workspace_id: str, nodes: Nodes) -> Nodes:
         memories |= _first(rows)
     for batch in _batches(nodes.chunks, BATCH):
         given = {"ids": batch}
-        of_entities, rows = await db.write(
+        of_entities, rows = db.write(
             workspace_id, (cypher.SHOW_ENTITIES_OF_CHUNKS, given), (cypher.SHOW_CHUNKS, given)
         )
         entities |= _first(of_entities)
@@ -150,49 +146,49 @@ async def restore(db: Connection, workspace_id: str, nodes: Nodes) -> Nodes:
     return Nodes(tuple(sorted(memories)), tuple(sorted(chunks)), tuple(sorted(entities)))
 
 
-async def deleted(
+def deleted(
     db: Connection, workspace_id: str, before: datetime | None, plan_id: str | None
 ) -> tuple[DeletedRow, ...]:
     """Fetch soft-deleted nodes."""
     given = {"before": micros_or_none(before), "plan_id": plan_id}
     found: list[DeletedRow] = []
     for kind in sorted(Kind):
-        rows = await db.read(workspace_id, cypher.DELETED[kind], given)
+        rows = db.read(workspace_id, cypher.DELETED[kind], given)
         found += [DeletedRow(kind, str(row[0]), moment(row[1]), str(row[2])) for row in rows]
     return tuple(found)
 
 
-async def purge(db: Connection, workspace_id: str, nodes: Nodes, before: datetime) -> Nodes:
+def purge(db: Connection, workspace_id: str, nodes: Nodes, before: datetime) -> Nodes:
     """Erase soft-deleted nodes, batch by batch."""
     gone = Nodes()
     for batch in _batches(nodes.memories, PURGE_BATCH // (1 + CHUNKS_EXPECTED)):
         given = {"ids": batch, "before": micros(before)}
-        _, rows = await db.write(
+        _, rows = db.write(
             workspace_id, (cypher.PURGE_RELATIONS_OF, given), (cypher.PURGE_MEMORIES, given)
         )
         memories = tuple(dict.fromkeys(_ids(rows)))
         gone += Nodes(memories, tuple(str(row[1]) for row in rows if row[1] is not None))
-        await asyncio.sleep(BREATH_SECONDS)
+        time.sleep(BREATH_SECONDS)
     purged = set(gone.chunks)
     left = [each for each in nodes.chunks if each not in purged]
     for batch in _batches(left, PURGE_BATCH):
         given = {"ids": batch, "before": micros(before)}
-        (orphans,) = await db.write(workspace_id, (cypher.PURGE_ORPHANS, given))
+        (orphans,) = db.write(workspace_id, (cypher.PURGE_ORPHANS, given))
         gone += Nodes(chunks=_ids(orphans))
-        await asyncio.sleep(BREATH_SECONDS)
+        time.sleep(BREATH_SECONDS)
     for batch in _batches(nodes.entities, PURGE_BATCH):
         given = {"ids": batch, "before": micros(before)}
-        (entities,) = await db.write(workspace_id, (cypher.PURGE_ENTITIES, given))
+        (entities,) = db.write(workspace_id, (cypher.PURGE_ENTITIES, given))
         gone += Nodes(entities=_ids(entities))
-        await asyncio.sleep(BREATH_SECONDS)
+        time.sleep(BREATH_SECONDS)
     return gone
 
 
-async def counts(db: Connection, workspace_id: str) -> Counts:
+def counts(db: Connection, workspace_id: str) -> Counts:
     """Count what a workspace holds."""
     found = []
     for statement in cypher.COUNTS:
-        rows = await db.read(workspace_id, statement)
+        rows = db.read(workspace_id, statement)
         found.append(int(rows[0][0] or 0) if rows else 0)
     fields = Counts.__struct_fields__
     return Counts(**dict(zip(fields, (*found[:7], sum(found[7:])), strict=True)))

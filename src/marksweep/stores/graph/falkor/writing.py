@@ -23,7 +23,7 @@ SETTLING: tuple[Step, ...] = tuple((statement, {}) for statement in cypher.SETTL
 """Steps that move what came under an alias to where it belongs; they need no parameters."""
 
 
-async def put(db: Connection, workspace_id: str, records: Sequence[Record]) -> None:
+def put(db: Connection, workspace_id: str, records: Sequence[Record]) -> None:
     """Write records, each in place of what its memory had."""
     memory_ids = [plain(record.memory.memory_id) for record in records]
     moved = [
@@ -32,7 +32,7 @@ async def put(db: Connection, workspace_id: str, records: Sequence[Record]) -> N
         if record.moved_from and record.moved_from != record.memory.memory_id
     ]
     replaced = [*memory_ids, *(old for old, _ in moved)]
-    let_go = await db.read(workspace_id, cypher.MENTIONED_BY, ids=replaced)
+    let_go = db.read(workspace_id, cypher.MENTIONED_BY, ids=replaced)
     entities = {entity.entity_id: entity for record in records for entity in record.entities}
     steps: list[Step] = [
         (cypher.DROP_CHUNKS_OF, {"ids": replaced}),
@@ -52,7 +52,7 @@ async def put(db: Connection, workspace_id: str, records: Sequence[Record]) -> N
         ),
     ]
     drop: Step = (cypher.DROP_UNMENTIONED, {"ids": [row[0] for row in let_go]})
-    await db.write(workspace_id, *worthwhile(steps), *SETTLING, *worthwhile([drop]))
+    db.write(workspace_id, *worthwhile(steps), *SETTLING, *worthwhile([drop]))
 
 
 def worthwhile(steps: Iterable[Step]) -> list[Step]:
@@ -88,13 +88,13 @@ def alias_cells(aliases: Iterable[Alias]) -> list[list[str]]:
     return [[plain(a.entity_id), plain(a.keep_id), plain(a.name), a.kind] for a in aliases]
 
 
-async def remove(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> Nodes:
+def remove(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> Nodes:
     """Erase memories at once with what only they hold."""
     ids = [plain(each) for each in memory_ids]
-    chunks = await db.read(workspace_id, cypher.CHUNKS_OF, ids=ids)
-    let_go = await db.read(workspace_id, cypher.MENTIONED_BY, ids=ids)
+    chunks = db.read(workspace_id, cypher.CHUNKS_OF, ids=ids)
+    let_go = db.read(workspace_id, cypher.MENTIONED_BY, ids=ids)
     mentioned = {"ids": [row[0] for row in let_go]}
-    _, _, memories, entities, _ = await db.write(
+    _, _, memories, entities, _ = db.write(
         workspace_id,
         (cypher.DROP_CHUNKS_OF, {"ids": ids}),
         (cypher.DROP_RELATIONS_OF, {"ids": ids}),
@@ -105,9 +105,9 @@ async def remove(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -
     return Nodes(*(tuple(str(row[0]) for row in rows) for rows in (memories, chunks, entities)))
 
 
-async def merge(db: Connection, workspace_id: str, keep: str, gone: Sequence[str]) -> int:
+def merge(db: Connection, workspace_id: str, keep: str, gone: Sequence[str]) -> int:
     """Make some entities aliases of one, and move their edges to it."""
-    known = await db.read(
+    known = db.read(
         workspace_id, cypher.EXISTING_ENTITIES, ids=[plain(each) for each in (keep, *gone)]
     )
     found = {str(row[0]) for row in known}
@@ -115,7 +115,7 @@ async def merge(db: Connection, workspace_id: str, keep: str, gone: Sequence[str
     if plain(keep) not in found or not ids:
         return 0
     given = {"keep": plain(keep), "ids": ids}
-    await db.write(
+    db.write(
         workspace_id,
         (cypher.MAKE_ALIASES, given),
         (cypher.HAND_ALIASES_ON, given),
@@ -124,22 +124,22 @@ async def merge(db: Connection, workspace_id: str, keep: str, gone: Sequence[str
     return len(ids)
 
 
-async def pin(db: Connection, workspace_id: str, memory_ids: Sequence[str], by: str) -> int:
+def pin(db: Connection, workspace_id: str, memory_ids: Sequence[str], by: str) -> int:
     """Pin memories."""
     given = {"ids": sorted({plain(each) for each in memory_ids}), "by": plain(by)}
-    (rows,) = await db.write(workspace_id, (cypher.PIN, given))
+    (rows,) = db.write(workspace_id, (cypher.PIN, given))
     return len(rows)
 
 
-async def unpin(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> int:
+def unpin(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> int:
     """Take pins off."""
     given = {"ids": sorted({plain(each) for each in memory_ids})}
-    (rows,) = await db.write(workspace_id, (cypher.UNPIN, given))
+    (rows,) = db.write(workspace_id, (cypher.UNPIN, given))
     return len(rows)
 
 
-async def touch(db: Connection, workspace_id: str, memory_ids: Sequence[str], at: datetime) -> int:
+def touch(db: Connection, workspace_id: str, memory_ids: Sequence[str], at: datetime) -> int:
     """Note that memories were read."""
     given = {"ids": sorted({plain(each) for each in memory_ids}), "at": micros(at)}
-    (rows,) = await db.write(workspace_id, (cypher.TOUCH, given))
+    (rows,) = db.write(workspace_id, (cypher.TOUCH, given))
     return len(rows)

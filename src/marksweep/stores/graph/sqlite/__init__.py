@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -41,111 +41,107 @@ class SqliteGraphStore:
     def __init__(self, path: str | Path) -> None:
         self._db = Database(Path(path))
 
-    async def put(self, workspace_id: str, records: Sequence[Record]) -> None:
+    def put(self, workspace_id: str, records: Sequence[Record]) -> None:
         """Write memories with all they bring, replacing what each had."""
-        await self._db.write(writing.put, workspace_id, checked(workspace_id, records))
+        self._db.write(writing.put, workspace_id, checked(workspace_id, records))
 
-    async def remove(self, workspace_id: str, memory_ids: Sequence[str]) -> Nodes:
+    def remove(self, workspace_id: str, memory_ids: Sequence[str]) -> Nodes:
         """Erase memories at once with what only they hold."""
-        return await self._db.write(writing.remove, workspace_id, memory_ids)
+        return self._db.write(writing.remove, workspace_id, memory_ids)
 
-    async def fetch(self, workspace_id: str, memory_ids: Sequence[str]) -> tuple[Record, ...]:
+    def fetch(self, workspace_id: str, memory_ids: Sequence[str]) -> tuple[Record, ...]:
         """Fetch memories whole."""
-        return await self._db.read(fetching.fetch, workspace_id, memory_ids)
+        return self._db.read(fetching.fetch, workspace_id, memory_ids)
 
-    async def find(self, workspace_id: str, nodes: Nodes) -> tuple[Memory | Chunk | Entity, ...]:
+    def find(self, workspace_id: str, nodes: Nodes) -> tuple[Memory | Chunk | Entity, ...]:
         """Fetch nodes by id."""
-        return await self._db.read(fetching.find, workspace_id, nodes)
+        return self._db.read(fetching.find, workspace_id, nodes)
 
-    async def search(self, workspace_id: str, query: GraphQuery) -> tuple[GraphHit, ...]:
+    def search(self, workspace_id: str, query: GraphQuery) -> tuple[GraphHit, ...]:
         """Find chunks of live memories, best first."""
-        return await self._db.read(search.search, workspace_id, query)
+        return self._db.read(search.search, workspace_id, query)
 
-    async def neighbours(
+    def neighbours(
         self, workspace_id: str, entity_ids: Sequence[str], limit: int = 20
     ) -> tuple[Entity, ...]:
         """Fetch live entities one step away."""
-        return await self._db.read(fetching.neighbours, workspace_id, entity_ids, limit)
+        return self._db.read(fetching.neighbours, workspace_id, entity_ids, limit)
 
-    async def entities(self, workspace_id: str) -> tuple[Entity, ...]:
+    def entities(self, workspace_id: str) -> tuple[Entity, ...]:
         """Fetch every live entity."""
-        return await self._db.read(fetching.entities, workspace_id)
+        return self._db.read(fetching.entities, workspace_id)
 
-    async def merge(self, workspace_id: str, keep: str, gone: Sequence[str]) -> int:
+    def merge(self, workspace_id: str, keep: str, gone: Sequence[str]) -> int:
         """Move the edges of some entities to one."""
-        return await self._db.write(writing.merge, workspace_id, keep, gone)
+        return self._db.write(writing.merge, workspace_id, keep, gone)
 
-    async def pin(self, workspace_id: str, memory_ids: Sequence[str], by: str) -> int:
+    def pin(self, workspace_id: str, memory_ids: Sequence[str], by: str) -> int:
         """Pin memories."""
-        return await self._db.write(writing.pin, workspace_id, memory_ids, by)
+        return self._db.write(writing.pin, workspace_id, memory_ids, by)
 
-    async def unpin(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
+    def unpin(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
         """Take pins off."""
-        return await self._db.write(writing.unpin, workspace_id, memory_ids)
+        return self._db.write(writing.unpin, workspace_id, memory_ids)
 
-    async def touch(self, workspace_id: str, memory_ids: Sequence[str], at: datetime) -> int:
+    def touch(self, workspace_id: str, memory_ids: Sequence[str], at: datetime) -> int:
         """Note that memories were read."""
-        return await self._db.write(writing.touch, workspace_id, memory_ids, at)
+        return self._db.write(writing.touch, workspace_id, memory_ids, at)
 
-    async def files(self, workspace_id: str, repository: str) -> tuple[FileRow, ...]:
+    def files(self, workspace_id: str, repository: str) -> tuple[FileRow, ...]:
         """Fetch what is known of a repository's files."""
-        return await self._db.read(runs.files, workspace_id, repository)
+        return self._db.read(runs.files, workspace_id, repository)
 
-    async def begin_run(self, workspace_id: str, run: Run) -> None:
+    def begin_run(self, workspace_id: str, run: Run) -> None:
         """Note that a run has begun."""
-        await self._db.write(runs.begin_run, workspace_id, run)
+        self._db.write(runs.begin_run, workspace_id, run)
 
-    async def stamp(
-        self, workspace_id: str, run_id: str, seen: Sequence[Seen], at: datetime
-    ) -> None:
+    def stamp(self, workspace_id: str, run_id: str, seen: Sequence[Seen], at: datetime) -> None:
         """Mark unchanged files as seen by a run."""
-        await self._db.write(runs.stamp, workspace_id, run_id, seen, at)
+        self._db.write(runs.stamp, workspace_id, run_id, seen, at)
 
-    async def finish_run(
-        self, workspace_id: str, run_id: str, scope: Sequence[str], at: datetime
-    ) -> Run:
+    def finish_run(self, workspace_id: str, run_id: str, scope: Sequence[str], at: datetime) -> Run:
         """Close a complete run; what it should have seen and did not becomes stale."""
-        return await self._db.write(runs.finish_run, workspace_id, run_id, scope, at)
+        return self._db.write(runs.finish_run, workspace_id, run_id, scope, at)
 
-    async def mark_stale(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
+    def mark_stale(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
         """Make code memories stale at once."""
-        return await self._db.write(runs.mark_stale, workspace_id, memory_ids)
+        return self._db.write(runs.mark_stale, workspace_id, memory_ids)
 
-    async def runs(self, workspace_id: str, repository: str | None = None) -> tuple[Run, ...]:
+    def runs(self, workspace_id: str, repository: str | None = None) -> tuple[Run, ...]:
         """Fetch runs, newest first."""
-        return await self._db.read(runs.runs, workspace_id, repository)
+        return self._db.read(runs.runs, workspace_id, repository)
 
-    async def survey(self, workspace_id: str) -> Survey:
+    def survey(self, workspace_id: str) -> Survey:
         """Take ids, edges and light columns at one version."""
-        return await self._db.read(sweep.survey, workspace_id)
+        return self._db.read(sweep.survey, workspace_id)
 
-    async def survey_memories(self, workspace_id: str) -> Survey:
+    def survey_memories(self, workspace_id: str) -> Survey:
         """Take a survey without chunks and entities."""
-        return await self._db.read(sweep.survey_memories, workspace_id)
+        return self._db.read(sweep.survey_memories, workspace_id)
 
-    async def ids(self, workspace_id: str, kind: Kind, keys: Sequence[int]) -> tuple[str, ...]:
+    def ids(self, workspace_id: str, kind: Kind, keys: Sequence[int]) -> tuple[str, ...]:
         """Turn a survey's keys into ids."""
-        return await self._db.read(sweep.ids, workspace_id, kind, keys)
+        return self._db.read(sweep.ids, workspace_id, kind, keys)
 
-    async def soft_delete(
+    def soft_delete(
         self, workspace_id: str, nodes: Nodes, *, version: int, plan_id: str, at: datetime
     ) -> Nodes:
         """Hide nodes that have not changed since a version and are not pinned."""
-        return await self._db.write(
+        return self._db.write(
             sweep.soft_delete, workspace_id, nodes, seen=version, plan_id=plan_id, at=at
         )
 
-    async def restore(self, workspace_id: str, nodes: Nodes) -> Nodes:
+    def restore(self, workspace_id: str, nodes: Nodes) -> Nodes:
         """Take soft-deleted nodes back, with the chunks and entities they hold."""
-        return await self._db.write(sweep.restore, workspace_id, nodes)
+        return self._db.write(sweep.restore, workspace_id, nodes)
 
-    async def deleted(
+    def deleted(
         self, workspace_id: str, *, before: datetime | None = None, plan_id: str | None = None
     ) -> tuple[DeletedRow, ...]:
         """Fetch soft-deleted nodes."""
-        return await self._db.read(sweep.deleted, workspace_id, before, plan_id)
+        return self._db.read(sweep.deleted, workspace_id, before, plan_id)
 
-    async def purge(self, workspace_id: str, nodes: Nodes, *, before: datetime) -> Nodes:
+    def purge(self, workspace_id: str, nodes: Nodes, *, before: datetime) -> Nodes:
         """Erase nodes that were soft-deleted before a time, in short transactions."""
         gone = Nodes()
         for kind, work in (
@@ -156,60 +152,53 @@ class SqliteGraphStore:
             of_kind = nodes.of(kind)
             for start in range(0, len(of_kind), PURGE_BATCH[kind]):
                 batch = of_kind[start : start + PURGE_BATCH[kind]]
-                gone += await self._db.write(work, workspace_id, batch, before)
+                gone += self._db.write(work, workspace_id, batch, before)
         return gone
 
-    async def counts(self, workspace_id: str) -> Counts:
+    def counts(self, workspace_id: str) -> Counts:
         """Count what the workspace holds."""
-        return await self._db.read(sweep.counts, workspace_id)
+        return self._db.read(sweep.counts, workspace_id)
 
-    async def workspaces(self) -> tuple[str, ...]:
+    def workspaces(self) -> tuple[str, ...]:
         """Name the workspaces that hold anything."""
-        return await self._db.read(lambda db: tuple(name for (name,) in db.execute(sql.WORKSPACES)))
+        return self._db.read(lambda db: tuple(name for (name,) in db.execute(sql.WORKSPACES)))
 
-    async def version(self, workspace_id: str) -> int:
+    def version(self, workspace_id: str) -> int:
         """Tell the workspace's version."""
 
         def read(db: sqlite3.Connection) -> int:
             row = db.execute(sql.WORKSPACE, (workspace_id,)).fetchone()
             return int(row[1]) if row else 0
 
-        return await self._db.read(read)
+        return self._db.read(read)
 
-    async def export(
+    def export(
         self, workspace_id: str, nodes: Nodes | None = None, *, batch: int = 1000
-    ) -> AsyncIterator[Item]:
+    ) -> Iterator[Item]:
         """Stream nodes, then the edges that touch them."""
         if nodes is not None:
-            for item in await self._db.read(moving.nodes_with_edges, workspace_id, nodes):
-                yield item
+            yield from self._db.read(moving.nodes_with_edges, workspace_id, nodes)
             return
         for table in range(len(moving.NODE_PAGES)):
-            after, page = await self._db.read(moving.node_page, workspace_id, table, -1, batch)
+            after, page = self._db.read(moving.node_page, workspace_id, table, -1, batch)
             while page:
-                for node in page:
-                    yield node
-                after, page = await self._db.read(
-                    moving.node_page, workspace_id, table, after, batch
-                )
-        keys, mentions = await self._db.read(moving.mention_page, workspace_id, (-1, -1), batch)
+                yield from page
+                after, page = self._db.read(moving.node_page, workspace_id, table, after, batch)
+        keys, mentions = self._db.read(moving.mention_page, workspace_id, (-1, -1), batch)
         while mentions:
-            for mention in mentions:
-                yield mention
-            keys, mentions = await self._db.read(moving.mention_page, workspace_id, keys, batch)
+            yield from mentions
+            keys, mentions = self._db.read(moving.mention_page, workspace_id, keys, batch)
         offset = 0
-        while relations := await self._db.read(moving.relation_page, workspace_id, offset, batch):
-            for relation in relations:
-                yield relation
+        while relations := self._db.read(moving.relation_page, workspace_id, offset, batch):
+            yield from relations
             offset += len(relations)
-        for alias in await self._db.read(moving.aliases, workspace_id):
-            yield alias
+        yield from self._db.read(moving.aliases, workspace_id)
 
-    async def load(self, workspace_id: str, items: Collection[Item]) -> None:
+    def load(self, workspace_id: str, items: Collection[Item]) -> None:
         """Write exported items as they are, orphans included."""
-        await self._db.write(moving.load, workspace_id, items)
+        self._db.write(moving.load, workspace_id, items)
 
-    async def acquire(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> str:
+    def acquire(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> str:
         """Take a lease if it is free; return '' or who has it."""
 
         def take(db: sqlite3.Connection) -> str:
@@ -219,19 +208,19 @@ class SqliteGraphStore:
             db.execute(sql.TAKE_LEASE, (workspace_id, purpose, holder, time.time() + seconds))
             return ""
 
-        return await self._db.write(take)
+        return self._db.write(take)
 
-    async def renew(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> bool:
+    def renew(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> bool:
         """Prolong a lease; False if it was lost."""
         given = (time.time() + seconds, workspace_id, purpose, holder)
-        return await self._db.write(lambda db: db.execute(sql.KEEP_LEASE, given).rowcount == 1)
+        return self._db.write(lambda db: db.execute(sql.KEEP_LEASE, given).rowcount == 1)
 
-    async def release(self, workspace_id: str, purpose: str, holder: str) -> None:
+    def release(self, workspace_id: str, purpose: str, holder: str) -> None:
         """Give a lease back."""
-        await self._db.write(
+        self._db.write(
             lambda db: db.execute(sql.DROP_LEASE, (workspace_id, purpose, holder)).rowcount
         )
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Let go of the file."""
-        await self._db.close()
+        self._db.close()

@@ -1,14 +1,12 @@
-"""Connections: one thread writes, a few read, and the event loop waits for none of them."""
+"""Connections: one writes, a few read, for any number of threads."""
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
-import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from queue import LifoQueue
 from typing import Concatenate, ParamSpec, TypeVar
 
 from marksweep.errors import StoreBusy, StoreCorrupt, StoreError, StoreTooNew
@@ -23,104 +21,93 @@ BUSY_SECONDS = 30.0
 """How long a write waits for another process's transaction; ours are far shorter."""
 
 READERS = 2
-"""Threads that read. More answer more searches at once, and each keeps a page cache."""
+"""Connections that read. More answer more searches at once, and each keeps a page cache."""
+
+
+PRAGMAS = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = NORMAL",
+    "PRAGMA cache_size = -65536",
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA wal_autocheckpoint = 8000",
+)
+"""How each connection is set up."""
 
 
 class Database:
-    """A graph's file. Each call runs one transaction on a thread of its own."""
+    """A graph's file: one thread writes at a time, a few read beside it.
+
+    Each call is one transaction, and may come from any thread.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._connections: list[sqlite3.Connection] = []
-        self._local = threading.local()
         self._closed = False
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="graph-writer")
-        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="graph-reader")
+        self._writer = _Connections(self._open, 1)
+        self._readers = _Connections(self._open, READERS)
         try:
-            self._writer.submit(self._prepare).result()
+            self._prepare()
         except BaseException:
-            self._shut()
+            self.close()
             raise
 
-    async def read(
+    def read(
         self,
         work: Callable[Concatenate[sqlite3.Connection, Given], Result],
         *args: Given.args,
         **kwargs: Given.kwargs,
     ) -> Result:
         """Run work on one consistent view of the file."""
-        return await self._run(self._readers, "BEGIN", work, *args, **kwargs)
+        with self._transaction(self._readers, "BEGIN") as db:
+            return work(db, *args, **kwargs)
 
-    async def write(
+    def write(
         self,
         work: Callable[Concatenate[sqlite3.Connection, Given], Result],
         *args: Given.args,
         **kwargs: Given.kwargs,
     ) -> Result:
         """Run work in one transaction: all of it happens, or nothing."""
-        return await self._run(self._writer, "BEGIN IMMEDIATE", work, *args, **kwargs)
+        with self._transaction(self._writer, "BEGIN IMMEDIATE") as db:
+            return work(db, *args, **kwargs)
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Wait for running work and close the connections."""
-        if not self._closed:
-            self._closed = True
-            await asyncio.to_thread(self._shut)
+        self._closed = True
+        self._writer.close()
+        self._readers.close()
 
-    async def _run(
-        self,
-        threads: ThreadPoolExecutor,
-        begin: str,
-        work: Callable[Concatenate[sqlite3.Connection, Given], Result],
-        *args: Given.args,
-        **kwargs: Given.kwargs,
-    ) -> Result:
+    @contextmanager
+    def _transaction(self, connections: _Connections, begin: str) -> Iterator[sqlite3.Connection]:
+        with self._translated(), connections.borrowed() as db:
+            db.execute(begin)
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                db.execute("ROLLBACK")
+                raise
+
+    def _open(self) -> sqlite3.Connection:
         if self._closed:
             raise StoreError(f"{self.path} was closed; open a new store to go on.")
-
-        def transaction() -> Result:
-            with self._translated():
-                db = self._connection()
-                db.execute(begin)
-                try:
-                    result = work(db, *args, **kwargs)
-                    db.execute("COMMIT")
-                except BaseException:
-                    db.execute("ROLLBACK")
-                    raise
-                return result
-
-        return await asyncio.get_running_loop().run_in_executor(threads, transaction)
-
-    def _connection(self) -> sqlite3.Connection:
-        """Give each thread its own connection."""
-        db: sqlite3.Connection | None = getattr(self._local, "db", None)
-        if db is None:
-            db = sqlite3.connect(
-                self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-            )
-            self._connections.append(db)
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = NORMAL")
-            db.execute("PRAGMA cache_size = -65536")
-            db.execute("PRAGMA temp_store = MEMORY")
-            db.execute("PRAGMA wal_autocheckpoint = 8000")
-            db.execute(sql.PICKED)
-            db.execute(sql.KEYED)
-            self._local.db = db
+        db = sqlite3.connect(
+            self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        try:
+            for statement in (*PRAGMAS, sql.PICKED, sql.KEYED):
+                db.execute(statement)
+        except BaseException:
+            db.close()
+            raise
         return db
 
     def _prepare(self) -> None:
         """Lay the file out, or see that it is one of ours."""
         with self._translated():
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            db = self._connection()
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                self._lay_out(db)
-                db.execute("COMMIT")
-            except BaseException:
-                db.execute("ROLLBACK")
-                raise
+        with self._transaction(self._writer, "BEGIN IMMEDIATE") as db:
+            self._lay_out(db)
 
     def _lay_out(self, db: sqlite3.Connection) -> None:
         (found,) = db.execute("PRAGMA user_version").fetchone()
@@ -152,11 +139,35 @@ class Database:
                 "restore it from a backup or name another file."
             ) from error
 
-    def _shut(self) -> None:
-        self._writer.shutdown()
-        self._readers.shutdown()
-        for db in self._connections:
-            db.close()
+
+class _Connections:
+    """At most so many connections, opened when first needed; who finds all in use waits."""
+
+    def __init__(self, opened: Callable[[], sqlite3.Connection], most: int) -> None:
+        self._opened = opened
+        self._most = most
+        self._idle: LifoQueue[sqlite3.Connection | None] = LifoQueue()
+        for _ in range(most):
+            self._idle.put(None)
+
+    @contextmanager
+    def borrowed(self) -> Iterator[sqlite3.Connection]:
+        """Have a connection to oneself."""
+        db = self._idle.get()
+        try:
+            if db is None:
+                db = self._opened()
+            yield db
+        finally:
+            self._idle.put(db)
+
+    def close(self) -> None:
+        """Wait until none is in use, and close them."""
+        held = [self._idle.get() for _ in range(self._most)]
+        for db in held:
+            if db is not None:
+                db.close()
+            self._idle.put(None)
 
 
 def _statements(script: str) -> Iterator[str]:

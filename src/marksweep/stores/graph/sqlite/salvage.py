@@ -9,7 +9,6 @@ which the next prune collects. Files of code are read again by the next run of t
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -62,15 +61,11 @@ class SalvagedGraph(msgspec.Struct, frozen=True):
 
 def salvage_graph(path: Path, fresh: Path) -> SalvagedGraph:
     """Copy what can be read of a graph into a fresh file. The damaged one is only read."""
-    return asyncio.run(_copied(path, fresh))
-
-
-async def _copied(path: Path, fresh: Path) -> SalvagedGraph:
     target = Database(fresh)
     try:
-        return await target.write(_copy, path)
+        return target.write(_copy, path)
     finally:
-        await target.close()
+        target.close()
 
 
 def _copy(target: sqlite3.Connection, path: Path) -> SalvagedGraph:
