@@ -14,13 +14,13 @@ from benchmarks.sizes import collecting
 from marksweep.conversation import Conversation
 from marksweep.core.budget import SOFT_PERCENT, Budget
 from marksweep.dialects import read, validate
-from marksweep.strategies.named import NAMED, Choice
+from marksweep.strategies.registry import STRATEGIES, Choice
 from marksweep.testing.histories import Answered, Call, Said, Script, told
 
 APPEND_MS = 1.0
 
 TIERS = ("superseded", "mask", "truncate")
-STRATEGIES: tuple[str | tuple[str, ...], ...] = (*sorted(NAMED), TIERS)
+COLLECTED: tuple[str | tuple[str, ...], ...] = (*sorted(STRATEGIES), TIERS)
 """All that have a name. None of them asks a model: summaries are extractive."""
 
 
@@ -75,7 +75,7 @@ def measure(strategy: Choice, size: int) -> float:
 
 def rows() -> Iterator[Row]:
     """Measure."""
-    for strategy in STRATEGIES:
+    for strategy in COLLECTED:
         name = strategy if isinstance(strategy, str) else " → ".join(strategy)
         yield from collecting(__name__, name, strategy)
     ten, hundred = history(10_000), history(100_000)

@@ -26,7 +26,7 @@ from marksweep.conversation import Conversation
 from marksweep.dialects import validate
 from marksweep.messages import Message
 from marksweep.replay.datasets import folder
-from marksweep.strategies.named import NAMED, Choice
+from marksweep.strategies.registry import STRATEGIES, Choice
 
 PERCENTS = range(5, 100, 10)
 MOST_RECORDS = 400
@@ -93,7 +93,7 @@ def rows() -> Iterator[Row]:
     found = corpus()
     sound = [r for r in found.records if not validate(r.messages, "openai_chat")]
     which = f"{len(sound)} of {found.available} trajectories, budgets 5–95 % in steps of 10"
-    choices: list[Choice] = [*sorted(NAMED), TIERS]
+    choices: list[Choice] = [*sorted(STRATEGIES), TIERS]
     for strategy in choices:
         counts: Counter[str] = Counter()
         for record in sound:

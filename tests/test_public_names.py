@@ -33,6 +33,7 @@ PUBLIC = {
     "InstructionBudget",
     "InstructionSource",
     "KnowledgeGraph",
+    "Learning",
     "Link",
     "MarksweepError",
     "Message",

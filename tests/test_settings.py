@@ -18,7 +18,6 @@ from marksweep import increment
 from marksweep.core import budget, score
 from marksweep.core.budget import Budget
 from marksweep.core.cost import Prices
-from marksweep.core.covering import Covering
 from marksweep.core.score import SeedAge, SeedRetention, Weights
 from marksweep.errors import BadInput, UnknownName
 from marksweep.model import Segment
@@ -346,11 +345,11 @@ def test_the_conversation_is_set_up_by_name_and_checked(tmp_path: Path) -> None:
     path = tmp_path / ".marksweep/settings.toml"
     path.write_text(
         "[conversation]\nstrategy = 'superseded+mask'\noptions = {spare = 2}\n"
-        "[scoring]\nscorer = 'covering'\n"
+        "[scoring]\nscorer = 'seed_retention'\n"
     )
     found = load_settings(tmp_path, environment={})
     assert found.conversation.options == {"spare": 2}
-    assert isinstance(found.scoring.build(), Covering)
+    assert isinstance(found.scoring.build(), SeedRetention)
     for wrong, expected in (
         ("strategy = 'magic'", "no strategy named 'magic'"),
         ("strategy = 'mask'\noptions = {colour = 2}", "no option 'colour'"),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from marksweep.core.heap import Heap
     from marksweep.core.roots import Focus
     from marksweep.core.score import seed_age, seed_retention
-    from marksweep.core.strategy import Proposal, Strategy
+    from marksweep.core.strategy import Learning, Proposal, Strategy
     from marksweep.dialects import repair, validate
     from marksweep.engine import GCEngine, IGCEngine, PruningCandidate, PruningPlan
     from marksweep.errors import (
@@ -88,6 +88,7 @@ _HOMES = {
     "InstructionBudget": "ledger",
     "InstructionSource": "ledger",
     "KnowledgeGraph": "graph.memory",
+    "Learning": "core.strategy",
     "Link": "model",
     "MarksweepError": "errors",
     "Message": "messages",
@@ -158,6 +159,7 @@ __all__ = [
     "InstructionBudget",
     "InstructionSource",
     "KnowledgeGraph",
+    "Learning",
     "Link",
     "MarksweepError",
     "Message",

@@ -27,6 +27,7 @@ from marksweep.core.budget import Budget, Line
 from marksweep.core.context import PlanningContext
 from marksweep.core.cost import Prices
 from marksweep.core.plan import make_plan, plan_recall
+from marksweep.core.strategy import Learning, Strategy
 from marksweep.core.trigger import PAYS_WITHIN_TURNS, Backoff, Due, after_pass, due, is_time
 from marksweep.core.why import why
 from marksweep.cycles import no_search_for_cycles
@@ -37,8 +38,8 @@ from marksweep.heaps.conversation import MESSAGE, ConversationHeap, Protection
 from marksweep.heaps.conversation_intake import PLAIN, Intake
 from marksweep.heaps.conversation_stash import (
     Recalled,
-    all_said,
     recalled,
+    recently_said,
 )
 from marksweep.heaps.forms import ProviderForm
 from marksweep.messages import Message
@@ -47,18 +48,22 @@ from marksweep.model import Entry, Plan, Pressure, Report
 from marksweep.settings import Settings
 from marksweep.stores.base import Store
 from marksweep.stores.memory import MemoryStore
-from marksweep.strategies.coverage import Coverage
-from marksweep.strategies.mask import Mask
-from marksweep.strategies.named import Choice, Means, strategy_of
+from marksweep.strategies.feed import LearningFeed
+from marksweep.strategies.registry import Choice, MessageTools, strategy_of
 from marksweep.summarizers.digesting import digesting
 from marksweep.summarizers.transcript import transcript
 
 COVERAGE = "coverage"
-COVERAGES = (COVERAGE, "coverage_quality")
-"""Strategies that decide from the price of a sweep how deep it goes."""
+"""The strategy of a conversation that names none."""
 
 RECALL_TOKENS = 2_000
 """Tokens that `recall` may give back, unless said otherwise."""
+
+REPLAYED_WINDOWS = 8
+"""What a learning strategy is told after a restart, in multiples of the limit: the newest.
+
+More lets older text come back, and makes opening a long conversation slower.
+"""
 
 
 class Conversation:
@@ -92,7 +97,6 @@ class Conversation:
             raise BadInput(
                 f"preserve_recent_turns is {preserve_recent_turns!r}; expected 0 or more."
             )
-        self.budget = budget or lines_of(limit, strategy)
         self.store = _opened(store)
         self.workspace = workspace
         self._guard = RLock()
@@ -108,8 +112,10 @@ class Conversation:
         )
         self._collector = Collector(self._heap, self.store.journal, actor=actor, watch=watch)
         self._collector.recover(now=clock())
-        self._strategy = strategy_of(strategy, self._means())
+        self._strategy = strategy_of(strategy, self._tools())
+        self._feed = LearningFeed(self._strategy) if isinstance(self._strategy, Learning) else None
         self._is_taught = False
+        self.budget = budget or default_budget(limit, self._strategy)
         self._paged = 0
         self._changes = 0
         self._backoff: Backoff | None = None
@@ -132,16 +138,17 @@ class Conversation:
         """Begin a conversation as the settings say, such as `tune` writes them."""
         named = settings.conversation
         limit = settings.window.limit_tokens if limit is None else limit
-        is_coverage = strategy is None and named.strategy in COVERAGES
-        lines = lines_of(limit, named.strategy) if is_coverage else settings.window.budget(limit)
         given = {
-            "budget": lines,
+            "strategy": named.choice() if strategy is None else strategy,
             "preserve_recent_turns": named.preserve_recent_turns,
             "prices": settings.prices,
             "pays_within_turns": settings.window.pays_within_turns,
             **more,
         }
-        return cls(limit=limit, strategy=named.choice() if strategy is None else strategy, **given)
+        made = cls(limit=limit, **given)
+        if "budget" not in more and not isinstance(made._strategy, Learning):
+            made.budget = settings.window.budget(limit)
+        return made
 
     @property
     def dialect(self) -> str:
@@ -165,19 +172,20 @@ class Conversation:
             return []
         self._teach()
         names = self._heap.append(messages, pinned_by, self._clock())
-        if isinstance(self._strategy, Coverage | Mask):
-            self._strategy.arrive([self._heap.view.live[name] for name in names])
+        if self._feed is not None:
+            self._feed.observe([self._heap.view.live[name] for name in names])
         return names
 
     def _teach(self) -> None:
-        """Tell a strategy that keeps an index what was said before the program started."""
-        if self._is_taught or not isinstance(self._strategy, Coverage):
+        """Tell a strategy that learns what was said before the program started."""
+        if self._is_taught or self._feed is None:
             return
         self._is_taught = True
         live = self._heap.snapshot().segments
         if live:
-            said = all_said(self.store.stash, self.workspace, live)
-            self._strategy.catch_up(said, live)
+            most = REPLAYED_WINDOWS * self.budget.limit
+            self._feed.observe(recently_said(self.store.stash, self.workspace, live, most))
+            self._feed.follow(live)
 
     @property
     def messages(self) -> list[Json]:
@@ -235,9 +243,9 @@ class Conversation:
 
     def _page_in(self) -> None:
         """Bring back what the newest messages speak of, if the strategy finds it worth its room."""
-        if not (isinstance(self._strategy, Coverage) and self._strategy.is_missing):
+        if self._feed is None or self._paged == self._changes:
             return
-        if self._paged == self._changes:
+        if not self.store.stash.count(self.workspace, 1):
             return
         self._paged = self._changes
         now = self._clock()
@@ -249,23 +257,20 @@ class Conversation:
     def plan_recall(self) -> Plan | None:
         """Decide what would come back by itself, and why; None if nothing. Nothing is touched."""
         with self._guard:
-            context = self._context(self.budget.target)
-            start = self._heap.unanswered().start
-            before = next((i for i, s in enumerate(context.segments) if s.position >= start), None)
-            if before is None or not start or not isinstance(self._strategy, Coverage):
+            if not isinstance(self._strategy, Learning):
                 return None
-            proposal = self._strategy.recall(context, before, self.budget.target)
+            context = self._learnt_context(self.budget.target)
+            proposal = self._strategy.recall(context)
             return plan_recall(context, proposal, self._prices) if proposal else None
 
     def plan(self, target_tokens: int | None = None, strategy: Choice | None = None) -> Plan:
         """Decide what would go, and why; by another strategy, if one is named."""
         with self._guard, no_search_for_cycles():
-            self._teach()
-            chosen = strategy_of(strategy, self._means()) if strategy else self._strategy
+            chosen = strategy_of(strategy, self._tools()) if strategy else self._strategy
             target = self.budget.target if target_tokens is None else target_tokens
-            context = self._context(target)
-            if target_tokens is None and isinstance(chosen, Coverage):
-                context = context.aiming_at(chosen.landing(context, target))
+            context = self._learnt_context(target)
+            if target_tokens is None and isinstance(chosen, Learning):
+                context = context.aiming_at(chosen.target(context, target))
             return make_plan(context, chosen, self._prices)
 
     def collect(self, plan: Plan | None = None) -> Report:
@@ -339,25 +344,41 @@ class Conversation:
         """Close the store."""
         self.store.close()
 
-    def _means(self) -> Means:
+    def _tools(self) -> MessageTools:
         heap = self._heap
         digest = digesting(
             weigh=heap.weigh,
             tell=lambda segments: transcript([heap.message(s) for s in segments]),
         )
-        return Means(heap.outcomes, digest, heap.texts, heap.trimmed, heap.note)
+        return MessageTools(heap.outcomes, digest, heap.texts, heap.trimmed, heap.note)
+
+    def _learnt_context(self, target: int) -> PlanningContext:
+        """Give a context of which a strategy that learns has been told."""
+        self._teach()
+        context = self._context(target)
+        if self._feed is not None:
+            self._feed.follow(context.segments)
+        return context
 
     def _context(self, target: int | None = None) -> PlanningContext:
         snapshot = self._heap.snapshot()
+        segments, unanswered = snapshot.segments, self._heap.unanswered()
         pressure = max(Pressure.SOFT, self.budget.pressure_at(self._heap.size()))
         now = self._clock()
-        roots = self._heap.roots(snapshot.segments, self._protection, pressure, now)
-        return PlanningContext(snapshot, roots, now, target, pressure)
+        roots = self._heap.roots(segments, self._protection, pressure, now)
+        start = unanswered.start
+        first = next((i for i, s in enumerate(segments) if s.position >= start), None)
+        return PlanningContext(
+            snapshot, roots, now, target, pressure, unanswered=first if start else None
+        )
 
 
-def lines_of(limit: int, strategy: Choice) -> Budget:
-    """Draw the lines of a budget. Coverage goes to the limit, and chooses itself how deep."""
-    return Budget.at_limit(limit) if strategy in COVERAGES else Budget.of(limit)
+def default_budget(limit: int, strategy: Strategy) -> Budget:
+    """Draw the lines of a budget. A strategy that learns goes to the limit, and chooses its depth.
+
+    The others start and land at shares of the limit.
+    """
+    return Budget.at_limit(limit) if isinstance(strategy, Learning) else Budget.of(limit)
 
 
 def _opened(store: Store | str | Path | None) -> Store:

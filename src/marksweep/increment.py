@@ -15,11 +15,9 @@ from datetime import datetime
 
 from marksweep.collector import Collector
 from marksweep.core.budget import Budget
-from marksweep.core.covering import Covered
 from marksweep.core.plan import with_id
 from marksweep.core.roots import Focus, reason_to_stay
 from marksweep.core.score import Scorer, age_hours
-from marksweep.core.scorers import knowing
 from marksweep.core.trigger import Backoff, Due, after_pass, due
 from marksweep.core.words import age_in_words
 from marksweep.heaps.pool import Pool, Rank
@@ -50,7 +48,7 @@ class Increment:
         self._heap = heap
         self._collector = collector
         self._budget = budget
-        self._scorer = knowing(scorer, ())
+        self._scorer = scorer
         self._clock = clock
         self._batch = batch
         self._sample = sample
@@ -80,8 +78,6 @@ class Increment:
         self._heap.refresh()
         view = self._heap.view
         view.mark_all([name for name, s in view.live.items() if reason_to_stay(s, focus)])
-        if isinstance(self._scorer, Covered):
-            self._scorer.keep_only(view.live)
 
     def _take_in(self, focus: Focus) -> None:
         view = self._heap.view
@@ -89,8 +85,6 @@ class Increment:
         changed = [view.live[name] for name in dict.fromkeys(names) if name in view.live]
         for segment in changed:
             self._pool.enter(segment.segment_id)
-            if isinstance(self._scorer, Covered):
-                self._scorer.tell(segment)
             is_root = reason_to_stay(segment, focus) is not None
             view.mark_from(segment.segment_id, is_root=is_root)
         for segment in (*changed, *self._pool.in_turn(self._sample, view.live)):
@@ -106,8 +100,6 @@ class Increment:
             if taken.intersection(unit) or not self._may_go(unit, focus):
                 continue
             taken.update(unit)
-            if isinstance(self._scorer, Covered):
-                self._scorer.forget(*unit)
             tokens = sum(view.live[name].tokens for name in unit)
             held = "in reach, but of low value" if in_reach else "unreachable"
             age = age_in_words(age_hours(segment, focus.now))

@@ -19,7 +19,7 @@ from marksweep.dialects.base import Json
 from marksweep.dialects.history import insist_on, rewritten
 from marksweep.messages.weight import count_message
 from marksweep.model import Plan
-from marksweep.strategies.named import Choice
+from marksweep.strategies.registry import Choice
 
 
 def tidy(

@@ -26,7 +26,6 @@ from marksweep.collector import Collector, Watch, decide
 from marksweep.core.budget import Budget, Line, tally
 from marksweep.core.context import PlanningContext
 from marksweep.core.roots import Focus, reason_to_stay
-from marksweep.core.strategy import Strategy
 from marksweep.core.trigger import Due
 from marksweep.core.why import why
 from marksweep.errors import BadInput, NotFound, Refused, StoreError
@@ -51,6 +50,7 @@ from marksweep.settings import Settings
 from marksweep.stores.base import Hit, Query, Store
 from marksweep.stores.open import open_store
 from marksweep.strategies.chosen import Chosen
+from marksweep.strategies.registry import SEGMENT_TOOLS, Choice, strategy_of
 from marksweep.strategies.scored import Disposal, Scored
 from marksweep.tokens import count, in_whole
 
@@ -260,7 +260,7 @@ class Segments:
         *,
         target_tokens: int | None = None,
         disposal: Disposal = Disposal.STASH,
-        strategy: Strategy | None = None,
+        strategy: Choice | None = None,
         among: Sequence[str] | None = None,
     ) -> Plan:
         """Decide what would go, and why. Nothing is touched.
@@ -268,8 +268,7 @@ class Segments:
         `among` names the only segments to look at: the time then does not depend on how many others
         there are. Without a target, all that the strategy offers of them goes.
         """
-        if strategy is None:
-            strategy = self._scored(disposal)
+        chosen = strategy_of(strategy, SEGMENT_TOOLS) if strategy else self._scored(disposal)
         target = target_tokens
         if target is None and among is None:
             target = self.budget.target
@@ -277,7 +276,7 @@ class Segments:
         pressure = max(Pressure.SOFT, self.budget.pressure_at(self._heap.size()))
         return decide(
             snapshot,
-            strategy,
+            chosen,
             target,
             self.current_focus(),
             pressure=pressure,

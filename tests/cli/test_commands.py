@@ -16,7 +16,7 @@ import pytest
 
 from marksweep.cli.app import COMMANDS
 from marksweep.dialects import validate
-from marksweep.strategies.named import NAMED
+from marksweep.strategies.registry import STRATEGIES
 from tests.cli.support import fill, history, run
 
 
@@ -338,7 +338,7 @@ class TestBadInput:
             assert done.exit_code in (0, 1, 2), done.output
             assert done.exception is None or isinstance(done.exception, SystemExit)
 
-    @pytest.mark.parametrize("strategy", sorted(NAMED))
+    @pytest.mark.parametrize("strategy", sorted(STRATEGIES))
     @pytest.mark.parametrize("is_lines", [True, False])
     def test_half_characters_are_read_and_written_like_any_other(
         self, tmp_path: Path, strategy: str, is_lines: bool

@@ -14,10 +14,10 @@ from marksweep.core.score import (
     SeedRetention,
     Weights,
     age_hours,
+    scorer_named,
     seed_age,
     seed_retention,
 )
-from marksweep.core.scorers import scorer_named
 from marksweep.errors import UnknownName
 from marksweep.testing.builders import NOW, segment
 

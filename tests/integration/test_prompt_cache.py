@@ -12,7 +12,7 @@ from marksweep.core.budget import Budget
 from marksweep.core.cost import Prices
 from marksweep.core.trigger import PAYS_WITHIN_TURNS
 from marksweep.messages import Message
-from marksweep.strategies.named import Choice
+from marksweep.strategies.registry import Choice
 
 LIMIT = 20_000
 TURNS = 400

@@ -19,7 +19,7 @@ from marksweep.core.strategy import Strategy
 from marksweep.dialects import read
 from marksweep.messages import Message, Role
 from marksweep.strategies.mask import Mask
-from marksweep.strategies.named import NAMED, Choice, strategy_of
+from marksweep.strategies.registry import STRATEGIES, Choice, strategy_of
 from marksweep.testing.builders import Clock
 
 PROVIDERS = ("openai_chat", "openai_responses", "anthropic", "gemini")
@@ -31,10 +31,10 @@ TIERS: tuple[Choice, ...] = (
 few = settings(max_examples=max(30, settings().max_examples * 3 // 10))
 """Histories for each strategy and law: some ten laws make a few hundred for each strategy."""
 
-each_strategy = pytest.mark.parametrize("strategy", [*sorted(NAMED), *TIERS], ids=str)
+each_strategy = pytest.mark.parametrize("strategy", [*sorted(STRATEGIES), *TIERS], ids=str)
 dialects = st.sampled_from(PROVIDERS)
 shares = st.integers(0, 100)
-names = st.sampled_from([*sorted(NAMED), "mask all"])
+names = st.sampled_from([*sorted(STRATEGIES), "mask all"])
 
 Raws = list[Any]
 
@@ -64,10 +64,10 @@ def holding_readable(messages: Raws, dialect: str, strategy: Choice) -> Conversa
 
 def another(talk: Conversation, name: str) -> Strategy:
     """Make another strategy for a conversation."""
-    means = talk._means()
+    tools = talk._tools()
     if name == "mask all":
-        return Mask(means.outcomes, means.trimmed, bulky=80, spare=0)
-    return strategy_of(name, means)
+        return Mask(tools.outcomes, tools.trimmed, bulky=80, spare=0)
+    return strategy_of(name, tools)
 
 
 def raws(talk: Conversation) -> Raws:

@@ -17,14 +17,14 @@ from tests.laws.talking import conversation, dialects, each_strategy, few, holdi
 
 SCRIPT = """
 from marksweep.testing.histories import Answered, Call, Said, Script, told
-from tests.laws.talking import NAMED, PROVIDERS, TIERS, holding, raws
+from tests.laws.talking import STRATEGIES, PROVIDERS, TIERS, holding, raws
 
 calls = [Call("read", {"path": f"{n % 5}.py", "limit": n}, f"def f{n}(): return {n % 7}\\n" * 30)
          for n in range(40)]
 beats = [Said("fix it"), *(Answered(f"step {n}", "hm", (call,)) for n, call in enumerate(calls)),
          Said("and then?"), Answered("done")]
 for dialect in PROVIDERS:
-    for strategy in (*sorted(NAMED), *TIERS):
+    for strategy in (*sorted(STRATEGIES), *TIERS):
         talk = holding(told(Script(tuple(beats)), dialect), dialect, strategy)
         plan = talk.plan(talk.tokens // 3)
         talk.collect(plan)

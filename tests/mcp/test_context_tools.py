@@ -261,14 +261,8 @@ def test_the_most_a_small_sweep_takes_is_turned_and_holds(tmp_path: Path, batch:
 
 def test_the_scorer_is_chosen_by_name(tmp_path: Path) -> None:
     async def work(one: Agent) -> None:
-        turned = await one.call("context_gc_configure", scorer="covering", last_messages=0)
-        assert turned["settings"]["scoring"]["scorer"] == "covering"
-        for number in range(4):
-            await one.add(f"s{number}", times=10)
-        found = await one.call("context_gc_analyze", target_tokens=0, include_scores=True)
-        reasons = [each["reason"] for each in found["candidates"]]
-        assert reasons
-        assert all("elsewhere" in reason or "go with it" in reason for reason in reasons)
+        turned = await one.call("context_gc_configure", scorer="seed_retention")
+        assert turned["settings"]["scoring"]["scorer"] == "seed_retention"
 
     with_agent(tmp_path, work)
 

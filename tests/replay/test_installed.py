@@ -12,7 +12,6 @@ from typing import cast
 
 import pytest
 
-from marksweep.core.blocks import MARKER
 from marksweep.replay.atoms import names
 from marksweep.replay.catalog import ECONOMY, QUALITY, maker
 from marksweep.replay.drive import Collector, Pricer, drive
@@ -20,6 +19,7 @@ from marksweep.replay.evidence import Recalling
 from marksweep.replay.hits import Reader, proofs
 from marksweep.replay.needs import study
 from marksweep.replay.records import Trajectory, Wire, price, text_of
+from marksweep.strategies.coverage.text import MARKER
 from tests.replay.stories import answers, by_words, calls, history, says, user
 
 SETTINGS = [ECONOMY, QUALITY]

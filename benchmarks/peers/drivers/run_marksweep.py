@@ -11,7 +11,7 @@ from stopwatch import Messages, Work, main, tokens  # type: ignore[import-not-fo
 
 from marksweep import Conversation
 from marksweep.messages import Message
-from marksweep.strategies.named import Choice
+from marksweep.strategies.registry import Choice
 
 TIERS = ("superseded", "mask", "truncate")
 FRAME = 3

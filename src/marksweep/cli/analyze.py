@@ -28,8 +28,7 @@ from marksweep.reading import DEAD, DeadWeight, Reading, dead_weight
 from marksweep.segments import Segments
 from marksweep.settings import Settings
 from marksweep.sizes import Size
-from marksweep.strategies.configured import TIER
-from marksweep.strategies.named import Choice
+from marksweep.strategies.registry import TIER, Choice
 
 QUICK = ("truncate", "mask", "superseded", "budget", "superseded+mask+truncate")
 """Strategies that look at messages from outside: a second for fifty megabytes."""

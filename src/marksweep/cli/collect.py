@@ -30,7 +30,7 @@ from marksweep.reading import Reading
 from marksweep.segments import Segments
 from marksweep.settings import Conversation, Window
 from marksweep.sizes import Size
-from marksweep.strategies.configured import TIER
+from marksweep.strategies.registry import TIER
 
 
 @make_command("collect")

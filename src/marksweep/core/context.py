@@ -31,6 +31,11 @@ class PlanningContext:
     target: int | None = None
     """The size to land at; None: wherever all that the strategy offers leads."""
     pressure: Pressure = Pressure.SOFT
+    unanswered: int | None = None
+    """The first segment that the model has not answered: what comes back stands in front of it.
+
+    None: nothing can come back by itself.
+    """
 
     @classmethod
     def of(

@@ -1,8 +1,8 @@
 """Scores: how little a segment is worth. **High goes first**, in every scorer, from 0 to 1.
 
-Two formulas, kept under their names so that they can be compared; scorers.py has all by name. Both
-are strictly monotone in age and bounded: age counts as `age / (age + half_life)`, so a very old
-decision cannot outrank everything by its age alone, and a minute does not use the whole scale up.
+Two formulas, kept under their names so that they can be compared. Both are strictly monotone in
+age and bounded: age counts as `age / (age + half_life)`, so a very old decision cannot outrank
+everything by its age alone, and a minute does not use the whole scale up.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from marksweep.errors import UnknownName
 from marksweep.model import Generation, Segment
 
 Scorer = Callable[[Segment, datetime], float]
@@ -100,6 +101,22 @@ class SeedRetention(msgspec.Struct, frozen=True):
 
 seed_age = SeedAge()
 seed_retention = SeedRetention()
+
+SCORERS: Mapping[str, Scorer] = MappingProxyType(
+    {"seed_age": seed_age, "seed_retention": seed_retention}
+)
+"""The scorers by name."""
+
+
+def scorer_named(name: str) -> Scorer:
+    """Find a scorer by its name."""
+    try:
+        return SCORERS[name]
+    except KeyError:
+        raise UnknownName(
+            f"no scorer named {name!r}; known are {', '.join(sorted(SCORERS))}. "
+            "Pass one of these, or a function from a segment and a time to a number."
+        ) from None
 
 
 def age_hours(segment: Segment, now: datetime) -> float:

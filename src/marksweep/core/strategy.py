@@ -1,4 +1,4 @@
-"""What a strategy is: it ranks, and has no other job.
+"""What a strategy is: it ranks. One that learns is also told what comes and goes.
 
     class Oldest:
         name = "oldest"
@@ -9,12 +9,15 @@
 
 The planner takes from the ranking until the target is met. It closes units, refuses what must stay
 and counts what is freed, so that a strategy need not.
+
+A `Learning` strategy keeps what it knows from one plan to the next. Its owner tells it of every
+segment once when it comes and once when it leaves, whether it stands alone or in tiers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -45,4 +48,33 @@ class Strategy(Protocol):
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose, first to go first."""
+        ...
+
+
+@runtime_checkable
+class Learning(Strategy, Protocol):
+    """A strategy that remembers what it was told, chooses its own depth and may bring things back.
+
+    A conversation with such a strategy collects when its limit is reached, not before, unless it
+    was given a budget: how far below the limit a sweep lands is for the strategy to choose.
+    """
+
+    def observe(self, segments: Sequence[Segment]) -> None:
+        """Learn segments that are live now and were not before, in order.
+
+        After a restart these are all that were said before, as far as they are still known, whole;
+        what of them is no longer live is forgotten right after.
+        """
+        ...
+
+    def forget(self, segment_ids: Sequence[str]) -> None:
+        """Note that segments have left the heap. One that comes back is observed again."""
+        ...
+
+    def target(self, context: PlanningContext, wanted: int) -> int:
+        """Choose the size to land at, at most `wanted`."""
+        ...
+
+    def recall(self, context: PlanningContext) -> Proposal | None:
+        """Propose a note to stand in front of `context.unanswered`; None if nothing is missed."""
         ...

@@ -63,6 +63,19 @@ def all_said(
     return sorted(whole.values(), key=lambda segment: (segment.position, segment.segment_id))
 
 
+def recently_said(
+    stash: Stash, workspace: str, live: Sequence[Segment], tokens: int
+) -> list[Segment]:
+    """Give what is live and the newest that was swept, of so many tokens together, in order."""
+    present = {segment.segment_id for segment in live}
+    kept: list[Segment] = []
+    for segment in reversed(all_said(stash, workspace, live)):
+        tokens -= segment.tokens
+        if tokens >= 0 or segment.segment_id in present:
+            kept.append(segment)
+    return kept[::-1]
+
+
 def recalled(
     stash: Stash, workspace: str, live: Sequence[Segment], query: str, limit: int
 ) -> list[Recalled]:

@@ -10,7 +10,6 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from marksweep.core.score import Scorer
-from marksweep.core.scorers import knowing
 from marksweep.errors import BadInput, NotFound
 from marksweep.mcp.asking import Here, desk_of
 from marksweep.mcp.context_tools import usage
@@ -63,9 +62,7 @@ def context_gc_analyze(
         return _of_transcript(ctx, here, transcript, max_candidates)
     with here.segments() as context:
         plan = context.plan(target_tokens=target_tokens, disposal=strategy)
-        scorer = (
-            knowing(context.settings.scoring.build(), context.list()) if include_scores else None
-        )
+        scorer = context.settings.scoring.build() if include_scores else None
         rows = [
             _candidate(context, plan, step, name, scorer)
             for step, name in _named(plan, max_candidates)

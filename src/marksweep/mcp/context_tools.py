@@ -216,8 +216,7 @@ def context_gc_configure(
     last_messages: Annotated[int, Field(ge=0, le=100_000)] | None = None,
     decision_hours: Hours | None = None,
     recent_file_hours: Hours | None = None,
-    scorer: Annotated[str, Field(description="seed_age, seed_retention or covering.")]
-    | None = None,
+    scorer: Annotated[str, Field(description="seed_age or seed_retention.")] | None = None,
     half_life_hours: Annotated[float, Field(gt=0, le=876_000)] | None = None,
     delete_after_hours: Hours | None = None,
     batch: Annotated[int, Field(ge=5, le=20)] | None = None,

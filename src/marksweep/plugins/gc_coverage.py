@@ -9,7 +9,7 @@ from __future__ import annotations
 from marksweep.core.strategy import Strategy
 from marksweep.plugins.history import HistoryPlugin, Task
 from marksweep.plugins.options import ECONOMY, QUALITY
-from marksweep.strategies.named import strategy_of
+from marksweep.strategies.registry import strategy_of
 
 NAME = "gc_coverage"
 

@@ -26,7 +26,7 @@ from marksweep.plugins.masking import Masker
 from marksweep.plugins.options import Options, read_options
 from marksweep.plugins.outcome import Deed, Teller, result_of, write_out
 from marksweep.plugins.view import Outside, look
-from marksweep.strategies.named import Means
+from marksweep.strategies.registry import MessageTools
 
 AT_LEISURE = frozenset({GCTriggerReason.THRESHOLD, GCTriggerReason.CONTINUOUS})
 """Reasons for a collection that leave room to wait."""
@@ -36,7 +36,7 @@ class Task(msgspec.Struct, frozen=True):
     """What one collection has to do, and the means a strategy may need for it."""
 
     options: Options
-    means: Means
+    means: MessageTools
     budget: InstructionBudget | None
     """The budget that was passed in, if one was."""
     last: Strategy | None
@@ -134,7 +134,7 @@ class HistoryPlugin:
         teller = Teller(self._name, request.reason, options, counter)
         teller = teller.unless_over(view.total - target)
         room = view.context.size if view.total <= target else max(0, target - teller.weight())
-        means = Means(masker.outcomes, digester, masker.texts, masker.trimmed)
+        means = MessageTools(masker.outcomes, digester, masker.texts, masker.trimmed)
         strategy = self._make(Task(options, means, budget, self._last))
         context = view.context.aiming_at(room)
         deed = Deed(*plan_with_indices(context, strategy.name, strategy.rank(context)))

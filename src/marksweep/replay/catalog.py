@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from marksweep.conversation import COVERAGES
+from marksweep.core.strategy import Learning
 from marksweep.errors import BadInput, UnknownName
 from marksweep.replay.drive import Collector
 from marksweep.replay.installed import Installed
@@ -27,8 +27,7 @@ from marksweep.replay.references import Gdsf, Mask, OriginalScore, Random, Trunc
 from marksweep.replay.sandbox import PATIENCE, SandboxedStrategy
 from marksweep.replay.spec import parse
 from marksweep.settings import Settings
-from marksweep.strategies.configured import TIER
-from marksweep.strategies.named import NAMED
+from marksweep.strategies.registry import SEGMENT_TOOLS, STRATEGIES, TIER, strategy_of
 
 Make = Callable[[Count], Collector]
 
@@ -64,7 +63,7 @@ def canonical(name: str) -> str:
     """The name that a collector goes by in tables; UnknownName lists what there is."""
     plain = _plain(name)
     known = {_plain(each): each for each in (*REFERENCES, CLAIRVOYANT)}
-    if plain in known and name not in NAMED.keys() - {TRUNCATE}:
+    if plain in known and name not in STRATEGIES.keys() - {TRUNCATE}:
         return known[plain]
     if _MASK.fullmatch(plain):
         return plain
@@ -80,7 +79,7 @@ def canonical(name: str) -> str:
         return name
     raise UnknownName(
         f"no strategy named {name!r}; known are {', '.join(sorted(known.values()))}, mask last N, "
-        f"tiers of {', '.join(sorted(NAMED))}, such as superseded+mask+truncate:spare=5, GC "
+        f"tiers of {', '.join(sorted(STRATEGIES))}, such as superseded+mask+truncate:spare=5, GC "
         "plugins such as gc_hybrid, and package.module:Name for one of your own."
     )
 
@@ -120,12 +119,12 @@ def settings_for(name: str) -> Overlay | None:
     """
     spec = parse(f"{TRUNCATE}:{AT_LIMIT}" if name == TRUNCATE else name)
     tiers = [tier.strip() for tier in spec.name.split(TIER)]
-    if not all(tier in NAMED for tier in tiers):
+    if not all(tier in STRATEGIES for tier in tiers):
         return None
     talk: dict[str, object] = {"strategy": TIER.join(tiers)}
     found: Overlay = {"conversation": talk}
     for key, value in spec.options.items():
-        if key in WINDOW and spec.name in COVERAGES:
+        if key in WINDOW and isinstance(strategy_of(spec.name, SEGMENT_TOOLS), Learning):
             raise BadInput(f"{spec.name} draws its lines itself, so it takes no {key}.")
         if key in WINDOW:
             found.setdefault("window", {})[key] = value

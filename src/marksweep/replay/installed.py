@@ -5,7 +5,7 @@ from __future__ import annotations
 from marksweep.conversation import Conversation
 from marksweep.replay.records import CHAT, Count, Wire, price
 from marksweep.settings import Settings
-from marksweep.strategies.named import Choice
+from marksweep.strategies.registry import Choice
 
 
 class Installed:

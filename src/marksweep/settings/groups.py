@@ -14,7 +14,6 @@ from msgspec import Meta
 
 from marksweep.core.budget import HARD_PERCENT, SOFT_PERCENT, TARGET_PERCENT, Budget
 from marksweep.core.cost import Prices
-from marksweep.core.covering import Covering
 from marksweep.core.roots import INVARIANT_TAGS, RECENT_DECISIONS, RECENT_MESSAGES
 from marksweep.core.score import (
     DISPENSABLE,
@@ -24,8 +23,8 @@ from marksweep.core.score import (
     SeedAge,
     SeedRetention,
     Weights,
+    scorer_named,
 )
-from marksweep.core.scorers import scorer_named
 from marksweep.core.trigger import PAYS_WITHIN_TURNS
 from marksweep.errors import BadInput
 from marksweep.heaps.graph import CAP_PERCENT, RECENTLY_READ
@@ -37,7 +36,7 @@ from marksweep.stores.base import DEFAULT_WORKSPACE
 from marksweep.strategies.scored import COLD_HOURS, DELETE_AFTER_HOURS, VERBOSE_TOKENS
 
 if TYPE_CHECKING:
-    from marksweep.strategies.named import Choice
+    from marksweep.strategies.registry import Choice
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -110,7 +109,7 @@ class Conversation(Group, frozen=True):
 
     def choice(self) -> Choice:
         """Give what a Conversation takes as its strategy."""
-        from marksweep.strategies.configured import with_options
+        from marksweep.strategies.registry import with_options
 
         return with_options(self.strategy, self.options)
 
@@ -132,7 +131,7 @@ class Scoring(Group, frozen=True):
     """How little a segment is worth; high goes first."""
 
     scorer: str = "seed_age"
-    """Which formula: seed_age, seed_retention, or covering, which reads the texts."""
+    """Which formula: seed_age or seed_retention."""
     weights: Weights = Weights()
     """What recency, type, references and generation count; 0 or more, together at most 1."""
     half_life_hours: Positive = HALF_LIFE_HOURS
@@ -163,8 +162,6 @@ class Scoring(Group, frozen=True):
             )
         if self.scorer == "seed_age":
             return SeedAge(self.weights, self.half_life_hours, {**DISPENSABLE, **self.dispensable})
-        if self.scorer == "covering":
-            return Covering(self.half_life_hours)
         return scorer_named(self.scorer)
 
 

@@ -24,10 +24,8 @@ class Garbage:
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose every unreachable unit; first those unrelated to what is in use."""
         firsts, marks = list(context.units.firsts()), context.marks
-        reasons: dict[str, str] = {}  # One string for all of a kind: each takes its room.
         for wanted in (Mark.GARBAGE, Mark.RELATED):
             for first in reversed(firsts):
                 if marks[first] == wanted:
-                    kind = context.segments[first].type
-                    reason = reasons.setdefault(kind, f"unreachable: no root refers to this {kind}")
+                    reason = f"unreachable: no root refers to this {context.segments[first].type}"
                     yield Proposal((first,), Action.STASH, reason)

@@ -6,17 +6,14 @@ is stashed, if a way to shorten text is given.
 
 from __future__ import annotations
 
-import heapq
 from array import array
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from functools import lru_cache
 
 from marksweep.core.context import PlanningContext
-from marksweep.core.covering import Covered, Covering
 from marksweep.core.mark import Mark
 from marksweep.core.score import Scorer, age_hours, seed_age
-from marksweep.core.scorers import knowing
 from marksweep.core.strategy import Proposal
 from marksweep.core.words import (
     age_in_words,
@@ -79,9 +76,6 @@ class Scored:
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose garbage, then related, then reached segments."""
-        if isinstance(self._scorer, Covering):
-            yield from self._covered(context, self._scorer.over(context.segments))
-            return
         for mark in (Mark.GARBAGE, Mark.RELATED, Mark.REACHED):
             ranked, scores, ages = self.ranked(context, mark)
             if mark is Mark.REACHED and self._shorten is not None:
@@ -90,31 +84,8 @@ class Scored:
                 reason = reason_to_go(context.segments[i], ages[i], mark, scores[i])
                 yield Proposal((i,), self._action(context, i), reason)
 
-    def _covered(self, context: PlanningContext, known: Covered) -> Iterator[Proposal]:
-        """Propose by what each unit alone holds, which grows as others that held it too go."""
-        for mark in (Mark.GARBAGE, Mark.RELATED, Mark.REACHED):
-            ranked, scores, ages = self.ranked(context, mark, known)
-            if mark is Mark.REACHED and self._shorten is not None:
-                yield from self._compressions(context, ranked, self._shorten)
-            heap = [(-scores[i], -i) for i in ranked]
-            heapq.heapify(heap)
-            while heap:
-                i = -heapq.heappop(heap)[1]
-                unit = [context.segments[mate] for mate in context.units.members(i)]
-                score = min(known(segment, context.now) for segment in unit)
-                if heap and -score > heap[0][0]:
-                    heapq.heappush(heap, (-score, -i))
-                    continue
-                alone = sum(map(known.alone, unit))
-                known.forget(*(segment.segment_id for segment in unit))
-                held = (
-                    f"{alone} names and lines go with it" if alone else "all of it stands elsewhere"
-                )
-                reason = reason_to_go(context.segments[i], ages[i], mark, score)
-                yield Proposal((i,), self._action(context, i), f"{reason}; {held}")
-
     def ranked(
-        self, context: PlanningContext, wanted: Mark, scorer: Scorer | None = None
+        self, context: PlanningContext, wanted: Mark
     ) -> tuple[list[int], array[float], array[float]]:
         """Give the units of one mark that may go, by their first member, highest score first.
 
@@ -122,8 +93,7 @@ class Scored:
         up in heap order, which the processor likes better than the order of scores. A unit is
         worth as much as its best member, so the lowest score counts.
         """
-        segments, marks, now = context.segments, context.marks, context.now
-        scorer = scorer or knowing(self._scorer, segments)
+        segments, marks, now, scorer = context.segments, context.marks, context.now, self._scorer
         members_of, may_go, level = context.units.members, context.may_go, int(wanted)
         scores = array("d", bytes(8 * len(segments)))
         ages = array("f", bytes(4 * len(segments)))

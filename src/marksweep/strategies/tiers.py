@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from marksweep.core.context import PlanningContext
-from marksweep.core.strategy import Proposal, Strategy
+from marksweep.core.strategy import Learning, Proposal, Strategy
+from marksweep.model import IN_PLACE, Segment
+
+
+def in_tiers(*tiers: Strategy) -> Strategy:
+    """Combine strategies. The result learns if one of them does."""
+    if len(tiers) == 1:
+        return tiers[0]
+    learns = any(isinstance(tier, Learning) for tier in tiers)
+    return LearningTiers(*tiers) if learns else Tiers(*tiers)
 
 
 class Tiers:
@@ -23,6 +32,53 @@ class Tiers:
         return " → ".join(tier.name for tier in self._tiers)
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
-        """Propose what each tier does."""
+        """Propose what each tier does; a later one aims at what is left to free."""
+        freed = 0
         for tier in self._tiers:
-            yield from tier.rank(context)
+            for proposal in tier.rank(_aimed(context, freed)):
+                yield proposal
+                freed += _freed_by(proposal, context)
+
+
+class LearningTiers(Tiers):
+    """Tiers some of which learn: those are told, choose the depth and may bring things back."""
+
+    def __init__(self, *tiers: Strategy) -> None:
+        super().__init__(*tiers)
+        self._learning = [tier for tier in tiers if isinstance(tier, Learning)]
+
+    def observe(self, segments: Sequence[Segment]) -> None:
+        """Tell each tier that learns of new segments."""
+        for tier in self._learning:
+            tier.observe(segments)
+
+    def forget(self, segment_ids: Sequence[str]) -> None:
+        """Tell each tier that learns of segments that have left."""
+        for tier in self._learning:
+            tier.forget(segment_ids)
+
+    def target(self, context: PlanningContext, wanted: int) -> int:
+        """Land where the one lands that goes deepest."""
+        return min(tier.target(context, wanted) for tier in self._learning)
+
+    def recall(self, context: PlanningContext) -> Proposal | None:
+        """Propose what the first tier proposes that misses something."""
+        proposals = (tier.recall(context) for tier in self._learning)
+        return next((proposal for proposal in proposals if proposal is not None), None)
+
+
+def _aimed(context: PlanningContext, freed: int) -> PlanningContext:
+    if not freed or context.target is None:
+        return context
+    return context.aiming_at(context.target + freed)
+
+
+def _freed_by(proposal: Proposal, context: PlanningContext) -> int:
+    """What a proposal frees if the planner takes it."""
+    members = set(proposal.members)
+    if proposal.action not in IN_PLACE:
+        members = {mate for i in members for mate in context.units.members(i)}
+    if not context.may_go(tuple(members)):
+        return 0
+    size = sum(context.sizes[i] for i in members)
+    return size - (proposal.replacement.tokens if proposal.replacement else 0)

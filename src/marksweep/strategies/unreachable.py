@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from marksweep.core.atoms import maybe_names_in, names_in
 from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
 from marksweep.messages import Outcome
 from marksweep.model import Action
-from marksweep.strategies.coverage_held import Texts
+from marksweep.strategies.coverage import Texts
+from marksweep.strategies.coverage.text import maybe_names_in, names_in
 from marksweep.strategies.mask import BULKY, SPARED, Outcomes, Trimmed, notes
 
 WHY = "unreachable: nothing in use refers to it"

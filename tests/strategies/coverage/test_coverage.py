@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 from marksweep import Conversation, tidy, validate
-from marksweep.core.blocks import MARKER
 from marksweep.model import Action
+from marksweep.strategies.coverage.text import MARKER
 
 Message = dict[str, object]
 

@@ -4,20 +4,39 @@ from __future__ import annotations
 
 import pytest
 
-from marksweep.core.atoms import atoms_of
-from marksweep.core.blocks import Cut, cut, whole
-from marksweep.strategies.coverage_index import Block, Index
-from marksweep.strategies.coverage_price import ECONOMY, QUALITY, Choice, Offer, choose
+from marksweep.strategies.coverage.choose import (
+    ECONOMY,
+    QUALITY,
+    Choice,
+    Offer,
+    _are_newer_elsewhere,
+    _lost_atoms,
+    choose,
+)
+from marksweep.strategies.coverage.index import Block, BlockIndex, MessageBlocks
+from marksweep.strategies.coverage.text import Cut, Piece, atoms_of, cut, uncut
 
 
-def add(index: Index, text: str, *, observed: bool = True) -> Block:
-    """Take in a text as a step of its own."""
+def add(index: BlockIndex, text: str, *, observed: bool = True) -> Block:
+    """Take in a text as a step and a message of its own."""
     index.step()
-    return index.add_whole(whole(text), 10, observed=observed)
+    return whole(index, text, observed=observed)
+
+
+def whole(index: BlockIndex, text: str, *, observed: bool = True) -> Block:
+    """Take in a text as one block."""
+    (block,) = index.add(MessageBlocks("m"), uncut(text), 10, observed=observed)
+    return block
+
+
+def cut_up(index: BlockIndex, text: str) -> list[Block]:
+    """Take in a text as blocks, in a step of its own."""
+    index.step()
+    return index.add(MessageBlocks("m"), cut(text), observed=True)
 
 
 def test_a_block_is_worth_what_no_other_holds() -> None:
-    index = Index()
+    index = BlockIndex()
     old = add(index, "read file_one.py")
     only = index.worth(old)
     new = add(index, "read file_one.py")
@@ -28,7 +47,7 @@ def test_a_block_is_worth_what_no_other_holds() -> None:
 
 def test_an_echo_covers_a_fact_only_in_part() -> None:
     def worth_beside(observed: bool) -> float:
-        index = Index()
+        index = BlockIndex()
         seen = add(index, "read file_one.py")
         add(index, "read file_one.py", observed=observed)
         return index.worth(seen)
@@ -37,7 +56,7 @@ def test_an_echo_covers_a_fact_only_in_part() -> None:
 
 
 def test_what_was_acted_on_is_worth_more_and_more() -> None:
-    index = Index()
+    index = BlockIndex()
     block = add(index, "read file_one.py")
     worths = [index.worth(block)]
     for _ in range(3):
@@ -48,7 +67,7 @@ def test_what_was_acted_on_is_worth_more_and_more() -> None:
 
 
 def test_worth_fades_with_age() -> None:
-    index = Index()
+    index = BlockIndex()
     block = add(index, "read file_one.py")
     fresh = index.worth(block)
     for _ in range(20):
@@ -57,7 +76,7 @@ def test_worth_fades_with_age() -> None:
 
 
 def test_what_stands_in_another_observation_is_worth_nothing() -> None:
-    index = Index()
+    index = BlockIndex()
     add(index, "file_one.py read")
     again = add(index, "file_one.py read")
     empty = add(index, "")
@@ -65,73 +84,71 @@ def test_what_stands_in_another_observation_is_worth_nothing() -> None:
 
 
 def test_a_stale_worth_is_worked_out_again_when_another_holder_comes() -> None:
-    index = Index()
+    index = BlockIndex()
     old = add(index, "read file_one.py")
-    before = index.worth_about(old)
+    before = index.cached_worth(old)
     add(index, "read file_one.py")
-    assert index.worth_about(old) < before / 3
+    assert index.cached_worth(old) < before / 3
 
 
 def test_a_dropped_block_is_missed_when_it_is_spoken_of_again() -> None:
-    index = Index()
+    index = BlockIndex()
     block = add(index, "read file_one.py")
     index.drop(block)
     index.remember(block)
     add(index, "no matter", observed=False)
-    assert index.missing() == []
+    assert index.recallable() == []
     add(index, "look at file_one.py", observed=False)
-    assert index.missing() == [block]
-    assert index.worth_back(block, ()) > 0
-    (copy,) = index.copies([block])
+    assert index.recallable() == [block]
+    assert index.worth_if_restored(block, ()) > 0
+    (copy,) = index.copy(MessageBlocks("note"), [block])
     assert copy.text == block.text
-    assert index.missing() == []
+    assert index.recallable() == []
     index.drop(copy)
-    index.remember(copy)
-    assert index.missing() == [block]
+    index.release(copy)
+    assert index.recallable() == [block]
 
 
 def test_a_trial_leaves_no_trace() -> None:
-    index = Index()
+    index = BlockIndex()
     blocks = [add(index, "read file_one.py"), add(index, "read file_one.py again")]
     for block in blocks:
         index.drop(block)
-    alone = index.worth_back(blocks[0], ())
-    with index.trial() as take:
+    alone = index.worth_if_restored(blocks[0], ())
+    with index.hypothetically() as take:
         take(blocks[1], ())
-        assert index.worth_back(blocks[0], {blocks[1].seq}) < alone / 3
-    assert index.worth_back(blocks[0], ()) == alone
+        assert index.worth_if_restored(blocks[0], {blocks[1].number}) < alone / 3
+    assert index.worth_if_restored(blocks[0], ()) == alone
 
 
 def test_a_value_at_a_cut_is_there_only_with_both_sides() -> None:
     line = " ".join(f"value_{n} and_some_more" for n in range(60))
-    index = Index()
-    index.step()
-    blocks = index.add(cut(line), len, observed=True)
+    index = BlockIndex()
+    blocks = cut_up(index, line)
     before = index.worth(blocks[1])
     index.drop(blocks[0])
     assert index.worth(blocks[1]) < before
-    index.copies([blocks[0]])
+    index.copy(MessageBlocks("note"), [blocks[0]])
     assert index.worth(blocks[1]) < before
-    index.keep(blocks[0])
+    index.undrop(blocks[0])
     assert index.worth(blocks[1]) == before
 
 
 def test_a_value_at_a_cut_comes_back_only_with_both_sides() -> None:
     line = " ".join(f"value_{n} and_some_more" for n in range(60))
-    index = Index()
-    index.step()
-    blocks = index.add(cut(line), len, observed=True)
+    index = BlockIndex()
+    blocks = cut_up(index, line)
     for block in blocks:
         index.drop(block)
-    alone = index.worth_back(blocks[1], ())
-    assert index.worth_back(blocks[1], {blocks[0].seq}) > alone
+    alone = index.worth_if_restored(blocks[1], ())
+    assert index.worth_if_restored(blocks[1], {blocks[0].number}) > alone
 
 
 def test_a_rebuilt_index_equals_the_one_that_grew() -> None:
     texts = [f"file_{n % 5}.py line {n}\nuse name_{n % 7}" for n in range(40)]
 
     def built(told: list[str]) -> list[float]:
-        index = Index()
+        index = BlockIndex()
         blocks = []
         for text in told:
             blocks.append(add(index, text))
@@ -142,18 +159,20 @@ def test_a_rebuilt_index_equals_the_one_that_grew() -> None:
 
 
 def test_what_is_lost_is_counted_with_what_was_used() -> None:
-    index = Index()
+    index = BlockIndex()
     one = add(index, "file_one.py file_two.py")
-    add(index, "file_two.py").home = "another message"
+    add(index, "file_two.py")
     index.act(atoms_of("file_one.py"))
     index.drop(one)
-    lost, used = index.lost([one])
+    lost, used = _lost_atoms([one])
     assert 0 < used < lost
-    assert index.are_newer_elsewhere([one])
+    assert _are_newer_elsewhere([one])
 
 
 def offer(worth: float, at: int) -> Offer:
-    return worth, at, at, 10
+    piece = Piece("", glued=False, atoms={})
+    block = Block(MessageBlocks("m"), at, piece, 10, observed=True, born=0)
+    return Offer(worth, at, at, block)
 
 
 def test_quality_sweeps_anywhere_and_no_deeper_than_it_must() -> None:
@@ -183,18 +202,17 @@ def test_nothing_to_offer_means_nothing_to_choose() -> None:
 
 
 def test_an_empty_text_has_no_pieces_that_matter() -> None:
-    index = Index()
-    index.step()
-    assert [b.atoms for b in index.add(Cut((), ()), len, observed=True)] == []
+    index = BlockIndex()
+    assert index.add(MessageBlocks("m"), Cut(()), observed=True) == []
 
 
 def test_what_is_said_alone_is_worth_more_than_one_entry_of_a_long_list() -> None:
     def worth_among(others: int) -> float:
-        index = Index()
+        index = BlockIndex()
         for n in range(others):
             index.step()
-            index.add_whole(whole(f"name_{n}"), 10, observed=True)
+            whole(index, f"name_{n}")
         texts = "\n".join(f"name_{n}" for n in range(others + 1))
-        return index.worth(index.add_whole(whole(texts), 10, observed=True))
+        return index.worth(whole(index, texts))
 
     assert worth_among(0) > 1.1 * worth_among(200)

@@ -1,0 +1,295 @@
+"""Which blocks a sweep drops: where it cuts into the prompt, how deep, and in which order.
+
+A provider's cache holds the prompt up to the first change; everything behind it is read again. So a
+sweep at the front is dear, one near the end is cheap, and a deep one is rarely needed again. Each
+choice is judged by one number: what is lost, plus what is read again, per token of room gained.
+Nothing switches batching off at a tiny budget; there it simply does not pay.
+
+Blocks are dropped in the index while a sweep is ranked, so that each next one is judged by what is
+left; in the end that is taken back. The planner stops when it has enough, so what comes late is
+lazy.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from operator import neg
+from typing import NamedTuple
+
+import msgspec
+
+from marksweep.core.context import PlanningContext
+from marksweep.core.strategy import Proposal
+from marksweep.messages import Place
+from marksweep.model import Action
+from marksweep.strategies.coverage.index import Block
+from marksweep.strategies.coverage.state import CoverageState
+from marksweep.strategies.coverage.text import join
+from marksweep.strategies.mask import Trimmed
+
+FRONTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03)
+"""Shares of the old context, counted from its end, within which a sweep may stay."""
+DEPTHS = (0.0, 0.05, 0.1)
+"""Shares of the budget that a sweep may free beyond what it must."""
+NEXT_ROUND_SHARE = 0.05
+"""Share of what must be freed that each further round offers, if markers ate up the last one."""
+NEXT_ROUND_TOKENS = 32
+"""Tokens that each further round offers at least."""
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """How a collector weighs what it keeps against what it costs."""
+
+    name: str
+    reread: float
+    """What reading a token again costs, in multiples of the median token's worth. 0: nothing.
+
+    Higher makes sweeps rarer, deeper and nearer to the end of the prompt.
+    """
+    recall: float = 0.2
+    """Share of the budget that may come back at a step, because the agent speaks of it again."""
+
+
+ECONOMY = Setting("economy", reread=0.75)
+QUALITY = Setting("quality", reread=0.0)
+
+
+class Offer(NamedTuple):
+    """A block that may go, ordered by its worth."""
+
+    worth: float
+    """Per token."""
+    number: int
+    at: int
+    """The index of its message in the heap."""
+    block: Block
+
+
+class Choice(NamedTuple):
+    """Sweep among messages from `first` on, until `free` tokens are gone."""
+
+    first: int
+    free: int
+
+
+def choose(
+    offers: Sequence[Offer],
+    sizes: Sequence[int],
+    span: tuple[int, int],
+    *,
+    must: int,
+    budget: int,
+    setting: Setting,
+) -> Choice:
+    """Choose the sweep with the least price per token of room. Offers come the least worth first.
+
+    `sizes` are the tokens of all messages in order; those in `span` may go. `must` is what has to
+    be freed, `budget` the tokens that all of them may take.
+    """
+    start, end = span
+    if not setting.reread or not offers:
+        return Choice(start, must)
+    behind = [*accumulate(reversed(sizes[start:end]), initial=0)][::-1]
+    order = offers
+    toll = setting.reread * _median_worth(order)
+    best: tuple[float, Choice] | None = None
+    for share in FRONTS:
+        first = start + bisect_left(behind, -share * behind[0], key=neg)
+        order = [offer for offer in order if offer.at >= first]
+        goals = [must + int(depth * budget) for depth in DEPTHS]
+        sweeps = list(_sweeps(order, goals))
+        for free, (freed, lost, edge) in zip(goals, sweeps, strict=False):
+            price = (lost + toll * (behind[edge - start] - freed)) / free
+            if best is None or price < best[0]:
+                best = price, Choice(first, free)
+        if not sweeps:
+            break
+    return best[1] if best else Choice(start, must)
+
+
+def _sweeps(order: Sequence[Offer], goals: Sequence[int]) -> Iterator[tuple[int, float, int]]:
+    """Give for each goal that can be met what is freed and lost, and where the first cut is."""
+    freed, lost, met = 0, 0.0, 0
+    edge = order[0].at if order else 0
+    for worth, _, at, block in order:
+        freed += block.tokens
+        lost += worth * block.tokens
+        edge = min(edge, at)
+        while freed >= goals[met]:
+            yield freed, lost, edge
+            met += 1
+            if met == len(goals):
+                return
+
+
+def _median_worth(order: Sequence[Offer]) -> float:
+    """Give the worth that half of the tokens do not reach. `order` is by worth.
+
+    A few names that the agent used often are worth a hundred times the rest; a mean would follow
+    them.
+    """
+    half = sum(offer.block.tokens for offer in order) / 2
+    seen = 0
+    for offer in order:
+        seen += offer.block.tokens
+        if seen >= half:
+            return offer.worth
+    return 0.0
+
+
+class Sweep:
+    """A heap, seen as blocks that may go."""
+
+    def __init__(self, context: PlanningContext, state: CoverageState) -> None:
+        self._context = context
+        self._index = state.index
+        self._messages = state.follow(context.segments)
+        self._free = context.free()
+        self._dropped: list[Block] = []
+        self.fixed = context.size - sum(context.sizes[i] for i in self._free)
+        """Tokens that must stay."""
+        self._offers = sorted(self._all_offers())
+        """What may go, the least worth first."""
+
+    def choose(self, target_tokens: int, setting: Setting) -> Choice:
+        """Choose from where on to cut, and how deep: near the end is cheap for the prompt cache."""
+        context = self._context
+        must = max(1, context.size - target_tokens)
+        if not self._free or self.fixed > target_tokens:
+            return Choice(0, must)
+        start, end = self._free[0], self._free[-1] + 1
+        budget = max(1, target_tokens - sum(context.sizes[:start]))
+        return choose(
+            self._offers, context.sizes, (start, end), must=must, budget=budget, setting=setting
+        )
+
+    def rank(self, first: int, trimmed: Trimmed) -> Iterator[Proposal]:
+        """Drop in rounds; after each, propose what became of the messages it touched."""
+        must = max(1, self._context.needed)
+        try:
+            for start in dict.fromkeys((first, 0)):
+                order = [offer for offer in reversed(self._offers) if offer.at >= start]
+                again: list[Offer] = []
+                amount = must
+                while order or again:
+                    for i in sorted(self._drop(order, again, amount)):
+                        proposal = self._proposal(i, trimmed)
+                        if proposal is not None:
+                            yield proposal
+                    amount = max(NEXT_ROUND_TOKENS, int(must * NEXT_ROUND_SHARE))
+        finally:
+            while self._dropped:
+                self._index.undrop(self._dropped.pop())
+
+    def _all_offers(self) -> Iterator[Offer]:
+        """Offer every block that may go now: frames only where nothing else is left."""
+        for i in self._free:
+            message = self._messages[i]
+            if message.parts_kept:
+                for block in message.parts():
+                    if block.is_kept:
+                        yield Offer(self._index.cached_worth(block), block.number, i, block)
+            elif (frame := message.frame) is not None and frame.is_kept and self._is_bare(i):
+                yield Offer(self._index.cached_worth(frame), frame.number, i, frame)
+
+    def _is_bare(self, i: int) -> bool:
+        """Whether nothing but frames is left of a unit, and all of it may go."""
+        members = self._context.units.members(i)
+        if any(self._messages[mate].parts_kept for mate in members):
+            return False
+        return self._context.may_go(members)
+
+    def _drop(self, order: list[Offer], again: list[Offer], amount: int) -> set[int]:
+        """Drop the least worth first, which is the last of `order`; give the messages it touched.
+
+        A block may have become a last holder by now: it is offered `again`, which is a heap.
+        """
+        touched: set[int] = set()
+        while amount > 0 and (order or again):
+            is_new = not again or (order and order[-1] < again[0])
+            offer = order.pop() if is_new else heapq.heappop(again)
+            block = offer.block
+            if not block.is_kept:
+                continue
+            worth = self._index.worth(block)
+            if (order and worth > order[-1].worth) or (again and worth > again[0].worth):
+                heapq.heappush(again, offer._replace(worth=worth))
+                continue
+            block.value = worth
+            self._index.drop(block)
+            self._dropped.append(block)
+            amount -= max(1, block.tokens - 1)
+            touched.add(offer.at)
+            if not block.is_frame and self._is_bare(offer.at):
+                for mate in self._context.units.members(offer.at):
+                    frame = self._messages[mate].frame
+                    if frame is not None and frame.is_kept:
+                        worth = self._index.worth(frame)
+                        heapq.heappush(again, Offer(worth, frame.number, mate, frame))
+        return touched
+
+    def _proposal(self, i: int, trimmed: Trimmed) -> Proposal | None:
+        """Say what became of a message."""
+        message = self._messages[i]
+        if not message.is_kept:
+            members = self._context.units.members(i)
+            is_empty = not any(self._messages[mate].is_kept for mate in members)
+            if is_empty and self._context.may_go(members):
+                gone = [block for mate in members for block in self._messages[mate].blocks()]
+                return Proposal((i,), Action.STASH, self._reason(gone, len(gone)))
+        texts: dict[Place, str] = {}
+        for place, field in message.texts:
+            left = [(b.text, b.glued) if b is not None and b.is_kept else None for b in field]
+            if None in left:
+                texts[place] = join(left)
+        shorter = trimmed(self._context.segments[i], texts)
+        if shorter is None:
+            return None
+        blocks = message.blocks()
+        message.know_form(shorter.raw, [block for block in blocks if block.is_kept])
+        reason = self._reason([block for block in blocks if not block.is_kept], len(blocks))
+        return Proposal((i,), Action.TRIM, reason, shorter)
+
+    def _reason(self, gone: list[Block], count: int) -> str:
+        """Say what goes with these of so many blocks."""
+        is_whole = len(gone) == count
+        what = "all of it" if is_whole else f"{len(gone)} of its {count} parts"
+        verb = "goes" if is_whole or len(gone) == 1 else "go"
+        lost, used = _lost_atoms(gone)
+        if not lost:
+            return f"{what} {verb}: {self._covered(gone)}"
+        names = _counted(used or lost, "name or line", "names and lines")
+        told = "the agent used before" if used else "the agent never used"
+        return f"{what} {verb}: worth least per token; last copy of {names} {told}"
+
+    def _covered(self, gone: list[Block]) -> str:
+        """Say where dropped blocks stand that nothing is lost with."""
+        lines = sum([block.text.count("\n") + 1 for block in gone])
+        where = "newer messages" if _are_newer_elsewhere(gone) else "other messages"
+        return f"{_counted(lines, 'line', 'lines')} of it stand in {where}"
+
+
+def _counted(number: int, one: str, more: str) -> str:
+    return f"{number} {one if number == 1 else more}"
+
+
+def _lost_atoms(blocks: Iterable[Block]) -> tuple[int, int]:
+    """How many atoms of dropped blocks no kept block holds, and how many of them were used."""
+    lost = {atom.key: atom for block in blocks for atom in block.all_atoms() if not atom.holders}
+    return len(lost), sum(1 for atom in lost.values() if atom.uses)
+
+
+def _are_newer_elsewhere(blocks: Iterable[Block]) -> bool:
+    """Whether later messages hold something of each of these blocks."""
+    return all(
+        any(
+            atom.newest is not None
+            and atom.newest.number > block.number
+            and atom.newest.message is not block.message
+            for atom in block.atoms
+        )
+        for block in blocks
+    )
