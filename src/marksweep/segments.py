@@ -79,7 +79,8 @@ class Segments:
         """
         self.settings = settings = settings or Settings()
         where = settings.store.location if store is None else store
-        self.store = open_store(where) if isinstance(where, str | Path) else where
+        kept = settings.store.retention
+        self.store = open_store(where, kept) if isinstance(where, str | Path) else where
         self.workspace = settings.store.workspace if workspace is None else workspace
         self.budget = budget or settings.window.budget(limit)
         self._scorer = settings.scoring.build()

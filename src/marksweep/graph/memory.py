@@ -107,7 +107,7 @@ class KnowledgeGraph:
         place = place_of(found, project, store=store)
         return cls(
             open_graph(place.graph),
-            open_store(place.store),
+            open_store(place.store, found.store.retention),
             backups=place.backups,
             settings=MemorySettings.of(found),
             actor=actor,

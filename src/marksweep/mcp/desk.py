@@ -155,7 +155,7 @@ class Desk:
                 )
             self.settings = settings = load_settings(found[0], explicit=self._changes)
             self._where = place_of(settings, found[0])
-            self._store = open_store(self._where.store)
+            self._store = open_store(self._where.store, settings.store.retention)
             self._workspace = self._workspace or settings.store.workspace
             self.folders = found
 

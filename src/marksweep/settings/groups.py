@@ -32,7 +32,7 @@ from marksweep.heaps.graph import GRACE as MEMORY_GRACE
 from marksweep.heaps.segments import GRACE
 from marksweep.increment import BATCH, SAMPLE
 from marksweep.settings.checks import Count, Group, Hours, Percent, Positive, Price, Share, checked
-from marksweep.stores.base import DEFAULT_WORKSPACE
+from marksweep.stores.base import DEFAULT_WORKSPACE, KEEP_PLANS, PlanRetention
 from marksweep.strategies.scored import COLD_HOURS, DELETE_AFTER_HOURS, VERBOSE_TOKENS
 
 if TYPE_CHECKING:
@@ -199,6 +199,15 @@ class Store(Group, frozen=True):
     """A file (`.db` SQLite, `.json`), or a URL such as redis://host:6379/0."""
     workspace: str = DEFAULT_WORKSPACE
     """Whose segments; workspaces of one store never see each other."""
+    plan_days: Positive = KEEP_PLANS.days
+    """How long a plan that was only shown can be collected by its id. Longer takes more room."""
+    plans: Annotated[int, Meta(ge=1, le=10_000)] = KEEP_PLANS.plans
+    """The newest shown plans that the journal keeps. What was done it keeps for good."""
+
+    @property
+    def retention(self) -> PlanRetention:
+        """What the journal keeps."""
+        return PlanRetention(self.plan_days, self.plans)
 
     def __post_init__(self) -> None:
         """Refuse empty names."""

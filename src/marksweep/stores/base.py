@@ -2,7 +2,7 @@
 
     segments   what is live, per workspace, with a version that grows with every write
     stash      what was swept, whole, searchable
-    journal    what was planned and done, append-only
+    journal    what was shown and done, append-only
 
 Each call is atomic on its own. What spans several calls (stash, journal, sweep) is the collector's
 business: it works under `lock` and mends what a crash left half done.
@@ -13,13 +13,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
 from marksweep.errors import BadInput
-from marksweep.model import Entry, Event, Segment, Stashed
+from marksweep.model import Entry, Event, Segment, Stashed, Step
 
 DEFAULT_WORKSPACE = "default"
 """The workspace of those who need only one."""
@@ -92,6 +92,33 @@ class Hit(msgspec.Struct, Generic[Found], frozen=True):
     score: float
 
 
+class PlanRetention(msgspec.Struct, frozen=True, gc=False):
+    """How long a journal keeps plans that were shown. What was done it keeps for good."""
+
+    days: float = 7.0
+    """Longer lets old plans still be collected by their id, and takes more room."""
+    plans: int = 20
+    """The newest so many are kept. A plan takes about 150 bytes for each segment it sweeps."""
+
+    def shown_since(self, now: datetime) -> datetime:
+        """Say when a plan must have been shown to be kept still."""
+        try:
+            return now - timedelta(days=self.days)
+        except OverflowError:
+            return datetime.min.replace(tzinfo=UTC)
+
+
+KEEP_PLANS = PlanRetention()
+"""What a store keeps unless it is told otherwise."""
+
+
+class JournalSize(msgspec.Struct, frozen=True, gc=False):
+    """How large a workspace's journal is."""
+
+    entries: int
+    bytes: int
+
+
 class SegmentStore(Protocol):
     """The live segments of each workspace."""
 
@@ -159,10 +186,16 @@ class Stash(Protocol):
 
 
 class Journal(Protocol):
-    """The record of plans and sweeps. Entries are never changed."""
+    """The record of plans and sweeps. What was done stays as it was written.
+
+    Plans that were only shown expire as the store's PlanRetention says, whenever another is shown.
+    """
 
     def append(self, workspace: str, entry: Entry) -> Entry:
-        """Add an entry, durably unless it only closes a deed; return it with its number."""
+        """Add an entry, durably unless it only closes a deed; return it with its number.
+
+        A plan that is shown again is stored once: the entry that has it is returned.
+        """
         ...
 
     def read(
@@ -174,6 +207,14 @@ class Journal(Protocol):
         limit: int | None = None,
     ) -> tuple[Entry, ...]:
         """Fetch entries, newest first; `events` empty means every kind."""
+        ...
+
+    def redact(self, workspace: str, segment_ids: Collection[str]) -> int:
+        """Take the content of segments out of all entries, as `redacted` does; say of how many."""
+        ...
+
+    def size(self, workspace: str) -> JournalSize:
+        """Say how large the journal is."""
         ...
 
 
@@ -202,6 +243,48 @@ class Store(Protocol):
         """
         ...
 
+    def scrub(self) -> tuple[str, ...]:
+        """Make what was removed unreadable in the store's files, too.
+
+        Gives what could not be done now, in words: it is tried again when the store is opened.
+        """
+        ...
+
     def close(self) -> None:
         """Let go of files and connections. A closed store refuses further calls."""
         ...
+
+
+REDACTED = "redacted"
+"""Stands for a reason that was erased."""
+
+
+def redacted(entry: Entry, segment_ids: Collection[str]) -> Entry:
+    """Take the content of segments out of an entry: reasons, and what stands in for them.
+
+    Ids, actions and sizes stay. A plan that was only shown goes whole, so that nobody applies it.
+    """
+    if entry.plan is None or not any(_names(step, segment_ids) for step in entry.plan.steps):
+        return entry
+    if entry.event is Event.PLANNED:
+        return msgspec.structs.replace(entry, plan=None)
+    steps = tuple(
+        _without_content(step) if _names(step, segment_ids) else step for step in entry.plan.steps
+    )
+    return msgspec.structs.replace(entry, plan=msgspec.structs.replace(entry.plan, steps=steps))
+
+
+def _names(step: Step, segment_ids: Collection[str]) -> bool:
+    instead = step.replacement
+    return any(each in segment_ids for each in step.segments) or (
+        instead is not None and instead.segment_id in segment_ids
+    )
+
+
+def _without_content(step: Step) -> Step:
+    instead = step.replacement and Segment(
+        segment_id=step.replacement.segment_id,
+        type=step.replacement.type,
+        created_at=step.replacement.created_at,
+    )
+    return msgspec.structs.replace(step, reason=REDACTED, replacement=instead)

@@ -7,7 +7,7 @@ through `json` with escapes, so that what comes back is what went in.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeVar
 
@@ -24,8 +24,11 @@ _MICROSECOND = timedelta(microseconds=1)
 class Codec(Generic[Noun]):
     """JSON bytes for one kind of noun."""
 
-    def __init__(self, kind: type[Noun]) -> None:
+    def __init__(
+        self, kind: type[Noun], renewed: Callable[[object], object] = lambda found: found
+    ) -> None:
         self._kind = kind
+        self._renewed = renewed
         self._encode = msgspec.json.Encoder().encode
         self._decode = msgspec.json.Decoder(kind).decode
         self._decode_list = msgspec.json.Decoder(list[kind]).decode  # type: ignore[valid-type]
@@ -41,10 +44,8 @@ class Codec(Generic[Noun]):
         """Read a noun; a ValueError says what is wrong with it."""
         try:
             return self._decode(body)
-        except msgspec.ValidationError:
-            raise
         except msgspec.DecodeError:
-            return msgspec.convert(json.loads(body), self._kind)
+            return msgspec.convert(self._renewed(json.loads(body)), self._kind)
 
     def decode_all(self, bodies: Sequence[bytes]) -> list[Noun]:
         """Read many nouns at once, which is faster than one by one."""
@@ -54,9 +55,31 @@ class Codec(Generic[Noun]):
             return [self.decode(body) for body in bodies]
 
 
+RENAMED = {
+    "tokens_before": "size_before",
+    "tokens_after": "size_after",
+    "target_tokens": "target_size",
+    "tokens": "size",
+    "kept": "blockers",
+}
+"""What fields of plans and reports were called in version 0.1, and are called now."""
+
+
+def _renewed(found: object) -> object:
+    """Read an entry that version 0.1 wrote: its plans and reports counted tokens, by name."""
+    if isinstance(found, list):
+        return [_renewed(each) for each in found]
+    if not isinstance(found, dict):
+        return found
+    return {
+        RENAMED.get(name, name): value if name == "replacement" else _renewed(value)
+        for name, value in found.items()
+    }
+
+
 SEGMENT = Codec(Segment)
 STASHED = Codec(Stashed)
-ENTRY = Codec(Entry)
+ENTRY = Codec(Entry, _renewed)
 
 
 def microseconds(at: datetime) -> int:

@@ -12,7 +12,8 @@ import msgspec
 
 from marksweep.errors import StoreBusy, StoreError
 from marksweep.model import Entry, Event, Segment, Stashed
-from marksweep.stores.base import Changes, Hit, Query
+from marksweep.stores.base import KEEP_PLANS, Changes, Hit, JournalSize, PlanRetention, Query
+from marksweep.stores.codec import ENTRY
 from marksweep.stores.files import LOCK_TIMEOUT
 from marksweep.stores.tables import JournalTable, LiveTable, StashTable
 
@@ -20,14 +21,16 @@ from marksweep.stores.tables import JournalTable, LiveTable, StashTable
 class MemoryStore:
     """All three faces in this process's memory. Gone when the process ends."""
 
-    def __init__(self, *, lock_timeout: float = LOCK_TIMEOUT) -> None:
+    def __init__(
+        self, *, lock_timeout: float = LOCK_TIMEOUT, retention: PlanRetention = KEEP_PLANS
+    ) -> None:
         self._timeout = lock_timeout
         self._mutex = threading.RLock()
         self._locks: dict[str, threading.RLock] = {}
         self._closed = False
         self._segments = MemorySegments(self)
         self._stash = MemoryStash(self)
-        self._journal = MemoryJournal(self)
+        self._journal = MemoryJournal(self, retention)
 
     @property
     def segments(self) -> MemorySegments:
@@ -66,6 +69,10 @@ class MemoryStore:
             if self._closed:
                 raise StoreError("memory store: it is closed. Make a new one.")
             yield
+
+    def scrub(self) -> tuple[str, ...]:
+        """Do nothing: there are no files."""
+        return ()
 
     def close(self) -> None:
         """Refuse further calls."""
@@ -154,16 +161,20 @@ class MemoryStash:
 class MemoryJournal:
     """The record of plans and sweeps, in memory."""
 
-    def __init__(self, store: MemoryStore) -> None:
+    def __init__(self, store: MemoryStore, retention: PlanRetention) -> None:
         self._at_rest = store.at_rest
+        self._retention = retention
         self._tables: dict[str, JournalTable] = {}
 
     def append(self, workspace: str, entry: Entry) -> Entry:
         """Add an entry; return it with its number."""
         with self._at_rest():
             table = self._tables.setdefault(workspace, JournalTable())
+            if shown := table.shown(entry):
+                return shown
             numbered = msgspec.structs.replace(entry, seq=table.next_seq)
             table.add(numbered)
+            table.expire(self._retention)
             return numbered
 
     def read(
@@ -177,6 +188,17 @@ class MemoryJournal:
         """Fetch entries, newest first; `events` empty means every kind."""
         with self._at_rest():
             return self._tables.get(workspace, _NO_JOURNAL).read(events, plan_id, limit)
+
+    def redact(self, workspace: str, segment_ids: Collection[str]) -> int:
+        """Take the content of segments out of all entries; say of how many."""
+        with self._at_rest():
+            return self._tables.get(workspace, _NO_JOURNAL).redact(segment_ids)
+
+    def size(self, workspace: str) -> JournalSize:
+        """Say how large the journal is, as if it were written."""
+        with self._at_rest():
+            entries = self._tables.get(workspace, _NO_JOURNAL).entries
+            return JournalSize(len(entries), sum(len(ENTRY.encode(each)) for each in entries))
 
 
 _NO_SEGMENTS = LiveTable()

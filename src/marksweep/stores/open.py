@@ -8,7 +8,7 @@ from pathlib import Path
 
 from marksweep.errors import BadInput, StoreError, UnknownName
 from marksweep.paths import expanded
-from marksweep.stores.base import Store
+from marksweep.stores.base import KEEP_PLANS, PlanRetention, Store
 from marksweep.stores.json_file import JsonStore
 from marksweep.stores.memory import MemoryStore
 from marksweep.stores.sqlite import SqliteStore
@@ -19,8 +19,8 @@ IN_FOLDER = "marksweep.db"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
 
 
-def open_store(where: str | Path) -> Store:
-    """Open the store at a place; it is made if there is none.
+def open_store(where: str | Path, retention: PlanRetention = KEEP_PLANS) -> Store:
+    """Open the store at a place; it is made if there is none. PlanRetention is the journal's.
 
     | where | what |
     |---|---|
@@ -36,7 +36,7 @@ def open_store(where: str | Path) -> Store:
         raise BadInput(f"{text!r} is no place for a store. Name a file, a folder or a URL.")
     named = _SCHEME.fullmatch(text) if isinstance(where, str) else None
     if named is None:
-        return _by_ending(expanded(where))
+        return _by_ending(expanded(where), retention)
     scheme, rest = named[1].lower(), named[2]
     opener = _SCHEMES.get(scheme)
     if opener is None:
@@ -44,53 +44,53 @@ def open_store(where: str | Path) -> Store:
             f"no store is called {scheme!r} (in {text!r}); known are {', '.join(_SCHEMES)}. "
             "A file whose name has a colon is written with ./ in front."
         )
-    return opener(text, rest)
+    return opener(text, rest, retention)
 
 
-def _by_ending(path: Path) -> Store:
+def _by_ending(path: Path, retention: PlanRetention) -> Store:
     if path.is_dir() or not path.suffix:
-        return SqliteStore(path / IN_FOLDER)
+        return SqliteStore(path / IN_FOLDER, retention=retention)
     if path.suffix in (".db", ".sqlite", ".sqlite3"):
-        return SqliteStore(path)
+        return SqliteStore(path, retention=retention)
     if path.suffix == ".json":
-        return JsonStore(path)
+        return JsonStore(path, retention=retention)
     raise UnknownName(
         f"{path}: no store ends in {path.suffix!r}; known are .db, .sqlite, .sqlite3, .json and "
         "folders. Rename it, or say what it is: sqlite:///… or json:…"
     )
 
 
-def _memory(where: str, rest: str) -> Store:
+def _memory(where: str, rest: str, retention: PlanRetention) -> Store:
     if rest:
         raise BadInput(f"{where!r}: a store in memory has no name. Write memory:")
-    return MemoryStore()
+    return MemoryStore(retention=retention)
 
 
-def _sqlite_url(where: str, rest: str) -> Store:
+def _sqlite_url(where: str, rest: str, retention: PlanRetention) -> Store:
     path = rest[3:] if rest.startswith("///") else rest
     if not path or (rest.startswith("//") and not rest.startswith("///")):
         raise BadInput(f"{where!r}: expected sqlite:///store.db or sqlite:////absolute/store.db.")
-    return SqliteStore(expanded(path))
+    return SqliteStore(expanded(path), retention=retention)
 
 
-def _json_url(where: str, rest: str) -> Store:
+def _json_url(where: str, rest: str, retention: PlanRetention) -> Store:
     path = rest.removeprefix("//")
     if not path:
         raise BadInput(f"{where!r}: expected json:context.json or json:folder.")
-    return JsonStore(expanded(path))
+    return JsonStore(expanded(path), retention=retention)
 
 
-def _redis(where: str, _rest: str) -> Store:
+def _redis(where: str, _rest: str, retention: PlanRetention) -> Store:
     try:
         from marksweep.stores.redis import RedisStore
     except ModuleNotFoundError as error:
         raise StoreError(
             f"{where!r} needs the package {error.name}. Install it: pip install 'marksweep[redis]'"
         ) from error
-    return RedisStore(where)
+    return RedisStore(where, retention=retention)
 
 
-_SCHEMES: dict[str, Callable[[str, str], Store]] = {
+_SCHEMES: dict[str, Callable[[str, str, PlanRetention], Store]] = {
     "memory": _memory,
     "sqlite": _sqlite_url,
     "json": _json_url,

@@ -12,7 +12,7 @@ from typing import TypeVar
 from marksweep.model import Entry, Event, Segment, Stashed
 from marksweep.search.bm25 import WordIndex
 from marksweep.search.words import query_words, segment_words
-from marksweep.stores.base import Changes, Hit, Query
+from marksweep.stores.base import Changes, Hit, PlanRetention, Query, redacted
 from marksweep.stores.codec import microseconds
 
 CHANGES_KEPT = 10_000
@@ -255,25 +255,47 @@ class JournalTable:
     """Entries in the order they were added."""
 
     def __init__(self) -> None:
-        self._entries: list[Entry] = []
+        self.entries: list[Entry] = []
 
     @property
     def next_seq(self) -> int:
         """The number of the entry to come."""
-        return self._entries[-1].seq + 1 if self._entries else 1
+        return self.entries[-1].seq + 1 if self.entries else 1
+
+    def shown(self, entry: Entry) -> Entry | None:
+        """Find the entry that has the plan which another would show once more."""
+        if entry.event is not Event.PLANNED or entry.plan is None:
+            return None
+        found = self.read((Event.PLANNED,), entry.plan_id, None)
+        return next((each for each in found if each.plan is not None), None)
 
     def add(self, entry: Entry) -> None:
         """Add an entry that has its number."""
-        self._entries.append(entry)
+        self.entries.append(entry)
+
+    def expire(self, retention: PlanRetention) -> bool:
+        """Drop plans that were shown too long before the last entry; say whether there were any."""
+        if not self.entries or self.entries[-1].event is not Event.PLANNED:
+            return False
+        since = retention.shown_since(self.entries[-1].at)
+        newest = self.read((Event.PLANNED,), None, retention.plans)
+        kept = {each.seq for each in newest if each.at >= since}
+        before = len(self.entries)
+        self.entries = [e for e in self.entries if e.event is not Event.PLANNED or e.seq in kept]
+        return len(self.entries) < before
+
+    def redact(self, segment_ids: Collection[str]) -> int:
+        """Take the content of segments out of all entries; say of how many."""
+        before, self.entries = self.entries, [redacted(e, segment_ids) for e in self.entries]
+        return sum(old is not new for old, new in zip(before, self.entries, strict=True))
 
     def read(
         self, events: Collection[Event], plan_id: str | None, limit: int | None
     ) -> tuple[Entry, ...]:
         """Fetch entries, newest first; no events means every kind."""
-        found: list[Entry] = []
-        for entry in reversed(self._entries):
-            if limit is not None and len(found) >= limit:
-                break
-            if (not events or entry.event in events) and plan_id in (None, entry.plan_id):
-                found.append(entry)
-        return tuple(found)
+        found = (
+            entry
+            for entry in reversed(self.entries)
+            if (not events or entry.event in events) and plan_id in (None, entry.plan_id)
+        )
+        return tuple(islice(found, limit))

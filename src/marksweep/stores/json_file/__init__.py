@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from marksweep.errors import StoreError
+from marksweep.stores.base import KEEP_PLANS, PlanRetention
 from marksweep.stores.files import LOCK_TIMEOUT, FileLock, make_folder, tighten, unusable
 from marksweep.stores.json_file.journal import JsonJournal
 from marksweep.stores.json_file.places import Places
@@ -35,7 +36,13 @@ __all__ = ["JsonJournal", "JsonSegments", "JsonStash", "JsonStore"]
 class JsonStore:
     """All three faces in readable files. Threads may share the object, processes the files."""
 
-    def __init__(self, path: str | Path, *, lock_timeout: float = LOCK_TIMEOUT) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        lock_timeout: float = LOCK_TIMEOUT,
+        retention: PlanRetention = KEEP_PLANS,
+    ) -> None:
         self.places = Places(Path(path).absolute())
         self._timeout = lock_timeout
         self._mutex = threading.RLock()
@@ -49,7 +56,7 @@ class JsonStore:
             raise unusable(self.places.folder, error) from error
         self._segments = JsonSegments(self)
         self._stash = JsonStash(self)
-        self._journal = JsonJournal(self)
+        self._journal = JsonJournal(self, retention)
 
     @property
     def segments(self) -> JsonSegments:
@@ -87,6 +94,10 @@ class JsonStore:
         """Keep other threads and processes from writing a file for one call."""
         with self.reading(), self._lock_on(self.places.write_lock(path)).held():
             yield
+
+    def scrub(self) -> tuple[str, ...]:
+        """Do nothing: a file that lost something was written anew."""
+        return ()
 
     def close(self) -> None:
         """Refuse further calls. No file is left open in between anyway."""

@@ -11,8 +11,9 @@ import msgspec
 
 from marksweep.errors import StoreCorrupt
 from marksweep.model import Entry, Event
+from marksweep.stores.base import JournalSize, PlanRetention
 from marksweep.stores.codec import ENTRY
-from marksweep.stores.files import check_writable, open_private, sync_folder, unusable
+from marksweep.stores.files import check_writable, open_private, replace_file, sync_folder, unusable
 from marksweep.stores.json_file.documents import SALVAGE
 from marksweep.stores.tables import JournalTable
 
@@ -27,8 +28,9 @@ log = logging.getLogger(__name__)
 class JournalFile:
     """One workspace's journal file, read as far as it is known."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, retention: PlanRetention) -> None:
         self.path = path
+        self._retention = retention
         self._forget()
 
     def table(self) -> JournalTable:
@@ -44,6 +46,8 @@ class JournalFile:
     def append(self, entry: Entry) -> Entry:
         """Add an entry durably. The caller holds the file's lock."""
         table = self.table()
+        if shown := table.shown(entry):
+            return shown
         numbered = msgspec.structs.replace(entry, seq=table.next_seq)
         line = ENTRY.encode(numbered) + b"\n"
         try:
@@ -53,7 +57,31 @@ class JournalFile:
         self._offset += len(line)
         self._line += 1
         table.add(numbered)
+        if table.expire(self._retention):
+            self._rewrite()
         return numbered
+
+    def redact(self, segment_ids: Collection[str]) -> int:
+        """Take the content of segments out of all entries. The caller holds the file's lock."""
+        changed = self.table().redact(segment_ids)
+        if changed:
+            self._rewrite()
+        return changed
+
+    def size(self) -> JournalSize:
+        """Say how large the file is. The caller holds its lock."""
+        return JournalSize(len(self.table().entries), self._offset)
+
+    def _rewrite(self) -> None:
+        """Write the file anew from the table."""
+        lines = [ENTRY.encode(entry) + b"\n" for entry in self._table.entries]
+        try:
+            replace_file(self.path, b"".join(lines))
+            self._inode = self.path.stat().st_ino
+        except OSError as error:
+            self._forget()
+            raise unusable(self.path, error) from error
+        self._offset, self._line, self._torn = sum(map(len, lines)), len(lines), b""
 
     def _forget(self) -> None:
         self._table = JournalTable()
@@ -118,8 +146,9 @@ class JournalFile:
 class JsonJournal:
     """The record of plans and sweeps, one line each."""
 
-    def __init__(self, store: JsonStore) -> None:
+    def __init__(self, store: JsonStore, retention: PlanRetention) -> None:
         self._store = store
+        self._retention = retention
         self._files: dict[Path, JournalFile] = {}
 
     def append(self, workspace: str, entry: Entry) -> Entry:
@@ -141,7 +170,19 @@ class JsonJournal:
         with self._store.writing(path):
             return self._file(path).table().read(events, plan_id, limit)
 
+    def redact(self, workspace: str, segment_ids: Collection[str]) -> int:
+        """Take the content of segments out of all entries; say of how many."""
+        path = self._store.places.journal(workspace)
+        with self._store.writing(path):
+            return self._file(path).redact(segment_ids)
+
+    def size(self, workspace: str) -> JournalSize:
+        """Say how large the journal is."""
+        path = self._store.places.journal(workspace)
+        with self._store.writing(path):
+            return self._file(path).size()
+
     def _file(self, path: Path) -> JournalFile:
         if path not in self._files:
-            self._files[path] = JournalFile(path)
+            self._files[path] = JournalFile(path, self._retention)
         return self._files[path]

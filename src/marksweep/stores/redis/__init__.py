@@ -16,6 +16,7 @@ from __future__ import annotations
 import threading
 from contextlib import AbstractContextManager
 
+from marksweep.stores.base import KEEP_PLANS, PlanRetention
 from marksweep.stores.files import LOCK_TIMEOUT
 from marksweep.stores.redis.client import Client
 from marksweep.stores.redis.journal import RedisJournal
@@ -40,6 +41,7 @@ class RedisStore:
         prefix: str = PREFIX,
         lock_timeout: float = LOCK_TIMEOUT,
         lease_seconds: float = LEASE_SECONDS,
+        retention: PlanRetention = KEEP_PLANS,
     ) -> None:
         self._client = Client(url, lock_timeout)
         self._prefix = prefix
@@ -48,7 +50,7 @@ class RedisStore:
         self._leases: dict[str, Lease] = {}
         self._segments = RedisSegments(self._client, prefix)
         self._stash = RedisStash(self._client, prefix)
-        self._journal = RedisJournal(self._client, prefix)
+        self._journal = RedisJournal(self._client, prefix, retention)
 
     @property
     def segments(self) -> RedisSegments:
@@ -73,6 +75,13 @@ class RedisStore:
                 key = Keys(self._prefix, workspace).lock
                 lease = self._leases[workspace] = Lease(key, self._renewal)
         return lease.held()
+
+    def scrub(self) -> tuple[str, ...]:
+        """Name what only the server can do: its files are not ours."""
+        return (
+            f"the append-only file and snapshots of {self._client.name}, until the server writes "
+            "them anew (BGREWRITEAOF, BGSAVE)",
+        )
 
     def close(self) -> None:
         """Close the connections. A closed store refuses further calls."""

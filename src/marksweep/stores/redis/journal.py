@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from datetime import datetime
 
 import msgspec
 
 from marksweep.model import Entry, Event
-from marksweep.stores.codec import ENTRY
-from marksweep.stores.redis.client import Client
+from marksweep.stores.base import JournalSize, PlanRetention, redacted
+from marksweep.stores.codec import ENTRY, Codec
+from marksweep.stores.redis.client import Client, Pipeline
 from marksweep.stores.redis.hits import FETCHED_AT_ONCE, read
-from marksweep.stores.redis.statements import Keys
+from marksweep.stores.redis.statements import Keys, encode
+
+SHOWN = Codec(tuple[int, datetime])
+"""The number and time of an entry that shows a plan."""
+
+EXPIRED = b""
+"""Stands in the place of an entry that expired."""
 
 
 class RedisJournal:
     """The record of plans and sweeps. As durable as the server is set up to be."""
 
-    def __init__(self, client: Client, prefix: str) -> None:
+    def __init__(self, client: Client, prefix: str, retention: PlanRetention) -> None:
         self._client = client
         self._prefix = prefix
+        self._retention = retention
 
     def append(self, workspace: str, entry: Entry) -> Entry:
-        """Add an entry; return it with its number."""
-        body = ENTRY.encode(msgspec.structs.replace(entry, seq=0))
+        """Add an entry; return it with its number. A plan that is shown again is stored once."""
+        keys = Keys(self._prefix, workspace)
+        if entry.event is Event.PLANNED and entry.plan is not None:
+            return self._client.write(keys.journal, lambda pipe: self._show(pipe, keys, entry))
         with self._client.reading() as server:
-            seq = server.rpush(Keys(self._prefix, workspace).journal, body)
+            seq = server.rpush(keys.journal, _body(entry))
         return msgspec.structs.replace(entry, seq=seq)
 
     def read(
@@ -36,15 +47,71 @@ class RedisJournal:
         limit: int | None = None,
     ) -> tuple[Entry, ...]:
         """Fetch entries, newest first; `events` empty means every kind."""
-        key = Keys(self._prefix, workspace).journal
         found: list[Entry] = []
+        for entry in self._entries(Keys(self._prefix, workspace).journal):
+            if limit is not None and len(found) >= limit:
+                break
+            if (not events or entry.event in events) and plan_id in (None, entry.plan_id):
+                found.append(entry)
+        return tuple(found)
+
+    def redact(self, workspace: str, segment_ids: Collection[str]) -> int:
+        """Take the content of segments out of all entries; say of how many."""
+        key = Keys(self._prefix, workspace).journal
+
+        def work(pipe: Pipeline) -> int:
+            changed = [
+                (entry.seq, _body(without))
+                for entry in self._entries(key)
+                if (without := redacted(entry, segment_ids)) is not entry
+            ]
+            pipe.multi()
+            for seq, body in changed:
+                pipe.lset(key, seq - 1, body)
+            return len(changed)
+
+        return self._client.write(key, work)
+
+    def size(self, workspace: str) -> JournalSize:
+        """Say how large the journal is in the server's memory."""
+        key = Keys(self._prefix, workspace).journal
+        with self._client.reading() as server:
+            return JournalSize(sum(1 for _ in self._entries(key)), server.memory_usage(key) or 0)
+
+    def _entries(self, key: bytes) -> Iterator[Entry]:
+        """Give the entries with their numbers, newest first."""
         with self._client.reading() as server:
             seq = server.llen(key)
-            while seq > 0 and (limit is None or len(found) < limit):
-                start = max(0, seq - FETCHED_AT_ONCE)
-                bodies = server.lrange(key, start, seq - 1)
-                for entry in reversed(read(self._client, ENTRY, bodies)):
-                    if (not events or entry.event in events) and plan_id in (None, entry.plan_id):
-                        found.append(msgspec.structs.replace(entry, seq=seq))
-                    seq -= 1
-        return tuple(found if limit is None else found[: max(0, limit)])
+            while seq > 0:
+                bodies = server.lrange(key, max(0, seq - FETCHED_AT_ONCE), seq - 1)
+                numbered = [(seq - at, body) for at, body in enumerate(reversed(bodies)) if body]
+                entries = read(self._client, ENTRY, [body for _, body in numbered])
+                for (number, _), entry in zip(numbered, entries, strict=True):
+                    yield msgspec.structs.replace(entry, seq=number)
+                seq -= len(bodies)
+
+    def _show(self, pipe: Pipeline, keys: Keys, entry: Entry) -> Entry:
+        """Queue a plan that is shown, and the expiry of others."""
+        this = encode(entry.plan_id)
+        shown = {plan: SHOWN.decode(each) for plan, each in pipe.hgetall(keys.shown).items()}
+        if this in shown:
+            seq, _ = shown.pop(this)
+            (known,) = read(self._client, ENTRY, [pipe.lindex(keys.journal, seq - 1)])
+            if known.plan is not None:
+                pipe.multi()
+                return msgspec.structs.replace(known, seq=seq)
+        seq = pipe.llen(keys.journal) + 1
+        since = self._retention.shown_since(entry.at)
+        newest = sorted(shown, key=lambda plan: -shown[plan][0])[: self._retention.plans - 1]
+        pipe.multi()
+        for plan, (number, at) in shown.items():
+            if plan not in newest or at < since:
+                pipe.lset(keys.journal, number - 1, EXPIRED)
+                pipe.hdel(keys.shown, plan)
+        pipe.rpush(keys.journal, _body(entry))
+        pipe.hset(keys.shown, this, SHOWN.encode((seq, entry.at)))
+        return msgspec.structs.replace(entry, seq=seq)
+
+
+def _body(entry: Entry) -> bytes:
+    return ENTRY.encode(msgspec.structs.replace(entry, seq=0))

@@ -62,7 +62,9 @@ class Keys:
         """Sorted set: rows by the moment their deletion becomes final."""
         self.stash_words = WordKeys(self._base + b"stash:words:")
         self.journal = self._base + b"journal"
-        """List: entries in order; the number of an entry is its place, from 1."""
+        """List: entries in order; the number of an entry is its place, from 1. Expired: empty."""
+        self.shown = self._base + b"journal:shown"
+        """Hash: plan that was shown → number and time of its entry. As many as do not expire."""
 
     def plan(self, plan_id: str) -> bytes:
         """Name the hash segment id → row of a plan."""

@@ -14,6 +14,7 @@ import threading
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from marksweep.stores.base import KEEP_PLANS, PlanRetention
 from marksweep.stores.files import LOCK_TIMEOUT, FileLock
 from marksweep.stores.sqlite.connection import Connection
 from marksweep.stores.sqlite.journal import SqliteJournal
@@ -26,7 +27,13 @@ __all__ = ["SqliteJournal", "SqliteSegments", "SqliteStash", "SqliteStore"]
 class SqliteStore:
     """All three faces in one file. Threads may share the object, processes the file."""
 
-    def __init__(self, path: str | Path, *, lock_timeout: float = LOCK_TIMEOUT) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        lock_timeout: float = LOCK_TIMEOUT,
+        retention: PlanRetention = KEEP_PLANS,
+    ) -> None:
         self._path = Path(path).absolute()
         self._timeout = lock_timeout
         self._connection = Connection(self._path, lock_timeout)
@@ -34,7 +41,7 @@ class SqliteStore:
         self._locks: dict[str, FileLock] = {}
         self._segments = SqliteSegments(self._connection)
         self._stash = SqliteStash(self._connection)
-        self._journal = SqliteJournal(self._connection)
+        self._journal = SqliteJournal(self._connection, retention)
 
     @property
     def segments(self) -> SqliteSegments:
@@ -61,6 +68,10 @@ class SqliteStore:
                 side = self._path.with_name(f"{self._path.name}.{digest[:16]}.lock")
                 lock = self._locks[workspace] = FileLock(side, self._timeout)
         return lock.held()
+
+    def scrub(self) -> tuple[str, ...]:
+        """Write the file and its word indexes anew, without what was removed; empty the log."""
+        return self._connection.scrub()
 
     def close(self) -> None:
         """Close the file. A closed store refuses further calls."""

@@ -83,6 +83,33 @@ class Connection:
             finally:
                 self._current().execute(sql.SYNC_AT_CHECKPOINTS)
 
+    def scrub(self) -> tuple[str, ...]:
+        """Take what was removed out of the files; say what a neighbour kept from it."""
+        with self._mutex, self._errors():
+            with self.writing() as database:
+                database.execute(sql.SCRUB_BEGINS)
+                for statement in sql.MERGE_WORDS:
+                    database.execute(statement)
+            if self._finish_scrub(database):
+                return ()
+        return (
+            f"{self.path} and its log hold what was removed while another process reads from them; "
+            "it goes when the store is next opened, or scrubbed again",
+        )
+
+    def _finish_scrub(self, database: sqlite3.Connection) -> bool:
+        """Write the file anew and empty the log, unless a neighbour is at work."""
+        try:
+            database.execute(sql.REWRITE_FILE)
+            (kept, _, _) = database.execute(sql.EMPTY_LOG).fetchone()
+        except sqlite3.OperationalError as error:
+            if not named(error, "SQLITE_BUSY"):
+                raise
+            return False
+        if not kept:
+            database.execute(sql.SCRUB_ENDS)
+        return not kept
+
     def check_open(self) -> None:
         """Refuse if the store is closed."""
         if self._database is None:
@@ -126,6 +153,8 @@ class Connection:
             for setting in (sql.SYNC_AT_CHECKPOINTS, sql.CACHE_MORE, sql.CHECKPOINT_LESS):
                 database.execute(setting)
             migrate(database, self.path)
+            if database.execute(sql.SCRUB_PENDING).fetchone()[0]:
+                self._finish_scrub(database)
             self._inode = self.path.stat().st_ino
         except BaseException:
             database.close()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import sqlite3
+from collections.abc import Collection, Sequence
 
 import msgspec
 
 from marksweep.model import Entry, Event
-from marksweep.stores.codec import ENTRY
+from marksweep.stores.base import JournalSize, PlanRetention, redacted
+from marksweep.stores.codec import ENTRY, microseconds
 from marksweep.stores.sqlite import columns
 from marksweep.stores.sqlite import statements as sql
-from marksweep.stores.sqlite.columns import Value, bind
+from marksweep.stores.sqlite.columns import Value, Workspace, bind
 from marksweep.stores.sqlite.connection import Connection
 from marksweep.stores.sqlite.errors import unreadable
 
@@ -21,19 +23,35 @@ CLOSING = frozenset({Event.SWEPT, Event.RESTORED, Event.UNDONE, Event.ROLLED_BAC
 class SqliteJournal:
     """The record of plans and sweeps."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, retention: PlanRetention) -> None:
         self._connection = connection
+        self._retention = retention
 
     def append(self, workspace: str, entry: Entry) -> Entry:
-        """Add an entry, durably and all that was before it unless it only closes a deed."""
+        """Add an entry, durably and all that was before it unless it only closes a deed.
+
+        A plan that is shown again is stored once.
+        """
+        shows = entry.event is Event.PLANNED and entry.plan is not None
         closes = entry.event in CLOSING
         writing = self._connection.writing if closes else self._connection.writing_durably
         with writing() as database:
             place = columns.make_workspace(database, workspace)
+            if shows and (shown := self._shown(database, place, entry.plan_id)):
+                return shown
             (last,) = database.execute(sql.LAST_SEQ, (place.number,)).fetchone()
             numbered = msgspec.structs.replace(entry, seq=(last or 0) + 1)
             row = (place.number, numbered.seq, entry.event.value, bind(entry.plan_id))
-            database.execute(sql.ADD_ENTRY, (*row, ENTRY.encode(numbered)))
+            at, body = microseconds(entry.at), ENTRY.encode(numbered)
+            database.execute(sql.ADD_ENTRY, (*row, at, body))
+            if shows:
+                kept = {
+                    "workspace": place.number,
+                    "event": entry.event.value,
+                    "since": microseconds(self._retention.shown_since(entry.at)),
+                    "plans": max(1, self._retention.plans),
+                }
+                database.execute(sql.EXPIRE_SHOWN, kept)
         return numbered
 
     def read(
@@ -60,7 +78,43 @@ class SqliteJournal:
             if place is None:
                 return ()
             found = database.execute(statement, (place.number, *values, most)).fetchall()
+        return self._read([body for (body,) in found])
+
+    def redact(self, workspace: str, segment_ids: Collection[str]) -> int:
+        """Take the content of segments out of all entries; say of how many."""
+        with self._connection.writing() as database:
+            place = columns.find_workspace(database, workspace)
+            if place is None:
+                return 0
+            rows = database.execute(sql.ENTRIES_WITH_PLANS, (place.number,)).fetchall()
+            entries = self._read([body for _, body in rows])
+            changed = [
+                (ENTRY.encode(without), row)
+                for (row, _), entry in zip(rows, entries, strict=True)
+                if (without := redacted(entry, segment_ids)) is not entry
+            ]
+            database.executemany(sql.CHANGE_ENTRY, changed)
+        return len(changed)
+
+    def size(self, workspace: str) -> JournalSize:
+        """Say how large the journal is."""
+        with self._connection.asking() as database:
+            place = columns.find_workspace(database, workspace)
+            if place is None:
+                return JournalSize(0, 0)
+            return JournalSize(*database.execute(sql.JOURNAL_SIZE, (place.number,)).fetchone())
+
+    def _shown(self, database: sqlite3.Connection, place: Workspace, plan_id: str) -> Entry | None:
+        """Find the entry that shows a plan."""
+        wanted = (place.number, bind(plan_id), Event.PLANNED.value)
+        found = database.execute(sql.SHOWN_PLAN, wanted).fetchone()
+        if found is None:
+            return None
+        (entry,) = self._read(found)
+        return entry if entry.plan is not None else None
+
+    def _read(self, bodies: Sequence[bytes]) -> tuple[Entry, ...]:
         try:
-            return tuple(ENTRY.decode_all([body for (body,) in found]))
+            return tuple(ENTRY.decode_all(bodies))
         except ValueError as error:
             raise unreadable(self._connection.path, "a journal entry", error) from error

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from marksweep.errors import StoreCorrupt, StoreTooNew
 from marksweep.search.words import segment_words
-from marksweep.stores.codec import SEGMENT, STASHED
+from marksweep.stores.codec import ENTRY, SEGMENT, STASHED, microseconds
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import marks
 from marksweep.stores.sqlite.errors import unreadable
@@ -30,7 +30,18 @@ def _index_words(database: sqlite3.Connection) -> None:
         database.execute(sql.ADD_STASH_WORDS, (row, segment_words(segment), marks(segment)))
 
 
-STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_create_tables, _index_words)
+def _note_times(database: sqlite3.Connection) -> None:
+    for statement in sql.ADD_JOURNAL_TIMES:
+        database.execute(statement)
+    for row, body in database.execute(sql.ALL_ENTRIES).fetchall():
+        database.execute(sql.SET_ENTRY_TIME, (microseconds(ENTRY.decode(body).at), row))
+
+
+STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (
+    _create_tables,
+    _index_words,
+    _note_times,
+)
 """Step n leads from version n to n + 1. Steps that were released are never changed."""
 
 VERSION = len(STEPS)

@@ -115,6 +115,19 @@ words, so that only what passes is ranked; they find, but weigh nothing. Merging
 a tenth faster.
 """
 
+ADD_JOURNAL_TIMES = (
+    "ALTER TABLE journal ADD COLUMN at INTEGER NOT NULL DEFAULT 0",
+    "CREATE INDEX journal_by_event ON journal (workspace, event, seq, at)",
+    "CREATE TABLE scrubs (begun INTEGER NOT NULL)",
+)
+"""Version 3: when each entry was written, so that plans expire; scrubs that are not finished."""
+
+ALL_ENTRIES = "SELECT rowid, body FROM journal"
+"""Every entry of every workspace, to note its time."""
+
+SET_ENTRY_TIME = "UPDATE journal SET at = ? WHERE rowid = ?"
+"""Note when an entry was written."""
+
 ALL_SEGMENTS = "SELECT row, body FROM segments ORDER BY row"
 """Every live segment of every workspace, to index its words."""
 
@@ -325,8 +338,35 @@ SELECT count(*) FROM (SELECT 1 FROM stash WHERE row BETWEEN ? AND ? LIMIT ?)
 LAST_SEQ = "SELECT max(seq) FROM journal WHERE workspace = ?"
 """The number of the last entry."""
 
-ADD_ENTRY = "INSERT INTO journal (workspace, seq, event, plan_id, body) VALUES (?, ?, ?, ?, ?)"
+ADD_ENTRY = """
+INSERT INTO journal (workspace, seq, event, plan_id, at, body) VALUES (?, ?, ?, ?, ?, ?)
+"""
 """Add an entry."""
+
+SHOWN_PLAN = """
+SELECT body FROM journal WHERE workspace = ? AND plan_id = ? AND event = ?
+ORDER BY seq DESC LIMIT 1
+"""
+"""The entry that shows a plan."""
+
+EXPIRE_SHOWN = """
+DELETE FROM journal WHERE workspace = :workspace AND event = :event AND (
+    at < :since OR seq NOT IN (
+        SELECT seq FROM journal WHERE workspace = :workspace AND event = :event
+        ORDER BY seq DESC LIMIT :plans
+    )
+)
+"""
+"""Forget plans that were shown before a moment, and all but the newest."""
+
+ENTRIES_WITH_PLANS = "SELECT rowid, body FROM journal WHERE workspace = ?"
+"""All entries, to take the content of segments out."""
+
+CHANGE_ENTRY = "UPDATE journal SET body = ? WHERE rowid = ?"
+"""Write a redacted entry in place of what it was."""
+
+JOURNAL_SIZE = "SELECT count(*), coalesce(sum(length(body)), 0) FROM journal WHERE workspace = ?"
+"""How many entries there are, and their bytes."""
 
 READ_ENTRIES = """
 SELECT body FROM journal WHERE workspace = ? {filters} ORDER BY seq DESC LIMIT ?
@@ -335,3 +375,29 @@ SELECT body FROM journal WHERE workspace = ? {filters} ORDER BY seq DESC LIMIT ?
 
 ENTRY_FILTERS = {"event": "AND event IN ({places})", "plan_id": "AND plan_id = ?"}
 """One clause per filter; `{places}` becomes as many question marks as there are events."""
+
+# Scrubbing
+
+SCRUB_BEGINS = "INSERT INTO scrubs (begun) VALUES (1)"
+"""Note that removed content may still be in the files, until it is known that it is not."""
+
+SCRUB_PENDING = "SELECT EXISTS (SELECT 1 FROM scrubs)"
+"""Whether a scrub was begun and not finished."""
+
+SCRUB_ENDS = "DELETE FROM scrubs"
+"""All removed content is gone from the files."""
+
+MERGE_WORDS = (
+    "INSERT INTO segments_words (segments_words) VALUES ('optimize')",
+    "INSERT INTO stash_words (stash_words) VALUES ('optimize')",
+)
+"""Write the word indexes anew, without the words of what was removed.
+
+FTS5's `secure-delete` does so at each removal, but then no SQLite before 3.42 can read the file.
+"""
+
+REWRITE_FILE = "VACUUM"
+"""Write the whole file anew, without what was removed."""
+
+EMPTY_LOG = "PRAGMA wal_checkpoint(TRUNCATE)"
+"""Bring the log into the file and cut it to nothing. Answers first whether a reader kept it."""

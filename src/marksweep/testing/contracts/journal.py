@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import msgspec
 import pytest
 
 from marksweep.errors import StoreError
 from marksweep.model import Action, Blocker, Cost, Entry, Event, Plan, Report, Step
-from marksweep.stores.base import Journal, Store
+from marksweep.stores.base import KEEP_PLANS, REDACTED, Journal, JournalSize, Store
 from marksweep.testing.contracts.handles import HOSTILE_NAMES, NOON, Handles, Opener, later
 from marksweep.testing.contracts.segments import FULL
 
@@ -24,6 +26,12 @@ PLAN = Plan(
     cost=Cost(3, 40, 2.5),
     workspace="w",
 )
+
+
+def shown(number: int, at: datetime) -> Entry:
+    """Make the entry that shows a plan of a number."""
+    plan = msgspec.structs.replace(PLAN, plan_id=f"plan-{number}")
+    return Entry(Event.PLANNED, at, plan.plan_id, plan=plan)
 
 
 class JournalContract(Handles):
@@ -71,6 +79,70 @@ class JournalContract(Handles):
         assert numbers(events=[Event.UNDONE]) == []
         assert numbers(plan_id="") == []
         assert numbers(limit=0) == []
+
+    def test_a_plan_that_is_shown_again_is_stored_once(self, store: Store, another: Opener) -> None:
+        first = store.journal.append("w", Entry(Event.PLANNED, NOON, "plan-1", plan=PLAN))
+        size = store.journal.size("w")
+        again = Entry(Event.PLANNED, later(hours=1), "plan-1", plan=PLAN)
+        assert another().journal.append("w", again) == first
+        assert store.journal.read("w") == (first,)
+        assert store.journal.size("w") == size
+
+    def test_plans_that_were_only_shown_expire_and_deeds_stay(
+        self, store: Store, another: Opener
+    ) -> None:
+        store.journal.append("w", shown(1, NOON))
+        store.journal.append("w", Entry(Event.SWEEPING, NOON, "plan-1", plan=PLAN))
+        store.journal.append("w", shown(2, later(days=6)))
+        store.journal.append("w", shown(3, later(days=8)))
+        told = [(each.seq, each.event, each.plan_id) for each in another().journal.read("w")]
+        assert told == [
+            (4, Event.PLANNED, "plan-3"),
+            (3, Event.PLANNED, "plan-2"),
+            (2, Event.SWEEPING, "plan-1"),
+        ]
+        assert store.journal.append("w", shown(1, later(days=8))).seq == 5
+
+    def test_of_the_plans_that_were_shown_the_newest_are_kept(self, journal: Journal) -> None:
+        most = KEEP_PLANS.plans
+        for number in range(most + 5):
+            journal.append("w", shown(number, NOON))
+            journal.append("other", shown(number % 2, NOON))
+        kept = [each.plan_id for each in journal.read("w")]
+        assert kept == [f"plan-{number}" for number in reversed(range(5, most + 5))]
+        assert [each.plan_id for each in journal.read("other")] == ["plan-1", "plan-0"]
+
+    def test_redaction_takes_the_content_and_leaves_what_was_done(
+        self, store: Store, another: Opener
+    ) -> None:
+        plan = msgspec.structs.replace(
+            PLAN, steps=(*PLAN.steps, Step(("c",), Action.STASH, 1, "c"))
+        )
+        store.journal.append("w", Entry(Event.PLANNED, NOON, "plan-1", plan=plan))
+        store.journal.append("w", Entry(Event.SWEEPING, NOON, "plan-1", "ann", plan=plan))
+        done = store.journal.append("w", Entry(Event.SWEPT, NOON, "plan-1"))
+        assert store.journal.redact("w", {"nobody"}) == 0
+        assert another().journal.redact("w", {"b"}) == 2
+        last, sweeping, planned = store.journal.read("w")
+        assert last == done
+        assert planned.plan is None
+        assert sweeping.plan is not None
+        gone, kept = sweeping.plan.steps
+        assert (gone.segments, gone.action, gone.size) == (("a", "b"), Action.COMPRESS, 60)
+        assert gone.reason == REDACTED
+        assert gone.replacement is not None
+        assert (gone.replacement.segment_id, gone.replacement.text) == (FULL.segment_id, "")
+        assert kept == plan.steps[1]
+        assert store.journal.redact("w", {"b"}) == 2 - 1
+        assert store.journal.append("w", Entry(Event.PLANNED, NOON, "plan-1", plan=PLAN)).seq == 4
+
+    def test_the_size_grows_with_what_is_written(self, journal: Journal) -> None:
+        assert journal.size("w") == JournalSize(0, 0)
+        journal.append("w", Entry(Event.SWEEPING, NOON, "plan-1", plan=PLAN))
+        journal.append("w", Entry(Event.SWEPT, NOON, "plan-1"))
+        found = journal.size("w")
+        assert found.entries == 2
+        assert found.bytes > len(FULL.text)
 
     def test_workspaces_are_numbered_apart(self, journal: Journal) -> None:
         journal.append("one", Entry(Event.SWEPT, NOON))
