@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from marksweep.cli.analyze import Analysis
+from marksweep.cli.collect import TranscriptPlan
 from marksweep.cli.config import Checked, Trusted
 from marksweep.cli.doctor import Check
 from marksweep.cli.memory_group import Exported, Imported
@@ -28,7 +29,7 @@ from marksweep.stores.graph.base import Nodes
 SHAPES: Mapping[str, object] = {
     "analyze TRANSCRIPT": Analysis,
     "analyze": Plan,
-    "collect TRANSCRIPT": Plan,
+    "collect TRANSCRIPT": TranscriptPlan,
     "collect": Report,
     "replay PATHS": Replayed,
     "replay": dict[str, Replayed],
