@@ -45,7 +45,7 @@ class Stamp(msgspec.Struct, frozen=True):
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """A transcript, the file it came from, behind all links, and what that was then."""
+    """A transcript, the file it came from, behind any link, and what that was then."""
 
     transcript: Transcript
     path: Path | None = None
@@ -59,7 +59,7 @@ def load(name: str, dialect: str | None = None) -> Loaded:
     if existing(Path(name)).is_dir():
         raise BadInput(f"{name} is a folder; name a transcript file in it.")
     try:
-        path = Path(name).resolve(strict=True)
+        path = _behind_links(Path(name))
         with path.open("rb") as file:
             stamp = Stamp.of(os.fstat(file.fileno()))
             data = file.read()
@@ -68,10 +68,15 @@ def load(name: str, dialect: str | None = None) -> Loaded:
     return Loaded(read_transcript(data, name, dialect), path, stamp)
 
 
+def _behind_links(path: Path) -> Path:
+    """Give the file that a link leads to; any other path as it is."""
+    return path.resolve() if path.is_symlink() else path
+
+
 def save(path: Path, data: bytes) -> None:
     """Write a file whole or not at all. A link is followed; the mode and owner of a file stay."""
     try:
-        target = Path(os.path.realpath(path))
+        target = _behind_links(path)
         _draft(target, data).replace(target)
         sync_folder(target.parent)
     except OSError as error:
@@ -198,7 +203,7 @@ def _link(path: Path, other: Path) -> None:
 
 def put_back(name: Path) -> Path:
     """Reverse `replace`; give the file that now holds what stood in its place."""
-    path = Path(os.path.realpath(name))
+    path = _behind_links(name)
     original = path.with_name(path.name + ".orig")
     aside = path.with_name(path.name + ".collected")
     if not original.exists():
