@@ -15,7 +15,8 @@ from marksweep.conversation import Conversation
 from marksweep.dialects import validate
 from marksweep.errors import NotFound, StoreError
 from marksweep.model import Stashed
-from marksweep.stores.memory import MemoryStash, MemoryStore
+from marksweep.stores.memory import MemoryStore
+from marksweep.stores.tables import Access, StashTable, TableStash
 from marksweep.testing.histories import Answered, Call, Said, Script, told
 
 LONGEST = 20.0
@@ -30,11 +31,11 @@ def messages(steps: int = 30) -> list[dict[str, Any]]:
     return told(Script((Said("fix it"), *reads, Answered("done"))), "openai_chat")
 
 
-class SlowStash(MemoryStash):
+class SlowStash(TableStash):
     """A stash that takes until it is told to go on."""
 
-    def __init__(self, store: MemoryStore) -> None:
-        super().__init__(store)
+    def __init__(self, tables: Access[StashTable]) -> None:
+        super().__init__(tables, tables)
         self.reached = threading.Event()
         self.go_on = threading.Event()
 
@@ -50,12 +51,8 @@ class SlowStore(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self._stash: SlowStash = SlowStash(self)
-
-    @property
-    def stash(self) -> SlowStash:
-        """The slow one."""
-        return self._stash
+        self.slow = SlowStash(self._access({}, StashTable))
+        self.stash = self.slow
 
 
 def test_the_loop_goes_on_while_a_sweep_waits_for_its_store() -> None:
@@ -65,12 +62,12 @@ def test_the_loop_goes_on_while_a_sweep_waits_for_its_store() -> None:
         async with AsyncConversation(Conversation(limit=10**9, store=store)) as talk:
             await talk.extend(messages())
             sweep = asyncio.create_task(talk.collect(await talk.plan(500)))
-            while not store.stash.reached.is_set():
+            while not store.slow.reached.is_set():
                 await asyncio.sleep(0)
             for _ in range(1_000):
                 await asyncio.sleep(0)
             assert not sweep.done()
-            store.stash.go_on.set()
+            store.slow.go_on.set()
             assert (await sweep).swept
 
     asyncio.run(asyncio.wait_for(program(), LONGEST))
@@ -93,12 +90,12 @@ def test_a_call_whose_task_is_cancelled_is_still_carried_out_whole() -> None:
         async with AsyncConversation(Conversation(limit=10**9, store=store)) as talk:
             await talk.extend(messages())
             sweep = asyncio.create_task(talk.collect(await talk.plan(500)))
-            while not store.stash.reached.is_set():
+            while not store.slow.reached.is_set():
                 await asyncio.sleep(0)
             sweep.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await sweep
-            store.stash.go_on.set()
+            store.slow.go_on.set()
             left = [message.raw for message in await talk.history()]
             assert len(left) < len(messages())
             assert validate(left, "openai_chat") == []

@@ -4,47 +4,14 @@ import pytest
 
 from marksweep.stores.memory import MemoryStore
 from marksweep.testing.builders import segment
-from marksweep.testing.contracts import (
-    JournalContract,
-    LockContract,
-    Opener,
-    SearchContract,
-    SegmentStoreContract,
-    StashContract,
-    StoreModelContract,
-)
-from marksweep.testing.contracts.lock import WAIT_AT_MOST
+from marksweep.testing.contracts import WAIT_AT_MOST, Opener, StoreContract
 
 
-class MemoryHandles:
+class TestMemoryStore(StoreContract):
     @pytest.fixture
     def opener(self) -> Opener:
         store = MemoryStore(lock_timeout=WAIT_AT_MOST)
         return lambda: store
-
-
-class TestMemorySegments(MemoryHandles, SegmentStoreContract):
-    pass
-
-
-class TestMemoryStash(MemoryHandles, StashContract):
-    pass
-
-
-class TestMemorySearch(MemoryHandles, SearchContract):
-    pass
-
-
-class TestMemoryJournal(MemoryHandles, JournalContract):
-    pass
-
-
-class TestMemoryLock(MemoryHandles, LockContract):
-    pass
-
-
-class TestMemoryModel(MemoryHandles, StoreModelContract):
-    pass
 
 
 def test_changes_are_told_one_by_one_until_there_were_too_many(

@@ -47,6 +47,14 @@ def test_a_server_that_is_away_is_said() -> None:
         RedisStore("redis://:secret@127.0.0.1:1/3")
 
 
+def test_a_cluster_is_refused_at_once() -> None:
+    with (
+        running_redis("--cluster-enabled", "yes") as url,
+        pytest.raises(StoreError, match=r"127.0.0.1.*Redis Cluster.*Name a single server"),
+    ):
+        RedisStore(url)
+
+
 def test_a_password_is_never_shown() -> None:
     with pytest.raises(StoreError) as caught:
         RedisStore("redis://user:secret@127.0.0.1:1/3")

@@ -1,19 +1,35 @@
-"""One workspace in memory: live segments, stash, journal. Not thread-safe; their owners are."""
+"""One workspace in memory: live segments, stash, journal; and a store's three faces on such tables.
+
+Tables are not thread-safe; the access that a store gives to them is. The store in memory keeps
+them as they are, the JSON store writes each change to its files first.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from heapq import nlargest
 from itertools import chain, islice, takewhile
-from typing import TypeVar
+from typing import Protocol, TypeVar
+
+import msgspec
 
 from marksweep.model import Entry, Event, Segment, Stashed
 from marksweep.search.bm25 import WordIndex
 from marksweep.search.words import query_words, segment_words
-from marksweep.stores.base import Changes, Hit, PlanRetention, Query, redacted
-from marksweep.stores.codec import microseconds
+from marksweep.stores.base import (
+    KEEP_PLANS,
+    Changes,
+    Hit,
+    JournalSize,
+    PlanRetention,
+    Query,
+    redacted,
+)
+from marksweep.stores.codec import ENTRY, microseconds
 
 CHANGES_KEPT = 10_000
 """Changes remembered per workspace, so that readers learn of them one by one.
@@ -254,8 +270,18 @@ def heap_order(entry: Stashed) -> tuple[int, str]:
 class JournalTable:
     """Entries in the order they were added."""
 
-    def __init__(self) -> None:
+    def __init__(self, retention: PlanRetention = KEEP_PLANS) -> None:
         self.entries: list[Entry] = []
+        self._retention = retention
+
+    def append(self, entry: Entry) -> Entry:
+        """Add an entry and return it with its number; a plan that is shown again is there once."""
+        if shown := self.shown(entry):
+            return shown
+        numbered = msgspec.structs.replace(entry, seq=self.next_seq)
+        self.entries.append(numbered)
+        self.expire()
+        return numbered
 
     @property
     def next_seq(self) -> int:
@@ -269,16 +295,12 @@ class JournalTable:
         found = self.read((Event.PLANNED,), entry.plan_id, None)
         return next((each for each in found if each.plan is not None), None)
 
-    def add(self, entry: Entry) -> None:
-        """Add an entry that has its number."""
-        self.entries.append(entry)
-
-    def expire(self, retention: PlanRetention) -> bool:
+    def expire(self) -> bool:
         """Drop plans that were shown too long before the last entry; say whether there were any."""
         if not self.entries or self.entries[-1].event is not Event.PLANNED:
             return False
-        since = retention.shown_since(self.entries[-1].at)
-        newest = self.read((Event.PLANNED,), None, retention.plans)
+        since = self._retention.shown_since(self.entries[-1].at)
+        newest = self.read((Event.PLANNED,), None, self._retention.plans)
         kept = {each.seq for each in newest if each.at >= since}
         before = len(self.entries)
         self.entries = [e for e in self.entries if e.event is not Event.PLANNED or e.seq in kept]
@@ -299,3 +321,163 @@ class JournalTable:
             if (not events or entry.event in events) and plan_id in (None, entry.plan_id)
         )
         return tuple(islice(found, limit))
+
+    def size(self) -> JournalSize:
+        """Say how large the entries are as they are written."""
+        return JournalSize(len(self.entries), sum(len(ENTRY.encode(e)) + 1 for e in self.entries))
+
+
+Table = TypeVar("Table")
+
+Access = Callable[[str], AbstractContextManager[Table]]
+"""Gives a workspace's table, for one thread or process at a time."""
+
+
+class LiveWriter(Protocol):
+    """Takes what is written to live segments."""
+
+    def write(self, put: Sequence[Segment], remove: Sequence[str]) -> int:
+        """Remove, then put; return the new version."""
+        ...
+
+
+class StashWriter(Protocol):
+    """Takes what is written to a stash."""
+
+    def put(self, entries: Sequence[Stashed]) -> None:
+        """Keep entries."""
+        ...
+
+    def remove(self, plan_id: str, segment_ids: Sequence[str]) -> None:
+        """Let go of a plan's entries."""
+        ...
+
+
+class JournalWriter(Protocol):
+    """Takes what is written to a journal."""
+
+    def append(self, entry: Entry) -> Entry:
+        """Add an entry; return it with its number."""
+        ...
+
+    def redact(self, segment_ids: Collection[str]) -> int:
+        """Take the content of segments out of all entries."""
+        ...
+
+
+class TableSegments:
+    """Live segments in tables; how those are kept is another's business."""
+
+    def __init__(
+        self,
+        reading: Access[LiveTable],
+        writing: Access[LiveWriter],
+        workspaces: Callable[[], Iterable[str]],
+    ) -> None:
+        self._reading = reading
+        self._writing = writing
+        self._workspaces = workspaces
+
+    def changes(self, workspace: str, since: int = 0) -> Changes:
+        """Tell what was put or removed after version `since`; from 0, everything."""
+        with self._reading(workspace) as table:
+            return table.changes(since)
+
+    def write(
+        self, workspace: str, *, put: Sequence[Segment] = (), remove: Sequence[str] = ()
+    ) -> int:
+        """Remove, then put, in one step, all or nothing; return the new version."""
+        with self._writing(workspace) as table:
+            return table.write(tuple(put), tuple(remove))
+
+    def search(self, workspace: str, query: Query) -> tuple[Hit[Segment], ...]:
+        """Find live segments, best first; without words, last touched first."""
+        with self._reading(workspace) as table:
+            return table.search(query)
+
+    def workspaces(self) -> tuple[str, ...]:
+        """Name the workspaces that hold live segments, sorted."""
+        return tuple(sorted(self._workspaces()))
+
+
+class TableStash:
+    """Swept segments in tables; how those are kept is another's business."""
+
+    def __init__(self, reading: Access[StashTable], writing: Access[StashWriter]) -> None:
+        self._reading = reading
+        self._writing = writing
+
+    def put(self, workspace: str, entries: Sequence[Stashed]) -> None:
+        """Keep entries, all or nothing. Again with the same plan and segment: replaced."""
+        with self._writing(workspace) as table:
+            table.put(tuple(entries))
+
+    def get(self, workspace: str, segment_ids: Sequence[str]) -> tuple[Stashed, ...]:
+        """Fetch the entries of these segments, the one put last first."""
+        with self._reading(workspace) as table:
+            return table.get(segment_ids)
+
+    def of_plan(self, workspace: str, plan_id: str) -> tuple[Stashed, ...]:
+        """Fetch what a plan swept, in heap order."""
+        with self._reading(workspace) as table:
+            return table.of_plan(plan_id)
+
+    def latest_plan(self, workspace: str) -> str | None:
+        """Name the plan of the entry that was put last."""
+        with self._reading(workspace) as table:
+            return table.latest_plan()
+
+    def remove(self, workspace: str, plan_id: str, segment_ids: Sequence[str]) -> None:
+        """Let go of a plan's entries, all or nothing. Unknown ids are not an error."""
+        with self._writing(workspace) as table:
+            table.remove(plan_id, tuple(segment_ids))
+
+    def search(self, workspace: str, query: Query) -> tuple[Hit[Stashed], ...]:
+        """Find entries, best first; without words, the one put last first."""
+        with self._reading(workspace) as table:
+            return table.search(query)
+
+    def expired(self, workspace: str, now: datetime) -> tuple[Stashed, ...]:
+        """Fetch the entries whose deletion has become final, the one put first first."""
+        with self._reading(workspace) as table:
+            return table.expired(now)
+
+    def count(self, workspace: str, most: int = sys.maxsize) -> int:
+        """Count the entries, no further than to `most`."""
+        with self._reading(workspace) as table:
+            return min(most, len(table))
+
+
+class TableJournal:
+    """The record of plans and sweeps in tables; how those are kept is another's business."""
+
+    def __init__(self, reading: Access[JournalTable], writing: Access[JournalWriter]) -> None:
+        self._reading = reading
+        self._writing = writing
+
+    def append(self, workspace: str, entry: Entry) -> Entry:
+        """Add an entry; return it with its number."""
+        with self._writing(workspace) as table:
+            return table.append(entry)
+
+    def read(
+        self,
+        workspace: str,
+        *,
+        events: Collection[Event] = (),
+        plan_id: str | None = None,
+        limit: int | None = None,
+    ) -> tuple[Entry, ...]:
+        """Fetch entries, newest first; `events` empty means every kind."""
+        with self._reading(workspace) as table:
+            return table.read(events, plan_id, limit)
+
+    def redact(self, workspace: str, segment_ids: Collection[str]) -> int:
+        """Take the content of segments out of all entries; say of how many."""
+        with self._writing(workspace) as table:
+            return table.redact(segment_ids)
+
+    def size(self, workspace: str) -> JournalSize:
+        """Say how large the journal is."""
+        with self._reading(workspace) as table:
+            return table.size()

@@ -35,12 +35,12 @@ def redis_server() -> Path:
 
 
 @contextmanager
-def running_redis() -> Iterator[str]:
+def running_redis(*options: str) -> Iterator[str]:
     """Run a server that keeps nothing, and give its URL."""
     port = _free_port()
     with tempfile.TemporaryDirectory(prefix="marksweep-redis-") as folder:
         command = [str(redis_server()), "--port", str(port), "--bind", "127.0.0.1"]
-        command += ["--save", "", "--appendonly", "no", "--dir", folder]
+        command += ["--save", "", "--appendonly", "no", "--dir", folder, *options]
         log = Path(folder) / "log"
         with log.open("wb") as output:
             server = subprocess.Popen(command, stdout=output, stderr=output)  # noqa: S603

@@ -10,27 +10,28 @@ segments; beyond that, SQLite is the better place.
 
     places      which file is whose
     documents   a file's text to nouns and back, with the place of what is wrong
-    watched     a file read again when someone changed it
-    salvage     what can be read of damaged files
-    segments, stash, journal   the three faces
+    files       a file, read again when someone changed it, and its table
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from marksweep.errors import StoreError
-from marksweep.stores.base import KEEP_PLANS, PlanRetention
+from marksweep.stores.base import DEFAULT_WORKSPACE, KEEP_PLANS, PlanRetention
 from marksweep.stores.files import LOCK_TIMEOUT, FileLock, make_folder, tighten, unusable
-from marksweep.stores.json_file.journal import JsonJournal
+from marksweep.stores.json_file.documents import parse
+from marksweep.stores.json_file.files import JournalFile, LiveFile, StashFile
 from marksweep.stores.json_file.places import Places
-from marksweep.stores.json_file.segments import JsonSegments
-from marksweep.stores.json_file.stash import JsonStash
+from marksweep.stores.tables import Access, TableJournal, TableSegments, TableStash
 
-__all__ = ["JsonJournal", "JsonSegments", "JsonStash", "JsonStore"]
+__all__ = ["JsonStore"]
+
+Given = TypeVar("Given")
 
 
 class JsonStore:
@@ -43,56 +44,40 @@ class JsonStore:
         lock_timeout: float = LOCK_TIMEOUT,
         retention: PlanRetention = KEEP_PLANS,
     ) -> None:
-        self.places = Places(Path(path).absolute())
+        self._places = places = Places(Path(path).absolute())
         self._timeout = lock_timeout
         self._mutex = threading.RLock()
         self._locks: dict[Path, FileLock] = {}
         self._closed = False
         try:
-            make_folder(self.places.folder)
-            for file in self.places.files():
+            make_folder(places.folder)
+            for file in places.files():
                 tighten(file)
         except OSError as error:
-            raise unusable(self.places.folder, error) from error
-        self._segments = JsonSegments(self)
-        self._stash = JsonStash(self)
-        self._journal = JsonJournal(self, retention)
-
-    @property
-    def segments(self) -> JsonSegments:
-        """The live segments."""
-        return self._segments
-
-    @property
-    def stash(self) -> JsonStash:
-        """The swept segments."""
-        return self._stash
-
-    @property
-    def journal(self) -> JsonJournal:
-        """The record."""
-        return self._journal
+            raise unusable(places.folder, error) from error
+        live = _each(places.live, LiveFile)
+        stash = _each(places.stash, StashFile)
+        journal = _each(places.journal, lambda path, _: JournalFile(path, retention))
+        self.segments = TableSegments(
+            self._reading(lambda workspace: live(workspace).table()),
+            self._writing(places.live, live),
+            self._workspaces,
+        )
+        self.stash = TableStash(
+            self._reading(lambda workspace: stash(workspace).table()),
+            self._writing(places.stash, stash),
+        )
+        self.journal = TableJournal(  # read as far as it is known, so that reading needs the lock
+            self._writing(places.journal, lambda workspace: journal(workspace).table()),
+            self._writing(places.journal, journal),
+        )
 
     @contextmanager
     def lock(self, workspace: str) -> Iterator[None]:
         """Hold a workspace for one sweep, across threads and processes."""
-        with self.reading():
-            lock = self._lock_on(self.places.sweep_lock(workspace))
+        with self._alone():
+            lock = self._lock_on(self._places.sweep_lock(workspace))
         with lock.held():
-            yield
-
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Keep other threads out for one call; refuse if the store is closed."""
-        with self._mutex:
-            if self._closed:
-                raise StoreError(f"{self.places.main}: the store is closed. Open it again.")
-            yield
-
-    @contextmanager
-    def writing(self, path: Path) -> Iterator[None]:
-        """Keep other threads and processes from writing a file for one call."""
-        with self.reading(), self._lock_on(self.places.write_lock(path)).held():
             yield
 
     def scrub(self) -> tuple[str, ...]:
@@ -104,5 +89,51 @@ class JsonStore:
         with self._mutex:
             self._closed = True
 
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other threads out for one call; refuse if the store is closed."""
+        with self._mutex:
+            if self._closed:
+                raise StoreError(f"{self._places.main}: the store is closed. Open it again.")
+            yield
+
+    def _reading(self, give: Callable[[str], Given]) -> Access[Given]:
+        @contextmanager
+        def reading(workspace: str) -> Iterator[Given]:
+            with self._alone():
+                yield give(workspace)
+
+        return reading
+
+    def _writing(self, path: Callable[[str], Path], give: Callable[[str], Given]) -> Access[Given]:
+        @contextmanager
+        def writing(workspace: str) -> Iterator[Given]:
+            side = self._places.write_lock(path(workspace))
+            with self._alone(), self._lock_on(side).held():
+                yield give(workspace)
+
+        return writing
+
+    def _workspaces(self) -> Iterator[str]:
+        """Name the workspaces with live segments. The main file is the default one's, always."""
+        with self._alone():
+            for path in self._places.workspaces():
+                if path.exists() and (found := parse(path, path.read_bytes())).segments:
+                    yield DEFAULT_WORKSPACE if path == self._places.main else found.workspace
+
     def _lock_on(self, side: Path) -> FileLock:
         return self._locks.setdefault(side, FileLock(side, self._timeout))
+
+
+def _each(
+    path: Callable[[str], Path], make: Callable[[Path, str], Given]
+) -> Callable[[str], Given]:
+    """Keep one file for each workspace."""
+    files: dict[str, Given] = {}
+
+    def file(workspace: str) -> Given:
+        if workspace not in files:
+            files[workspace] = make(path(workspace), workspace)
+        return files[workspace]
+
+    return file

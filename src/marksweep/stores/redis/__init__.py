@@ -48,24 +48,9 @@ class RedisStore:
         self._renewal = Renewal(self._client, lease_seconds)
         self._mutex = threading.Lock()
         self._leases: dict[str, Lease] = {}
-        self._segments = RedisSegments(self._client, prefix)
-        self._stash = RedisStash(self._client, prefix)
-        self._journal = RedisJournal(self._client, prefix, retention)
-
-    @property
-    def segments(self) -> RedisSegments:
-        """The live segments."""
-        return self._segments
-
-    @property
-    def stash(self) -> RedisStash:
-        """The swept segments."""
-        return self._stash
-
-    @property
-    def journal(self) -> RedisJournal:
-        """The record."""
-        return self._journal
+        self.segments = RedisSegments(self._client, prefix)
+        self.stash = RedisStash(self._client, prefix)
+        self.journal = RedisJournal(self._client, prefix, retention)
 
     def lock(self, workspace: str) -> AbstractContextManager[None]:
         """Hold a workspace for one sweep, across threads and machines."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -58,6 +58,16 @@ class Client:
             ) from None
         with self.errors():
             self._redis.ping()
+            self._refuse_cluster()
+
+    def _refuse_cluster(self) -> None:
+        """Refuse a server that has only a part of the keys."""
+        with suppress(redis.ResponseError):  # a user who may not ask
+            if self._redis.info("cluster").get("cluster_enabled"):
+                raise StoreError(
+                    f"{self.name}: it is a node of a Redis Cluster, which has only a part of the "
+                    "keys. Name a single server, or one with replicas."
+                )
 
     @contextmanager
     def reading(self) -> Iterator[Any]:

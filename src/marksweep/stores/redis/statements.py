@@ -1,8 +1,4 @@
-"""Every key and script of the Redis store, each with its purpose.
-
-All keys of a workspace share one hash tag, so that a cluster keeps them on one node and a
-transaction may touch them together.
-"""
+"""Every key and script of the Redis store, each with its purpose."""
 
 from __future__ import annotations
 

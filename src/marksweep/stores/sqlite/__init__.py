@@ -39,24 +39,9 @@ class SqliteStore:
         self._connection = Connection(self._path, lock_timeout)
         self._mutex = threading.Lock()
         self._locks: dict[str, FileLock] = {}
-        self._segments = SqliteSegments(self._connection)
-        self._stash = SqliteStash(self._connection)
-        self._journal = SqliteJournal(self._connection, retention)
-
-    @property
-    def segments(self) -> SqliteSegments:
-        """The live segments."""
-        return self._segments
-
-    @property
-    def stash(self) -> SqliteStash:
-        """The swept segments."""
-        return self._stash
-
-    @property
-    def journal(self) -> SqliteJournal:
-        """The record."""
-        return self._journal
+        self.segments = SqliteSegments(self._connection)
+        self.stash = SqliteStash(self._connection)
+        self.journal = SqliteJournal(self._connection, retention)
 
     def lock(self, workspace: str) -> AbstractContextManager[None]:
         """Hold a workspace for one sweep, across threads and processes."""

@@ -1,9 +1,9 @@
-"""What every store must do, as test classes to inherit.
+"""What every store must do, as a test class to inherit.
 
-    class TestMyStash(StashContract):
+    class TestMyStore(StoreContract):
         @pytest.fixture
         def opener(self, tmp_path: Path) -> Opener:
-            return lambda: MyStore(tmp_path / "store")
+            return lambda: MyStore(tmp_path / "store", lock_timeout=WAIT_AT_MOST)
 
 `opener` gives a function that opens another handle on one and the same place, empty at first. A
 store that has only one handle, like one in memory, gives that one each time.
@@ -13,18 +13,21 @@ from __future__ import annotations
 
 from marksweep.testing.contracts.handles import Opener
 from marksweep.testing.contracts.journal import JournalContract
-from marksweep.testing.contracts.lock import LockContract
+from marksweep.testing.contracts.lock import WAIT_AT_MOST, LockContract
 from marksweep.testing.contracts.model import StoreModelContract
 from marksweep.testing.contracts.search import SearchContract
 from marksweep.testing.contracts.segments import SegmentStoreContract
 from marksweep.testing.contracts.stash import StashContract
 
-__all__ = [
-    "JournalContract",
-    "LockContract",
-    "Opener",
-    "SearchContract",
-    "SegmentStoreContract",
-    "StashContract",
-    "StoreModelContract",
-]
+__all__ = ["WAIT_AT_MOST", "Opener", "StoreContract"]
+
+
+class StoreContract(
+    SegmentStoreContract,
+    StashContract,
+    SearchContract,
+    JournalContract,
+    LockContract,
+    StoreModelContract,
+):
+    """All that a store must do: segments, stash, search, journal, lock, and random work."""

@@ -149,7 +149,7 @@ class JournalContract(Handles):
         journal.append("two", Entry(Event.SWEPT, NOON))
         assert [each.seq for each in journal.read("two")] == [1]
 
-    def test_hostile_names_are_names(self, store: Store, another: Opener) -> None:
+    def test_hostile_names_are_names_in_the_journal(self, store: Store, another: Opener) -> None:
         for name in HOSTILE_NAMES:
             store.journal.append(name, Entry(Event.SWEPT, NOON, name, name, (name,)))
         again = another().journal

@@ -119,7 +119,7 @@ class StashContract(Handles):
         assert stash.expired("w", later(hours=1)) == (soon,)
         assert stash.expired("w", later(days=999)) == (late, soon)
 
-    def test_workspaces_are_apart(self, stash: Stash) -> None:
+    def test_stashes_are_apart(self, stash: Stash) -> None:
         stash.put("one", [stashed("a", text="first")])
         stash.put("two", [stashed("a", text="second")])
         assert stash.get("one", ["a"]) == (stashed("a", text="first"),)
@@ -129,7 +129,9 @@ class StashContract(Handles):
         assert stash.latest_plan("two") is None
 
     @pytest.mark.parametrize("name", HOSTILE_NAMES, ids=ascii)
-    def test_hostile_names_are_names(self, store: Store, another: Opener, name: str) -> None:
+    def test_hostile_names_are_names_in_the_stash(
+        self, store: Store, another: Opener, name: str
+    ) -> None:
         entry = Stashed(segment(name, "words"), name, NOON, name, replaced_by=name)
         store.stash.put(name, [entry, stashed("plain", "plan-0")])
         again = another().stash

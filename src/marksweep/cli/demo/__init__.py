@@ -1,0 +1,1 @@
+"""The demo: a made-up coding session, collected before your eyes."""
