@@ -12,10 +12,10 @@ from typing import Protocol
 
 import pytest
 
-from marksweep.testing.servers import running_redis
 from tests.faults.audit import audit
 from tests.faults.forge import Forge, Job
 from tests.faults.workload import read_note
+from tests.servers import running_redis
 
 
 class Places(Protocol):

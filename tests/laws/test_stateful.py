@@ -13,8 +13,8 @@ from marksweep.stores.base import Store
 from marksweep.stores.memory import MemoryStore
 from marksweep.stores.open import open_store
 from marksweep.stores.redis import RedisStore
-from marksweep.testing.servers import running_redis
 from tests.laws.stateful import HeapMachine
+from tests.servers import running_redis
 
 
 class MemoryMachine(HeapMachine):

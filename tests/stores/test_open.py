@@ -12,7 +12,7 @@ from marksweep.stores.memory import MemoryStore
 from marksweep.stores.open import open_store
 from marksweep.stores.redis import RedisStore
 from marksweep.stores.sqlite import SqliteStore
-from marksweep.testing.servers import running_redis
+from tests.servers import running_redis
 
 
 @pytest.fixture(autouse=True)

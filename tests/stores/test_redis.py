@@ -7,7 +7,7 @@ import pytest
 
 from marksweep.stores.redis import RedisStore
 from marksweep.testing.contracts import WAIT_AT_MOST, Opener, StoreContract
-from marksweep.testing.servers import running_redis
+from tests.servers import running_redis
 
 
 @pytest.fixture(scope="module")

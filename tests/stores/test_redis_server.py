@@ -14,7 +14,7 @@ from redis.crc import key_slot
 from marksweep.errors import StoreBusy, StoreCorrupt, StoreError
 from marksweep.stores.redis import RedisStore
 from marksweep.testing.contracts.handles import segment, stashed
-from marksweep.testing.servers import running_redis
+from tests.servers import running_redis
 
 
 @pytest.fixture(scope="module")

@@ -43,7 +43,7 @@ def running_redis(*options: str) -> Iterator[str]:
         command += ["--save", "", "--appendonly", "no", "--dir", folder, *options]
         log = Path(folder) / "log"
         with log.open("wb") as output:
-            server = subprocess.Popen(command, stdout=output, stderr=output)  # noqa: S603
+            server = subprocess.Popen(command, stdout=output, stderr=output)
         try:
             _wait_for(port, server, log)
             yield f"redis://127.0.0.1:{port}/0"
