@@ -44,14 +44,18 @@ async def until(project: Path, holds: Callable[[tuple[Entry, ...]], bool]) -> tu
     return entries
 
 
-async def lose_a_file(one: Agent, project: Path) -> None:
+async def lose_a_file(one: Agent, project: Path, name: str = "gone.py") -> None:
     await one.call("index_codebase")
-    (project / "gone.py").unlink()
+    (project / name).unlink()
     await one.call("index_codebase")
+
+
+def sweeps(entries: tuple[Entry, ...]) -> list[Entry]:
+    return [entry for entry in entries if entry.event is Event.SWEPT and entry.segments]
 
 
 def swept(entries: tuple[Entry, ...]) -> bool:
-    return any(entry.event is Event.SWEPT and entry.segments for entry in entries)
+    return bool(sweeps(entries))
 
 
 def test_a_server_collects_at_its_interval_and_the_journal_tells(project: Path) -> None:
@@ -77,9 +81,10 @@ def test_two_servers_collect_once(project: Path) -> None:
             await Agent(other).call("memory_stats")
             await lose_a_file(Agent(client), project)
             await until(project, swept)
-            await asyncio.sleep(1)
-        deleted = [e.segments for e in await journal(project) if e.event is Event.SWEPT]
-        taken = [name for names in deleted for name in names]
+            (project / "later.py").write_text("def later(): pass\n")
+            await lose_a_file(Agent(other), project, "later.py")
+            await until(project, lambda entries: len(sweeps(entries)) > 1)
+        taken = [name for entry in sweeps(await journal(project)) for name in entry.segments]
         assert len(taken) == len(set(taken))
 
     asyncio.run(work())

@@ -143,7 +143,11 @@ def test_pictures_have_names_and_controls_have_labels(report: str) -> None:
 
 
 def test_nothing_to_recommend_and_no_timeline_is_a_page_too(found: Report) -> None:
-    parsed(page(found.result, None, ()))
+    assert found.chosen is not None
+    bare = page(found.result, None, ())
+    parsed(bare)
+    assert found.chosen.code not in bare
+    assert len(bare) < len(page(found.result, found.chosen, found.timelines))
 
 
 def test_times_are_in_it_only_if_kept(found: Report, report: str) -> None:

@@ -69,8 +69,8 @@ class LockContract(Handles):
     def test_workspaces_do_not_wait_for_each_other(self, store: Store, another: Opener) -> None:
         neighbour = another()
         with store.lock("one"), ThreadPoolExecutor(1) as pool:
-            pool.submit(_take, neighbour, "two").result()
-            pool.submit(_take, store, "two").result()
+            assert pool.submit(_take, neighbour, "two").result() == "two"
+            assert pool.submit(_take, store, "two").result() == "two"
 
     def test_reading_and_writing_go_on_while_it_is_held(
         self, store: Store, another: Opener
@@ -82,8 +82,8 @@ class LockContract(Handles):
 
     def test_hostile_names_can_be_locked(self, store: Store) -> None:
         for name in HOSTILE_NAMES:
-            with store.lock(name), store.lock(name):
-                pass
+            with store.lock(name):
+                assert _take(store, name) == name
 
     def test_a_closed_store_cannot_be_locked(self, store: Store) -> None:
         store.close()
@@ -110,6 +110,7 @@ class LockContract(Handles):
         assert numbers == list(range(threads * each, 0, -1))
 
 
-def _take(store: Store, workspace: str) -> None:
+def _take(store: Store, workspace: str) -> str:
+    """Take a lock and give it back; give the name of what was locked."""
     with store.lock(workspace):
-        pass
+        return workspace
