@@ -13,7 +13,7 @@ import pytest
 from marksweep import Segments
 from marksweep.errors import StoreError
 from marksweep.model import Entry, Event
-from marksweep.stores import checkup
+from marksweep.stores import health
 from marksweep.stores.graph.base import GraphQuery
 from marksweep.stores.graph.sqlite import SqliteGraphStore
 from marksweep.stores.json_file import JsonStore
@@ -114,7 +114,7 @@ def test_a_damaged_database_is_written_anew(tmp_path: Path) -> None:
     assert "mended" in checks("--store", "set.db", "--mend", "--yes")["store"]["found"]
     assert {"s0", "s50", "s150", "s199"} <= ids("set.db")
     assert kept(path)["set.db"] == bytes(content)
-    assert checkup.damage(path) == ""
+    assert health.damage(path) == ""
 
 
 def test_what_is_no_store_at_all_is_left_as_it_is(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_what_is_no_store_at_all_is_left_as_it_is(tmp_path: Path) -> None:
     assert not checks("--store", "bad.db", "--mend", "--yes")["store"]["ok"]
     assert path.read_bytes() == before
     with pytest.raises(StoreError, match="nothing in it can be read"):
-        checkup.rebuild(path)
+        health.rebuild(path)
 
 
 def test_a_sweep_that_was_cut_off_is_finished(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_all_workspaces_and_their_journals_outlive_a_rebuilding(
         context.write("something", segment_id=f"in-{workspace}")
         context.collect(context.plan(target_tokens=0))
         context.close()
-    checkup.rebuild(path)
+    health.rebuild(path)
     for workspace in ("default", "other"):
         context = Segments(path, workspace=workspace)
         assert context.search_stash()[0].found.segment.segment_id == f"in-{workspace}"

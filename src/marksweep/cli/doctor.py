@@ -27,7 +27,7 @@ from marksweep.errors import BadInput, MarksweepError
 from marksweep.model import Event
 from marksweep.paths import expanded
 from marksweep.segments import Segments
-from marksweep.stores import checkup
+from marksweep.stores import health
 from marksweep.stores.graph.open import IN_FOLDER
 from marksweep.stores.open import open_store
 from marksweep.tokens import default_counter
@@ -102,8 +102,8 @@ def command(mend: bool, falkordb: str | None, yes: bool, store: str | None, as_j
 def _mended(findings: list[Finding]) -> Iterator[Check]:
     for path in dict.fromkeys(finding.changes for finding in findings):
         if path is not None:
-            files = (*checkup.files_of(path), *checkup.leftovers(path))
-            kept = checkup.keep(path, files, utc_now())
+            files = (*health.files_of(path), *health.stale_drafts(path))
+            kept = health.copy_aside(path, files, utc_now())
             yield Check("kept as it was", str(kept), ok=True)
     for check, mend, _ in findings:
         yield check if mend is None else _tried(check.what, mend)
@@ -162,11 +162,11 @@ def _store(where: str) -> Iterator[Finding]:
     if _has_scheme(where):
         yield Finding(_tried(what, lambda: _content(where)))
         return
-    if not checkup.files_of(path):
+    if not health.files_of(path):
         yield Finding(Check(what, "not there yet; it is made when first used", ok=True))
         return
     yield from _files(path)
-    if found := checkup.damage(path):
+    if found := health.damage(path):
         yield Finding(Check(what, found, ok=False, mend=ANEW), lambda: _rebuilt(path), path)
         return
     content = _tried(what, lambda: _content(where))
@@ -180,7 +180,7 @@ def _graph(path: Path) -> Iterator[Finding]:
     if not path.is_file():
         return
     what = f"memory {path}"
-    if found := checkup.database_damage(path):
+    if found := health.database_damage(path):
         check = Check(what, found, ok=False, mend=ANEW)
         yield Finding(check, lambda: _rebuilt_graph(path), path)
     else:
@@ -192,14 +192,14 @@ def _has_scheme(where: str) -> bool:
 
 
 def _files(path: Path) -> Iterator[Finding]:
-    if open_files := checkup.shared(path):
+    if open_files := health.readable_by_others(path):
         names = ", ".join(file.name for file in open_files)
         found = f"others may read or write {names}, or you may not"
         check = Check("permissions", found, ok=False, mend="leave them to you alone")
         yield Finding(check, lambda: _private(path), path)
     else:
         yield Finding(Check("permissions", "yours alone", ok=True))
-    if left := checkup.leftovers(path):
+    if left := health.stale_drafts(path):
         names = ", ".join(file.name for file in left)
         check = Check("leftovers", f"of a killed process: {names}", ok=False, mend="remove them")
         yield Finding(check, lambda: _cleared(left), path)
@@ -224,7 +224,7 @@ def _sweeps(path: Path) -> Iterator[Finding]:
 
 
 def _private(path: Path) -> str:
-    checkup.make_private(path)
+    health.make_private(path)
     return "mended: yours alone"
 
 
@@ -235,14 +235,14 @@ def _cleared(left: tuple[Path, ...]) -> str:
 
 
 def _rebuilt(path: Path) -> str:
-    found = checkup.rebuild(path)
+    found = health.rebuild(path)
     number = sum(len(each.segments) + len(each.stashed) for each in found.workspaces)
     lost = f"; could not be read: {found.skipped[0].place}" if found.skipped else ""
     return f"mended: {number:,} segments written anew{lost}"
 
 
 def _rebuilt_graph(path: Path) -> str:
-    found = checkup.rebuild_graph(path)
+    found = health.rebuild_graph(path)
     number = f"{found.memories:,} memories, {found.chunks:,} chunks, {found.entities:,} entities"
     lost = "; could not be read: " + "; ".join(each.place for each in found.skipped)
     return (

@@ -1,31 +1,225 @@
 """Read what can be read of a damaged store, and say what was skipped and where.
 
-The damaged files are only read. What comes out can be put into a fresh store with `copy_to`.
+The damaged files are only read. What comes out can be put into a fresh store with `copy_to`. A
+database is read table by table, from both ends up to the damage; a JSON file object by object.
 """
 
 from __future__ import annotations
 
+import json
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
 
 from marksweep.errors import StoreError
+from marksweep.model import Entry, Segment, Stashed
+from marksweep.stores.base import DEFAULT_WORKSPACE, Store
+from marksweep.stores.codec import ENTRY, SEGMENT, STASHED, Codec
 from marksweep.stores.files import unusable
+from marksweep.stores.json_file.documents import StashedSegment, as_noun, unfold
 from marksweep.stores.json_file.places import Places
-from marksweep.stores.json_file.salvage import salvage_json
-from marksweep.stores.rescued import Rescued, Salvaged, Skipped
-from marksweep.stores.sqlite.salvage import is_database, salvage_sqlite
+from marksweep.stores.sqlite import statements as sql
+from marksweep.stores.sqlite.columns import unbind
 
-__all__ = ["Rescued", "Salvaged", "Skipped", "salvage"]
+Noun = TypeVar("Noun")
+Found = TypeVar("Found", bound=Segment)
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """Something that could not be read."""
+
+    place: str
+    """The file, and where in it: a line and column, or rows."""
+    reason: str
+
+
+class Rescued(msgspec.Struct, frozen=True):
+    """What could be read of one workspace."""
+
+    workspace: str
+    segments: tuple[Segment, ...] = ()
+    stashed: tuple[Stashed, ...] = ()
+    entries: tuple[Entry, ...] = ()
+    """Of the journal, oldest first."""
+
+
+class Salvaged(msgspec.Struct, frozen=True):
+    """What could be read of a store, and what could not."""
+
+    workspaces: tuple[Rescued, ...]
+    skipped: tuple[Skipped, ...]
+
+    def copy_to(self, store: Store) -> None:
+        """Put all of it into a store; entries of the journal are numbered anew."""
+        for rescued in self.workspaces:
+            store.segments.write(rescued.workspace, put=rescued.segments)
+            store.stash.put(rescued.workspace, rescued.stashed)
+            for entry in rescued.entries:
+                store.journal.append(rescued.workspace, entry)
 
 
 def salvage(path: str | Path) -> Salvaged:
     """Read what can be read of the store at a path: a SQLite database, or JSON files."""
     place = Path(path).absolute()
+    places = Places(place)
+    skipped: list[Skipped] = []
     try:
-        if place.is_file() and is_database(place):
-            return salvage_sqlite(place)
-        places = Places(place)
-        if any(True for _ in places.workspaces()):
-            return salvage_json(places)
+        if is_database(place):
+            rescued = tuple(_from_database(place, skipped))
+        elif files := tuple(places.workspaces()):
+            rescued = tuple(_from_json(live, places, skipped) for live in files)
+        else:
+            raise StoreError(f"{places.main}: no such store. Name its file, or its folder.")
     except OSError as error:
         raise unusable(place, error) from error
-    raise StoreError(f"{places.main}: no such store. Name its file, or its folder.")
+    return Salvaged(rescued, tuple(skipped))
+
+
+def is_database(path: Path) -> bool:
+    """Tell whether a file is, or was meant to be, a SQLite database."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        start = file.read(16)
+    return start.startswith(b"SQLite format 3") or path.suffix in (".db", ".sqlite", ".sqlite3")
+
+
+def rows_from_both_ends(
+    database: sqlite3.Connection, statement: str, place: str, skipped: list[Skipped]
+) -> Iterator[tuple[Any, ...]]:
+    """Give the rows that can be read, in order, and note what cannot.
+
+    In the statement `{direction}` stands for ASC or DESC; what a row begins with names it.
+    """
+    last: tuple[Any, ...] | None = None
+    try:
+        for row in database.execute(statement.format(direction="ASC")):
+            last = row
+            yield row
+    except sqlite3.Error as error:
+        skipped.append(Skipped(f"{place}, {_beyond('after', last)}", str(error)))
+    else:
+        return
+    ends: list[tuple[Any, ...]] = []
+    try:
+        for row in database.execute(statement.format(direction="DESC")):
+            if row == last:
+                break
+            ends.append(row)
+    except sqlite3.Error as error:
+        first = ends[-1] if ends else None
+        skipped.append(Skipped(f"{place}, {_beyond('before', first)}", str(error)))
+    yield from reversed(ends)
+
+
+def _beyond(side: str, row: tuple[Any, ...] | None) -> str:
+    return "all" if row is None else f"{side} row {row[0]}"
+
+
+def _from_database(path: Path, skipped: list[Skipped]) -> Iterator[Rescued]:
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as database:
+        try:
+            names = {number: unbind(name) for number, name in database.execute(sql.ALL_NAMES)}
+        except sqlite3.Error as error:
+            names = {}
+            skipped.append(Skipped(f"{path}, the names of the workspaces", str(error)))
+        segments = list(_nouns(database, path, "segments", SEGMENT, skipped))
+        stashed = list(_nouns(database, path, "stash", STASHED, skipped))
+        entries = list(_nouns(database, path, "journal", ENTRY, skipped))
+    for number in sorted({number for number, _ in [*segments, *stashed, *entries]}):
+        yield Rescued(
+            names.get(number, f"workspace {number}"),
+            tuple(each for where, each in segments if where == number),
+            tuple(each for where, each in stashed if where == number),
+            tuple(each for where, each in entries if where == number),
+        )
+
+
+def _nouns(
+    database: sqlite3.Connection, path: Path, table: str, codec: Codec[Noun], skipped: list[Skipped]
+) -> Iterator[tuple[int, Noun]]:
+    rows = rows_from_both_ends(database, sql.ALL_ROWS[table], f"{path}, table {table}", skipped)
+    for row, workspace, body in rows:
+        try:
+            yield workspace, codec.decode(body)
+        except (ValueError, TypeError) as error:
+            skipped.append(Skipped(f"{path}, table {table}, row {row}", str(error)))
+
+
+_NAME = re.compile(r'"workspace"\s*:\s*(?=")')
+_OBJECT = re.compile(r'\{\s*"')
+
+
+def _from_json(live: Path, places: Places, skipped: list[Skipped]) -> Rescued:
+    stash, journal = places.beside(live)
+    segments: dict[str, Segment] = {}
+    for place, segment in _segments(live, Segment, skipped):
+        if segment.segment_id in segments:
+            skipped.append(Skipped(place, f"the id {segment.segment_id!r} stands here once more"))
+        else:
+            segments[segment.segment_id] = segment
+    stashed = tuple(unfold(each) for _, each in _segments(stash, StashedSegment, skipped))
+    if live == places.main:
+        name = DEFAULT_WORKSPACE
+    else:
+        name = _name(_text(live)) or _name(_text(stash)) or live.stem
+    return Rescued(name, tuple(segments.values()), stashed, tuple(_entries(journal, skipped)))
+
+
+def _segments(path: Path, kind: type[Found], skipped: list[Skipped]) -> Iterator[tuple[str, Found]]:
+    """Give every whole object that is a segment, wherever it stands; name each damage once."""
+    text = _text(path)
+    if text and '"segments"' not in text:
+        skipped.append(Skipped(f"{path}, line 1", 'no "segments" found; looking everywhere'))
+    damaged: set[int] = set()
+    at = 0
+    while following := _OBJECT.search(text, at):
+        at = following.start()
+        try:
+            found, end = json.JSONDecoder().raw_decode(text, at)
+        except json.JSONDecodeError as error:
+            if error.pos not in damaged:
+                damaged.add(error.pos)
+                skipped.append(Skipped(_place(path, text, error.pos), error.msg))
+            at += 1
+            continue
+        if "segment_id" not in found:  # the whole document, which has them inside
+            at += 1
+            continue
+        try:
+            yield _place(path, text, at), as_noun(found, kind)
+        except msgspec.ValidationError as error:
+            skipped.append(Skipped(_place(path, text, at), str(error)))
+        at = end
+
+
+def _entries(path: Path, skipped: list[Skipped]) -> Iterator[Entry]:
+    lines = path.read_bytes().split(b"\n") if path.exists() else []
+    for number, line in enumerate(lines, 1):
+        if line:
+            try:
+                yield ENTRY.decode(line)
+            except ValueError as error:
+                skipped.append(Skipped(f"{path}, line {number}", str(error)))
+
+
+def _name(text: str) -> str:
+    found = _NAME.search(text)
+    try:
+        return str(json.JSONDecoder().raw_decode(text, found.end())[0]) if found else ""
+    except json.JSONDecodeError:
+        return ""
+
+
+def _place(path: Path, text: str, at: int) -> str:
+    line = text.count("\n", 0, at) + 1
+    return f"{path}, line {line}, column {at - text.rfind(chr(10), 0, at)}"
+
+
+def _text(path: Path) -> str:
+    return path.read_bytes().decode("utf-8", "surrogateescape") if path.exists() else ""

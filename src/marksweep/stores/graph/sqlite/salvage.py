@@ -15,9 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from marksweep.stores.both_ends import rows_from_both_ends
 from marksweep.stores.graph.sqlite.connection import Database
-from marksweep.stores.rescued import Skipped
+from marksweep.stores.salvage import Skipped, rows_from_both_ends
 
 KEYS = {
     "workspace": ("ws",),

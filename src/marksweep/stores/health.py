@@ -1,6 +1,6 @@
-"""A look at the files of a store: who may read them, what was left behind, whether they are sound.
+"""The health of a store's files: who may read them, what was left behind, whether they are sound.
 
-Looking changes nothing. What mends keeps everything as it was first, in a folder beside the store.
+Looking changes nothing. Before a repair all is copied aside, into a folder beside the store.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from marksweep.errors import StoreError
 from marksweep.stores.files import (
     DATABASE_FILES,
     KEPT,
+    PRIVATE_FOLDER,
     PROJECT_FOLDER,
     drafts,
     exposed,
@@ -25,10 +26,8 @@ from marksweep.stores.files import (
 from marksweep.stores.graph.sqlite.salvage import SalvagedGraph, salvage_graph
 from marksweep.stores.json_file import JsonStore
 from marksweep.stores.json_file.places import Places
-from marksweep.stores.rescued import Salvaged
-from marksweep.stores.salvage import salvage
+from marksweep.stores.salvage import Salvaged, is_database, salvage
 from marksweep.stores.sqlite import SqliteStore
-from marksweep.stores.sqlite.salvage import is_database
 
 REBUILT = ".rebuilt"
 """Added to the name of a database while it is rebuilt."""
@@ -36,13 +35,13 @@ REBUILT = ".rebuilt"
 
 def files_of(path: Path) -> tuple[Path, ...]:
     """List the files of the store at a path."""
-    if path.is_file() and is_database(path):
+    if is_database(path):
         beside = (path.with_name(path.name + end) for end in DATABASE_FILES)
         return tuple(file for file in beside if file.is_file())
     return tuple(Places(path).files())
 
 
-def shared(path: Path) -> tuple[Path, ...]:
+def readable_by_others(path: Path) -> tuple[Path, ...]:
     """List what others than its owner may read or write of the store at a path.
 
     In a project's folder all is ours: the memory, its backups, and the folder itself.
@@ -54,11 +53,11 @@ def shared(path: Path) -> tuple[Path, ...]:
 
 def make_private(path: Path) -> None:
     """Close a store to all but its owner."""
-    for file in shared(path):
+    for file in readable_by_others(path):
         tighten(file)
 
 
-def leftovers(path: Path) -> tuple[Path, ...]:
+def stale_drafts(path: Path) -> tuple[Path, ...]:
     """List what was being written when a process was killed."""
     rebuilt = (path.with_name(path.name + REBUILT + end) for end in DATABASE_FILES)
     found = (draft for file in files_of(path) for draft in drafts(file))
@@ -67,7 +66,7 @@ def leftovers(path: Path) -> tuple[Path, ...]:
 
 def damage(path: Path) -> str:
     """Say what is wrong with the content of a store; nothing if it is sound."""
-    if path.is_file() and is_database(path):
+    if is_database(path):
         return database_damage(path)
     skipped = salvage(path).skipped
     return f"{skipped[0].place}: {skipped[0].reason}" if skipped else ""
@@ -83,24 +82,24 @@ def database_damage(path: Path) -> str:
     return "" if found == ["ok"] else "; ".join(found)
 
 
-def keep(path: Path, files: tuple[Path, ...], now: datetime) -> Path:
+def copy_aside(path: Path, files: tuple[Path, ...], now: datetime) -> Path:
     """Copy files into a new folder beside the store; give the folder."""
     folder = path.parent / f"{path.name}{KEPT}{now:%Y%m%dT%H%M%S}"
-    folder.mkdir(mode=0o700)
+    folder.mkdir(mode=PRIVATE_FOLDER)
     for file in files:
-        shutil.copy2(file, folder / file.name)
+        tighten(Path(shutil.copy2(file, folder)))
     return folder
 
 
 def rebuild(path: Path) -> Salvaged:
-    """Write a damaged store anew from what can be read of it. Its files must have been kept."""
+    """Write a damaged store anew from what can be read of it. Its files were copied aside."""
     found = salvage(path)
     if not found.workspaces:
         raise StoreError(
             f"{path}: nothing in it can be read, so there is nothing to rebuild. It is left as it "
             "is: move it away, or put a backup in its place."
         )
-    if path.is_file() and is_database(path):
+    if is_database(path):
         fresh = path.with_name(path.name + REBUILT)
         _fill(SqliteStore(fresh), found)
         _put_in_place(fresh, path)
@@ -112,7 +111,7 @@ def rebuild(path: Path) -> Salvaged:
 
 
 def rebuild_graph(path: Path) -> SalvagedGraph:
-    """Write a damaged graph anew from what can be read of it. Its files must have been kept."""
+    """Write a damaged graph anew from what can be read of it. Its files were copied aside."""
     fresh = path.with_name(path.name + REBUILT)
     make_file(fresh)
     found = salvage_graph(path, fresh)
