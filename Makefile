@@ -4,7 +4,7 @@ PY := .venv/bin/python
 INPUTS := pyproject.toml constraints.txt tools/setup.sh
 WORKERS ?= 2
 
-.PHONY: help demo test check bench bench-graph bench-mcp bench-peers bench-quality bench-replay bench-validity conformance nightly mutants docs clean
+.PHONY: help demo test check bench bench-graph bench-mcp bench-peers bench-quality bench-replay bench-validity conformance nightly mutants call-paths docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -61,6 +61,9 @@ nightly: .venv/.dev  ## the laws on fifty times as many examples, new ones every
 
 mutants: .venv/.dev  ## break core/ on purpose; every break must be caught
 	$(PY) tools/mutants.py
+
+call-paths: .venv/.dev  ## the files that one tool result passes through, on its way in and through a collection
+	$(PY) tools/call_paths.py
 
 docs: .venv/.dev  ## write the generated parts of docs/
 	$(PY) tools/docs.py

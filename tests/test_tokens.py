@@ -23,9 +23,8 @@ from hypothesis import strategies as st
 
 from marksweep import tokens
 from marksweep.tokens import Calibration, TokenCounter, cached, data_tokens, estimate, exact
-from marksweep.tokens.apart import apart
-from marksweep.tokens.caching import WORTH_CACHING
 from marksweep.tokens.calibration import WINDOW
+from marksweep.tokens.counter import WORTH_CACHING, detached_copy
 from tests import token_texts
 
 Count = Callable[[str], int]
@@ -434,6 +433,6 @@ class TestInlineData:
 
 
 @pytest.mark.parametrize("text", ["plain", "naïve → 漢字 🙂", "\ud83d", "\ud83d\ude00 two halves"])
-def test_a_text_apart_is_the_same_text(text: str) -> None:
-    assert apart(text) == text
-    assert (apart(text) is text) == text.isascii()
+def test_a_detached_copy_is_the_same_text(text: str) -> None:
+    assert detached_copy(text) == text
+    assert (detached_copy(text) is text) == text.isascii()

@@ -189,3 +189,16 @@ def test_a_damaged_file_of_agreements_is_named_and_trusts_nothing(project: Path)
     trust_file().write_text('[{"digest": 3}]')
     with pytest.raises(BadInput, match=r"trust\.json"):
         load_settings(project, environment={})
+
+
+def test_a_project_that_wants_secrets_indexed_needs_the_users_word(project: Path) -> None:
+    settings = project / ".marksweep/settings.toml"
+    settings.write_text('index.include = ["vendored"]\n')
+    assert load_settings(project, environment={}).index.include == ("vendored",)
+    settings.write_text('index.include = ["vendored", "secrets"]\n')
+    with pytest.raises(NotTrusted, match=r"index\.include is 'secrets'"):
+        load_settings(project, environment={})
+    explicit = {"index": {"include": ["secrets"]}}
+    assert load_settings(project, explicit=explicit, environment={})
+    agree(project_claims(project), NOW)
+    assert load_settings(project, environment={})

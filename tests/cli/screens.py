@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from marksweep import Segments
-from marksweep.cli.demo.sample import sample_messages
+from marksweep.cli.demo import recorded
 from marksweep.model import Segment
 
 FOLDER = Path(__file__).parent / "screens"
@@ -58,7 +58,7 @@ CHANGING = (
 
 def prepare(folder: Path) -> None:
     """Fill a folder with a transcript, a swept working set, and a memory with a stale file."""
-    (folder / "session.json").write_text(json.dumps(sample_messages()))
+    (folder / "session.json").write_text(json.dumps(recorded()))
     (folder / ".marksweep").mkdir(mode=0o700)
     (folder / ".marksweep/settings.toml").write_text("[window]\nlimit_tokens = 1000\n")
     context = Segments(folder / "set.db", limit=10_000, actor="ada")

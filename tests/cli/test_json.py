@@ -15,8 +15,8 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from marksweep.cli.app import app
-from marksweep.cli.shapes import SHAPES
 from tests.cli.support import fill, history, run
+from tools.docs import SHAPES
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/json.schema.json").read_text())
 WITHOUT_RESULT = {"demo", "serve"}

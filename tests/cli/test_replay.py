@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from marksweep.cli.app import app
-from marksweep.cli.demo.sample import sample_messages
+from marksweep.cli.demo import recorded
 from marksweep.conversation import Conversation
 from marksweep.settings import load_settings
 
@@ -29,7 +29,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MARKSWEEP_DATA", raising=False)
     monkeypatch.setenv("COLUMNS", "160")
-    Path("chat.json").write_text(json.dumps(sample_messages()))
+    Path("chat.json").write_text(json.dumps(recorded()))
 
 
 def run(*arguments: str, stdin: bytes | None = None) -> Result:
@@ -106,7 +106,7 @@ class TestReplay:
 
     def test_several_processes_find_what_one_does(self) -> None:
         for n in range(4):
-            Path(f"more-{n}.json").write_text(json.dumps(sample_messages()[: 60 - 2 * n]))
+            Path(f"more-{n}.json").write_text(json.dumps(recorded()[: 60 - 2 * n]))
         asked = ("-b", "30%", "-b", "20%", "-s", "coverage", "-s", "GDSF", "--solver-nodes", "1")
         one = replayed(".", *asked, "--workers", "1")
         assert replayed(".", *asked, "--workers", "2") == one
@@ -147,7 +147,7 @@ class TestReplay:
             assert "Name one with --set" in " ".join(done.stderr.split())
 
     def test_standard_input_is_replayed(self) -> None:
-        lines = b"".join(json.dumps(message).encode() + b"\n" for message in sample_messages())
+        lines = b"".join(json.dumps(message).encode() + b"\n" for message in recorded())
         done = run("replay", "-", *QUICK, stdin=lines)
         assert done.exit_code == 0, done.output
 
@@ -161,19 +161,19 @@ class TestReplay:
 
     def test_of_many_transcripts_the_same_few_are_drawn(self) -> None:
         for n in range(3):
-            Path(f"more-{n}.json").write_text(json.dumps(sample_messages()[: 60 - 2 * n]))
+            Path(f"more-{n}.json").write_text(json.dumps(recorded()[: 60 - 2 * n]))
         found = replayed(".", *QUICK, "--most", "2")["result"]
         drawn = [line["name"] for line in found["transcripts"]]
         assert len(drawn) == 2
         assert [line["name"] for line in found["passed"]] == sorted(
             {"chat.json", "more-0.json", "more-1.json", "more-2.json"} - set(drawn)
         )
-        Path("another.json").write_text(json.dumps(sample_messages()[:58]))
+        Path("another.json").write_text(json.dumps(recorded()[:58]))
         again = replayed(".", *QUICK, "--most", "2")["result"]
         assert len(set(drawn) & {line["name"] for line in again["transcripts"]}) >= 1
 
     def test_the_timeline_of_a_named_transcript_is_traced(self) -> None:
-        Path("other.json").write_text(json.dumps(sample_messages()[:50]))
+        Path("other.json").write_text(json.dumps(recorded()[:50]))
         found = replayed(".", *QUICK, "--trace", "other")
         assert {timeline["transcript"] for timeline in found["timelines"]} == {"other.json"}
         assert run("replay", ".", *QUICK, "--trace", "nobody").exit_code == 2
@@ -202,14 +202,14 @@ class TestReplay:
         ],
     )
     def test_bad_usage_says_what_to_do(self, arguments: tuple[str, ...], expected: str) -> None:
-        Path("short.json").write_text(json.dumps(sample_messages()[:4]))
+        Path("short.json").write_text(json.dumps(recorded()[:4]))
         done = run("replay", *arguments)
         assert done.exit_code == 2
         assert expected in done.stderr
 
     def test_stopping_it_leaves_no_process_and_no_traceback(self) -> None:
         for n in range(12):
-            Path(f"more-{n}.json").write_text(json.dumps(sample_messages()))
+            Path(f"more-{n}.json").write_text(json.dumps(recorded()))
         started = subprocess.Popen(
             [sys.executable, "-m", "marksweep", "replay", ".", "--workers", "2", "--keep", "done"],
             stdout=subprocess.PIPE,
@@ -232,7 +232,7 @@ class TestReplay:
     def test_killing_it_leaves_no_process_and_the_next_run_goes_on(self) -> None:
         Path("logs").mkdir()
         for n in range(8):
-            Path(f"logs/{n}.json").write_text(json.dumps(sample_messages()[: 60 - 2 * n]))
+            Path(f"logs/{n}.json").write_text(json.dumps(recorded()[: 60 - 2 * n]))
         asked = ("logs", "-s", "coverage", "-b", "30%", "--solver-nodes", "20", "--workers", "2")
         started = subprocess.Popen(
             [sys.executable, "-m", "marksweep", "replay", *asked, "--keep", "done"],
@@ -255,7 +255,7 @@ class TestReplay:
     def test_stopping_it_ends_a_strategy_that_hangs(self) -> None:
         Path("hanging.py").write_text(HANGING)
         for n in range(4):
-            Path(f"more-{n}.json").write_text(json.dumps(sample_messages()))
+            Path(f"more-{n}.json").write_text(json.dumps(recorded()))
         started = subprocess.Popen(
             [sys.executable, "-m", "marksweep", "replay", ".", "-s", "hanging:Hangs"]  # noqa: RUF005
             + ["--workers", "2", "-b", "30%", "--patience", "500"],
@@ -349,7 +349,7 @@ class TestTune:
         talk = Conversation.from_settings(settings)
         assert talk.budget.limit == settings.window.limit_tokens
         assert talk.budget.target == settings.window.limit_tokens // 2
-        talk.extend(sample_messages())
+        talk.extend(recorded())
         planned = {step.reason for step in talk.plan().steps}
         collected = run("collect", "chat.json", "--json")
         assert collected.exit_code == 0, collected.output

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from marksweep.cli.demo.sample import sample_messages
+from marksweep.cli.demo import recorded
 from tests.cli.support import fill
 
 COMMAND = str(Path(sys.executable).with_name("marksweep"))
@@ -80,7 +80,7 @@ NOT_PASSED = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM")
 @pytest.fixture
 def transcript(tmp_path: Path) -> Path:
     path = tmp_path / "session.json"
-    path.write_text(json.dumps(sample_messages()))
+    path.write_text(json.dumps(recorded()))
     return path
 
 

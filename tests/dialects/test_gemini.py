@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from marksweep.dialects import dialect_named, read, repair, validate, write
-from marksweep.dialects.editing import without
 from marksweep.dialects.pairing import NO_RESULT
 from marksweep.messages import InlineData, Part, Role
 from tests.dialects.masked import with_text
+from tests.dialects.units import without
 
 GEMINI = dialect_named("gemini")
 

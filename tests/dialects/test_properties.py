@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marksweep.dialects import dialect_named, read, repair, validate, write, written
-from marksweep.dialects.editing import saying, units, without
+from marksweep.dialects.editing import saying
 from marksweep.messages import Role
 from marksweep.testing.histories import broken, scripts, told, valid
 from tests.dialects.masked import with_text
+from tests.dialects.units import units, without
 
 PROVIDERS = ["openai_chat", "openai_responses", "anthropic", "gemini"]
 

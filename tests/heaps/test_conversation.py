@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import json
 import threading
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -538,20 +539,25 @@ def test_the_request_that_began_a_signed_turn_is_kept() -> None:
     assert raws(talk) == [said("go"), said("again"), call(thoughtSignature="s"), answer]
 
 
-def test_undoing_a_summary_that_was_swept_later_brings_back_the_messages_and_no_summary() -> None:
-    messages: list[Any] = [{"role": "user", "content": "Mend the importer."}]
-    for n in range(12):
+def test_undoing_a_summary_that_was_merged_later_brings_back_the_messages_and_no_summary() -> None:
+    def part(n: int) -> list[Any]:
         said = f"We decided to skip empty rows in part {n}, because they broke the import. " * 3
-        messages.append({"role": "assistant", "content": said})
-        messages.append({"role": "user", "content": f"Go on with part {n}."})
+        asked = f"Go on with part {n}."
+        return [{"role": "assistant", "content": said}, {"role": "user", "content": asked}]
+
+    def summaries() -> list[str]:
+        return [message.text for message in talk.history if "Summary of" in message.text]
+
+    messages = [{"role": "user", "content": "Mend the importer."}, *chain(*map(part, range(24)))]
     talk = Conversation(limit=100, strategy="summarize", dialect="openai_chat")
-    talk.extend(messages)
+    talk.extend(messages[:25])
     summing_up = talk.plan(talk.tokens // 2)
     talk.collect(summing_up)
-    assert "Summary of" in str(talk.history)
-    under_pressure = talk.plan(0)
-    talk.collect(under_pressure)
-    assert "Summary of 1" not in str(talk.history[1].raw)
+    (summary,) = summaries()
+    talk.extend(messages[25:])
+    talk.collect(talk.plan(0))
+    (merged,) = summaries()
+    assert merged != summary
     talk.undo(summing_up.plan_id)
     while talk.store.stash.latest_plan(talk.workspace) is not None:
         talk.undo()

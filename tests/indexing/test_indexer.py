@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from marksweep.errors import BadInput, Refused, StoreBusy
-from marksweep.indexing import delta, gather, walk
+from marksweep.indexing import delta, gather, selection, walk
 from marksweep.indexing.files import Unreadable, read_source
 from marksweep.indexing.indexer import PURPOSE, index_codebase
 from marksweep.indexing.readers import Inline
@@ -117,7 +117,7 @@ def test_a_second_run_reads_nothing_not_even_the_bytes(
     def refuse(*_: object) -> None:
         raise AssertionError("an unchanged file was opened")
 
-    monkeypatch.setattr(gather, "read_source", refuse)
+    monkeypatch.setattr(selection, "read_source", refuse)
     report = index(store, root)
     assert (report.files, report.unchanged, report.newly_stale) == (0, 30, 0)
 
@@ -337,7 +337,7 @@ def test_a_file_that_cannot_be_read_for_now_stays_as_it_was_known(
             raise Unreadable("input/output error")
         return read_source(path, max_bytes)
 
-    monkeypatch.setattr(gather, "read_source", failing)
+    monkeypatch.setattr(selection, "read_source", failing)
     report = index(store, root)
     assert [(each.path, each.reason) for each in report.skipped] == [("b.py", "input/output error")]
     assert (live_paths(store), stale_paths(store)) == (["a.py", "b.py"], [])
@@ -514,7 +514,7 @@ def test_minified_code_of_many_chunks_on_one_line_is_stored_whole(
 ) -> None:
     source = "".join(f"function f{n}(){{g{n}()}}" for n in range(2000))
     write(root, "min.js", source)
-    index(store, root)
+    index(store, root, include=["minified"])
     chunks = sorted(live(items_of(store)).chunks, key=lambda chunk: chunk.position)
     assert "".join(chunk.text for chunk in chunks) == source
     assert len(chunks) > 5

@@ -42,6 +42,35 @@ def test_asking_for_the_messages_again_gives_the_same_messages(
     assert raws(talk) == asked
 
 
+@each_strategy
+@few
+@given(data=st.data(), dialect=dialects, share=shares)
+def test_above_the_hard_limit_a_second_collection_changes_nothing(
+    strategy: Any, data: st.DataObject, dialect: str, share: int
+) -> None:
+    talk = holding(data.draw(valid(dialect)), dialect, strategy, budget=Budget.at_limit(0))
+    target = talk.tokens * share // 100
+    talk.collect(talk.plan(target))
+    left = raws(talk)
+    talk.collect(talk.plan(target))
+    assert raws(talk) == left
+
+
+@pytest.mark.parametrize("strategy", ["summarize", "hybrid"])
+def test_above_the_hard_limit_what_was_summarised_is_never_left_with_nothing(strategy: str) -> None:
+    talk = conversation("openai_chat", strategy, limit=8_000, budget=Budget.at_limit(8_000))
+    talk.extend([{"role": "user", "content": "Mend the importer."}])
+    for n in range(30):
+        said = f"We decided to skip empty rows in part {n}, because they broke it. " * 8
+        talk.extend([{"role": "assistant", "content": said}])
+        talk.extend([{"role": "user", "content": f"Go on with part {n}."}])
+        talk.tend()
+        if sweeps(talk) and strategy == "summarize":
+            assert len([1 for m in talk.history if "[Summary of" in m.text]) == 1
+    assert sweeps(talk)
+    assert talk.tokens <= 8_000
+
+
 FUTILE = 40
 
 

@@ -81,7 +81,7 @@ def test_an_analysis_never_deletes_without_a_confirmation(tmp_path: Path) -> Non
         ({"transcript": "nowhere.jsonl"}, "cannot be read"),
         ({"transcript": "/etc/passwd"}, "outside the folders"),
         ({"transcript": "../../etc/passwd"}, "outside the folders"),
-        ({"transcript": "."}, "is no file"),
+        ({"transcript": "."}, "is not a file"),
         ({"transcript": "a.jsonl", "dry_run": False}, "only analyzed"),
     ],
 )
@@ -195,7 +195,7 @@ def test_a_file_that_is_no_session_is_refused(tmp_path: Path) -> None:
 
     async def work(one: Agent) -> None:
         words = await one.fail("context_gc_analyze", transcript="notes.txt")
-        assert "holds no message" in words
+        assert "line 1 is not JSON" in words
         assert "is not JSON" in await one.fail("context_gc_analyze", transcript="cut.json")
 
     with_agent(tmp_path, work)

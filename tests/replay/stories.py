@@ -6,7 +6,11 @@ import json
 import random
 from collections.abc import Mapping
 
+from marksweep.cli.demo import recorded
+from marksweep.replay import catalog
+from marksweep.replay.inputs import Inputs
 from marksweep.replay.records import Trajectory, Wire
+from marksweep.replay.report import Report, Request, replay
 
 
 def system(text: str) -> Wire:
@@ -108,3 +112,16 @@ def history(seed: int) -> Trajectory:
         else:
             messages += [says(f"I do\n```bash\n{used}\n```"), user(shown)]
     return Trajectory(id=str(seed), messages=tuple(messages), pinned=1)
+
+
+def sample_trajectory() -> Trajectory:
+    """The recorded session of the demo."""
+    return Trajectory("harbor-refunds", tuple(recorded()), 2)
+
+
+def replay_sample() -> Report:
+    """Replay it at a few budgets."""
+    strategies = ("coverage", "coverage_quality", catalog.TRUNCATE, "mask last 10", "GDSF")
+    # What a single short transcript allows to ask of the recommended setting.
+    request = Request(strategies=strategies, budgets=("15%", "30%", "50%"), enough=80.0)
+    return replay(Inputs((sample_trajectory(),), (), ()), request)

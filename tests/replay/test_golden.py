@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import pytest
 
-from marksweep.cli.demo.sample import sample_trajectory
 from marksweep.replay.atoms import names
 from marksweep.replay.clairvoyant import Clairvoyant, Solved, foresee
 from marksweep.replay.drive import Collector, Pricer, drive
@@ -18,7 +17,7 @@ from marksweep.replay.needs import study
 from marksweep.replay.records import price
 from marksweep.replay.references import STUB, Truncate
 from marksweep.replay.report import Request, replay
-from tests.replay.stories import BASH, by_words
+from tests.replay.stories import BASH, by_words, sample_trajectory
 
 LIMIT = 45
 """Prefix 17, messages 2 to 7: 9, 6, 9, 10, 12 and 6 tokens.

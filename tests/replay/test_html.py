@@ -8,13 +8,13 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 
-from marksweep.cli.demo.replaying import replay_sample
 from marksweep.replay.html import page
 from marksweep.replay.html_front import front
 from marksweep.replay.inputs import Passed
 from marksweep.replay.lab import CLAIRVOYANT
 from marksweep.replay.report import Report
 from marksweep.replay.table import timeless
+from tests.replay.stories import replay_sample
 
 VOID = {"meta", "input", "br", "link", "img", "wbr"}
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from marksweep.cli.demo.replaying import replay_sample
 from marksweep.replay.html import page
 from marksweep.replay.table import timeless
 from tests.replay.browser import Browser, Pixel
+from tests.replay.stories import replay_sample
 
 BLUE, RED = (0x2A, 0x78, 0xD6), (0xC8, 0x32, 0x2F)
 BLUE_IN_DARK, RED_IN_DARK = (0x5A, 0xA2, 0xF2), (0xFF, 0x7D, 0x76)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from marksweep.cli.demo.sample import sample_messages
+from marksweep.cli.demo import recorded
 from marksweep.errors import BadInput
 from marksweep.replay.guards import is_paired
 from marksweep.replay.inputs import gather
@@ -280,6 +280,6 @@ def test_a_name_that_is_not_there_is_an_error() -> None:
 
 
 def test_the_sample_transcript_is_always_the_same_and_valid() -> None:
-    first, second = sample_messages(), sample_messages()
+    first, second = recorded(), recorded()
     assert first == second
     assert is_paired(first)

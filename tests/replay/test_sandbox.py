@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from marksweep.cli.demo.sample import sample_messages
+from marksweep.cli.demo import recorded
 from marksweep.errors import BadInput, UnknownName
 from marksweep.replay import sandbox
 from marksweep.replay.atoms import names
@@ -102,7 +102,7 @@ def test_what_it_prints_and_reads_disturbs_nobody(capfd: pytest.CaptureFixture[s
 
 def test_a_killed_process_is_told_by_its_signal() -> None:
     collector = maker("gc_truncate")(exact())
-    messages = sample_messages()
+    messages = recorded()
     collector.start(messages[:2], 3_000)
     collector.add(messages[2:12])
     assert collector.context()[:2] == messages[:2]
@@ -116,7 +116,7 @@ def test_a_killed_process_is_told_by_its_signal() -> None:
 
 def test_a_strategy_of_the_shared_core_is_driven_through_a_conversation() -> None:
     collector = SandboxedStrategy(f"{HERE}:Oldest")
-    messages = sample_messages()
+    messages = recorded()
     collector.start(messages[:2], 3_000)
     for at in range(2, 40, 2):
         collector.add(messages[at : at + 2])

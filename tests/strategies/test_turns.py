@@ -110,8 +110,50 @@ def test_a_summary_goes_on_from_those_before_it() -> None:
         return segment(f"summary of {segments[0].segment_id}", None, tokens=15, kind="summary")
 
     old = segment("old", None, policy=GCPolicy.PRESERVABLE, kind="summary")
-    make_plan(context(old, *turns(5), target=80), Summarize(noting))
-    assert seen == [["old"], ["old", "summary of ask0"]]
+    plan = make_plan(context(old, *turns(5), target=80), Summarize(noting))
+    assert seen == [["old"], ["old"]]
+    assert "old" not in {name for step in plan.steps for name in step.segments}
+
+
+def test_a_summary_that_frees_too_little_is_made_again_of_more_turns() -> None:
+    def large(segments: Sequence[Segment], _: Sequence[Segment]) -> Segment | None:
+        return segment("summary", None, tokens=5 * len(segments), kind="summary")
+
+    plan = make_plan(context(*turns(8), target=110), Summarize(large))
+    (step,) = plan.steps
+    assert plan.size_after <= 110
+    assert len(step.segments) > 8
+
+
+def summary(name: str) -> Segment:
+    return segment(name, None, policy=GCPolicy.PRESERVABLE, kind="summary")
+
+
+def test_above_the_hard_limit_summaries_are_merged_with_the_oldest_turns_into_one() -> None:
+    crowded = context(summary("s0"), *turns(2), summary("s1"), target=30, pressure=Pressure.HARD)
+    (step,) = make_plan(crowded, Summarize(digest)).steps
+    assert {"s0", "s1"} < set(step.segments)
+    assert step.action is Action.COMPRESS
+    assert step.replacement is not None
+
+
+def test_summaries_alone_are_merged_and_one_alone_stays() -> None:
+    def merging(segments: Sequence[Segment], _: Sequence[Segment]) -> Segment | None:
+        return segment("merged", None, tokens=10 * len(segments) - 5, kind="summary")
+
+    three = [summary(f"s{n}") for n in range(3)]
+    (step,) = make_plan(context(*three, pressure=Pressure.HARD), Summarize(merging)).steps
+    assert step.segments == ("s0", "s1", "s2")
+    assert step.reason == "summarized: the summaries so far, into one"
+    alone = context(three[0], pressure=Pressure.HARD)
+    assert make_plan(alone, Summarize(merging)).steps == ()
+
+
+def test_a_summary_is_never_dropped_by_a_strategy_that_summarises() -> None:
+    notes = [segment(f"note{n}", None, policy=GCPolicy.PRESERVABLE, kind="note") for n in range(2)]
+    crowded = context(summary("s0"), *notes, pressure=Pressure.HARD)
+    for strategy in (Summarize(digest), Hybrid(digest)):
+        assert swept(make_plan(crowded, strategy)) == [("note0",), ("note1",)]
 
 
 def test_a_summary_never_takes_the_place_of_what_stands_inside_a_unit_that_stays() -> None:

@@ -22,7 +22,7 @@ from marksweep.cli.common import (
 )
 from marksweep.cli.progress import Tell, progress
 from marksweep.core.budget import Line
-from marksweep.dialects import Finding, Skipped, validate
+from marksweep.dialects import Finding, History, Skipped, validate
 from marksweep.model import Plan
 from marksweep.reading import DEAD, DeadWeight, Reading, dead_weight
 from marksweep.segments import Segments
@@ -110,8 +110,8 @@ def command(
         _working_set(open_segments(store, workspace), as_json=as_json)
         return
     with progress("reading") as tell:
-        loaded = transcripts.load(transcript, dialect)
-        found = analyse(loaded, transcript, limit, strategies, tell)
+        history = transcripts.load(transcript, dialect).transcript.history
+        found = analyse(history, transcript, limit, strategies, tell)
     emit(found, None if as_json else _shown(transcript, found), as_json=as_json)
 
 
@@ -129,14 +129,13 @@ def _working_set(context: Segments, *, as_json: bool) -> None:
 
 
 def analyse(
-    loaded: transcripts.Transcript,
+    history: History,
     name: str,
     limit: str,
     strategies: tuple[str, ...],
     tell: Tell,
 ) -> Analysis:
     """Look at a transcript: read it once, and ask every strategy for its plan."""
-    history = loaded.history
     findings = tuple(validate(history.given, history.dialect))
     tell(0, 0, "counting tokens")
     here = settings()
@@ -217,15 +216,7 @@ def _shown(name: str, found: Analysis) -> RenderableType:
                 style="yellow",
             )
         )
-    if found.skipped:
-        first_line = found.skipped[0]
-        parts.append(
-            render.line(
-                f"\n{render.counted(found.skipped, 'line')} skipped; the first: "
-                f"{first_line.reason}",
-                style="yellow",
-            )
-        )
+    parts += render.skipped(found.skipped, "passed over")
     return Group(*parts, _next(found.recommended))
 
 

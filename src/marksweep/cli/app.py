@@ -9,7 +9,7 @@ import click
 import marksweep
 
 COMMANDS = {
-    "demo": ("demo.tour:command", "Show what marksweep does, on a made-up coding session."),
+    "demo": ("demo:command", "Show what marksweep does, on a recorded coding session."),
     "analyze": ("analyze:command", "Show who uses the window and what is dead weight."),
     "collect": ("collect:command", "Make a transcript or the working set fit."),
     "replay": ("replay:command", "Show how strategies would have done on your transcripts."),

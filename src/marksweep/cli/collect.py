@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 import msgspec
+from rich.console import Group
 
 from marksweep.cli import render, transcripts
 from marksweep.cli.common import (
@@ -24,13 +25,21 @@ from marksweep.cli.common import (
 )
 from marksweep.cli.common import command as make_command
 from marksweep.cli.progress import progress
+from marksweep.dialects import Skipped
 from marksweep.errors import BadInput
-from marksweep.model import Report
+from marksweep.model import Plan, Report
 from marksweep.reading import Reading
 from marksweep.segments import Segments
 from marksweep.settings import Conversation, Window
 from marksweep.sizes import Size
 from marksweep.strategies.registry import TIER
+
+
+class TranscriptPlan(Plan, frozen=True):
+    """What a collection of a transcript would do, and what of the file cannot be read."""
+
+    skipped: tuple[Skipped, ...] = ()
+    """Lines and messages that are kept as they are, in their places."""
 
 
 @make_command("collect")
@@ -63,6 +72,10 @@ def command(
     With TRANSCRIPT the result goes to --output, to the file itself with --write, or for - to
     standard output; without any of these only the plan is shown. Without TRANSCRIPT the working set
     in the store is collected after a question, or with --apply PLAN exactly that saved plan.
+
+    What cannot be read in TRANSCRIPT stays in its place, byte for byte. --write follows links, and
+    refuses a file that changed since it was read or that another program has open for writing. Only
+    Linux shows the latter; elsewhere end that program first, or its new lines go to FILE.orig.
 
     Example:  marksweep collect session.jsonl --limit 32k -o smaller.jsonl
     """
@@ -98,9 +111,10 @@ def _transcript(
         raise BadInput("--write replaces the file that was named. Name one, and leave -o out.")
     with progress("reading") as tell:
         loaded = transcripts.load(name, dialect)
+        history = loaded.transcript.history
         tell(1, 3, "counting tokens")
         reading = Reading(
-            loaded.history,
+            history,
             limit=0,
             strategy=talk.choice(),
             preserve_recent_turns=talk.preserve_recent_turns,
@@ -110,22 +124,25 @@ def _transcript(
         tell(2, 3, "planning")
         plan = reading.conversation.plan()
     is_stream = name == transcripts.STDIN and output is None
+    shown = Group(render.plan(plan), *render.skipped(history.skipped, "kept as they are"))
     if is_stream:
-        errors().print(render.plan(plan))
+        errors().print(shown)
     else:
-        emit(plan, render.plan(plan), as_json=as_json)
+        told = TranscriptPlan(**msgspec.structs.asdict(plan), skipped=history.skipped)
+        emit(told, shown, as_json=as_json)
     if write and plan.steps and not confirmed(f"Replace {name}?", yes=yes):
         sys.exit(NOTHING)
     reading.conversation.collect(plan)
-    data = loaded.encoded(reading.written() if plan.steps else loaded.history.given)
+    data = loaded.transcript.encoded(reading.written() if plan.steps else history.given)
     if is_stream:
         sys.stdout.buffer.write(data)
     elif output is not None:
         transcripts.save(output, data)
         say(f"{output} is written.")
     elif write and plan.steps:
-        transcripts.replace(Path(name), data)
-        say(f"{name} is replaced. As it was again:  marksweep undo {shlex.quote(name)}")
+        arrived = transcripts.replace(loaded, data)
+        also = f" with {arrived} new lines that another program wrote meanwhile" * bool(arrived)
+        say(f"{loaded.path} is replaced{also}. To undo:  marksweep undo {shlex.quote(name)}")
     elif plan.steps:
         say("Only shown. To do it, add -o FILE, or --write to replace the file.")
     if not plan.steps:

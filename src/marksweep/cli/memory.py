@@ -33,6 +33,7 @@ from marksweep.errors import MarksweepError
 from marksweep.graph.memory import Answer, KnowledgeGraph
 from marksweep.indexing.delta import MAX_SHRINK
 from marksweep.indexing.indexer import index_codebase
+from marksweep.indexing.left_out import Kind
 from marksweep.indexing.report import IndexReport
 from marksweep.indexing.watch import watch_codebase
 from marksweep.stores.graph.base import GraphHit, GraphQuery
@@ -52,10 +53,19 @@ def memory_of(store: str | None, workspace: str | None) -> Iterator[tuple[Knowle
         opened.close()
 
 
+include_option = click.option(
+    "--include",
+    multiple=True,
+    type=click.Choice([kind.value for kind in Kind]),
+    help="Also index these, which are left out by default; may be repeated.",
+)
+
+
 @make_command("index")
 @click.argument("path", type=click.Path(path_type=Path), default=Path())
 @click.option("--language", "languages", multiple=True, help="Only these; may be repeated.")
 @click.option("--no-tests", is_flag=True, help="Leave tests out.")
+@include_option
 @click.option(
     "--max-shrink",
     type=click.FloatRange(0, 1),
@@ -70,6 +80,7 @@ def index(
     path: Path,
     languages: tuple[str, ...],
     no_tests: bool,
+    include: tuple[str, ...],
     max_shrink: float,
     store: str | None,
     workspace: str | None,
@@ -77,37 +88,30 @@ def index(
 ) -> None:
     """Index a codebase into memory, reading only what has changed.
 
+    Secrets, minified files, lock files, build output and vendored code are left out.
+
     Example:  marksweep index . --no-tests
     """
-    report = asyncio.run(
-        _index(path, languages, store, workspace, with_tests=not no_tests, max_shrink=max_shrink)
-    )
+
+    async def indexed() -> IndexReport:
+        with progress("indexing") as tell, memory_of(store, workspace) as (memory, name):
+            return await index_codebase(
+                path,
+                store=memory.graph,
+                workspace_id=name,
+                languages=languages,
+                include_tests=not no_tests,
+                include=(*settings(store).index.include, *include),
+                max_shrink=max_shrink,
+                progress=lambda at: tell(at.done, at.total, ""),
+            )
+
+    report = asyncio.run(indexed())
     emit(report, _words(report), as_json=as_json)
 
 
 def _words(report: IndexReport) -> RenderableType:
     return render.line(str(report).replace("prune_memory", "marksweep prune"))
-
-
-async def _index(
-    path: Path,
-    languages: tuple[str, ...],
-    store: str | None,
-    workspace: str | None,
-    *,
-    with_tests: bool,
-    max_shrink: float,
-) -> IndexReport:
-    with progress("indexing") as tell, memory_of(store, workspace) as (memory, name):
-        return await index_codebase(
-            path,
-            store=memory.graph,
-            workspace_id=name,
-            languages=languages,
-            include_tests=with_tests,
-            max_shrink=max_shrink,
-            progress=lambda at: tell(at.done, at.total, ""),
-        )
 
 
 @make_command("search")
@@ -155,24 +159,35 @@ def _place(hit: GraphHit) -> str:
 
 @make_command("watch")
 @click.argument("path", type=click.Path(path_type=Path), default=Path())
+@include_option
 @store_option
 @workspace_option
 @json_option
-def watch(path: Path, store: str | None, workspace: str | None, as_json: bool) -> None:
+def watch(
+    path: Path, include: tuple[str, ...], store: str | None, workspace: str | None, as_json: bool
+) -> None:
     """Index a codebase now and after every change, until Ctrl-C.
 
     With --json, one line for every time it was indexed.
 
     Example:  marksweep watch src
     """
+    included = (*settings(store).index.include, *include)
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_watch(path, store, workspace, as_json=as_json))
+        asyncio.run(_watch(path, included, store, workspace, as_json=as_json))
 
 
-async def _watch(path: Path, store: str | None, workspace: str | None, *, as_json: bool) -> None:
+async def _watch(
+    path: Path,
+    include: tuple[str, ...],
+    store: str | None,
+    workspace: str | None,
+    *,
+    as_json: bool,
+) -> None:
     with memory_of(store, workspace) as (memory, name):
         async for report in watch_codebase(
-            path, store=memory.graph, stop=asyncio.Event(), workspace_id=name
+            path, store=memory.graph, stop=asyncio.Event(), workspace_id=name, include=include
         ):
             if isinstance(report, MarksweepError):
                 errors().print(f"marksweep: {report}", markup=False)

@@ -6,7 +6,7 @@ narrow table leaves out what can be looked up elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from marksweep.core.budget import Budget, Line
+from marksweep.dialects import Skipped
 from marksweep.model import Action, Entry, Plan, Stashed, Step
 
 NARROW = 80
@@ -21,6 +22,9 @@ NARROW = 80
 
 BAR = 20
 """Characters of a full bar."""
+
+MAX_SKIPPED = 5
+"""Lines that cannot be read and are named one by one."""
 
 STYLES = {
     Action.STASH: "cyan",
@@ -143,6 +147,16 @@ def _blockers(found: Plan) -> Iterable[RenderableType]:
 def counted(things: Sequence[object], noun: str) -> str:
     """Count things: 1 step, 2 steps."""
     return f"{len(things):,} {noun}{'' if len(things) == 1 else 's'}"
+
+
+def skipped(unread: Sequence[Skipped], done: str) -> Iterator[RenderableType]:
+    """Name what cannot be read in a transcript, and say what was done with it."""
+    if unread:
+        yield line(f"\n{counted(unread, 'line')} cannot be read, {done}:", style="yellow")
+        for each in unread[:MAX_SKIPPED]:
+            yield line(f"  {each.reason}", style="yellow")
+        if len(unread) > MAX_SKIPPED:
+            yield line(f"  and {counted(unread[MAX_SKIPPED:], 'more line')}", style="yellow")
 
 
 def journal(entries: Iterable[Entry], told: Callable[[Entry], str]) -> RenderableType:

@@ -3,36 +3,172 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Unpack
+from typing import Any, TypedDict, Unpack
 
 import click
 import msgspec
-from rich.console import Group
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
 
-from marksweep.cli import transcripts
-from marksweep.cli.common import INTERRUPTED, confirmed, emit, errors
+from marksweep.cli import render, transcripts
+from marksweep.cli.common import INTERRUPTED, confirmed, emit, errors, json_option
 from marksweep.cli.common import command as make_command
 from marksweep.cli.progress import progress
-from marksweep.cli.replay_options import Given, request_of, shared, with_budgets
-from marksweep.cli.replay_shown import shown
 from marksweep.errors import BadInput
-from marksweep.replay import datasets
+from marksweep.replay import catalog, datasets
+from marksweep.replay.atoms import EXTRACTORS
 from marksweep.replay.catalog import is_usable, settings_for
+from marksweep.replay.clairvoyant import NODES
 from marksweep.replay.counting import exact
+from marksweep.replay.front import Budget, How
 from marksweep.replay.html import page
+from marksweep.replay.html_front import front
 from marksweep.replay.inputs import gather
-from marksweep.replay.recommend import Recommendation, settings_file
+from marksweep.replay.recommend import ENOUGH, Recommendation, gap_text, settings_file
 from marksweep.replay.records import Conversation, read_conversations
-from marksweep.replay.report import Report, Request, replay, replay_cases
-from marksweep.replay.table import Result, timeless
+from marksweep.replay.report import BUDGETS, MOST, Report, Request, replay, replay_cases
+from marksweep.replay.sandbox import PATIENCE
+from marksweep.replay.table import Result, Row, timeless
 from marksweep.replay.timeline import Timeline
 from marksweep.settings.layers import FILES, FOLDER
 
 TUNED = ("10%", "20%", "35%", "50%", "75%")
 """Budgets that `tune` tries."""
+
+Command = Callable[..., Any]
+
+
+class Given(TypedDict):
+    """The options as click passes them."""
+
+    strategies: tuple[str, ...]
+    budgets: tuple[str, ...]
+    enough: float
+    trace: str | None
+    dialect: str | None
+    sets: tuple[str, ...]
+    extractor: str
+    answers: bool
+    most: int
+    keep: Path | None
+    workers: int | None
+    solver_nodes: int
+    patience: float
+    times: bool
+
+
+def with_budgets(given: Given, budgets: tuple[str, ...]) -> Given:
+    """The options, with these budgets if none was named."""
+    return {**given, "budgets": given["budgets"] or budgets}
+
+
+def request_of(paths: Sequence[str], given: Given) -> Request:
+    """What the options ask for; names and sizes are checked before any work."""
+    for budget in given["budgets"]:
+        Budget.of(budget)
+    return Request(
+        strategies=tuple(map(catalog.canonical, given["strategies"])) or catalog.DEFAULT,
+        budgets=given["budgets"] or BUDGETS,
+        enough=given["enough"],
+        extractor=given["extractor"],
+        answers=given["answers"],
+        most=given["most"],
+        how=How(
+            workers=given["workers"] or os.cpu_count() or 1,
+            nodes=given["solver_nodes"],
+            patience=given["patience"],
+            folder=given["keep"],
+        ),
+        trace=given["trace"],
+        source=shlex.join(paths) or "PATH",
+    )
+
+
+def shared(function: Command) -> Command:
+    """Add the options that both commands have."""
+    for option in reversed(
+        (
+            click.argument("paths", nargs=-1),
+            click.option(
+                "-s",
+                "--strategy",
+                "strategies",
+                multiple=True,
+                help="coverage, mask+truncate:spare=5, gc_hybrid, my.module:Name …; again for more",
+            ),
+            click.option(
+                "-b", "--budget", "budgets", multiple=True, help="32k or 25%; again for more."
+            ),
+            click.option(
+                "--recall",
+                "enough",
+                default=ENOUGH,
+                show_default=True,
+                type=click.FloatRange(0, 100),
+                help="Percent of what is needed that the recommended setting should have.",
+            ),
+            click.option(
+                "--html", type=click.Path(path_type=Path), help="Write a report for a browser."
+            ),
+            click.option("--trace", metavar="NAME", help="Transcript for the report's timeline."),
+            click.option("--dialect", help="The format, if it cannot be told from the content."),
+            click.option(
+                "--set", "sets", multiple=True, help="Without PATHS: a set in MARKSWEEP_DATA."
+            ),
+            click.option(
+                "--extractor",
+                type=click.Choice(list(EXTRACTORS)),
+                default="names",
+                show_default=True,
+                help="What counts as needed again.",
+            ),
+            click.option(
+                "--answers", is_flag=True, help="Numbers in plain answers are needs, too."
+            ),
+            click.option(
+                "--most",
+                default=MOST,
+                show_default=True,
+                type=click.IntRange(1),
+                help="Transcripts that are replayed, drawn by lot if there are more.",
+            ),
+            click.option(
+                "--keep",
+                type=click.Path(path_type=Path, file_okay=False),
+                help="Keep finished work here and go on from it.",
+            ),
+            click.option(
+                "--workers", type=click.IntRange(1), help="Processes.  [default: one per core]"
+            ),
+            click.option(
+                "--solver-nodes",
+                default=NODES,
+                show_default=True,
+                type=click.IntRange(0),
+                help="Effort for the exact bound, per transcript and budget; 0: greedy.",
+            ),
+            click.option(
+                "--patience",
+                default=PATIENCE,
+                show_default=True,
+                type=click.FloatRange(0, min_open=True),
+                help="Seconds that a plugin or strategy of your own has for one call.",
+            ),
+            click.option(
+                "--times", is_flag=True, help="Put times into JSON and HTML, which then vary."
+            ),
+            json_option,
+        )
+    ):
+        function = option(function)
+    return function
 
 
 @make_command("replay")
@@ -198,3 +334,132 @@ class Replayed(msgspec.Struct, frozen=True):
 def _plain(report: Report, *, times: bool) -> Replayed:
     result = report.result if times else timeless(report.result)
     return Replayed(result, report.chosen, report.timelines)
+
+
+COLUMNS = {"recall": 6, "any/src": 7, "gap closed": 10, "cost": 4, "churn": 6, "ms": 4}
+"""The figures of a row, and the least width of each."""
+NARROW = ("recall", "gap closed", "cost")
+"""Those that a narrow terminal shows."""
+NAME_WIDTH = 20
+"""Characters of a strategy's name on one line."""
+SHOWN = 5
+"""Transcripts passed over that are named."""
+
+
+def shown(name: str, report: Report) -> RenderableType:
+    """The figures, the recommended setting, and what was passed over."""
+    result = report.result
+    needs = sum(line.need_steps for line in result.transcripts)
+    head = (
+        f" {_counted(len(result.transcripts))}, {result.tokens:,} tokens, "
+        f"{needs:,} steps with needs"
+    )
+    parts: list[RenderableType] = [Text(f"{name}{head}".strip(), style="bold")]
+    if result.rows:
+        parts += [figures(result), *_broken(result), Text(_bounds(result), style="dim")]
+    if result.evidence:
+        parts.append(_evidence(result))
+    if report.chosen:
+        chosen = report.chosen
+        parts.append(
+            f"\n[bold]{escape(chosen.strategy)}[/] at {chosen.budget} "
+            f"(about {chosen.limit_tokens:,} tokens): {escape(chosen.reason)}."
+        )
+        parts.append(Text("\n" + chosen.code + "\n", style="cyan"))
+    if result.passed:
+        parts.append(Text(f"{len(result.passed):,} passed over; the first:", style="yellow"))
+        parts += [Text(f" {each.name}: {each.reason}") for each in result.passed[:SHOWN]]
+    parts.append(
+        Text(
+            "Recall says whether what the agent used next was still in context, not whether it did "
+            "its task. Cost above 1 is dearer than no collection.",
+            style="dim",
+        )
+    )
+    return Group(*parts)
+
+
+def _counted(transcripts: int) -> str:
+    return "1 transcript" if transcripts == 1 else f"{transcripts:,} transcripts"
+
+
+def figures(result: Result) -> Table:
+    """The figures as a table that fits 80 columns."""
+    best = {(row.strategy, row.budget) for row in front(result.rows)}
+    broken = any(row.violations for row in result.rows)
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("budget", no_wrap=True, min_width=6)
+    table.add_column("strategy", overflow="fold", min_width=12)
+    heads = NARROW if render.is_narrow() else tuple(COLUMNS)
+    for head in heads:
+        width = COLUMNS[head]
+        table.add_column(head, justify="right", no_wrap=True, min_width=width)
+    if broken:
+        table.add_column("broken", justify="right", no_wrap=True, min_width=6)
+    last = ""
+    for row in result.rows:
+        cells = [cell for head, cell in _cells(row).items() if head in heads]
+        if broken:
+            count = sum(row.violations.values())
+            cells.append(Text(str(count), style="red" if count else "dim"))
+        star = " ★" if (row.strategy, row.budget) in best else ""
+        style = "" if catalog.is_usable(row.strategy) else "dim"
+        name = Text("\n ".join(_broken_up(row.strategy)) + star, style=style)
+        table.add_row(row.budget if row.budget != last else "", name, *cells)
+        last = row.budget
+    return table
+
+
+def _broken_up(name: str) -> list[str]:
+    """A name in lines that fit the column, broken where its parts meet."""
+    lines = [""]
+    for part in re.findall(r"[^+:,]+[+:,]?", name):
+        if lines[-1] and len(lines[-1]) + len(part) > NAME_WIDTH:
+            lines.append("")
+        lines[-1] += part
+    return lines
+
+
+def _broken(result: Result) -> list[Text]:
+    """Who broke a rule, which, and where first."""
+    told = []
+    for row in result.rows:
+        if row.violations:
+            rules = ", ".join(f"{rule} ({count}×)" for rule, count in row.violations.items())
+            told.append(Text(f"\n{row.strategy} at {row.budget}: {rules}", style="red"))
+            told += [Text(f" {failure}") for failure in row.failures]
+    for asked in result.evidence:
+        if asked.failures:
+            told.append(Text(f"\n{asked.strategy} at {asked.budget} failed", style="red"))
+            told += [Text(f" {failure}") for failure in asked.failures[:SHOWN]]
+    return told
+
+
+def _bounds(result: Result) -> str:
+    """How the clairvoyant bounds were found."""
+    ways = {bound.budget: bound.how for bound in result.bounds}
+    if len(set(ways.values())) == 1:
+        return f"\nThe clairvoyant bound is {next(iter(ways.values()))}."
+    return "\nThe clairvoyant bound: " + "; ".join(f"{b} {how}" for b, how in ways.items()) + "."
+
+
+def _cells(row: Row) -> dict[str, Text]:
+    spread = f" [{row.gap_low:.0f}, {row.gap_high:.0f}]" if row.gap_low < row.gap_high else ""
+    return {
+        "recall": Text(f"{row.recall:.1f}"),
+        "any/src": Text(f"{row.recall_any:.0f}/{row.recall_src:.0f}"),
+        "gap closed": Text(gap_text(row) + spread),
+        "cost": Text(f"{row.cost:.2f}", style="red" if row.cost > 1 else ""),
+        "churn": Text(f"{row.churn:,.0f}"),
+        "ms": Text(f"{row.times.mean:.1f}" if row.times else ""),
+    }
+
+
+def _evidence(result: Result) -> Table:
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    for head in ("budget", "strategy", "in context", "with recall", "questions"):
+        table.add_column(head, justify="left" if head == "strategy" else "right")
+    for row in result.evidence:
+        brought = "–" if row.recalled is None else f"{row.recalled:.1f}"
+        table.add_row(row.budget, row.strategy, f"{row.blind:.1f}", brought, f"{row.questions:,}")
+    return table

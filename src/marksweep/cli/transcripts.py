@@ -1,96 +1,217 @@
-"""Transcripts as files: read in any dialect, written back in the form they came."""
+"""Files that other programs write: read, written whole or not at all, replaced, and put back.
+
+A transcript that is replaced may be in use. So `replace` keeps the file itself as FILE.orig (a hard
+link, not a copy), looks whether it is still what was read right before the new one takes its name,
+and once more after: whatever another program has written by then is in FILE.orig, and new lines are
+taken along. A program that keeps the file open would go on writing to FILE.orig; such a file is
+refused where the system shows who has it open, which is Linux for processes of the same user.
+"""
 
 from __future__ import annotations
 
-import gzip
-import io
-import lzma
 import os
+import secrets
+import stat
 import sys
-import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from marksweep.cli.common import existing
-from marksweep.dialects import History, read, read_lines
-from marksweep.dialects.base import NO_JSON, Json, parsed, spelled
+from marksweep.dialects.transcripts import Transcript, read_transcript
 from marksweep.errors import BadInput, NotFound, Refused
+from marksweep.stores.files import DRAFT, open_new, sync_folder
 
 STDIN = "-"
 
-
-class Transcript(msgspec.Struct, frozen=True):
-    """A history, and the form of the file it came from."""
-
-    history: History
-    is_lines: bool
-    """One JSON value per line, rather than one for the whole file."""
-
-    def encoded(self, messages: Json) -> bytes:
-        """Write messages in the form of the file."""
-        if not self.is_lines:
-            return spelled(messages, indent=2) + b"\n"
-        return b"".join(spelled(value) + b"\n" for value in messages)
+PROCESSES = Path("/proc")
+"""Where Linux shows which process has which file open."""
 
 
-def load(name: str, dialect: str | None = None) -> Transcript:
-    """Read a transcript file, .xz and .gz too, or standard input."""
-    data = sys.stdin.buffer.read() if name == STDIN else _bytes(existing(Path(name)))
+class Stamp(msgspec.Struct, frozen=True):
+    """What a file was when it was looked at: which one, how long, written when."""
+
+    device: int
+    inode: int
+    size: int
+    modified_ns: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Stamp:
+        """Take what matters of a file's status."""
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A transcript, the file it came from, behind any link, and what that was then."""
+
+    transcript: Transcript
+    path: Path | None = None
+    stamp: Stamp | None = None
+
+
+def load(name: str, dialect: str | None = None) -> Loaded:
+    """Read a transcript file, compressed or not, or standard input."""
+    if name == STDIN:
+        return Loaded(read_transcript(sys.stdin.buffer.read(), "standard input", dialect))
+    if existing(Path(name)).is_dir():
+        raise BadInput(f"{name} is a folder; name a transcript file in it.")
     try:
-        value = parsed(data)
-    except NO_JSON:
-        # Line by line: a list of all of them would hold the file a second time.
-        return Transcript(read_lines(io.BytesIO(data), dialect), is_lines=True)
-    if isinstance(value, list | dict):
-        return Transcript(read(value, dialect), is_lines=False)
-    raise BadInput(f"{name} holds a {type(value).__name__}; expected messages, or one per line.")
+        path = _behind_links(Path(name))
+        with path.open("rb") as file:
+            stamp = Stamp.of(os.fstat(file.fileno()))
+            data = file.read()
+    except OSError as error:
+        raise BadInput(f"{name} cannot be read: {error}. Name a transcript file.") from error
+    return Loaded(read_transcript(data, name, dialect), path, stamp)
 
 
-def _bytes(path: Path) -> bytes:
-    if path.is_dir():
-        raise BadInput(f"{path} is a folder; name a transcript file in it.")
-    try:
-        data = path.read_bytes()
-        if path.suffix == ".xz":
-            return lzma.decompress(data)
-        return gzip.decompress(data) if path.suffix == ".gz" else data
-    except (OSError, lzma.LZMAError, EOFError) as error:
-        raise BadInput(f"{path} cannot be read: {error}. Name a transcript file.") from error
+def _behind_links(path: Path) -> Path:
+    """Give the file that a link leads to; any other path as it is."""
+    return path.resolve() if path.is_symlink() else path
 
 
 def save(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all."""
+    """Write a file whole or not at all. A link is followed; the mode and owner of a file stay."""
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "wb") as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        Path(name).replace(path)
+        target = _behind_links(path)
+        _draft(target, data).replace(target)
+        sync_folder(target.parent)
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error}. Name another file with -o.") from error
 
 
-def replace(path: Path, data: bytes) -> None:
-    """Write a file anew; as it was, it stays beside as FILE.orig."""
-    original = path.with_name(path.name + ".orig")
-    if original.exists():
-        raise BadInput(f"{original} is in the way; move it, or write elsewhere with -o.")
-    if path.suffix in (".xz", ".gz"):
+def _draft(path: Path, data: bytes) -> Path:
+    """Write what is to take the place of a file, with the mode and owner of that file."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}{DRAFT}")
+    out = open_new(draft)
+    try:
+        with out:
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+        if path.exists():
+            _make_alike(draft, path.stat())
+    except BaseException:
+        draft.unlink()
+        raise
+    return draft
+
+
+def _make_alike(draft: Path, wanted: os.stat_result) -> None:
+    made = draft.stat()
+    if (made.st_uid, made.st_gid) != (wanted.st_uid, wanted.st_gid):
+        os.chown(draft, wanted.st_uid, wanted.st_gid)
+    draft.chmod(stat.S_IMODE(wanted.st_mode))
+
+
+def replace(loaded: Loaded, data: bytes) -> int:
+    """Put data in the place of the file that was read; as it was, it stays beside as FILE.orig.
+
+    Gives the number of lines that another program wrote meanwhile, which are taken along. Refused
+    if the file is no longer what was read, or another program has it open for writing.
+    """
+    path, stamp = loaded.path, loaded.stamp
+    if path is None or stamp is None:
+        raise BadInput("standard input cannot be replaced. Name a file.")
+    if loaded.transcript.file.was_packed:
         raise BadInput(f"{path} is compressed; write the result elsewhere with -o.")
-    save(original, path.read_bytes())
-    save(path, data)
+    original = path.with_name(path.name + ".orig")
+    _refuse_if_open(path)
+    try:
+        draft = _draft(path, data)
+        try:
+            _link(path, original)
+            _swap_in(draft, path, original, stamp)
+        finally:
+            draft.unlink(missing_ok=True)
+        arrived = _arrived(original, stamp, is_lines=loaded.transcript.is_lines)
+        if arrived is None:
+            original.replace(path)
+            raise _written_to(path)
+        if arrived:
+            with path.open("ab") as out:
+                out.write(arrived)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be replaced: {error}. Write elsewhere with -o.") from error
+    return arrived.count(b"\n")
 
 
-def put_back(path: Path) -> Path:
+def _swap_in(draft: Path, path: Path, original: Path, stamp: Stamp) -> None:
+    """Let the draft take the file's name, if the file is still what was read."""
+    if Stamp.of(path.stat()) != stamp:
+        original.unlink()
+        raise _written_to(path)
+    draft.replace(path)
+
+
+def _arrived(original: Path, stamp: Stamp, *, is_lines: bool) -> bytes | None:
+    """Give what was added to a file since it was read; None if it changed in another way."""
+    now = Stamp.of(original.stat())
+    if now == stamp:
+        return b""
+    if not is_lines or now.size <= stamp.size:
+        return None
+    with original.open("rb") as file:
+        file.seek(stamp.size)
+        return file.read()
+
+
+def _written_to(path: Path) -> Refused:
+    return Refused(
+        f"{path} was written to while it was collected; it is left as it is. Run it again when the "
+        "other program is done, or write elsewhere with -o."
+    )
+
+
+def _refuse_if_open(path: Path) -> None:
+    for process in _writers(path):
+        raise Refused(
+            f"{path} is open for writing in {process}, which would go on writing to the old file. "
+            "End that program first, or write elsewhere with -o."
+        )
+
+
+def _writers(path: Path) -> Iterator[str]:
+    """Name the processes that have a file open for writing, as far as the system shows them."""
+    wanted = path.stat()
+    for process in PROCESSES.glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is not ours to look at
+            for handle in (process / "fd").iterdir():
+                if _is_writing(handle, wanted):
+                    yield f"process {process.name} ({(process / 'comm').read_text().strip()})"
+
+
+def _is_writing(handle: Path, wanted: os.stat_result) -> bool:
+    with suppress(OSError):  # it was closed meanwhile
+        if os.path.samestat(handle.stat(), wanted):
+            told = (handle.parent.parent / "fdinfo" / handle.name).read_text().split()
+            return bool(int(told[told.index("flags:") + 1], 8) & (os.O_WRONLY | os.O_RDWR))
+    return False
+
+
+def _link(path: Path, other: Path) -> None:
+    """Give a file a second name, which must be free."""
+    try:
+        os.link(path, other)
+    except FileExistsError:
+        raise Refused(f"{other} exists, and nothing is overwritten. Move it first.") from None
+
+
+def put_back(name: Path) -> Path:
     """Reverse `replace`; give the file that now holds what stood in its place."""
+    path = _behind_links(name)
     original = path.with_name(path.name + ".orig")
     aside = path.with_name(path.name + ".collected")
     if not original.exists():
         raise NotFound(f"{original} is not there, so {path} cannot be put back as it was.")
-    if aside.exists():
-        raise Refused(f"{aside} is in the way, and nothing is overwritten. Move it first.")
-    path.rename(aside)
-    original.rename(path)
+    _refuse_if_open(path)
+    try:
+        _link(path, aside)
+        original.replace(path)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be put back: {error}.") from error
     return aside

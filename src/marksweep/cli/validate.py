@@ -28,7 +28,7 @@ def command(
 
     Example:  marksweep validate history.json --repair mended.json
     """
-    loaded = transcripts.load(transcript, dialect)
+    loaded = transcripts.load(transcript, dialect).transcript
     found = validate(loaded.history.given, loaded.history.dialect)
     emit(found, _shown(found), as_json=as_json)
     if output is not None:

@@ -14,7 +14,7 @@ from hashlib import blake2b
 import msgspec
 
 from marksweep.model import Segment
-from marksweep.tokens.apart import apart
+from marksweep.tokens.counter import detached_copy
 
 _MODULUS = 1 << 128
 _encode = msgspec.msgpack.Encoder().encode
@@ -23,7 +23,7 @@ _encode = msgspec.msgpack.Encoder().encode
 def digest(segment: Segment) -> int:
     """Digest all that a segment holds, but for its reference count: that is derived."""
     if segment.refcount or not segment.text.isascii():
-        segment = msgspec.structs.replace(segment, refcount=0, text=apart(segment.text))
+        segment = msgspec.structs.replace(segment, refcount=0, text=detached_copy(segment.text))
     return int.from_bytes(blake2b(packed(segment), digest_size=16).digest())
 
 

@@ -7,6 +7,7 @@ claude_code.py, codex.py     transcripts: a provider's messages in envelopes
 pairing.py     which result answers which call, and where it must stand
 detecting.py   which dialect a history is in
 history.py     read and write whole histories
+transcripts.py  files of them, in whatever form they come
 validity.py    validate and repair
 editing.py     what a collection does to messages
 """

@@ -1,7 +1,5 @@
 """What a collection does to messages, written as their provider wants it. New values, never edits.
 
-units        what must go together
-without      leave messages out, and close the seams
 Line         messages that stand in order, with seams where others stood
 saying       a new message, such as a summary
 with_texts   other texts in the places of some, such as the lines worth keeping of a result
@@ -9,44 +7,17 @@ with_texts   other texts in the places of some, such as the lines worth keeping 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from operator import is_
 from typing import Protocol
 
 import msgspec
 
-from marksweep.dialects.base import Dialect, Json, Messages, composed, with_parts
+from marksweep.dialects.base import Dialect, Json, composed, with_parts
 from marksweep.dialects.detecting import dialect_named
 from marksweep.messages import Message, Part, Path, Place, Role
 
 replace = msgspec.structs.replace
-
-
-def units(dialect: Dialect, messages: Messages) -> list[tuple[int, ...]]:
-    """Group messages, by index, that are valid only together; most stand alone."""
-    parent = list(range(len(messages)))
-
-    def root(i: int) -> int:
-        while parent[i] != i:
-            parent[i] = parent[parent[i]]
-            i = parent[i]
-        return i
-
-    for a, b in dialect.ties(messages):
-        low, high = sorted((root(a), root(b)))
-        parent[high] = low
-    groups: dict[int, list[int]] = {}
-    for i in range(len(messages)):
-        groups.setdefault(root(i), []).append(i)
-    return [tuple(group) for group in groups.values()]
-
-
-def without(dialect: Dialect, messages: Messages, gone: Collection[int]) -> list[Message]:
-    """Leave messages out, by index. Whole units give a history that is as valid as before."""
-    left = set(gone)
-    line = Line(dialect)
-    line.extend((i, m) for i, m in enumerate(messages) if i not in left)
-    return line.messages
 
 
 class JoiningRules(Protocol):

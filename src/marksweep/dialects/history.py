@@ -47,6 +47,14 @@ class Aside(msgspec.Struct, frozen=True):
     raw: Json
 
 
+class UnparsedLine(msgspec.Struct, frozen=True):
+    """A line of a transcript that is not JSON: written back as it is, to the byte."""
+
+    data: bytes
+    reason: str = ""
+    """What is wrong with it; empty for a blank line, which nobody misses."""
+
+
 class History(msgspec.Struct, frozen=True):
     """A history that was read."""
 
@@ -118,6 +126,10 @@ def _read(values: list[Json], given: Json, dialect: Dialect, start: int) -> Hist
     skipped: list[Skipped] = []
     asides: list[Aside] = []
     for position, value in enumerate(values):
+        if isinstance(value, UnparsedLine):
+            asides.append(Aside(position, value))
+            skipped += [Skipped(position, value.reason)] if value.reason else []
+            continue
         try:
             messages.append(message_of(dialect, value, f"m{start + position}"))
             positions.append(position)
@@ -262,26 +274,20 @@ def _with_name(part: Part, names: dict[str, str]) -> Part:
 
 
 def read_lines(lines: Iterable[str | bytes], dialect: str | None = None) -> History:
-    """Read a transcript, line by line. A line that is cut or no JSON is skipped, and told."""
+    """Read a transcript, line by line. A line that is cut or not JSON is skipped, and kept."""
     values: list[Json] = []
-    places: list[int] = []
-    broken: list[Skipped] = []
-    for number, line in enumerate(lines):
-        text = line if isinstance(line, bytes) else line.encode(errors="surrogatepass")
-        if not text.strip():
-            continue
-        try:
-            values.append(parsed(text))
-            places.append(number)
-        except NO_JSON as error:
-            broken.append(Skipped(number, f"line {number + 1} is not JSON: {error}"))
-    history = read(values, dialect)
-    return msgspec.structs.replace(
-        history,
-        skipped=tuple(
-            sorted(
-                [*broken, *(Skipped(places[s.position], s.reason) for s in history.skipped)],
-                key=lambda skipped: skipped.position,
-            )
-        ),
-    )
+    for number, line in enumerate(lines, 1):
+        data = line if isinstance(line, bytes) else line.encode(errors="surrogatepass")
+        values.append(_parsed_line(data.removesuffix(b"\n"), number))
+    if dialect is None:
+        dialect = detect([value for value in values if not isinstance(value, UnparsedLine)])
+    return read(values, dialect)
+
+
+def _parsed_line(data: bytes, number: int) -> Json:
+    if not data.strip():
+        return UnparsedLine(data)
+    try:
+        return parsed(data)
+    except NO_JSON as error:
+        return UnparsedLine(data, f"line {number} is not JSON: {error}")

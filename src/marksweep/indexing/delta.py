@@ -13,7 +13,7 @@ import msgspec
 from marksweep.errors import Refused
 from marksweep.indexing.reading import LAYOUT
 from marksweep.indexing.selection import Selection
-from marksweep.indexing.walk import Found, Skipped, Walk
+from marksweep.indexing.walk import Found, Walk
 from marksweep.stores.graph.base import FileRow, Seen
 from marksweep.stores.graph.nouns import hash_content
 
@@ -59,7 +59,7 @@ def compare(rows: Sequence[FileRow], walk: Walk, selection: Selection) -> Delta:
         else:
             read.append((found, row))
     there = {found.path for found in walk.found}
-    hidden = Hidden(walk.skipped)
+    hidden = Below(skip.path for skip in walk.skipped if skip.unknown)
     covered = tuple(
         row
         for row in rows
@@ -87,14 +87,14 @@ def fingerprint(content: bytes) -> str:
     return f"{LAYOUT}:{hash_content(content)}"
 
 
-class Hidden:
-    """Paths at or below which something could not be read, so that nobody knows what is there."""
+class Below:
+    """Some paths, and all that lies below them."""
 
-    def __init__(self, skipped: Iterable[Skipped]) -> None:
-        self._paths = {skip.path.rstrip("/") for skip in skipped if skip.unknown}
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._paths = {path.rstrip("/") for path in paths}
 
     def __contains__(self, path: str) -> bool:
-        """Tell whether a path lies there."""
+        """Tell whether a path is one of them or lies below one."""
         if not self._paths:
             return False
         parts = path.split("/")

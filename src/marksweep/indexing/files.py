@@ -33,6 +33,10 @@ class Unreadable(Unfit):
     """A file that is there but could not be read: nothing is known about its content."""
 
 
+class LeftOut(Unfit):
+    """A file of a kind that is left out unless asked for."""
+
+
 def trouble(error: OSError) -> str:
     """Say in words what the system reported."""
     return (error.strerror or type(error).__name__).lower()

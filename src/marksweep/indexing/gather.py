@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from marksweep.indexing.delta import Renames, fingerprint, trusted_ns
-from marksweep.indexing.files import Unfit, Unreadable, changed_ns, read_source
+from marksweep.indexing.files import LeftOut, Unfit, Unreadable, changed_ns
 from marksweep.indexing.readers import Reader
 from marksweep.indexing.reading import Reading, Source
 from marksweep.indexing.selection import Selection
@@ -41,6 +41,7 @@ class Tally(msgspec.Struct):
     lines: int = 0
     languages: Counter[str] = msgspec.field(default_factory=Counter)
     skipped: list[Skipped] = msgspec.field(default_factory=list)
+    left_out: list[Skipped] = msgspec.field(default_factory=list)
     as_text: list[Skipped] = msgspec.field(default_factory=list)
     seen: set[str] = msgspec.field(default_factory=set)
     """Ids of memories that the run found, or that continue under a new path."""
@@ -89,7 +90,10 @@ class Gatherer:
     def _open(self, found: Found, row: FileRow | None) -> Record | Seen | None:
         job, read_ns = self._job, time.time_ns()
         try:
-            content, state = read_source(job.root / found.path, job.selection.max_bytes)
+            content, state = job.selection.read(job.root, found.path)
+        except LeftOut as left_out:
+            self.tally.left_out.append(Skipped(found.path, left_out.reason))
+            return None
         except Unfit as unfit:
             unknown = isinstance(unfit, Unreadable)
             self.tally.skipped.append(Skipped(found.path, unfit.reason, unknown))

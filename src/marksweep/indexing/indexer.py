@@ -21,8 +21,8 @@ from pathlib import Path
 from marksweep.clock import utc_now
 from marksweep.indexing.delta import (
     MAX_SHRINK,
+    Below,
     Delta,
-    Hidden,
     Renames,
     compare,
     fingerprint,
@@ -30,7 +30,7 @@ from marksweep.indexing.delta import (
     refuse,
     shrank_too_much,
 )
-from marksweep.indexing.files import MAX_FILE_BYTES, Unfit, read_source
+from marksweep.indexing.files import MAX_FILE_BYTES, Unfit
 from marksweep.indexing.gather import Batch, Gatherer, Job, Tally
 from marksweep.indexing.readers import Reader, Worker
 from marksweep.indexing.report import IndexReport, Progress
@@ -69,6 +69,7 @@ async def index_codebase(
     languages: Collection[str] = (),
     include_tests: bool = True,
     max_bytes: int = MAX_FILE_BYTES,
+    include: Collection[str] = (),
     max_shrink: float = MAX_SHRINK,
     wait_seconds: float = WAIT_SECONDS,
     progress: Callable[[Progress], None] = quietly,
@@ -78,10 +79,11 @@ async def index_codebase(
     """Index a folder into a workspace, reading only what has changed.
 
     `repository` names it in the graph; by default its resolved path does. Files outside the
-    filters are left as they are. Refuses a root that is missing, and one that has shrunk by more
-    than `max_shrink`, with nothing made stale. The work runs in a thread, which also calls
-    `progress`; a run that is cancelled stops after the batch it is at, and the next one does the
-    rest.
+    filters are left as they are. Secrets, minified files, lock files, build output and vendored
+    code are left out; `include` names the kinds that are not (see left_out.py). Refuses a root
+    that is missing, and one that has shrunk by more than `max_shrink`, with nothing made stale.
+    The work runs in a thread, which also calls `progress`; a run that is cancelled stops after the
+    batch it is at, and the next one does the rest.
     """
     started = now or utc_now()
     root = resolved(Path(path))
@@ -89,7 +91,9 @@ async def index_codebase(
         root=root,
         workspace_id=workspace_id,
         repository=repository or str(root),
-        selection=Selection.of(languages, include_tests=include_tests, max_bytes=max_bytes),
+        selection=Selection.of(
+            languages, include_tests=include_tests, max_bytes=max_bytes, include=include
+        ),
         run_id=f"run-{started:%Y%m%dT%H%M%S}-{secrets.token_hex(6)}",
         now=started,
     )
@@ -194,10 +198,12 @@ class _Indexing:
     def _finish(self, lease: Lease, walked: Walk, delta: Delta, tally: Tally) -> Run:
         """Close the run: what it covers and did not see becomes stale, unless that is too much."""
         job = self.job
-        hidden = Hidden(tally.skipped)
+        hidden = Below(skip.path for skip in tally.skipped if skip.unknown)
+        left_out = Below(each.path for each in (*walked.left_out, *tally.left_out))
         covered = [row for row in delta.covered if row.relative_path not in hidden]
-        live = sum(map(is_live, covered))
-        gone = sum(is_live(row) and row.memory_id not in tally.seen for row in covered)
+        expected = [row for row in covered if is_live(row) and row.relative_path not in left_out]
+        live = len(expected)
+        gone = sum(row.memory_id not in tally.seen for row in expected)
         if shrank_too_much(live, gone, self.max_shrink, walked):
             refuse(job.root, live, gone, self.max_shrink)
         lease.check()
@@ -213,7 +219,7 @@ class _Indexing:
             workspace_id=job.workspace_id,
             run_id=job.run_id,
             files=tally.files,
-            unchanged=len(walked.found) - tally.files - len(tally.skipped),
+            unchanged=len(walked.found) - tally.files - len(tally.skipped) - len(tally.left_out),
             renamed=tally.renamed,
             functions=tally.functions,
             classes=tally.classes,
@@ -224,21 +230,23 @@ class _Indexing:
             stale=stale,
             ignored=walked.ignored,
             skipped=tuple(sorted((*walked.skipped, *tally.skipped), key=lambda each: each.path)),
+            left_out=tuple(sorted((*walked.left_out, *tally.left_out), key=lambda each: each.path)),
             as_text=tuple(tally.as_text),
         )
 
 
 def _check_shrink(job: Job, walked: Walk, delta: Delta, max_shrink: float) -> None:
     """Refuse a root that has lost too much, not counting files that only moved."""
-    live = sum(map(is_live, delta.covered))
-    gone = [row for row in delta.gone if is_live(row)]
+    left_out = Below(each.path for each in walked.left_out)
+    live = sum(is_live(row) and row.relative_path not in left_out for row in delta.covered)
+    gone = [row for row in delta.gone if is_live(row) and row.relative_path not in left_out]
     lost = len(gone)
     if shrank_too_much(live, lost, max_shrink, walked):
         renames = Renames(gone)
         for found, row in delta.read:
             if row is None and found.size in renames.sizes:
                 with suppress(Unfit):
-                    content, _ = read_source(job.root / found.path, job.selection.max_bytes)
+                    content, _ = job.selection.read(job.root, found.path)
                     lost -= bool(renames.claim(fingerprint(content)))
         if shrank_too_much(live, lost, max_shrink, walked):
             refuse(job.root, live, lost, max_shrink)

@@ -23,8 +23,9 @@ from marksweep.stores.graph.nouns import (
     file_memory_id,
 )
 
-LAYOUT = "1"
-"""How files are read. Raised when parsing or chunking changes, so that all files are read again."""
+LAYOUT = "2"
+"""How files are read. Raised when parsing, chunking or what is left out changes: all files are read
+again."""
 
 ID_CACHE = 65_536
 """Entity ids kept at hand: names such as `append` come up in most files."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
 from marksweep.indexing.walk import Skipped
@@ -44,6 +46,8 @@ class IndexReport(msgspec.Struct, frozen=True, kw_only=True):
     """Memories of this repository that are stale now."""
     ignored: int
     skipped: tuple[Skipped, ...] = ()
+    left_out: tuple[Skipped, ...] = ()
+    """Secrets, minified files, lock files, build output and vendored code; folders as a whole."""
     as_text: tuple[Skipped, ...] = ()
     """Files whose grammar failed and that were read as text."""
 
@@ -70,6 +74,7 @@ def render(report: IndexReport) -> str:
         f"Stale memories: {stale}",
     ]
     lines += _listed("Skipped", report.skipped)
+    lines += _left_out(report.left_out)
     lines += _listed("Read as text", report.as_text)
     return "\n".join(lines)
 
@@ -81,6 +86,14 @@ def _listed(heading: str, skipped: tuple[Skipped, ...]) -> list[str]:
     rest = len(skipped) - len(shown)
     shown += [f"  and {rest:,} more"] if rest else []
     return [f"{heading}: {len(skipped):,}", *shown]
+
+
+def _left_out(left_out: tuple[Skipped, ...]) -> list[str]:
+    if not left_out:
+        return []
+    counts = Counter(each.reason for each in left_out)
+    kinds = ", ".join(f"{reason} ({count:,})" for reason, count in sorted(counts.items()))
+    return [f"Left out: {kinds}. The setting index.include brings a kind in."]
 
 
 def _one_line(path: str) -> str:

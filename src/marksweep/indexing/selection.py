@@ -1,14 +1,24 @@
-"""Which files of a repository a run looks at: languages, tests, limits."""
+"""Which files of a repository a run looks at: languages, tests, limits, kinds left out."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection
+from pathlib import Path
 
 import msgspec
 
-from marksweep.indexing.files import MAX_FILE_BYTES
+from marksweep.indexing.files import MAX_FILE_BYTES, LeftOut, read_source
 from marksweep.indexing.languages import chosen, language_of
+from marksweep.indexing.left_out import (
+    REASONS,
+    Kind,
+    kind_of_content,
+    kind_of_file,
+    kind_of_folder,
+    kinds,
+)
 
 _TEST_PATH = re.compile(
     r"""(^|/)(tests?|testing|__tests__|specs?)/
@@ -33,6 +43,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """Names of languages; empty for all."""
     include_tests: bool = True
     max_bytes: int = MAX_FILE_BYTES
+    include: frozenset[Kind] = frozenset()
+    """Kinds of files that are looked at although they are otherwise left out."""
 
     @classmethod
     def of(
@@ -41,12 +53,14 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         *,
         include_tests: bool = True,
         max_bytes: int = MAX_FILE_BYTES,
+        include: Collection[str] = (),
     ) -> Selection:
         """Make a selection from the words a caller uses."""
         return cls(
             languages=chosen(languages),
             include_tests=include_tests,
             max_bytes=max_bytes,
+            include=kinds(include),
         )
 
     def takes(self, path: str) -> bool:
@@ -54,6 +68,24 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         if self.languages and language_of(path).name not in self.languages:
             return False
         return self.include_tests or not is_test(path)
+
+    def leaves_out_folder(self, name: str, beside: Collection[str]) -> str:
+        """Say why a folder is left out as a whole; nothing if it is not."""
+        return self._unless_included(kind_of_folder(name, beside))
+
+    def leaves_out_file(self, name: str) -> str:
+        """Say by its name why a file is left out; nothing if it is not."""
+        return self._unless_included(kind_of_file(name))
+
+    def read(self, root: Path, path: str) -> tuple[bytes, os.stat_result]:
+        """Read a file that can be indexed and is not to be left out; Unfit says why it is not."""
+        content, state = read_source(root / path, self.max_bytes)
+        if reason := self._unless_included(kind_of_content(path, content)):
+            raise LeftOut(reason)
+        return content, state
+
+    def _unless_included(self, kind: Kind | None) -> str:
+        return "" if kind is None or kind in self.include else REASONS[kind]
 
     def covers(self, path: str, size: int) -> bool:
         """Tell whether a file that had this size when it was indexed would be looked at."""
@@ -64,4 +96,5 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         """What is looked at, for people and for comparing runs."""
         languages = ", ".join(sorted(self.languages)) or "every language"
         tests = "with tests" if self.include_tests else "without tests"
-        return f"{languages}, {tests}, up to {self.max_bytes:,} bytes"
+        included = "".join(f", {kind}" for kind in sorted(self.include))
+        return f"{languages}, {tests}, up to {self.max_bytes:,} bytes{included}"

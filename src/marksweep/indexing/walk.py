@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
@@ -47,11 +48,13 @@ class Walk(msgspec.Struct, frozen=True):
     """Files and folders that an ignore file left out."""
     unselected: int = 0
     """Files that the selection left out."""
+    left_out: tuple[Skipped, ...] = ()
+    """Files and folders of kinds that are left out unless asked for."""
 
     @property
     def is_empty(self) -> bool:
         """Whether there was nothing at all, as in a folder where no disk is mounted."""
-        return not (self.found or self.skipped or self.ignored or self.unselected)
+        return not (self.found or self.skipped or self.ignored or self.unselected or self.left_out)
 
 
 def walk(root: Path, selection: Selection) -> Walk:
@@ -65,6 +68,7 @@ def walk(root: Path, selection: Selection) -> Walk:
         tuple(sorted(walker.skipped, key=lambda skipped: skipped.path)),
         walker.ignored,
         walker.unselected,
+        tuple(sorted(walker.left_out, key=lambda left: left.path)),
     )
 
 
@@ -98,6 +102,7 @@ class _Walker:
         self.skipped: list[Skipped] = []
         self.ignored = 0
         self.unselected = 0
+        self.left_out: list[Skipped] = []
         self._rules, self._prefix = self._rules_above()
 
     def _rules_above(self) -> tuple[Rules, str]:
@@ -119,10 +124,12 @@ class _Walker:
                 self._skip(folder or ".", trouble(error), unknown=True)
                 continue
             inner = self._read_rules(folder, rules, listed)
+            names = [entry.name for entry in listed]
             folders.extend(
                 (f"{folder}{entry.name}/", inner)
                 for entry in listed
                 if self._visit(f"{folder}{entry.name}", entry, inner)
+                and not self._leaves_out(f"{folder}{entry.name}", entry.name, names)
             )
 
     def _read_rules(self, folder: str, rules: Rules, listed: list[os.DirEntry[str]]) -> Rules:
@@ -156,9 +163,18 @@ class _Walker:
             self._take(path, state)
         return is_folder
 
+    def _leaves_out(self, path: str, name: str, beside: Collection[str]) -> bool:
+        """Note a folder that is left out as a whole."""
+        reason = self.selection.leaves_out_folder(name, beside)
+        if reason:
+            self.left_out.append(Skipped(path, reason))
+        return bool(reason)
+
     def _take(self, path: str, state: os.stat_result) -> None:
         if not self.selection.takes(path):
             self.unselected += 1
+        elif reason := self.selection.leaves_out_file(path.rpartition("/")[2]):
+            self.left_out.append(Skipped(path, reason))
         elif stat.S_ISLNK(state.st_mode):
             self._skip(path, self._about_link(path))
         elif not stat.S_ISREG(state.st_mode):

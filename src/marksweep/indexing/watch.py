@@ -11,7 +11,7 @@ from watchfiles import Change, awatch
 
 from marksweep.errors import BadInput, MarksweepError
 from marksweep.indexing.delta import MAX_SHRINK
-from marksweep.indexing.files import MAX_FILE_BYTES, Unfit, read_source
+from marksweep.indexing.files import MAX_FILE_BYTES, Unfit
 from marksweep.indexing.ignore import ALWAYS_IGNORED
 from marksweep.indexing.indexer import WAIT_SECONDS, index_codebase, quietly
 from marksweep.indexing.readers import Worker
@@ -35,6 +35,7 @@ async def watch_codebase(
     languages: Collection[str] = (),
     include_tests: bool = True,
     max_bytes: int = MAX_FILE_BYTES,
+    include: Collection[str] = (),
     max_shrink: float = MAX_SHRINK,
     wait_seconds: float = WAIT_SECONDS,
     debounce_seconds: float = DEBOUNCE_SECONDS,
@@ -46,7 +47,9 @@ async def watch_codebase(
     ignored, or cannot be indexed, start none.
     """
     root = resolved(Path(path))
-    selection = Selection.of(languages, include_tests=include_tests, max_bytes=max_bytes)
+    selection = Selection.of(
+        languages, include_tests=include_tests, max_bytes=max_bytes, include=include
+    )
     changed = asyncio.Event()
     noticing = asyncio.create_task(_notice(root, changed, stop, debounce_seconds))
     stopping = asyncio.create_task(stop.wait())
@@ -66,12 +69,13 @@ async def watch_codebase(
                     languages=languages,
                     include_tests=include_tests,
                     max_bytes=max_bytes,
+                    include=include,
                     max_shrink=max_shrink,
                     wait_seconds=wait_seconds,
                     progress=progress,
                     reader=reader,
                 )
-                unfit = {skipped.path for skipped in outcome.skipped}
+                unfit = {each.path for each in (*outcome.skipped, *outcome.left_out)}
             except MarksweepError as error:
                 outcome = error
             yield outcome
@@ -138,12 +142,12 @@ def _differs(root: Path, selection: Selection, before: State, unfit: Collection[
     if any(path not in unfit for path in before.keys() - now.keys()):
         return True
     touched = (path for path in now if now[path] != before.get(path))
-    return any(path not in unfit or _is_fit(root / path, selection) for path in touched)
+    return any(path not in unfit or _is_fit(root, path, selection) for path in touched)
 
 
-def _is_fit(path: Path, selection: Selection) -> bool:
+def _is_fit(root: Path, path: str, selection: Selection) -> bool:
     try:
-        read_source(path, selection.max_bytes)
+        selection.read(root, path)
     except Unfit:
         return False
     return True

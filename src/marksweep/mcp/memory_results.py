@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -38,6 +39,7 @@ class Indexed(Result):
     newly_stale: int
     stale: int = Field(description="Memories of this repository that are stale now.")
     skipped: list[str]
+    left_out: dict[str, int] = Field(description="Secrets, build output and the like, by reason.")
     _text: str = PrivateAttr(default="")
 
     @classmethod
@@ -57,6 +59,7 @@ class Indexed(Result):
             newly_stale=report.newly_stale,
             stale=report.stale,
             skipped=[f"{each.path}: {each.reason}" for each in report.skipped],
+            left_out=dict(Counter(each.reason for each in report.left_out)),
         )
         made._text = str(report)
         return made

@@ -130,6 +130,7 @@ async def index_codebase(
             workspace_id=memory.workspace,
             languages=languages,
             include_tests=include_tests,
+            include=desk_of(ctx).settings.index.include,
             progress=lambda at: tell(at.done, at.total, at.path),
         )
     )

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from marksweep.dialects import History, read, read_lines
-from marksweep.dialects.base import NO_JSON, parsed
+from marksweep.dialects import History
+from marksweep.dialects.transcripts import read_transcript
 from marksweep.errors import BadInput
 from marksweep.model import Plan
 from marksweep.reading import DEAD, Reading
@@ -53,28 +53,11 @@ def _read(path: Path) -> History:
     try:
         size = path.stat().st_size
         if not path.is_file():
-            raise BadInput(f"{path} is no file. Name the file of one session.")
+            raise BadInput(f"{path} is not a file. Name the file of one session.")
         if size > LARGEST_FILE:
             raise BadInput(
                 f"{path} has {size:,} bytes; at most {LARGEST_FILE:,} are read. Cut it first."
             )
-        history = _parsed(path)
+        return read_transcript(path.read_bytes(), str(path), most=LARGEST_FILE).history
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}. Check the path.") from error
-    if not history.messages:
-        raise BadInput(
-            f"{path} holds no message that can be read ({len(history.skipped)} lines were "
-            "skipped). Name a session of Claude Code or Codex, or a list of provider messages."
-        )
-    return history
-
-
-def _parsed(path: Path) -> History:
-    """Read lines, or one JSON document where the file is one."""
-    if path.suffix == ".json":
-        try:
-            return read(parsed(path.read_bytes()))
-        except NO_JSON as error:
-            raise BadInput(f"{path} is not JSON: {error}. Check the file.") from error
-    with path.open("rb") as lines:
-        return read_lines(lines)

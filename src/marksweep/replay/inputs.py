@@ -7,12 +7,9 @@ replayed, is passed over with a reason; nothing here opens a connection.
 
 from __future__ import annotations
 
-import gzip
-import lzma
 import os
 import stat
 import sys
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from glob import glob, has_magic
 from pathlib import Path
@@ -22,6 +19,7 @@ import msgspec
 from marksweep.dialects import read, read_lines, repair, written
 from marksweep.dialects.base import NO_JSON, Json, parsed
 from marksweep.dialects.history import History
+from marksweep.dialects.transcripts import unpacked
 from marksweep.errors import BadInput, MarksweepError
 from marksweep.replay.guards import is_message, is_paired
 from marksweep.replay.records import CHAT, Conversation, Trajectory, Wire
@@ -29,8 +27,6 @@ from marksweep.replay.records import CHAT, Conversation, Trajectory, Wire
 STDIN = "-"
 ENDINGS = (".json", ".jsonl", ".ndjson")
 """What transcripts in a folder are called; each may be compressed, too."""
-PACKED = {b"\xfd7zXZ\0": lzma.decompress, b"\x1f\x8b": gzip.decompress}
-"""What compressed data begins with, and how it is read."""
 LEAST_STEPS = 2
 """Assistant messages that a transcript must have to be worth replaying."""
 
@@ -64,7 +60,7 @@ def gather(
     items: list[Item] = []
     for name, path in _paths(names, leave_out):
         try:
-            items += read_data(unpacked(_content(path)), name, dialect)
+            items += read_data(unpacked(_content(path)).text, name, dialect)
         except MarksweepError as error:
             items.append(Passed(name, str(error)))
         except OSError as error:
@@ -159,17 +155,6 @@ def _is_transcript(folder: str, name: str) -> bool:
         return True
 
 
-def unpacked(data: bytes) -> bytes:
-    """Unpack data that was compressed; give other data as it is."""
-    try:
-        for start, unpack in PACKED.items():
-            if data.startswith(start):
-                return unpack(data)
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-        raise BadInput(f"cannot be unpacked: {error}") from error
-    return data
-
-
 def read_data(data: bytes, name: str, dialect: str | None = None) -> Iterator[Item]:
     """Read one file: a transcript, a list of messages, a request, or records, one per line."""
     if not data.strip():
@@ -183,12 +168,12 @@ def read_data(data: bytes, name: str, dialect: str | None = None) -> Iterator[It
         if _is_record(first):
             yield from _records(lines, name, dialect)
         else:
-            yield _transcript(lambda: read_lines(lines, dialect), name)
+            yield from _transcript(lambda: read_lines(lines, dialect), name)
         return
     if _is_record(value):
-        yield _record(value, name, dialect)
+        yield from _record(value, name, dialect)
     elif isinstance(value, list | dict):
-        yield _transcript(lambda: read(value, dialect), name)
+        yield from _transcript(lambda: read(value, dialect), name)
     else:
         yield Passed(name, f"holds a {type(value).__name__}; expected messages")
 
@@ -199,7 +184,7 @@ def _records(lines: Sequence[bytes], name: str, dialect: str | None) -> Iterator
             continue
         value = _decoded(line)
         if _is_record(value):
-            yield _record(value, f"{name}:{number}", dialect)
+            yield from _record(value, f"{name}:{number}", dialect)
         else:
             yield Passed(f"{name}:{number}", "no JSON object with messages or turns")
 
@@ -218,25 +203,32 @@ def _is_record(value: Json) -> bool:
     )
 
 
-def _record(value: dict[str, Json], name: str, dialect: str | None) -> Item:
+def _record(value: dict[str, Json], name: str, dialect: str | None) -> Iterator[Item]:
     given = value.get("id")
     name = given if isinstance(given, str) and given else name
     if "questions" in value:
         try:
-            return msgspec.convert({**value, "id": name}, type=Conversation)
+            yield msgspec.convert({**value, "id": name}, type=Conversation)
         except msgspec.ValidationError as error:
-            return Passed(name, f"no conversation: {error}")
+            yield Passed(name, f"no conversation: {error}")
+        return
     pinned = value.get("pinned")
     if isinstance(pinned, int) and all(map(is_message, value["messages"])):
-        return Trajectory(name, tuple(value["messages"]), pinned)
-    return _transcript(lambda: read(value, dialect), name)
+        yield Trajectory(name, tuple(value["messages"]), pinned)
+        return
+    yield from _transcript(lambda: read(value, dialect), name)
 
 
-def _transcript(reading: Reading, name: str) -> Trajectory | Passed:
+def _transcript(reading: Reading, name: str) -> Iterator[Item]:
+    """Read a transcript, and name what in it could not be read."""
     try:
-        return trajectory(reading(), name)
+        history = reading()
+        yield trajectory(history, name)
     except MarksweepError as error:
-        return Passed(name, str(error))
+        yield Passed(name, str(error))
+        return
+    for skipped in history.skipped:
+        yield Passed(f"{name}:{skipped.position + 1}", skipped.reason)
 
 
 def trajectory(history: History, name: str) -> Trajectory:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -52,7 +52,9 @@ def _in_words(kind: Any) -> str:  # noqa: ANN401
     if get_origin(kind) is Mapping:
         return f"a table, each {_in_words(get_args(kind)[1])}"
     if get_origin(kind) is tuple:
-        return "a list of texts"
+        inner = get_args(kind)[0]
+        names = ", ".join(get_args(inner))
+        return f"a list of {names}" if get_origin(inner) is Literal else "a list of texts"
     return {float: "a number", int: "a whole number", str: "a text", bool: "true or false"}[kind]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -246,6 +246,21 @@ class Memory(Group, frozen=True):
     """How often `marksweep serve` collects the memory by itself; 0: never."""
 
 
+LeftOut = Literal["secrets", "minified", "locks", "build", "vendored"]
+"""What indexing leaves out unless told otherwise; `indexing.left_out` knows each by its look."""
+
+
+class Index(Group, frozen=True):
+    """How a codebase is read into the long-term memory."""
+
+    include: tuple[LeftOut, ...] = ()
+    """Kinds of files that are indexed although they are left out by default.
+
+    Each brings in more that is worth less. A project's own file may ask for secrets only after
+    the user has agreed to that.
+    """
+
+
 class Settings(msgspec.Struct, frozen=True):
     """All settings. What is not given has its default."""
 
@@ -262,6 +277,7 @@ class Settings(msgspec.Struct, frozen=True):
     """
     store: Store = Store()
     memory: Memory = Memory()
+    index: Index = Index()
 
     def __post_init__(self) -> None:
         """Refuse prices below 0."""

@@ -89,7 +89,19 @@ def _layered(
         for key, location in locations.items()
         if key not in from_user
     )
-    return settings, tuple(filter(None, found))
+    return settings, (
+        *filter(None, found),
+        *_secrets_claim(project, settings, from_file, from_user),
+    )
+
+
+def _secrets_claim(
+    project: Path, settings: Settings, from_file: Layer, from_user: Layer
+) -> Iterator[Claim]:
+    """Give the claim of a project's file that wants secrets of the user's to be indexed."""
+    key = "index.include"
+    if key in from_file and key not in from_user and "secrets" in settings.index.include:
+        yield Claim(str(project.resolve()), from_file[key].source, key, "secrets", "secrets")
 
 
 def _from_environment(environment: Mapping[str, str]) -> Layer:

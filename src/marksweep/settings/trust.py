@@ -1,4 +1,4 @@
-"""Trust on first use: a project's own files do not send what is remembered elsewhere unasked.
+"""Trust on first use: a project's own files do not have the user's data sent elsewhere unasked.
 
 A cloned repository brings its `.marksweep/` along. A location in it that leads to another host, or
 to a path outside the project, is refused until the user has agreed to it: `marksweep config trust`.
@@ -42,7 +42,7 @@ _BESIDE = ("marksweep.db", "graph.db")
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """Where a project's own file sends something, other than into the project."""
+    """What a project's own file asks for that needs the user's word: mostly a place elsewhere."""
 
     project: str
     """The project's folder, links followed."""
@@ -88,9 +88,9 @@ def require_trust(claims: Iterable[Claim]) -> None:
     for claim in claims:
         if not is_agreed(claim):
             raise NotTrusted(
-                f"{claim}. That is outside the project, and you have not agreed to it. If what is "
-                f"remembered may go there, run `{COMMAND}` in {claim.project}; if "
-                f"not, remove the line from {claim.source}."
+                f"{claim}. A project's own file may not send what is remembered out of the "
+                "project, or have secrets read, before you have agreed to it. If you do, run "
+                f"`{COMMAND}` in {claim.project}; if not, remove the line from {claim.source}."
             )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
-from marksweep.strategies.summarize import Digest, summarized
+from marksweep.strategies.summarize import SUMMARIES, Digest, summarized
 from marksweep.strategies.turns import collectable_turns, drop, drop_preservable
 
 MIDDLE_TURNS = 10
@@ -28,6 +28,11 @@ class Hybrid:
         """The name that plans and reports carry."""
         return "hybrid"
 
+    @property
+    def makes(self) -> frozenset[str]:
+        """The types of what it puts in the place of turns."""
+        return SUMMARIES
+
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose the ancient turns one by one, then the middle ones as a range."""
         groups = collectable_turns(context)
@@ -37,4 +42,4 @@ class Hybrid:
         freed = sum(group.weight(context) for group in ancient)
         needed = max(1, context.needed - freed)
         yield from summarized(context, middle, self._digest, needed, "middle_summarized")
-        yield from drop_preservable(context, "preservable_under_pressure")
+        yield from drop_preservable(context, "preservable_under_pressure", SUMMARIES)

@@ -1,6 +1,7 @@
 """Oldest turns into a summary: no more of them than the budget asks for.
 
-The summary before stays where it is, and the new one goes on from there.
+The summary before stays where it is, and the new one goes on from there. Above the hard limit the
+summaries before are merged into the new one, so that there is one; none is ever dropped.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from marksweep.strategies.turns import Group, collectable_turns, drop_preservabl
 EXPECTED_SHARE = 0.25
 """What a summary is expected to weigh, as a share of what it stands for.
 
-Only to choose how many turns it takes. Too low, and a second summary is needed; too high, and
+Only to choose how many turns it takes. Too low, and it is made again of more turns; too high, and
 turns are summarised that could have stayed.
 """
 
@@ -32,37 +33,56 @@ The second are the summaries before it: it goes on from there, and does not tell
 def summarized(
     context: PlanningContext, groups: list[Group], digest: Digest, needed: int, word: str
 ) -> Iterator[Proposal]:
-    """Propose summaries of turns, oldest first, each of no more turns than are needed.
+    """Propose one summary of turns, oldest first, and of no more of them than are needed.
 
-    Too little to be worth a summary is tried again with twice as many turns.
+    It is made before it is proposed, and made again of twice as many turns if it frees too little:
+    a second one beside it would be merged by the next collection, which then would never end.
     """
+    summaries = [i for i, s in enumerate(context.segments) if s.type in SUMMARIES]
+    merged = [i for i in summaries if context.may_go((i,))]
     waiting = list(reversed(groups))
-    made: list[Segment] = []
-    while waiting:
-        taken: list[Group] = []
-        weight = 0
-        while waiting and weight * (1 - EXPECTED_SHARE) < needed:
-            group = waiting.pop() if taken else _beginning_outside(context, waiting.pop())
-            if group.units:
-                taken.append(group)
-                weight += group.weight(context)
-        if not taken:
-            return
-        members = _members(taken)
-        earlier = [*_summaries_before(context, members[0]), *made]
+    taken: list[Group] = []
+    best: Proposal | None = None
+    freed = 0
+    while waiting or not taken:
+        taken += _next_groups(context, waiting, taken, needed)
+        members = tuple(sorted([*merged, *(i for group in taken for i in group.members)]))
+        if not taken and len(merged) < 2:
+            break
+        earlier = [context.segments[i] for i in summaries if i not in merged and i < members[0]]
         summary = digest([context.segments[i] for i in members], earlier)
-        while summary is None and waiting:
-            taken += [waiting.pop() for _ in range(min(len(taken), len(waiting)))]
-            members = _members(taken)
-            summary = digest([context.segments[i] for i in members], earlier)
-        if summary is None:
-            return
-        made.append(summary)
-        first, last = taken[0].spoken(), taken[-1].spoken()
-        span = first if len(taken) == 1 else f"{first} to {last}"
-        yield Proposal(members, Action.COMPRESS, f"{word}: {span}, the oldest left", summary)
-        freed = sum(context.sizes[i] for i in members) - summary.tokens
-        needed = max(1, needed - freed)
+        if summary is not None:
+            best = Proposal(members, Action.COMPRESS, _reason(word, taken), summary)
+            freed = sum(context.sizes[i] for i in members) - summary.tokens
+        if freed >= needed or not taken:
+            break
+    if best is not None:
+        yield best
+
+
+def _next_groups(
+    context: PlanningContext, waiting: list[Group], taken: list[Group], needed: int
+) -> list[Group]:
+    """Take turns that are expected to be enough; if some were taken already, as many again."""
+    found: list[Group] = []
+    weight = 0
+    while waiting and (
+        len(found) < len(taken) if taken else weight * (1 - EXPECTED_SHARE) < needed
+    ):
+        group = waiting.pop()
+        if not taken and not found:
+            group = _beginning_outside(context, group)
+        if group.units:
+            found.append(group)
+            weight += group.weight(context)
+    return found
+
+
+def _reason(word: str, taken: Sequence[Group]) -> str:
+    if not taken:
+        return f"{word}: the summaries so far, into one"
+    first, last = taken[0].spoken(), taken[-1].spoken()
+    return f"{word}: {first if len(taken) == 1 else f'{first} to {last}'}, the oldest left"
 
 
 def _beginning_outside(context: PlanningContext, group: Group) -> Group:
@@ -86,19 +106,8 @@ def _is_inside(context: PlanningContext, index: int) -> bool:
     return False
 
 
-def _summaries_before(context: PlanningContext, index: int) -> list[Segment]:
-    return [segment for segment in context.segments[:index] if segment.type in SUMMARIES]
-
-
-def _members(groups: list[Group]) -> tuple[int, ...]:
-    return tuple(sorted([i for group in groups for unit in group.units for i in unit]))
-
-
 class Summarize:
-    """Rank the oldest turns as ranges to summarise.
-
-    A summary made now is no part of the context, so pressure that lasts takes it the next time.
-    """
+    """Rank the oldest turns as a range to summarise."""
 
     def __init__(self, digest: Digest) -> None:
         self._digest = digest
@@ -108,8 +117,13 @@ class Summarize:
         """The name that plans and reports carry."""
         return "summarize"
 
+    @property
+    def makes(self) -> frozenset[str]:
+        """The types of what it puts in the place of turns."""
+        return SUMMARIES
+
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
-        """Propose summaries, then, under pressure, to let go of earlier ones."""
+        """Propose a summary, then, under pressure, what is worth preserving and is not one."""
         groups = collectable_turns(context)
         yield from summarized(context, groups, self._digest, context.needed, "summarized")
-        yield from drop_preservable(context, "preservable_under_pressure")
+        yield from drop_preservable(context, "preservable_under_pressure", SUMMARIES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Protocol, runtime_checkable
 
 from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Learning, Proposal, Strategy
@@ -17,10 +18,21 @@ def in_tiers(*tiers: Strategy) -> Strategy:
     return LearningTiers(*tiers) if learns else Tiers(*tiers)
 
 
+@runtime_checkable
+class MakesStandIns(Protocol):
+    """A strategy that puts a segment in the place of others, such as a summary."""
+
+    @property
+    def makes(self) -> frozenset[str]:
+        """The types of what it makes."""
+        ...
+
+
 class Tiers:
     """Rank by one strategy after the other. Rankings are lazy, so a tier not needed costs nothing.
 
-    A unit that an earlier tier edited in place may be taken whole by a later one.
+    A unit that an earlier tier edited in place may be taken whole by a later one. What an earlier
+    tier makes is not dropped by a later one, which would take it at the next collection.
     """
 
     def __init__(self, *tiers: Strategy) -> None:
@@ -34,10 +46,18 @@ class Tiers:
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose what each tier does; a later one aims at what is left to free."""
         freed = 0
+        stand_ins: frozenset[str] = frozenset()
         for tier in self._tiers:
             for proposal in tier.rank(_aimed(context, freed)):
+                members = _members_of(proposal, context)
+                if proposal.replacement is None and any(
+                    context.segments[i].type in stand_ins for i in members
+                ):
+                    continue
                 yield proposal
-                freed += _freed_by(proposal, context)
+                freed += _freed_by(proposal, members, context)
+            if isinstance(tier, MakesStandIns):
+                stand_ins |= tier.makes
 
 
 class LearningTiers(Tiers):
@@ -73,12 +93,16 @@ def _aimed(context: PlanningContext, freed: int) -> PlanningContext:
     return context.aiming_at(context.target + freed)
 
 
-def _freed_by(proposal: Proposal, context: PlanningContext) -> int:
+def _members_of(proposal: Proposal, context: PlanningContext) -> tuple[int, ...]:
+    """All that a proposal concerns: whole units, unless it edits in place."""
+    if proposal.action in IN_PLACE:
+        return proposal.members
+    return tuple({mate for i in proposal.members for mate in context.units.members(i)})
+
+
+def _freed_by(proposal: Proposal, members: tuple[int, ...], context: PlanningContext) -> int:
     """What a proposal frees if the planner takes it."""
-    members = set(proposal.members)
-    if proposal.action not in IN_PLACE:
-        members = {mate for i in members for mate in context.units.members(i)}
-    if not context.may_go(tuple(members)):
+    if not context.may_go(members):
         return 0
     size = sum(context.sizes[i] for i in members)
     return size - (proposal.replacement.tokens if proposal.replacement else 0)

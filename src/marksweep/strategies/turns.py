@@ -94,11 +94,15 @@ def drop(context: PlanningContext, groups: list[Group], word: str) -> Iterator[P
             yield Proposal(unit, Action.STASH, f"{word}: the oldest left of {group.spoken()}")
 
 
-def drop_preservable(context: PlanningContext, word: str) -> Iterator[Proposal]:
-    """Propose what is worth preserving, oldest first. The planner lets it go under pressure."""
+def drop_preservable(
+    context: PlanningContext, word: str, spared_types: frozenset[str] = frozenset()
+) -> Iterator[Proposal]:
+    """Propose what is worth preserving, oldest first. The planner takes it only under pressure."""
     for members in context.units:
-        if unit_policy(context, members) is GCPolicy.PRESERVABLE and context.may_go(members):
-            kind = context.segments[members[0]].type
+        kind = context.segments[members[0]].type
+        if kind in spared_types or not context.may_go(members):
+            continue
+        if unit_policy(context, members) is GCPolicy.PRESERVABLE:
             yield Proposal(members, Action.STASH, f"{word}: {kind}, and the pressure is high")
 
 

@@ -204,7 +204,7 @@ def _lines(conversation: str) -> Iterator[dict[str, bool]]:
     last = None
     for chunk in _chunks(conversation):
         found: dict[str, bool] = {}
-        for line in chunk.splitlines():
+        for line in map(_without_bullet, chunk.splitlines()):
             if line == last:
                 continue
             last = line
@@ -217,6 +217,11 @@ def _lines(conversation: str) -> Iterator[dict[str, bool]]:
             if is_new:
                 found[line] = is_talk
         yield found
+
+
+def _without_bullet(line: str) -> str:
+    """Read what a summary lists as it was said: so a summary can be summarised again."""
+    return line.removeprefix(BULLET)
 
 
 def _sentences(lines: Mapping[str, bool]) -> tuple[list[str], bytearray]:

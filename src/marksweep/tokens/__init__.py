@@ -7,10 +7,9 @@
 
 1. exact.py        o200k_base from rs-bpe, or from tiktoken if its ranks lie on this disk already.
 2. estimator.py    The same cutting without a vocabulary, for everyone else.
-3. caching.py      Counts of long texts, remembered by content.
+3. counter.py      What a counter is; counts of long texts, remembered by content.
 4. calibration.py  From our figures to those a provider reports.
 5. inline.py       Images and other data that are not text.
-6. apart.py        A copy of a text, for code that works on UTF-8.
 
 Nothing here goes to the network, and nothing heavy is imported before the first count.
 """
@@ -19,9 +18,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from marksweep.tokens.caching import cached
 from marksweep.tokens.calibration import Calibration
-from marksweep.tokens.counter import TokenCounter, in_whole
+from marksweep.tokens.counter import TokenCounter, cached, in_whole
 from marksweep.tokens.estimator import estimate
 from marksweep.tokens.inline import IMAGE_TOKENS, data_tokens
 

@@ -14,8 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from marksweep.tokens.apart import apart
-from marksweep.tokens.counter import TokenCounter
+from marksweep.tokens.counter import TokenCounter, detached_copy
 from marksweep.tokens.estimator import estimate
 
 CHUNK = 200_000
@@ -90,7 +89,7 @@ def _safe(count: Callable[[str], int]) -> Callable[[str], int]:
 
     def total(text: str) -> int:
         try:
-            return count(apart(text))
+            return count(detached_copy(text))
         except UnicodeEncodeError:
             return count(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
         except BaseException as panic:

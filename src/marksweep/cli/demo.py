@@ -1,0 +1,228 @@
+"""`marksweep demo`: a working set, a conversation and a graph, each collected and brought back.
+
+All of it starts from one recorded session, demo_session.jsonl: an agent hunts a bug in a small
+booking service, and needs again much later what it saw early on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from itertools import count
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+import marksweep
+from marksweep.cli import render
+from marksweep.cli.app import app
+from marksweep.clock import utc_now
+from marksweep.dialects.base import Json
+from marksweep.model import Reference, Segment
+from marksweep.segments import Segments
+
+SESSION = Path(__file__).with_name("demo_session.jsonl")
+
+TRANSCRIPT = "session.jsonl"
+
+LASTED = timedelta(hours=44)
+"""Time over which the session is spread: logs of its first day are old."""
+
+TASK = "double-refunds"
+EARLIER_TASK = "reproduce"
+SOURCE = "read_file"
+"""The tool whose results are code; those of all others are logs."""
+
+WORDS = "redis-cli retry"
+
+NEXT = {
+    "What is dead weight in a session of yours": "analyze SESSION.jsonl",
+    "Which strategy suits you": "replay ~/.claude/projects",
+    "Add it to your agent": "serve --print-config claude-code",
+}
+"""What to try next, and the command."""
+
+
+@click.command("demo")
+@click.option("--store", type=click.Path(path_type=Path), help="Keep the store in this new file.")
+def command(store: Path | None) -> None:
+    """Show what marksweep does, on a recorded coding session and on its own code.
+
+    Example:  marksweep demo --store demo.db
+    """
+    if store is not None and store.exists():
+        raise click.UsageError(f"{store} exists; name a file that does not.")
+    tour = _Tour(render.console())
+    tour.out.print(
+        render.line(
+            "marksweep collects what an agent no longer needs: it shows what would go and why, "
+            "does exactly that, and gets it back. All of this happens in a temporary folder."
+        )
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        tour.working_set(store or Path(folder) / "demo.db")
+        with _inside(Path(folder)):
+            tour.conversation()
+            tour.graph()
+    tour.your_turn()
+    if store is not None:
+        tour.out.print(render.line(f"The store is in {store}."))
+
+
+class _Tour:
+    """Shows one step after the other, numbered, most of them by the command that does it."""
+
+    def __init__(self, out: Console) -> None:
+        self.out = out
+        self._numbers = count(1)
+
+    def working_set(self, where: Path) -> None:
+        """Fill a working set, plan, collect, restore, undo."""
+        gathered = segments_of(recorded(), utc_now())
+        context = Segments(where, limit=sum(len(each.text) for each in gathered), actor="demo")
+        context.add(*gathered)
+        limit = int(context.tokens / 0.95 / 100) * 100
+        context.close()
+
+        context = Segments(where, limit=limit, actor="demo")
+        context.focus(task=TASK, file="harbor/refunds.py", open_files=["harbor/queue.py"])
+        self._section("A coding session fills its window", "All that an agent has gathered so far.")
+        self.out.print(render.ledger(context.ledger()))
+        self.out.print(render.gauge(context.tokens, context.budget))
+
+        self._section("What would go, and why", "A plan. Nothing is touched yet.")
+        plan = context.plan()
+        self.out.print(render.plan(plan, most=4))
+
+        self._section("What stays, and why", f"The task at hand is {TASK}.")
+        swept = {name for step in plan.steps for name in step.segments}
+        for name in _one_of_each([s for s in context.list() if s.segment_id not in swept]):
+            self.out.print(render.line(context.why(name)))
+
+        self._section("Collect exactly that")
+        report = context.collect(plan)
+        self.out.print(render.gauge(context.tokens, context.budget))
+
+        self._section("Nothing is lost: one comes back by its words, or the whole sweep is undone")
+        name = context.search_stash(WORDS, limit=1)[0].found.segment.segment_id
+        context.restore(name)
+        found = f"search {WORDS!r} → {name}, restored: {context.tokens:,} tokens"
+        self.out.print(render.line(found))
+        back = context.undo(plan.plan_id)
+        before = f"{context.tokens:,} tokens, as before ({report.tokens_before:,})"
+        self.out.print(render.line(f"undo → {render.counted(back, 'segment')} are back: {before}"))
+        context.close()
+
+    def conversation(self) -> None:
+        """Analyse, collect and undo a transcript."""
+        shutil.copy(SESSION, TRANSCRIPT)
+        self._section("The same session as a conversation", "Any provider's, or an agent's log.")
+        self._run("analyze", TRANSCRIPT, "--limit", "6k")
+        self._section("Collect it", "It stays valid for its provider: no call without its result.")
+        self._run("collect", TRANSCRIPT, "--limit", "6k", "--write", "--yes")
+        self._run("validate", TRANSCRIPT)
+        self._section("Undo that")
+        self._run("undo", TRANSCRIPT)
+
+    def graph(self) -> None:
+        """Index a codebase, delete a file, and prune what is stale."""
+        core = Path(marksweep.__file__).parent / "core"
+        shutil.copytree(core, "code", ignore=shutil.ignore_patterns("__pycache__"))
+        self._section("A codebase, indexed into long-term memory", "A copy of marksweep's core.")
+        self._run("index", "code")
+        self._run("search", "what", "the", "roots", "reach", "--limit", "2")
+        self._section("A file is deleted: what is stale in memory, and prune it")
+        self.out.print(render.line("$ rm code/why.py", style="bold"))
+        Path("code/why.py").unlink()
+        self._run("index", "code")
+        self._run("prune", "--yes", "--workspace", "default")
+
+    def your_turn(self) -> None:
+        """Say what to try next."""
+        self._section("Your turn")
+        for about, words in NEXT.items():
+            self.out.print(render.line(f"{about}:"))
+            self.out.print(render.line(f"  $ marksweep {words}", style="bold"))
+
+    def _section(self, title: str, about: str = "") -> None:
+        heading = Text(f"{next(self._numbers)}. {title}", style="bold cyan")
+        self.out.print(Padding(heading, (1, 0, 0, 0), expand=False))
+        if about:
+            self.out.print(render.line(about, style="dim"))
+
+    def _run(self, *words: str) -> None:
+        """Show a command, and carry it out as if it had been typed."""
+        self.out.print(render.line(Text("$ marksweep " + " ".join(words), style="bold")))
+        try:
+            app(list(words), prog_name="marksweep", standalone_mode=False)
+        except (SystemExit, click.exceptions.Exit) as ended:
+            code = getattr(ended, "code", None) or getattr(ended, "exit_code", 0)
+            if code:
+                self.out.print(render.line(f"(exit code {code})", style="dim"))
+
+
+def recorded() -> list[Json]:
+    """Give the messages of the recorded session, as chat completions have them."""
+    return [json.loads(line) for line in SESSION.read_text("utf-8").splitlines()]
+
+
+def segments_of(messages: Sequence[Json], now: datetime) -> list[Segment]:
+    """Make a working set of a session: requests, files that were read, logs, a decision."""
+    made: list[Segment] = []
+    calls = {call["id"]: call["function"] for m in messages for call in m.get("tool_calls") or ()}
+    for at, message in enumerate(messages):
+        share = at / len(messages)
+        fields = {
+            "created_at": now - LASTED * (1 - share),
+            "task_id": TASK if share > 0.5 else EARLIER_TASK,
+        }
+        if message["role"] == "tool":
+            made += _of_result(at, message["content"], calls[message["tool_call_id"]], fields)
+        elif message["role"] == "assistant" and message["content"]:
+            made.append(_segment("decision", at, message["content"], fields))
+        elif message["role"] != "assistant":
+            made.append(_segment("message", at, message["content"], fields))
+    return made
+
+
+def _of_result(at: int, text: str, call: Json, fields: dict[str, Json]) -> Iterator[Segment]:
+    """Keep what a tool gave; of an edit, a note that refers to it."""
+    arguments = json.loads(call["arguments"])
+    path = arguments.get("path")
+    if call["name"] == SOURCE:
+        yield _segment("code", at, text, {**fields, "file_path": path, "symbol": path})
+        return
+    log = _segment("log", at, f"$ {call['name']} {call['arguments']}\n{text}", fields)
+    yield log
+    if path:
+        held = (Reference(log.segment_id),)
+        note = {**fields, "file_path": path, "references": held, "tags": ("todo",)}
+        yield _segment("note", at, f"{call['name']} of {path}", note)
+
+
+def _segment(type: str, at: int, text: str, fields: dict[str, Json]) -> Segment:
+    return Segment(segment_id=f"{type}-{at:03d}", type=type, text=text, **fields)
+
+
+def _one_of_each(kept: Sequence[Segment]) -> list[str]:
+    """Pick the newest of some types."""
+    newest = {segment.type: segment.segment_id for segment in kept}
+    return [newest[kind] for kind in ("decision", "code", "note", "log") if kind in newest]
+
+
+@contextmanager
+def _inside(folder: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)

@@ -1,1 +1,0 @@
-"""The demo: a made-up coding session, collected before your eyes."""

@@ -1,0 +1,174 @@
+"""What is left out unless asked for: secrets, and files that nobody of the project wrote.
+
+A folder with an ambiguous name (`build`, `vendor`) counts only beside a file that says a project
+begins there; a package of that name deeper in the sources is indexed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from enum import StrEnum
+
+from marksweep.errors import UnknownName
+
+
+class Kind(StrEnum):
+    """Why a file or folder is left out; also the word that brings its kind in."""
+
+    SECRETS = "secrets"
+    MINIFIED = "minified"
+    LOCKS = "locks"
+    BUILD = "build"
+    VENDORED = "vendored"
+
+
+REASONS = {
+    Kind.SECRETS: "a secret",
+    Kind.MINIFIED: "minified",
+    Kind.LOCKS: "a lock file",
+    Kind.BUILD: "build output",
+    Kind.VENDORED: "vendored code",
+}
+
+_SECRET_NAME = re.compile(
+    r"""\.env(\.(?!example$|sample$|template$|dist$|defaults?$).*)?
+    | .+\.env
+    | .*\.(pem|key|p12|pfx|p8|jks|keystore|kdbx|ppk|ovpn|asc|gpg|tfstate|tfvars)(\.backup)?
+    | id_(rsa|dsa|ecdsa|ed25519)([-_].*)?
+    | [._]netrc | \.npmrc | \.pypirc | \.pgpass | \.my\.cnf | \.htpasswd | \.dockercfg
+    | \.git-credentials | \.boto | \.s3cfg
+    | (aws_?)?credentials(\.(json|ya?ml|toml|ini|xml|properties))?
+    | client_secrets?.*\.json | service[-_]?account.*\.json | .*[-_]adminsdk-.*\.json
+    | secrets?\.(json|ya?ml|toml|ini|properties|env)
+    | \.vault[-_]?(pass|password|token).* | kubeconfig""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+_SECRET_FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".docker", ".secrets"})
+
+_PRIVATE_KEY = re.compile(
+    rb"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----"
+    rb"(?:[\s\"',+\\]|\\[nr]|[A-Za-z-]+: [^\n]*\n)*[A-Za-z0-9+/]{32}"
+)
+"""A header with a key after it, also as a string in source code; a bare header is not a key."""
+
+_MINIFIED_NAME = re.compile(r".+[.-]min\.(js|mjs|cjs|css)|.+\.(js|mjs|cjs|css)\.map", re.IGNORECASE)
+
+_MAY_BE_MINIFIED = (".js", ".mjs", ".cjs", ".css")
+
+MINIFIED_BYTES = 2_000
+"""Size from which a script or style sheet can be minified; a smaller one costs little anyway."""
+
+MINIFIED_LINE = 500
+"""Mean bytes of a line from which a script or style sheet counts as minified."""
+
+_LOCKS = frozenset(
+    {
+        "bun.lock",
+        "cargo.lock",
+        "composer.lock",
+        "deno.lock",
+        "flake.lock",
+        "gemfile.lock",
+        "go.sum",
+        "gradle.lockfile",
+        "mix.lock",
+        "npm-shrinkwrap.json",
+        "package-lock.json",
+        "packages.lock.json",
+        "pdm.lock",
+        "pipfile.lock",
+        "pnpm-lock.yaml",
+        "podfile.lock",
+        "poetry.lock",
+        "pubspec.lock",
+        "uv.lock",
+        "yarn.lock",
+    }
+)
+
+_MANIFESTS = frozenset(
+    {
+        "build.gradle",
+        "build.gradle.kts",
+        "cargo.toml",
+        "cmakelists.txt",
+        "composer.json",
+        "gemfile",
+        "go.mod",
+        "package.json",
+        "pom.xml",
+        "pyproject.toml",
+        "setup.py",
+    }
+)
+"""What lies where a project begins."""
+
+_FOLDERS = {
+    ".eggs": Kind.BUILD,
+    ".gradle": Kind.BUILD,
+    ".next": Kind.BUILD,
+    ".nuxt": Kind.BUILD,
+    ".output": Kind.BUILD,
+    ".parcel-cache": Kind.BUILD,
+    ".svelte-kit": Kind.BUILD,
+    ".turbo": Kind.BUILD,
+    "htmlcov": Kind.BUILD,
+    "_vendor": Kind.VENDORED,
+    "bower_components": Kind.VENDORED,
+    "site-packages": Kind.VENDORED,
+    "third_party": Kind.VENDORED,
+}
+
+_FOLDERS_OF_A_PROJECT = {
+    "build": Kind.BUILD,
+    "coverage": Kind.BUILD,
+    "dist": Kind.BUILD,
+    "out": Kind.BUILD,
+    "target": Kind.BUILD,
+    "vendor": Kind.VENDORED,
+}
+
+
+def kinds(names: Collection[str]) -> frozenset[Kind]:
+    """Read the kinds that are to be indexed after all."""
+    known = set(Kind)
+    for name in names:
+        if name not in known:
+            raise UnknownName(
+                f"no kind of file is called {name!r}; left out by default, and so can be "
+                f"included, are {', '.join(Kind)}."
+            )
+    return frozenset(map(Kind, names))
+
+
+def kind_of_folder(name: str, beside: Collection[str]) -> Kind | None:
+    """Tell why a folder is left out; `beside` are the names in the folder that it lies in."""
+    lower = name.lower()
+    if lower in _SECRET_FOLDERS:
+        return Kind.SECRETS
+    if lower.endswith(".egg-info"):
+        return Kind.BUILD
+    if lower in _FOLDERS_OF_A_PROJECT and not _MANIFESTS.isdisjoint(map(str.lower, beside)):
+        return _FOLDERS_OF_A_PROJECT[lower]
+    return _FOLDERS.get(lower)
+
+
+def kind_of_file(name: str) -> Kind | None:
+    """Tell by its name why a file is left out."""
+    if _SECRET_NAME.fullmatch(name):
+        return Kind.SECRETS
+    if name.lower() in _LOCKS:
+        return Kind.LOCKS
+    return Kind.MINIFIED if _MINIFIED_NAME.fullmatch(name) else None
+
+
+def kind_of_content(path: str, content: bytes) -> Kind | None:
+    """Tell by its content why a file is left out."""
+    if b"PRIVATE KEY" in content and _PRIVATE_KEY.search(content):
+        return Kind.SECRETS
+    if path.lower().endswith(_MAY_BE_MINIFIED) and len(content) >= MINIFIED_BYTES:
+        lines = content.count(b"\n") + 1
+        return Kind.MINIFIED if len(content) / lines >= MINIFIED_LINE else None
+    return None
