@@ -14,7 +14,7 @@ from importlib import import_module
 
 from benchmarks.rows import Row, print_rows
 
-MODULES = ("segments", "conversation", "stores", "tokens", "plugins")
+MODULES = ("segments", "conversation", "memory", "stores", "tokens", "plugins")
 
 
 def main() -> int:

@@ -32,10 +32,10 @@ USER_WEIGHT = 3.0
 Higher keeps more of what was talked about, and less of what tools returned.
 """
 
-MEMORY_WINDOWS = 8
+MEMORY_WINDOWS = 4
 """Dropped text that is remembered, in multiples of the most that was ever live.
 
-More lets older text come back, and takes about ten bytes for each character of it.
+More lets older text come back by itself, and takes some twenty bytes for each character of it.
 """
 
 Texts = Callable[[Segment], Sequence[Text]]
