@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from marksweep.dialects.anthropic_rules import RULES, client_result
-from marksweep.dialects.base import Json, Rule, Unreadable, word
-from marksweep.dialects.common import TiedByCalls, as_text, parts_of
+from marksweep.dialects.base import Json, Rule, word
+from marksweep.dialects.common import TiedByCalls, as_text, parts_of, role_in
 from marksweep.messages import FunctionCall, InlineData, Part, Role, ToolResult
 
 ROLES = {"user": Role.USER, "assistant": Role.MODEL, "system": Role.SYSTEM}
@@ -30,11 +30,7 @@ class Anthropic(TiedByCalls):
 
     def read(self, raw: Json) -> tuple[Role, tuple[Part, ...]]:
         """Understand one message."""
-        if not isinstance(raw, dict):
-            raise Unreadable(f"{type(raw).__name__} where a message object was expected")
-        role = ROLES.get(word(raw.get("role")))
-        if role is None:
-            raise Unreadable(f"role {raw.get('role')!r}; expected user or assistant")
+        role = role_in(raw, ROLES)
         parts = tuple(parts_of(raw.get("content"), _part))
         if role is Role.USER and parts and all(part.function_response for part in parts):
             role = Role.TOOL

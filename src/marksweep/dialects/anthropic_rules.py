@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from marksweep.dialects.base import Dialect, Fault, Mended, Messages, Rule, with_parts
 from marksweep.dialects.pairing import Slot, Together, each_run, leading, match, run_after
 from marksweep.dialects.rulebook import (
+    calls_unanswered,
     dropping,
-    fresh_ids,
-    rename_calls,
-    repeated_ids,
+    ids_repeated,
+    renaming,
+    results_astray,
+    results_without_call,
     start_with_user,
     starts_with_user,
     system_as_user,
@@ -56,7 +58,7 @@ def _server_result(part: Part) -> ToolResult | None:
     return None if _kind(part) == "tool_result" else part.function_response
 
 
-TOGETHER = Together(each_run, run_after, leading)
+TOGETHER = Together(each_run, run_after, leading, client_call, client_result)
 
 
 def _is_empty(part: Part) -> bool:
@@ -82,18 +84,6 @@ def _drop_empty(dialect: Dialect, messages: Messages) -> Mended:
         if parts:
             out.append(with_parts(dialect, message, parts))
     return out, [Fault(i, "dropped what was empty") for i in sorted(faulty)]
-
-
-def _ids_repeated(messages: Messages) -> Iterator[Fault]:
-    for slot in repeated_ids(messages, client_call):
-        yield Fault(slot.message, "a tool_use has no id, or that of an earlier one")
-
-
-def _mend_ids(dialect: Dialect, messages: Messages) -> Mended:
-    names = fresh_ids(messages, list(repeated_ids(messages, client_call)), client_call)
-    if not names:
-        return list(messages), []
-    return rename_calls(dialect, messages, names, client_call, client_result)
 
 
 def _misplaced(messages: Messages) -> dict[Slot, str]:
@@ -148,32 +138,6 @@ def _trailing_thoughts(messages: Messages) -> dict[Slot, str]:
             if ends:
                 break
     return slots
-
-
-def _calls_unanswered(messages: Messages) -> Iterator[Fault]:
-    for place in TOGETHER.places(messages, client_call, client_result):
-        for slot in place.missing:
-            call = client_call(messages[slot.message].parts[slot.part])
-            what = f"tool_use {call.id if call else ''!r} has no tool_result in the next message"
-            yield Fault(slot.message, what)
-
-
-def _results_astray(messages: Messages) -> Iterator[Fault]:
-    for place in TOGETHER.places(messages, client_call, client_result):
-        for slot in place.astray:
-            what = f"a tool_result is not first in what follows message {place.group.last}"
-            yield Fault(slot.message, what)
-
-
-def _results_without_call(messages: Messages) -> Iterator[Fault]:
-    for slot in match(messages, client_call, client_result).orphans:
-        result = messages[slot.message].parts[slot.part].function_response
-        call_id = result.call_id if result else ""
-        yield Fault(slot.message, f"a tool_result answers {call_id!r}, which nothing asks for")
-
-
-def _mend_pairs(dialect: Dialect, messages: Messages) -> Mended:
-    return TOGETHER.mend(dialect, messages, client_call, client_result)
 
 
 def _marks(messages: Messages) -> list[tuple[Slot, str]]:
@@ -279,8 +243,8 @@ RULES = (
         PROVIDER,
         f"The API answers '`tool_use` ids must be unique'; {TOOL_CALLS}.",
         "Give each tool_use its own id, and the same to its tool_result.",
-        _ids_repeated,
-        _mend_ids,
+        ids_repeated(client_call, "a tool_use has no id, or that of an earlier one"),
+        renaming(client_call, client_result),
     ),
     Rule(
         "results-have-calls",
@@ -288,8 +252,12 @@ RULES = (
         "The API answers 'Each `tool_result` block must have a corresponding `tool_use` block "
         f"in the previous message'; {TOOL_CALLS}.",
         "Drop the tool_result, or put back the message that asked for it.",
-        _results_without_call,
-        _mend_pairs,
+        results_without_call(
+            client_call,
+            client_result,
+            "a tool_result answers {result.call_id!r}, which nothing asks for",
+        ),
+        TOGETHER.mend,
     ),
     Rule(
         "results-first",
@@ -297,8 +265,8 @@ RULES = (
         f"{TOOL_CALLS}: tool results immediately follow their tool uses, and come first in the "
         "content, before any text.",
         "Move the tool_result to the start of the next message of the user.",
-        _results_astray,
-        _mend_pairs,
+        results_astray(TOGETHER, "a tool_result is not first in what follows message {last}"),
+        TOGETHER.mend,
     ),
     Rule(
         "calls-answered",
@@ -306,8 +274,8 @@ RULES = (
         "The API answers '`tool_use` ids were found without `tool_result` blocks immediately "
         f"after'; {TOOL_CALLS}. A call at the very end may still be waiting.",
         "Add a tool_result for each tool_use that has none.",
-        _calls_unanswered,
-        _mend_pairs,
+        calls_unanswered(TOGETHER, "tool_use {call.id!r} has no tool_result in the next message"),
+        TOGETHER.mend,
     ),
     Rule(
         "thinking-not-last",

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from marksweep.dialects.base import Json, Rule, Unreadable, word
-from marksweep.dialects.common import TiedByCalls
+from marksweep.dialects.common import TiedByCalls, role_in
 from marksweep.dialects.gemini_rules import (
     RULES,
     follows_model,
@@ -40,11 +40,7 @@ class Gemini(TiedByCalls):
 
     def read(self, raw: Json) -> tuple[Role, tuple[Part, ...]]:
         """Understand one content."""
-        if not isinstance(raw, dict):
-            raise Unreadable(f"{type(raw).__name__} where a content object was expected")
-        role = ROLES.get(word(raw.get("role", "user")))
-        if role is None:
-            raise Unreadable(f"role {raw.get('role')!r}; expected user or model")
+        role = role_in(raw, ROLES, default="user")
         given = raw.get("parts")
         if given is None:
             given = []

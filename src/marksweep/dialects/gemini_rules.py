@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from marksweep.dialects.base import Dialect, Fault, Mended, Messages, Rule, with_parts
-from marksweep.dialects.pairing import Slot, Together, anywhere, each_message, match, one_after
+from marksweep.dialects.pairing import Slot, Together, anywhere, each_message, one_after
 from marksweep.dialects.rulebook import (
+    calls_unanswered,
     dropping,
+    results_astray,
+    results_without_call,
     start_with_user,
     starts_with_user,
     system_as_user,
@@ -38,7 +41,7 @@ def named_result(part: Part) -> ToolResult | None:
     return ToolResult(result.name, result.name, result.result) if result else None
 
 
-TOGETHER = Together(each_message, one_after, anywhere)
+TOGETHER = Together(each_message, one_after, anywhere, named_call, named_result)
 
 
 def signature(part: Part) -> object:
@@ -82,32 +85,6 @@ def _drop_empty(dialect: Dialect, messages: Messages) -> Mended:
         elif parts:
             out.append(with_parts(dialect, message, parts))
     return out, [Fault(i, "dropped what was empty") for i in sorted(faulty)]
-
-
-def _calls_unanswered(messages: Messages) -> Iterator[Fault]:
-    for place in TOGETHER.places(messages, named_call, named_result):
-        for slot in place.missing:
-            call = messages[slot.message].parts[slot.part].function_call
-            name = call.name if call else ""
-            yield Fault(slot.message, f"call of {name!r} has no functionResponse in the next turn")
-
-
-def _results_astray(messages: Messages) -> Iterator[Fault]:
-    for place in TOGETHER.places(messages, named_call, named_result):
-        for slot in place.astray:
-            what = f"a functionResponse is not in the turn after message {place.group.last}"
-            yield Fault(slot.message, what)
-
-
-def _results_without_call(messages: Messages) -> Iterator[Fault]:
-    for slot in match(messages, named_call, named_result).orphans:
-        result = messages[slot.message].parts[slot.part].function_response
-        name = result.name if result else ""
-        yield Fault(slot.message, f"a functionResponse of {name!r}, which nothing asks for")
-
-
-def _mend_pairs(dialect: Dialect, messages: Messages) -> Mended:
-    return TOGETHER.mend(dialect, messages, named_call, named_result)
 
 
 def follows_model(before: Message, message: Message) -> bool:
@@ -201,8 +178,12 @@ RULES = (
         "The API answers 'Please ensure that function response turn comes immediately after a "
         f"function call turn'; {FUNCTION_CALLING}.",
         "Drop the functionResponse, or put back the content that called.",
-        _results_without_call,
-        _mend_pairs,
+        results_without_call(
+            named_call,
+            named_result,
+            "a functionResponse of {result.name!r}, which nothing asks for",
+        ),
+        TOGETHER.mend,
     ),
     Rule(
         "responses-follow-calls",
@@ -210,8 +191,8 @@ RULES = (
         "The API answers 'Please ensure that function response turn comes immediately after a "
         f"function call turn'; {FUNCTION_CALLING}.",
         "Move all responses into one content directly behind the calls.",
-        _results_astray,
-        _mend_pairs,
+        results_astray(TOGETHER, "a functionResponse is not in the turn after message {last}"),
+        TOGETHER.mend,
     ),
     Rule(
         "as-many-responses-as-calls",
@@ -220,8 +201,10 @@ RULES = (
         f"the number of function call parts of the function call turn'; {FUNCTION_CALLING}. "
         "A call at the very end may still be waiting.",
         "Add a functionResponse for each call that has none.",
-        _calls_unanswered,
-        _mend_pairs,
+        calls_unanswered(
+            TOGETHER, "call of {call.name!r} has no functionResponse in the next turn"
+        ),
+        TOGETHER.mend,
     ),
     Rule(
         "calls-after-user",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from marksweep.dialects.base import Json, Rule, Unreadable, decoded, encoded, word
-from marksweep.dialects.common import TiedByCalls, as_text, as_url, parts_of
+from marksweep.dialects.common import TiedByCalls, as_text, as_url, parts_of, role_in
 from marksweep.dialects.openai_chat_rules import RULES
 from marksweep.messages import FunctionCall, InlineData, Part, Role, ToolResult
 
@@ -36,11 +36,7 @@ class OpenAIChat(TiedByCalls):
 
     def read(self, raw: Json) -> tuple[Role, tuple[Part, ...]]:
         """Understand one message."""
-        if not isinstance(raw, dict):
-            raise Unreadable(f"{type(raw).__name__} where a message object was expected")
-        role = ROLES.get(word(raw.get("role")))
-        if role is None:
-            raise Unreadable(f"role {raw.get('role')!r}; expected one of {', '.join(ROLES)}")
+        role = role_in(raw, ROLES)
         content = raw.get("content")
         if role is Role.TOOL:
             name = word(raw.get("name"))

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from marksweep.dialects.base import Dialect, Fault, Mended, Messages, Rule, with_parts
-from marksweep.dialects.pairing import Separate, Slot, call_of, match, result_of
-from marksweep.dialects.rulebook import fresh_ids, rename_calls
+from marksweep.dialects.pairing import Calls, Separate, Slot, call_of, result_of
+from marksweep.dialects.rulebook import (
+    calls_unanswered,
+    ids_repeated,
+    renaming,
+    repeated_ids,
+    results_astray,
+    results_without_call,
+)
 from marksweep.messages import Message, Part, Role
 
 PROVIDER = "openai_chat"
@@ -17,51 +24,11 @@ API_REFERENCE = "https://platform.openai.com/docs/api-reference/chat/create#chat
 SEPARATE = Separate()
 
 
-def _calls_unanswered(messages: Messages) -> Iterator[Fault]:
-    for place in SEPARATE.places(messages):
-        for slot in place.missing:
-            call = messages[slot.message].parts[slot.part].function_call
-            yield Fault(slot.message, f"call {call.id if call else ''!r} has no tool message")
-
-
-def _results_without_call(messages: Messages) -> Iterator[Fault]:
-    for slot in match(messages).orphans:
-        result = messages[slot.message].parts[slot.part].function_response
-        call_id = result.call_id if result else ""
-        yield Fault(slot.message, f"a tool message answers {call_id!r}, which no call asks for")
-
-
-def _results_astray(messages: Messages) -> Iterator[Fault]:
-    for place in SEPARATE.places(messages):
-        for slot in place.astray:
-            what = f"a tool message does not follow the call in message {place.group.last}"
-            yield Fault(slot.message, what)
-
-
-def _mend_pairs(dialect: Dialect, messages: Messages) -> Mended:
-    return SEPARATE.mend(dialect, messages)
-
-
-def _bad_ids(messages: Messages) -> Iterator[Slot]:
+def _repeated_in_message(messages: Messages, calls: Calls) -> Iterator[Slot]:
+    """Find calls without an id, or with that of another in the same message."""
     for i, message in enumerate(messages):
-        seen: set[str] = set()
-        for k, part in enumerate(message.parts):
-            if part.function_call is not None:
-                if not part.function_call.id or part.function_call.id in seen:
-                    yield Slot(i, k)
-                seen.add(part.function_call.id)
-
-
-def _ids_repeated(messages: Messages) -> Iterator[Fault]:
-    for slot in _bad_ids(messages):
-        yield Fault(slot.message, "a tool call has no id, or that of another in the same message")
-
-
-def _mend_ids(dialect: Dialect, messages: Messages) -> Mended:
-    names = fresh_ids(messages, list(_bad_ids(messages)), call_of)
-    if not names:
-        return list(messages), []
-    return rename_calls(dialect, messages, names, call_of, result_of)
+        for slot in repeated_ids([message], calls):
+            yield Slot(i, slot.part)
 
 
 def _late_system(messages: Messages) -> list[int]:
@@ -135,8 +102,12 @@ RULES = (
         PROVIDER,
         f"{FUNCTION_CALLING}: each call has an id of its own, by which its output is matched.",
         "Give each call of a message its own id, and the same id to its tool message.",
-        _ids_repeated,
-        _mend_ids,
+        ids_repeated(
+            call_of,
+            "a tool call has no id, or that of another in the same message",
+            _repeated_in_message,
+        ),
+        renaming(call_of, result_of, _repeated_in_message),
     ),
     Rule(
         "results-have-calls",
@@ -144,8 +115,10 @@ RULES = (
         "The API answers \"messages with role 'tool' must be a response to a preceding message "
         f"with 'tool_calls'\"; {FUNCTION_CALLING}.",
         "Drop the tool message, or put back the assistant message that asked for it.",
-        _results_without_call,
-        _mend_pairs,
+        results_without_call(
+            call_of, result_of, "a tool message answers {result.call_id!r}, which no call asks for"
+        ),
+        SEPARATE.mend,
     ),
     Rule(
         "results-follow-calls",
@@ -153,8 +126,8 @@ RULES = (
         "The API answers \"An assistant message with 'tool_calls' must be followed by tool "
         f"messages responding to each 'tool_call_id'\"; {FUNCTION_CALLING}.",
         "Move the tool message directly behind the assistant message that asked for it.",
-        _results_astray,
-        _mend_pairs,
+        results_astray(SEPARATE, "a tool message does not follow the call in message {last}"),
+        SEPARATE.mend,
     ),
     Rule(
         "calls-answered",
@@ -162,8 +135,8 @@ RULES = (
         'The API answers "The following tool_call_ids did not have response messages"; '
         f"{FUNCTION_CALLING}. A call at the very end may still be waiting.",
         "Add a tool message for each call that has none.",
-        _calls_unanswered,
-        _mend_pairs,
+        calls_unanswered(SEPARATE, "call {call.id!r} has no tool message"),
+        SEPARATE.mend,
     ),
 )
 """In the order in which a repair applies them."""

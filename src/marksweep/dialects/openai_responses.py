@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from marksweep.dialects.base import Json, Rule, Unreadable, decoded, encoded, word
-from marksweep.dialects.common import TiedByCalls, as_text, as_url, parts_of
+from marksweep.dialects.common import TiedByCalls, as_text, as_url, parts_of, role_in
 from marksweep.dialects.openai_responses_rules import RULES
 from marksweep.messages import FunctionCall, InlineData, Part, Role, ToolResult
 
@@ -49,10 +49,7 @@ class OpenAIResponses(TiedByCalls):
             raise Unreadable(f"{type(raw).__name__} where an item object was expected")
         kind = word(raw.get("type")) or ("message" if "role" in raw else "")
         if kind == "message":
-            role = ROLES.get(word(raw.get("role")))
-            if role is None:
-                raise Unreadable(f"role {raw.get('role')!r}; expected one of {', '.join(ROLES)}")
-            return role, tuple(parts_of(raw.get("content"), _part))
+            return role_in(raw, ROLES), tuple(parts_of(raw.get("content"), _part))
         if kind in CALLS:
             name = word(raw.get("name")) or kind
             call = FunctionCall(word(raw.get("call_id")), name, decoded(raw.get(CALLS[kind])))

@@ -6,32 +6,18 @@ from collections.abc import Iterator
 
 from marksweep.dialects.base import Dialect, Fault, Mended, Messages, Rule, composed
 from marksweep.dialects.pairing import NO_RESULT, call_of, last_asking, match, result_of
-from marksweep.dialects.rulebook import drop_parts, fresh_ids, rename_calls, repeated_ids
+from marksweep.dialects.rulebook import (
+    drop_parts,
+    ids_repeated,
+    renaming,
+    results_without_call,
+)
 from marksweep.messages import Message, Role
 
 PROVIDER = "openai_responses"
 
 FUNCTION_CALLING = "https://platform.openai.com/docs/guides/function-calling"
 REASONING = "https://platform.openai.com/docs/guides/reasoning#keeping-reasoning-items-in-context"
-
-
-def _ids_repeated(messages: Messages) -> Iterator[Fault]:
-    for slot in repeated_ids(messages, call_of):
-        yield Fault(slot.message, "a call has no call_id, or that of an earlier call")
-
-
-def _mend_ids(dialect: Dialect, messages: Messages) -> Mended:
-    names = fresh_ids(messages, list(repeated_ids(messages, call_of)), call_of)
-    if not names:
-        return list(messages), []
-    return rename_calls(dialect, messages, names, call_of, result_of)
-
-
-def _outputs_without_call(messages: Messages) -> Iterator[Fault]:
-    for slot in match(messages).orphans:
-        result = messages[slot.message].parts[slot.part].function_response
-        call_id = result.call_id if result else ""
-        yield Fault(slot.message, f"an output answers {call_id!r}, which no earlier call asks for")
 
 
 def _drop_outputs(dialect: Dialect, messages: Messages) -> Mended:
@@ -108,8 +94,8 @@ RULES = (
         PROVIDER,
         f"{FUNCTION_CALLING}: an output is matched to its call by call_id.",
         "Give each call its own call_id, and the same to its output.",
-        _ids_repeated,
-        _mend_ids,
+        ids_repeated(call_of, "a call has no call_id, or that of an earlier call"),
+        renaming(call_of, result_of),
     ),
     Rule(
         "outputs-have-calls",
@@ -117,7 +103,11 @@ RULES = (
         "The API answers 'No tool call found for function call output with call_id …'; "
         f"{FUNCTION_CALLING}.",
         "Drop the output, or put back its call before it.",
-        _outputs_without_call,
+        results_without_call(
+            call_of,
+            result_of,
+            "an output answers {result.call_id!r}, which no earlier call asks for",
+        ),
         _drop_outputs,
     ),
     Rule(

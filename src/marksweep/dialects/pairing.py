@@ -193,6 +193,9 @@ class Place(NamedTuple):
 class Separate:
     """Answers stand right after the message that asks, each in a message of its own."""
 
+    calls: Calls = staticmethod(call_of)
+    results: Results = staticmethod(result_of)
+
     def places(self, messages: Messages) -> Iterator[Place]:
         """Look at each message that asks for something."""
         found = match(messages)
@@ -247,38 +250,42 @@ class Together:
     answer end, `standing` which results in them are in their place.
     """
 
-    def __init__(self, groups: Groups, reach: Reach, standing: Standing) -> None:
+    def __init__(
+        self, groups: Groups, reach: Reach, standing: Standing, calls: Calls, results: Results
+    ) -> None:
         self._groups = groups
         self._reach = reach
         self._standing = standing
+        self.calls = calls
+        self.results = results
 
-    def places(self, messages: Messages, calls: Calls, results: Results) -> Iterator[Place]:
+    def places(self, messages: Messages) -> Iterator[Place]:
         """Look at each group that asks for something."""
-        found = match(messages, calls, results)
+        found = match(messages, self.calls, self.results)
         asked = _by_message(found)
-        waiting = last_asking(messages, results)
+        waiting = last_asking(messages, self.results)
         for group in self._groups(messages):
             slots = [slot for i in range(group.first, group.last + 1) for slot in asked.get(i, ())]
             if not slots:
                 continue
             end = self._reach(messages, group.last)
-            good = set(self._standing(messages, group.last + 1, end, results))
+            good = set(self._standing(messages, group.last + 1, end, self.results))
             done = [found.answers[slot] for slot in slots if slot in found.answers]
             missing = [slot for slot in slots if slot not in found.answers]
             missing = [] if group.last == waiting else missing
             yield Place(group, slots, missing, [slot for slot in done if slot not in good])
 
-    def mend(self, dialect: Dialect, messages: Messages, calls: Calls, results: Results) -> Mended:
+    def mend(self, dialect: Dialect, messages: Messages) -> Mended:
         """Move results to where they belong, add the missing, drop those without a call."""
-        found = match(messages, calls, results)
+        found = match(messages, self.calls, self.results)
         lost = set(found.orphans)
         moves: dict[int, list[Part]] = {}
         faults = [_orphan_fault(messages, slot) for slot in found.orphans]
-        for place in self.places(messages, calls, results):
+        for place in self.places(messages):
             if not place.missing and not place.astray:
                 continue
             for slot in place.calls:
-                call = calls(messages[slot.message].parts[slot.part])
+                call = self.calls(messages[slot.message].parts[slot.part])
                 at = found.answers.get(slot)
                 if call is not None and slot in place.missing:
                     part = dialect.answer(messages[slot.message].parts[slot.part], NO_RESULT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from marksweep.dialects.base import Dialect, Fault, Mended, Messages, composed, with_parts
-from marksweep.dialects.pairing import Calls, Results, Slot, match
+from marksweep.dialects.pairing import Calls, Results, Separate, Slot, Together, match
 from marksweep.messages import Message, Part, Role
 
 OPENING = "The start of this conversation is not shown."
@@ -45,16 +45,56 @@ def drop_parts(dialect: Dialect, messages: Messages, slots: dict[Slot, str]) -> 
     return out, [Fault(slot.message, f"dropped: {what}") for slot, what in sorted(slots.items())]
 
 
+Check = Callable[[Messages], Iterator[Fault]]
+Mend = Callable[[Dialect, Messages], Mended]
+Answers = Separate | Together
+"""Where a provider wants the results of calls."""
+
+
+def calls_unanswered(answers: Answers, what: str) -> Check:
+    """Find calls that should have a result by now; `what` says so of a {call}."""
+
+    def check(messages: Messages) -> Iterator[Fault]:
+        for place in answers.places(messages):
+            for slot in place.missing:
+                call = messages[slot.message].parts[slot.part].function_call
+                yield Fault(slot.message, what.format(call=call))
+
+    return check
+
+
+def results_astray(answers: Answers, what: str) -> Check:
+    """Find results that stand in a wrong place; `what` says so of a call in message {last}."""
+
+    def check(messages: Messages) -> Iterator[Fault]:
+        for place in answers.places(messages):
+            for slot in place.astray:
+                yield Fault(slot.message, what.format(last=place.group.last))
+
+    return check
+
+
+def results_without_call(calls: Calls, results: Results, what: str) -> Check:
+    """Find results that answer nothing; `what` says so of a {result}."""
+
+    def check(messages: Messages) -> Iterator[Fault]:
+        for slot in match(messages, calls, results).orphans:
+            result = messages[slot.message].parts[slot.part].function_response
+            yield Fault(slot.message, what.format(result=result))
+
+    return check
+
+
 Find = Callable[[Messages], dict[Slot, str]]
 """Names the parts that break a rule, each with what is wrong."""
 
 
-def told(find: Find) -> Callable[[Messages], Iterator[Fault]]:
+def told(find: Find) -> Check:
     """Make a check of it."""
     return lambda messages: (Fault(slot.message, what) for slot, what in find(messages).items())
 
 
-def dropping(find: Find) -> Callable[[Dialect, Messages], Mended]:
+def dropping(find: Find) -> Mend:
     """Mend by leaving those parts out."""
 
     def mend(dialect: Dialect, messages: Messages) -> Mended:
@@ -119,6 +159,29 @@ def repeated_ids(messages: Messages, calls: Calls) -> Iterator[Slot]:
                 if not call.id or call.id in seen:
                     yield Slot(i, k)
                 seen.add(call.id)
+
+
+def ids_repeated(
+    calls: Calls, what: str, find: Callable[[Messages, Calls], Iterator[Slot]] = repeated_ids
+) -> Check:
+    """Find calls whose id is missing or taken."""
+    return lambda messages: (Fault(slot.message, what) for slot in find(messages, calls))
+
+
+def renaming(
+    calls: Calls,
+    results: Results,
+    find: Callable[[Messages, Calls], Iterator[Slot]] = repeated_ids,
+) -> Mend:
+    """Mend by giving such calls ids of their own, and their results the same."""
+
+    def mend(dialect: Dialect, messages: Messages) -> Mended:
+        names = fresh_ids(messages, list(find(messages, calls)), calls)
+        if not names:
+            return list(messages), []
+        return rename_calls(dialect, messages, names, calls, results)
+
+    return mend
 
 
 def fresh_ids(messages: Messages, slots: list[Slot], calls: Calls) -> dict[Slot, str]:
