@@ -23,7 +23,6 @@ LAYERS: tuple[frozenset[str], ...] = (
             "schemas",
             "sizes",
             "clock",
-            "cycles",
             "urls",
             "paths",
             "worker",

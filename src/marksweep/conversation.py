@@ -30,7 +30,6 @@ from marksweep.core.plan import make_plan, plan_recall
 from marksweep.core.strategy import Learning, Strategy
 from marksweep.core.trigger import PAYS_WITHIN_TURNS, Backoff, Due, after_pass, due, is_time
 from marksweep.core.why import why
-from marksweep.cycles import no_search_for_cycles
 from marksweep.dialects import Skipped, dialect_named
 from marksweep.dialects.base import Json
 from marksweep.errors import BadInput, NotFound
@@ -193,8 +192,8 @@ class Conversation:
 
         The list is yours; the messages in it are those you passed, and are not to be changed.
         """
-        with self._guard, no_search_for_cycles():
-            self.tend()
+        with self._guard:
+            self.collect_if_due()
             return [message.raw for message in self._heap.messages()]
 
     @property
@@ -224,7 +223,7 @@ class Conversation:
         waits = self._backoff if self.tokens <= self.budget.limit else None
         return due(self.tokens, self.budget, self._changes, waits)
 
-    def tend(self) -> Report | None:
+    def collect_if_due(self) -> Report | None:
         """Collect if it is due and pays, see `core.trigger`. After a futile pass it waits a bit."""
         with self._guard:
             self._page_in()
@@ -232,7 +231,7 @@ class Conversation:
             if wanted is Due.NOTHING:
                 return None
             now, report = self._clock(), None
-            with self._collector.holding(now), self._heap.still():
+            with self._collector.holding(now), self._heap.without_refresh():
                 plan = self.plan()
                 if is_time(wanted, plan.cost, self._pays_within_turns):
                     report = self._collector.collect(plan, now=now, trigger="threshold")
@@ -242,14 +241,18 @@ class Conversation:
             return report
 
     def _page_in(self) -> None:
-        """Bring back what the newest messages speak of, if the strategy finds it worth its room."""
+        """Bring back what the newest messages speak of, if the strategy finds it worth its room.
+
+        Decided once for each change, so that reading twice is the same: what a collection takes
+        comes back only if something new speaks of it.
+        """
         if self._feed is None or self._paged == self._changes:
             return
+        self._paged = self._changes
         if not self.store.stash.count(self.workspace, 1):
             return
-        self._paged = self._changes
         now = self._clock()
-        with self._collector.holding(now), self._heap.still():
+        with self._collector.holding(now), self._heap.without_refresh():
             plan = self.plan_recall()
             if plan is not None:
                 self._collector.collect(plan, now=now, trigger="recall")
@@ -265,7 +268,7 @@ class Conversation:
 
     def plan(self, target_tokens: int | None = None, strategy: Choice | None = None) -> Plan:
         """Decide what would go, and why; by another strategy, if one is named."""
-        with self._guard, no_search_for_cycles():
+        with self._guard:
             chosen = strategy_of(strategy, self._tools()) if strategy else self._strategy
             target = self.budget.target if target_tokens is None else target_tokens
             context = self._learnt_context(target)
@@ -276,7 +279,7 @@ class Conversation:
     def collect(self, plan: Plan | None = None) -> Report:
         """Do exactly what a plan says; without one, what `plan()` would."""
         now = self._clock()
-        with self._guard, no_search_for_cycles(), self._collector.holding(now), self._heap.still():
+        with self._guard, self._collector.holding(now), self._heap.without_refresh():
             return self._collector.collect(plan or self.plan(), now=now)
 
     def undo(self, plan_id: str | None = None) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ def tidy(
     """
     history = insist_on(read(messages, dialect))
     talk = Reading(history, limit=limit, strategy=strategy, counter=counter)
-    report = talk.conversation.tend()
+    report = talk.conversation.collect_if_due()
     return copy.copy(messages) if report is None or not report.swept else talk.written()
 
 

@@ -12,8 +12,18 @@ from marksweep.conversation import Conversation
 from marksweep.core.budget import Budget
 from marksweep.core.trigger import LONGEST_WAIT
 from marksweep.model import Event
+from marksweep.reading import tidy
 from marksweep.testing.histories import Answered, Call, Said, Script, told, valid
-from tests.laws.talking import conversation, dialects, each_strategy, few, holding, raws, shares
+from tests.laws.talking import (
+    conversation,
+    dialects,
+    each_strategy,
+    few,
+    holding,
+    raws,
+    shares,
+    weigh,
+)
 
 
 @each_strategy
@@ -64,11 +74,24 @@ def test_above_the_hard_limit_what_was_summarised_is_never_left_with_nothing(str
         said = f"We decided to skip empty rows in part {n}, because they broke it. " * 8
         talk.extend([{"role": "assistant", "content": said}])
         talk.extend([{"role": "user", "content": f"Go on with part {n}."}])
-        talk.tend()
+        talk.collect_if_due()
         if sweeps(talk) and strategy == "summarize":
             assert len([1 for m in talk.history if "[Summary of" in m.text]) == 1
     assert sweeps(talk)
     assert talk.tokens <= 8_000
+
+
+@each_strategy
+@few
+@given(data=st.data(), dialect=dialects, share=st.integers(1, 100))
+def test_tidying_what_is_tidy_changes_nothing(
+    strategy: Any, data: st.DataObject, dialect: str, share: int
+) -> None:
+    messages = data.draw(valid(dialect))
+    whole = holding(messages, dialect, strategy).tokens
+    limit = max(1, whole * share // 100)
+    once = tidy(messages, limit=limit, strategy=strategy, dialect=dialect, counter=weigh)
+    assert tidy(once, limit=limit, strategy=strategy, dialect=dialect, counter=weigh) == once
 
 
 FUTILE = 40
@@ -96,7 +119,7 @@ def _passes(talk: Conversation) -> bool:
     """Say a little more, and tell whether a pass was made."""
     talk.extend([{"role": "user", "content": ""}], pin=True)
     was_due = talk.is_due
-    talk.tend()
+    talk.collect_if_due()
     assert not talk.is_due
     return was_due
 

@@ -70,9 +70,9 @@ class Walk(RuleBasedStateMachine):
                     and step.replacement.segment_id not in step.segments
                 ):
                     found.setdefault(step.replacement.segment_id, set()).update(step.segments)
-        for name in found:
+        for originals in found.values():
             for _ in found:
-                found[name] |= {o for n in found[name] & found.keys() for o in found[n]}
+                originals |= {o for name in originals & found.keys() for o in found[name]}
         return found
 
     def live(self) -> set[str]:
@@ -347,7 +347,7 @@ WALK = settings(max_examples=40, stateful_step_count=12)
 
 
 def walk(dialect: str) -> Any:
-    machine = type(f"Walk_{dialect}", (ConversationWalk,), {"dialect": dialect})
+    machine: Any = type(f"Walk_{dialect}", (ConversationWalk,), {"dialect": dialect})
     case = machine.TestCase
     case.settings = WALK
     return case

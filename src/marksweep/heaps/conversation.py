@@ -34,8 +34,8 @@ from marksweep.heaps.segments import SegmentHeap
 from marksweep.messages import Counter, Message, Outcome, Place, Role, Text
 from marksweep.messages.text import outcomes_of, said_in, texts_of
 from marksweep.messages.turns import (
-    NOTICE,
     TurnNumbers,
+    is_summary,
     made_by_collection,
     starts_turn,
     turn_name,
@@ -112,7 +112,7 @@ class ConversationHeap(SegmentHeap):
         self._line: Line | None = None
         self._unread: list[Segment] = []
         """Segments from the store that turns and ties do not know yet."""
-        self._is_still = False
+        self._refresh_is_off = False
         self._version = 0
         self._start_over()
         super().__init__(store, workspace, count_tokens=lambda _: 0)
@@ -209,7 +209,7 @@ class ConversationHeap(SegmentHeap):
             policy = declared.get(message.message_id, policy)
         return Segment(
             segment_id=message.message_id,
-            type=MESSAGE,
+            type=SUMMARY if is_summary(message) else MESSAGE,
             created_at=came,
             text=said_in(message),
             raw=self.form.write(message),
@@ -247,9 +247,10 @@ class ConversationHeap(SegmentHeap):
         self._is_requested = self._is_requested or is_first
         if opens or is_first or message.role is Role.SYSTEM:
             return GCPolicy.LOCKED
-        made = made_by_collection(message)
-        if made is not None:
-            return GCPolicy.EPHEMERAL if made[0] == NOTICE else GCPolicy.PRESERVABLE
+        if is_summary(message):
+            return GCPolicy.PRESERVABLE
+        if made_by_collection(message) is not None:
+            return GCPolicy.EPHEMERAL
         is_work = message.function_calls or message.function_responses
         return GCPolicy.EPHEMERAL if is_work else GCPolicy.PARTIAL
 
@@ -350,18 +351,18 @@ class ConversationHeap(SegmentHeap):
         return gone
 
     @contextmanager
-    def still(self) -> Iterator[None]:
+    def without_refresh(self) -> Iterator[None]:
         """Do not look for what others did. For use while the store's lock keeps them out."""
         self.refresh()
-        self._is_still = True
+        self._refresh_is_off = True
         try:
             yield
         finally:
-            self._is_still = False
+            self._refresh_is_off = False
 
     def refresh(self) -> None:
         """Take in what other processes did."""
-        if self._is_still:
+        if self._refresh_is_off:
             return
         version = self._version
         super().refresh()

@@ -231,13 +231,13 @@ class SegmentHeap:
         """
         del now
         self.refresh()
-        live = self.view.live
-        chosen = newest_of(self._store.stash, self.workspace, list(ids))
-        of_plan = self._store.stash.of_plan(self.workspace, plan_id) if plan_id else ()
-        chosen.update({entry.segment.segment_id: entry for entry in of_plan})
-        back = self._returning([chosen[name] for name in ids if name in chosen])
+        live, stash = self.view.live, self._store.stash
         notes = self._notes_of(plan_id)
-        remove_all(self._store.stash, self.workspace, self._store.stash.get(self.workspace, notes))
+        chosen = newest_of(stash, self.workspace, [name for name in ids if name not in notes])
+        of_plan = stash.of_plan(self.workspace, plan_id) if plan_id else ()
+        chosen.update({entry.segment.segment_id: entry for entry in of_plan})
+        back = self._returning(tuple(chosen.values()))
+        remove_all(stash, self.workspace, stash.get(self.workspace, notes))
         self._write(
             put=[_as_pinned(entry.segment, live) for entry in back.entries],
             remove=[name for name in (*sorted(back.stand_ins), *notes) if name in live],

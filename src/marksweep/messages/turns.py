@@ -28,6 +28,7 @@ NOTICE = "gc_notice_"
 
 _ID = re.compile(rf"({SUMMARY}|{NOTICE})(\d+)$")
 _FIRST_LINE = re.compile(rf"\[({SUMMARY}|{NOTICE})(\d+)\b")
+_SUMMARY_LINE = re.compile(r"\[Summary of \d+ earlier messages\]")
 
 
 def starts_turn(message: Message) -> bool:
@@ -36,7 +37,18 @@ def starts_turn(message: Message) -> bool:
         message.role is Role.USER
         and not message.function_responses
         and made_by_collection(message) is None
+        and not is_summary(message)
     )
+
+
+def is_summary(message: Message) -> bool:
+    """Tell a summary that a collection wrote, also if it was sent to a provider and read again."""
+    made = made_by_collection(message)
+    if made is not None:
+        return made[0] == SUMMARY
+    if message.role is not Role.USER or not message.parts:
+        return False
+    return _SUMMARY_LINE.match(message.parts[0].text or "") is not None
 
 
 def made_by_collection(message: Message) -> tuple[str, int] | None:

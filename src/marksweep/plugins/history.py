@@ -14,7 +14,6 @@ from marksweep.clock import utc_now
 from marksweep.core.plan import plan_with_indices
 from marksweep.core.strategy import Strategy
 from marksweep.core.trigger import Backoff, Due, after_pass, is_time
-from marksweep.cycles import no_search_for_cycles
 from marksweep.ledger import InstructionBudget, InstructionSource
 from marksweep.messages import Message
 from marksweep.messages.weight import count_message
@@ -107,8 +106,7 @@ class HistoryPlugin:
         budget: InstructionBudget | None = None,
     ) -> tuple[list[Message], GCResult]:
         """Plan, and carry the plan out on a copy of the history."""
-        with no_search_for_cycles():
-            return self._collect(Request(history, context_usage, config, reason, budget))
+        return self._collect(Request(history, context_usage, config, reason, budget))
 
     def _collect(self, request: Request) -> tuple[list[Message], GCResult]:
         budget = request.budget

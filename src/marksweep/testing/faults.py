@@ -25,7 +25,7 @@ class Killed(BaseException):
 
 
 class Fault:
-    """Strikes at the n-th moment and at every later one; each write has one before and one after."""
+    """Strikes at the n-th moment, and at every later one. A write has one before and one after."""
 
     def __init__(self, at: int, error: type[BaseException] = Killed) -> None:
         self._left = at

@@ -44,7 +44,7 @@ def flooded(dialect: str = "openai_chat", **options: Any) -> Conversation:
     flood, again = parts(dialect)
     for message in flood:
         talk.extend([message])
-        talk.tend()
+        talk.collect_if_due()
     assert not holds(talk, f"{ASKED} = make_it(17)")
     talk.extend(again)
     return talk
@@ -67,6 +67,18 @@ def test_what_is_spoken_of_again_comes_back_in_a_valid_history(dialect: str) -> 
     assert validate(messages, dialect) == []
     assert talk.tokens <= LIMIT
     assert messages[-len(parts(dialect)[1]) :] == parts(dialect)[1]
+
+
+@pytest.mark.parametrize("dialect", PROVIDERS)
+def test_reading_twice_is_the_same_though_the_newest_messages_speak_of_what_was_swept(
+    dialect: str,
+) -> None:
+    talk = Conversation(limit=LIMIT, strategy="coverage_quality", clock=Clock(), dialect=dialect)
+    for part in parts(dialect):
+        talk.extend(part)
+    first = talk.messages
+    assert talk.store.stash.count(talk.workspace) > 0
+    assert [talk.messages for _ in range(3)] == [first] * 3
 
 
 def test_a_plan_shows_what_would_come_back_and_touches_nothing() -> None:
@@ -132,7 +144,7 @@ def test_a_program_that_was_started_again_still_knows_what_is_gone(tmp_path: Pat
     flood, again = parts("openai_chat")
     for message in flood:
         talk.extend([message])
-        talk.tend()
+        talk.collect_if_due()
     talk.close()
     reopened = Conversation(**options, store=SqliteStore(store), dialect="openai_chat")
     assert not holds(reopened, f"{ASKED} = make_it(17)")
