@@ -10,19 +10,21 @@ mark would keep as a root, and takes what is in reach only when it knows of noth
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from marksweep.collector import Collector
 from marksweep.core.budget import Budget
-from marksweep.core.plan import with_id
+from marksweep.core.context import PlanningContext
+from marksweep.core.plan import make_plan
 from marksweep.core.roots import Focus, reason_to_stay
 from marksweep.core.score import Scorer, age_hours
+from marksweep.core.strategy import Proposal
 from marksweep.core.trigger import Backoff, Due, after_pass, due
 from marksweep.core.words import age_in_words
 from marksweep.heaps.pool import Pool, Rank
 from marksweep.heaps.segments import SegmentHeap
-from marksweep.model import Action, GCPolicy, Plan, Segment, Step
+from marksweep.model import Action, Segment
 
 BATCH = 20
 """Most units one step takes. More frees faster, and makes single changes slower."""
@@ -91,43 +93,45 @@ class Increment:
             self._pool.offer(segment)
 
     def _take_batch(self, focus: Focus) -> int:
-        view = self._heap.view
-        steps: list[Step] = []
-        taken: set[str] = set()
-        left = view.tokens
-        for (in_reach, score), segment in self._pool.draw(view.live, tries=4 * self._batch):
-            unit = view.unit(segment.segment_id)
-            if taken.intersection(unit) or not self._may_go(unit, focus):
-                continue
-            taken.update(unit)
-            tokens = sum(view.live[name].tokens for name in unit)
-            held = "in reach, but of low value" if in_reach else "unreachable"
-            age = age_in_words(age_hours(segment, focus.now))
-            reason = f"{held}: {segment.type}, untouched for {age}, score {-score:.2f}"
-            steps.append(Step(unit, Action.STASH, tokens, reason))
-            left -= tokens
-            if left <= self._budget.target or len(steps) == self._batch:
-                break
-        plan = Plan(
-            plan_id="",
-            fingerprint=view.fingerprint(),
-            made_at=focus.now,
-            strategy="step",
-            size_before=view.tokens,
-            size_after=left,
-            target_size=self._budget.target,
-            steps=tuple(steps),
-            workspace=self._heap.workspace,
-        )
-        return self._collector.collect(with_id(plan), now=focus.now, trigger="step").tokens_freed
-
-    def _may_go(self, unit: tuple[str, ...], focus: Focus) -> bool:
         live = self._heap.view.live
-        protected = (GCPolicy.PRESERVABLE, GCPolicy.CONDITIONAL)
-        return not any(
-            live[name].policy in protected or reason_to_stay(live[name], focus) for name in unit
-        )
+        drawn = list(self._pool.draw(live, tries=4 * self._batch))
+        part = self._heap.part([segment.segment_id for _, segment in drawn])
+        context = PlanningContext.of(part, focus, self._budget.target)
+        batch = Batch(drawn, self._batch)
+        plan = make_plan(context, batch)
+        for segment in batch.left_over:
+            self._pool.offer(segment)
+        return self._collector.collect(plan, now=focus.now, trigger="step").freed
 
     def _rank(self, segment: Segment) -> Rank:
         in_reach = segment.segment_id in self._heap.view.reached
         return in_reach, -self._scorer(segment, self._clock())
+
+
+class Batch:
+    """Rank what was drawn from the pool, and no more units of it than one step may take."""
+
+    name = "step"
+
+    def __init__(self, drawn: Sequence[tuple[Rank, Segment]], most: int) -> None:
+        self._waiting = list(reversed(drawn))
+        self._most = most
+
+    @property
+    def left_over(self) -> Iterator[Segment]:
+        """What was drawn and not looked at."""
+        return (segment for _, segment in self._waiting)
+
+    def rank(self, context: PlanningContext) -> Iterator[Proposal]:
+        """Propose units in the order in which they were drawn."""
+        seen: set[tuple[int, ...]] = set()
+        while self._waiting and len(seen) < self._most:
+            (in_reach, score), segment = self._waiting.pop()
+            unit = context.units.members(context.graph.index[segment.segment_id])
+            if unit in seen or not context.may_go(unit):
+                continue
+            seen.add(unit)
+            held = "in reach, but of low value" if in_reach else "unreachable"
+            age = age_in_words(age_hours(segment, context.now))
+            reason = f"{held}: {segment.type}, untouched for {age}, score {-score:.2f}"
+            yield Proposal(unit, Action.STASH, reason)
