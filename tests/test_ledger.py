@@ -21,7 +21,6 @@ from marksweep.ledger import (
 from marksweep.ledger.entries import KIND_POLICY
 from marksweep.ledger.text import bar
 from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
-from marksweep.messages.turns import TurnNumbers, split_turns, user_messages
 from marksweep.model import GCPolicy
 
 SYSTEM, PLUGIN, ENRICHMENT, CONVERSATION, THINKING = InstructionSource
@@ -283,16 +282,21 @@ def test_a_summary_is_known_by_its_first_line_when_its_id_was_lost() -> None:
     assert turn is not None, "a summary starts no turn"
 
 
-def test_a_turn_starts_at_a_user_message_with_plain_text() -> None:
+def test_what_the_user_says_with_results_starts_no_turn() -> None:
     anthropic_result = Message(
         Role.USER,
         (Part(function_response=ToolResult("a", "run", "out")), Part(text="and")),
         "r",
     )
     history = [model("m"), user("u0"), call("c", "a"), anthropic_result, user("u1")]
-    turns = split_turns(history, user_messages(history).starts, TurnNumbers())
-    assert [(turn.number, turn.start, turn.stop) for turn in turns] == [(0, 1, 4), (1, 4, 5)]
-    assert split_turns([], [], TurnNumbers()) == ()
+    entry = following(history).get_entry(CONVERSATION)
+    assert entry is not None
+    assert {key: child.message_ids for key, child in entry.children.items()} == {
+        "preamble": ("m",),
+        "original_request": ("u0",),
+        "turn_0.working_0": ("c", "r"),
+        "turn_1": ("u1",),
+    }
 
 
 def working(*history: Message) -> dict[str, tuple[str, ...]]:

@@ -24,8 +24,14 @@ from marksweep.errors import BadInput
 from marksweep.ledger import InstructionBudget
 from marksweep.messages import Message
 from marksweep.model import Plan, Report
-from marksweep.plugins.apply import takes_budget
-from marksweep.plugins.base import ContextUsage, GCConfig, GCPlugin, GCResult, GCTriggerReason
+from marksweep.plugins.base import (
+    ContextUsage,
+    GCConfig,
+    GCPlugin,
+    GCResult,
+    GCTriggerReason,
+    takes_budget,
+)
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider

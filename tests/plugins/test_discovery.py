@@ -22,7 +22,7 @@ from marksweep.plugins import (
     discover_gc_plugins,
     load_gc_plugin,
 )
-from marksweep.plugins.apply import takes_budget
+from marksweep.plugins.base import takes_budget
 from marksweep.plugins.discovery import BUILT_IN
 from tests.plugins.histories import full, ids, talk
 

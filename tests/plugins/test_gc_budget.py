@@ -11,10 +11,11 @@ from marksweep.ledger import ChildKind, InstructionBudget, InstructionSource, So
 from marksweep.messages import Message
 from marksweep.model import GCPolicy
 from marksweep.plugins import GCConfig, GCRemovalItem, GCResult, GCTriggerReason, load_gc_plugin
-from marksweep.plugins.apply import apply_removals
+from marksweep.plugins.base import apply_removals
 from tests.plugins.histories import budget_for, full, ids, talk, unpaired, weigh, words
 
 SYSTEM, PLUGIN, ENRICHMENT, CONVERSATION, THINKING = InstructionSource
+WORK = ("call", "result")
 
 
 def furnished(history: list[Message], limit: int) -> InstructionBudget:
@@ -105,8 +106,8 @@ def test_other_ephemeral_entries_go_oldest_first() -> None:
 
 def test_partial_turns_go_oldest_first_after_all_ephemeral_ones() -> None:
     history = talk(8, tools=1)
-    budget = furnished(history, 2200)
-    kept, result = collect(history, budget, target=45)
+    budget = furnished(history, 2300)
+    kept, result = collect(history, budget, target=43)
     turns = [item.child_key for item in result.removal_list if item.reason == "partial_turn"]
     assert turns == ["turn_0", "turn_2", "turn_3"]
     assert "call5.0" not in ids(kept)
@@ -114,9 +115,23 @@ def test_partial_turns_go_oldest_first_after_all_ephemeral_ones() -> None:
 
 def test_partial_turns_respect_preserve_recent_turns() -> None:
     history = talk(8, tools=1)
-    kept, _ = collect(history, furnished(history, 2200), target=0, preserve_recent_turns=3)
+    kept, _ = collect(history, furnished(history, 2300), target=0, preserve_recent_turns=3)
     assert {f"{who}{n}" for n in (5, 6, 7) for who in ("u", "m")} <= set(ids(kept))
-    assert {f"call{n}.0" for n in (5, 6, 7)} <= set(ids(kept)), "their work is protected too"
+    assert {f"call{n}.0" for n in (5, 6, 7)} <= set(ids(kept)), "so is their newest work"
+
+
+def test_over_the_hard_limit_only_the_users_words_of_recent_turns_stay() -> None:
+    history = talk(8, tools=1)
+    kept, _ = collect(history, furnished(history, 2100), target=0, preserve_recent_turns=3)
+    assert {"u5", "u6", "u7"} <= set(ids(kept))
+    assert not {"m5", "m6", "call5.0", "call6.0"} & set(ids(kept))
+
+
+def test_of_a_long_turn_the_oldest_work_goes_first_and_the_newest_exchanges_stay() -> None:
+    history = talk(1, tools=20)
+    kept, result = collect(history, budget_for(history, 2600), target=10, preserve_recent_turns=5)
+    assert ids(kept) == ["system", "u0", *(f"{w}0.{k}" for k in (17, 18, 19) for w in WORK), "m0"]
+    assert result.tokens_after == weigh(kept)
 
 
 def test_partial_turns_respect_pinned_turn_indices() -> None:

@@ -108,9 +108,9 @@ def test_a_notice_tells_that_whole_messages_went_and_can_be_switched_off() -> No
     assert "gc_notice" not in str(ids(quiet))
 
 
-def test_recent_turns_stay_whole() -> None:
+def test_recent_turns_stay_with_their_newest_exchanges() -> None:
     before = history()
-    kept, _ = collect(3.0, before, preserve_recent_turns=2)
+    kept, _ = collect(0.9, before, preserve_recent_turns=2)
     assert kept == before
 
 
@@ -133,7 +133,7 @@ def read_names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(message.message_id)
         return texts_of(message)
 
-    monkeypatch.setattr("marksweep.plugins.masking.texts_of", noting)
+    monkeypatch.setattr("marksweep.heaps.conversation.texts_of", noting)
     return names
 
 

@@ -259,7 +259,7 @@ def test_an_overflow_may_take_what_is_preservable() -> None:
 class TestOptionsOfEveryPlugin:
     def test_preserve_recent_turns_overrides_the_configuration(self) -> None:
         config = GCConfig(threshold_percent=50, target_percent=0, preserve_recent_turns=2)
-        kept, _ = collect(talk(10), 1000, config, preserve_recent_turns=4)
+        kept, _ = collect(talk(10), 1150, config, preserve_recent_turns=4)
         assert ids(kept)[2:] == [f"{who}{n}" for n in range(6, 10) for who in "um"]
 
     def test_notify_on_gc_puts_a_notice_where_the_first_message_went(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -32,6 +33,21 @@ class Collected(NamedTuple):
     result: GCResult
     config: GCConfig
     limit: int
+
+    @property
+    def is_hard(self) -> bool:
+        """Whether the hard limit was crossed, or the provider refused."""
+        percent = 100 * self.result.tokens_before / self.limit
+        overflow = self.result.trigger_reason is GCTriggerReason.OVERFLOW
+        return overflow or int(100 * percent) > 100 * self.config.pressure_percent
+
+
+def spared(recent: Sequence[Message], *, is_hard: bool) -> list[Message]:
+    """What recency protects: words and the newest work; over the hard limit the user's words."""
+    if is_hard:
+        return [m for m in recent if m.role is Role.USER and not m.function_responses]
+    work = [m for m in recent if m.function_calls or m.function_responses]
+    return [*(m for m in recent if m not in work), *work[-1:]]
 
 
 def draw_and_collect(data: st.DataObject, name: str, history: list[Any], dialect: str) -> Collected:
@@ -89,15 +105,14 @@ def test_what_must_stay_stays(name: str, data: st.DataObject) -> None:
     starts = [
         at
         for at, message in enumerate(done.before)
-        if message.role is Role.USER
-        and any(part.text for part in message.parts)
-        and not message.function_responses
+        if message.role is Role.USER and not message.function_responses
     ]
     must = {m.message_id for m in done.before if m.role is Role.SYSTEM}
     must |= {done.before[at].message_id for at in starts[:1]}
     recent = done.config.preserve_recent_turns
     if recent and starts:
-        must |= set(ids(done.before[starts[-recent] if recent <= len(starts) else starts[0] :]))
+        newest = done.before[starts[-min(recent, len(starts))] :]
+        must |= set(ids(spared(newest, is_hard=done.is_hard)))
     for number in done.config.pinned_turn_indices:
         if number < len(starts):
             stop = starts[number + 1] if number + 1 < len(starts) else len(done.before)

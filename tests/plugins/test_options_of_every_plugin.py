@@ -11,7 +11,7 @@ from marksweep.plugins import GCConfig, GCResult, GCTriggerReason, load_gc_plugi
 from marksweep.plugins.discovery import BUILT_IN
 from tests.plugins.histories import budget_for, full, ids, talk
 
-LIMIT = 1_000
+LIMIT = 1_150
 CONFIG = GCConfig(threshold_percent=50, target_percent=40, preserve_recent_turns=1)
 
 each_plugin = pytest.mark.parametrize("plugin", BUILT_IN)

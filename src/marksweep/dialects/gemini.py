@@ -18,7 +18,6 @@ from marksweep.dialects.gemini_rules import (
     follows_model,
     named_call,
     named_result,
-    signature,
 )
 from marksweep.dialects.pairing import Tying
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
@@ -101,25 +100,24 @@ class Gemini(TiedByCalls):
 
 
 class TurnTying(Tying):
-    """Holds the user's content that began a turn with signatures, too.
+    """Holds the user's content that began the newest turn, too.
 
-    The API wants signatures from there on. Without it the turn would reach back to older calls,
-    which may have none.
+    If calls of the turn are signed, the API wants signatures from there on. Without it the turn
+    would reach back to older calls, which may have none. It is held whether or not they are, so
+    that it does not go once the signed calls have gone.
     """
 
     _began = -1
-    _signed = False
 
     def feed(self, i: int, message: Message) -> list[int]:
         """Take the next content in; give the numbers of those it is tied to."""
         if message.role is Role.USER:
-            self._began, self._signed = i, False
-        self._signed = self._signed or any(map(signature, message.parts))
+            self._began = i
         return super().feed(i, message)
 
     def held(self) -> set[int]:
         """Give the numbers of contents that must stay."""
-        return super().held() | ({self._began} if self._signed and self._began >= 0 else set())
+        return super().held() | ({self._began} if self._began >= 0 else set())
 
 
 def _snake(key: str) -> str:

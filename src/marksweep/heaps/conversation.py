@@ -32,7 +32,7 @@ from marksweep.heaps.conversation_stash import RECALLED
 from marksweep.heaps.forms import MessageForm
 from marksweep.heaps.segments import SegmentHeap
 from marksweep.messages import Counter, Message, Outcome, Place, Role, Text
-from marksweep.messages.text import outcomes_of, said_in, texts_of
+from marksweep.messages.text import outcomes_of, texts_of
 from marksweep.messages.turns import (
     TurnNumbers,
     is_summary,
@@ -50,7 +50,10 @@ MESSAGE = "message"
 SUMMARY = "summary"
 """The type of segments that stand for messages: told by the user, composed from their text."""
 
-SPOKEN = frozenset({MESSAGE, SUMMARY, RECALLED})
+NOTE = "note"
+"""The type of segments that a collection adds for the model to read, such as a notice."""
+
+SPOKEN = frozenset({MESSAGE, SUMMARY, NOTE, RECALLED})
 """Types that are written as messages. Others only take room: a system prompt, tool schemas."""
 
 RECENT_EXCHANGES = 3
@@ -70,8 +73,8 @@ class Protection(msgspec.Struct, frozen=True):
     """
 
     recent_turns: int = 0
-    pinned_turns: tuple[int, ...] = ()
-    """Turns that stay whole, by number."""
+    whole_turns: Mapping[int, str] = {}
+    """Turns that stay whole, by number, with the reason."""
 
 
 class Unanswered(NamedTuple):
@@ -115,7 +118,7 @@ class ConversationHeap(SegmentHeap):
         self._refresh_is_off = False
         self._version = 0
         self._start_over()
-        super().__init__(store, workspace, count_tokens=lambda _: 0)
+        super().__init__(store, workspace, count_tokens=lambda _: 0, recent_messages=0)
 
     def _start_over(self) -> None:
         """Forget what follows from the messages so far; it is worked out again when needed."""
@@ -211,7 +214,7 @@ class ConversationHeap(SegmentHeap):
             segment_id=message.message_id,
             type=SUMMARY if is_summary(message) else MESSAGE,
             created_at=came,
-            text=said_in(message),
+            text=self.form.said(message),
             raw=self.form.write(message),
             tokens=self.counter(message),
             pinned=bool(pinned_by),
@@ -251,15 +254,14 @@ class ConversationHeap(SegmentHeap):
             return GCPolicy.PRESERVABLE
         if made_by_collection(message) is not None:
             return GCPolicy.EPHEMERAL
-        is_work = message.function_calls or message.function_responses
-        return GCPolicy.EPHEMERAL if is_work else GCPolicy.PARTIAL
+        return GCPolicy.EPHEMERAL if message.is_work else GCPolicy.PARTIAL
 
     def _catch_up(self) -> None:
         """Take note of messages that came from the store: after a restart, or from others."""
         if not self._unread:
             return
         for segment in sorted(self._unread, key=lambda s: s.position):
-            if segment.type == MESSAGE and segment.position > self._last_read:
+            if _was_said(segment) and segment.position > self._last_read:
                 message = self.message(segment)
                 self._read(segment.position, message)
                 self._policy(message)
@@ -286,7 +288,9 @@ class ConversationHeap(SegmentHeap):
         start = unanswered.start or (segments[spoken[-1]].position if spoken else 0)
         first = _index(segments, start)
         roots = self._recent(segments, protection.recent_turns, pressure)
-        roots |= _pinned_turns(segments, protection.pinned_turns)
+        whole = {turn_name(n): reason for n, reason in protection.whole_turns.items()}
+        if whole:
+            roots |= {i: whole[s.topic_id] for i, s in enumerate(segments) if s.topic_id in whole}
         roots |= dict.fromkeys(_standing(segments, unanswered.held), "what is going on needs it")
         waits = "the model has not answered it yet"
         roots |= dict.fromkeys(spoken[bisect_left(spoken, first) :], waits)
@@ -328,7 +332,7 @@ class ConversationHeap(SegmentHeap):
         for segment in segments:
             if segment.segment_id in self.view.live:
                 self._cached.pop(segment.segment_id, None)
-            if segment.type == MESSAGE:
+            if _was_said(segment):
                 self._names[segment.position] = segment.segment_id
         self._put(segments, {})
         self._unread += segments
@@ -346,7 +350,7 @@ class ConversationHeap(SegmentHeap):
         gone = super()._let_go(segment_ids)
         for segment in gone:
             self._cached.pop(segment.segment_id, None)
-            if segment.type == MESSAGE:
+            if _was_said(segment):
                 self._names.pop(segment.position, None)
         return gone
 
@@ -405,7 +409,7 @@ class ConversationHeap(SegmentHeap):
 
     def stored(self) -> list[Json]:
         """Give the live messages as they were stored, in whatever form that was."""
-        return [json.loads(s.raw) for s in self.view.in_order() if s.type == MESSAGE]
+        return [json.loads(s.raw) for s in self.view.in_order() if _was_said(s)]
 
     def message(self, segment: Segment) -> Message:
         """Give the message of a live segment."""
@@ -415,7 +419,7 @@ class ConversationHeap(SegmentHeap):
         cached = self._cached.get(segment.segment_id)
         if cached is None:
             cached = CachedMessage(self.form.read(segment))
-            if segment.type == MESSAGE:
+            if _was_said(segment):
                 self._cached[segment.segment_id] = cached
         return cached
 
@@ -469,7 +473,27 @@ class ConversationHeap(SegmentHeap):
         tokens = self.counter(shorter)
         if tokens >= segment.tokens:
             return None
-        return replace(segment, text=said_in(shorter), raw=self.form.write(shorter), tokens=tokens)
+        return replace(
+            segment, text=self.form.said(shorter), raw=self.form.write(shorter), tokens=tokens
+        )
+
+    def insert(self, message: Message, position: int, now: datetime) -> None:
+        """Put a message in that a collection made, where others stood."""
+        with self._editing():
+            self._write(put=[self.stand_in(message, position, now)])
+
+    def stand_in(self, message: Message, position: int, now: datetime, kind: str = NOTE) -> Segment:
+        """Make a segment of a message that a collection puts where others stood."""
+        return Segment(
+            segment_id=message.message_id,
+            type=kind,
+            created_at=now,
+            text=message.text,
+            tokens=self.counter(message),
+            policy=self._policy(message),
+            position=position,
+            project_id=self.workspace,
+        )
 
     def note(self, text: str, before: Segment) -> Segment:
         """Make a note that stands right in front of a message."""
@@ -485,11 +509,9 @@ class ConversationHeap(SegmentHeap):
         )
 
 
-def _pinned_turns(segments: Sequence[Segment], turns: Sequence[int]) -> dict[int, str]:
-    names = {turn_name(number): f"in the pinned turn {number}" for number in turns}
-    if not names:
-        return {}
-    return {i: names[s.topic_id] for i, s in enumerate(segments) if s.topic_id in names}
+def _was_said(segment: Segment) -> bool:
+    """Whether a segment is a message that arrived, and not one that a collection made."""
+    return bool(segment.raw)
 
 
 def _standing(segments: Sequence[Segment], positions: Iterable[int]) -> Iterator[int]:

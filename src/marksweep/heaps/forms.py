@@ -19,7 +19,7 @@ from marksweep.dialects.base import Dialect, Tying, message_of
 from marksweep.dialects.common import TiedByCalls
 from marksweep.dialects.editing import JoiningRules, saying
 from marksweep.messages import Message, Part, Role
-from marksweep.messages.text import as_json
+from marksweep.messages.text import as_json, said_in
 from marksweep.model import Segment
 
 replace = msgspec.structs.replace
@@ -47,6 +47,10 @@ class MessageForm(Protocol):
 
     def write(self, message: Message) -> str:
         """Give what a segment keeps of a message in `raw`."""
+        ...
+
+    def said(self, message: Message) -> str:
+        """Give what a segment says in `text`, for people and for search."""
         ...
 
     def read(self, segment: Segment) -> Message:
@@ -78,6 +82,10 @@ class ProviderForm:
         """Keep what the provider sent."""
         return as_json(message.raw)
 
+    def said(self, message: Message) -> str:
+        """Say everything but thoughts."""
+        return said_in(message)
+
     def read(self, segment: Segment) -> Message:
         """Read what the provider sent; what was made here is only text."""
         if not segment.raw:
@@ -98,6 +106,10 @@ class NeutralForm:
     def named(self, message: Message, position: int) -> Message:  # noqa: ARG002
         """Leave a message its id."""
         return message
+
+    def said(self, message: Message) -> str:
+        """Say everything but thoughts."""
+        return said_in(message)
 
     def write(self, message: Message) -> str:
         """Keep every field. A result that is not plain data is kept as text."""
@@ -124,7 +136,7 @@ class HeldForm(NeutralForm):
     def __init__(self) -> None:
         super().__init__()
         self._held: dict[str, Message] = {}
-        self._forms: dict[str, list[str]] = {}
+        self._forms: dict[str, tuple[str, ...]] = {}
         """The names of all forms of a message, by its id."""
         self._count = 0
 
@@ -133,9 +145,13 @@ class HeldForm(NeutralForm):
         named = Counter(message.dialect for message in messages if message.dialect)
         self.rules = dialect_named(named.most_common(1)[0][0]) if named else TiedByCalls()
 
+    def said(self, message: Message) -> str:
+        """Say its words only: nobody searches what is held for one collection."""
+        return message.text
+
     def write(self, message: Message) -> str:
         """Hold a message; give the name of its form."""
-        forms = self._forms.setdefault(message.message_id, [])
+        forms = self._forms.get(message.message_id, ())
         for name in forms:
             known = self._held[name]
             if known is message or known == message:
@@ -143,12 +159,13 @@ class HeldForm(NeutralForm):
         self._count += 1
         name = f"{message.message_id} {self._count}"
         self._held[name] = message
-        forms.append(name)
+        self._forms[message.message_id] = (*forms, name)
         return name
 
     def read(self, segment: Segment) -> Message:
         """Give the message that is held."""
-        return self._held[segment.raw]
+        held = self._held.get(segment.raw)
+        return held if held is not None else self.say(segment.text, segment.segment_id)
 
     def forget_all_but(self, names: Iterable[str]) -> None:
         """Let go of all forms but these."""
@@ -156,4 +173,5 @@ class HeldForm(NeutralForm):
         self._held = {name: each for name, each in self._held.items() if name in kept}
         self._forms = {}
         for name, message in self._held.items():
-            self._forms.setdefault(message.message_id, []).append(name)
+            forms = self._forms.get(message.message_id, ())
+            self._forms[message.message_id] = (*forms, name)

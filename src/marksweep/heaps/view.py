@@ -65,7 +65,7 @@ class View:
         self._last = max(self._last, segment.position)
         self.tokens += segment.tokens
         self._fingerprint += self._digests.add(segment, known_digest)
-        if segment.type == "message" and self._recent_is_known:
+        if segment.type == "message" and self._recent_size and self._recent_is_known:
             messages = {*self._recent, (segment.position, name)}
             self._recent = sorted(messages, reverse=True)[: self._recent_size]
         return segment

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime
 
 import msgspec
 
+from marksweep.clock import utc_now
 from marksweep.errors import BadInput, NotFound
-from marksweep.ledger.conversation import Derived, Reading, entries_of, read_off
+from marksweep.heaps.conversation import ConversationHeap
+from marksweep.heaps.forms import HeldForm, MessageForm
+from marksweep.ledger.conversation import entries_of
 from marksweep.ledger.entries import (
     KIND_POLICY,
     SOURCE_POLICY,
@@ -18,9 +21,10 @@ from marksweep.ledger.entries import (
     source_named,
 )
 from marksweep.ledger.snapshot import BudgetSnapshot, Saved
-from marksweep.messages import Counter, Message
-from marksweep.messages.turns import SUMMARY, TurnNumbers, UserMessages, user_messages
+from marksweep.messages import Counter, Message, Role
+from marksweep.messages.turns import SUMMARY, TurnNumbers, made_by_collection
 from marksweep.model import GCPolicy
+from marksweep.stores.memory import MemoryStore
 
 CONTEXT_LIMIT = 128_000
 """Tokens of the context window if nobody says otherwise.
@@ -34,6 +38,29 @@ ELIGIBLE = frozenset({GCPolicy.EPHEMERAL, GCPolicy.PARTIAL, GCPolicy.CONDITIONAL
 
 _DERIVED = (InstructionSource.CONVERSATION, InstructionSource.THINKING)
 """The sources that a followed history speaks for."""
+
+
+class Arrivals:
+    """When messages were first seen, by their ids, in seconds since the epoch."""
+
+    def __init__(self, known: Mapping[str, float] | None = None) -> None:
+        self.known = dict(known or {})
+
+    def moments(self, now: datetime) -> Callable[[str], datetime]:
+        """Make a function that says when a message was first asked about: now, if never."""
+        known, seconds = self.known, now.timestamp()
+
+        def moment(message_id: str) -> datetime:
+            first = known.setdefault(message_id, seconds)
+            return now if first == seconds else datetime.fromtimestamp(first, UTC)
+
+        return moment
+
+    def keep_only(self, history: Sequence[Message]) -> None:
+        """Forget messages that have left, once they are the most."""
+        if len(self.known) > 2 * len(history):
+            present = {message.message_id for message in history}
+            self.known = {id_: at for id_, at in self.known.items() if id_ in present}
 
 
 class InstructionBudget:
@@ -51,8 +78,8 @@ class InstructionBudget:
         self.turns = TurnNumbers()
         self._entries: dict[InstructionSource, SourceEntry] = {}
         self._summaries = 0
-        self._arrived: dict[str, float] = {}
-        self._history: Callable[[], Sequence[Message]] | None = None
+        self._arrivals = Arrivals()
+        self._heap: Callable[[], ConversationHeap] | None = None
         self._counter: Counter | None = None
 
     @classmethod
@@ -110,7 +137,7 @@ class InstructionBudget:
         Its policy is the one given, else that of its kind, else that of the source.
         """
         source = source_named(source)
-        if self._history and source in _DERIVED and not message_ids:
+        if self._heap and source in _DERIVED and not message_ids:
             raise BadInput(
                 f"{child_key!r} names no messages; the {source} entries follow the history. "
                 "Pass message_ids to declare the policy of messages that are in it."
@@ -165,7 +192,11 @@ class InstructionBudget:
 
     def follow(self, history: Callable[[], Sequence[Message]], counter: Counter) -> None:
         """Read the conversation's entries off this history from now on."""
-        self._history = history
+        self.follow_heap(lambda: self.heap_of(history(), counter), counter)
+
+    def follow_heap(self, heap: Callable[[], ConversationHeap], counter: Counter) -> None:
+        """Read the conversation's entries off this heap from now on."""
+        self._heap = heap
         self._counter = counter
 
     @property
@@ -178,47 +209,54 @@ class InstructionBudget:
         entry = self._entries.get(source)
         return entry.children if entry else {}
 
-    def read_off(
-        self, history: Sequence[Message], counter: Counter, voices: UserMessages
-    ) -> Reading:
-        """Say what each message of a history is, by declarations and turn numbers kept here."""
-        declared = self.declared(InstructionSource.CONVERSATION)
-        reading = read_off(history, counter, voices, declared=declared, numbers=self.turns)
-        made = [number for name, number in reading.made.values() if name == SUMMARY]
-        self._summaries = max([self._summaries, *made])
-        if len(self._arrived) > 2 * len(history):
-            present = {message.message_id for message in history}
-            self._arrived = {id_: at for id_, at in self._arrived.items() if id_ in present}
-        return reading
+    def heap_of(
+        self,
+        history: Sequence[Message],
+        counter: Counter,
+        form: MessageForm | None = None,
+        released: Collection[str] = (),
+    ) -> ConversationHeap:
+        """Hold a history in memory as a heap, by the declarations and turn numbers kept here.
 
-    def arrived(self, message_id: str, now: float) -> float:
-        """When a message was first asked about, in seconds since the epoch; now, if never."""
-        return self._arrived.setdefault(message_id, now)
+        `released` names the CONDITIONAL children whose owner lets them go.
+        """
+        if form is None:
+            form = HeldForm()
+            form.speak(history)
+        now = utc_now()
+        self._arrivals.keep_only(history)
+        self._count_summaries(history)
+        policies = {
+            id_: GCPolicy.EPHEMERAL if key in released else entry.gc_policy
+            for key, entry in self.declared(InstructionSource.CONVERSATION).items()
+            for id_ in entry.message_ids
+        }
+        heap = ConversationHeap(
+            MemoryStore(), "history", form=form, counter=counter, turns=self.turns
+        )
+        arrived = self._arrivals.moments(now)
+        heap.append(history, "", now, policies=policies, arrived=arrived)
+        return heap
+
+    def _count_summaries(self, history: Sequence[Message]) -> None:
+        found = [made_by_collection(m) for m in history if m.role is Role.USER]
+        numbers = [each[1] for each in found if each is not None and each[0] == SUMMARY]
+        self._summaries = max([self._summaries, *numbers])
 
     def entries(self) -> Mapping[InstructionSource, SourceEntry]:
         """Every source with its children, right now."""
-        if self._history is None or self._counter is None:
-            return dict(self._entries)
-        found = self._derive(self._history(), self._counter)
         entries = dict(self._entries)
-        for source, children in zip(_DERIVED, (found.conversation, found.thinking), strict=True):
+        if self._heap is None:
+            return entries
+        found = entries_of(self._heap(), self.declared(InstructionSource.CONVERSATION))
+        for source, children in zip(_DERIVED, found, strict=True):
             stored = entries.get(source) or SourceEntry(
                 source, 0, SOURCE_POLICY[source], source.value.capitalize()
             )
             entries[source] = msgspec.structs.replace(stored, tokens=0, children=children)
         return entries
 
-    def _derive(self, history: Sequence[Message], counter: Counter) -> Derived:
-        now = time.time()
-        return entries_of(
-            history,
-            self.read_off(history, counter, user_messages(history)),
-            counter,
-            declared=self.declared(InstructionSource.CONVERSATION),
-            arrived=lambda message_id: self.arrived(message_id, now),
-        )
-
-    def standing(self) -> Mapping[InstructionSource, SourceEntry]:
+    def non_history(self) -> Mapping[InstructionSource, SourceEntry]:
         """The sources that no history speaks for."""
         return {source: entry for source, entry in self._entries.items() if source not in _DERIVED}
 
@@ -275,7 +313,7 @@ class InstructionBudget:
             self._summaries,
             self.turns.known,
             self.turns.upcoming,
-            self._arrived,
+            self._arrivals.known,
         )
         plain: dict[str, object] = msgspec.to_builtins(saved)
         return plain
@@ -290,7 +328,7 @@ class InstructionBudget:
         budget = cls(saved.context_limit)
         budget._entries = dict(saved.entries)
         budget._summaries = saved.summaries
-        budget._arrived = dict(saved.arrived)
+        budget._arrivals = Arrivals(saved.arrived)
         budget.turns = TurnNumbers(saved.turns, saved.next_turn)
         return budget
 

@@ -1,7 +1,7 @@
-"""The entries of a conversation, derived from its history.
+"""The entries of a conversation, derived from the snapshot of its heap.
 
-Nothing here is stored: who holds the history holds the truth, and the ledger reads it. What the
-history cannot say, a host declares by message id: that these two messages are a clarification.
+Nothing here is stored: the heap holds the truth, its policies included, and the ledger reads it.
+What the messages cannot say, a host declares by message id: that these two are a clarification.
 
     system_0             a system message                        LOCKED
     original_request     the first request                       LOCKED
@@ -14,122 +14,136 @@ history cannot say, a host declares by message id: that these two messages are a
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import msgspec
 
-from marksweep.dialects.pairing import Matches, match
-from marksweep.ledger.entries import KIND_POLICY, ChildKind, InstructionSource, SourceEntry
+from marksweep.heaps.conversation import SPOKEN, ConversationHeap
+from marksweep.ledger.entries import ChildKind, InstructionSource, SourceEntry
 from marksweep.messages import Counter, Message, Role
 from marksweep.messages.turns import (
     PREAMBLE,
     SUMMARY,
-    Turn,
-    TurnNumbers,
-    UserMessages,
-    split_turns,
+    is_summary,
+    made_by_collection,
+    starts_turn,
 )
-from marksweep.model import GCPolicy
-
-Arrivals = Callable[[str], float]
-"""When a message was first seen, in seconds since the epoch."""
+from marksweep.model import GCPolicy, Hold, Segment
 
 
-class Named(msgspec.Struct, frozen=True, gc=False):
-    """An entry of the conversation: its key, what it stands for, how easily it may go."""
+class EntryRef(NamedTuple):
+    """The entry that a message belongs to: its key, and what it stands for."""
 
     key: str
     kind: ChildKind
-    policy: GCPolicy
 
 
-class Reading(msgspec.Struct, frozen=True):
-    """What each message of a history is."""
-
-    entries: tuple[Named, ...]
-    """For each message, the entry it belongs to; one object for all messages of an entry."""
-    sizes: tuple[int, ...]
-    """For each message, its tokens."""
-    turns: tuple[Turn, ...]
-    matches: Matches
-    """Which results answer which calls."""
-    made: Mapping[int, tuple[str, int]]
-    """The summaries and notices, by position: which of them, and its number."""
-
-
-class Derived(msgspec.Struct, frozen=True):
-    """What a history weighs: its words and work, and apart from them its thoughts."""
+class DerivedEntries(NamedTuple):
+    """What a conversation weighs: its words and work, and apart from them its thoughts."""
 
     conversation: Mapping[str, SourceEntry]
     thinking: Mapping[str, SourceEntry]
 
 
-def read_off(
-    history: Sequence[Message],
-    counter: Counter,
-    voices: UserMessages,
-    *,
-    declared: Mapping[str, SourceEntry],
-    numbers: TurnNumbers,
-) -> Reading:
-    """Say what each message is. Each belongs to exactly one entry."""
-    turns = split_turns(history, voices.starts, numbers)
-    found = match(history)
-    made = voices.made
-    entries = _name(history, turns, found, made)
-    if declared:
-        entries = _declare(history, entries, declared)
-    return Reading(tuple(entries), tuple(map(counter, history)), turns, found, made)
+FIXED = frozenset({ChildKind.SYSTEM_MESSAGE, ChildKind.ORIGINAL_REQUEST})
+"""What no declaration can make collectable."""
 
 
-def entries_of(
-    history: Sequence[Message],
-    reading: Reading,
-    counter: Counter,
-    *,
-    declared: Mapping[str, SourceEntry],
-    arrived: Arrivals,
-) -> Derived:
-    """Sum a reading up as entries of the ledger."""
-    weights: Tally[str] = Tally()
-    members: dict[str, list[str]] = {}
-    named: dict[str, Named] = {}
-    thoughts: Tally[str] = Tally()
-    thinkers: dict[str, list[str]] = {}
-    for message, entry, size in zip(history, reading.entries, reading.sizes, strict=True):
-        key = entry.key
-        thought = thought_tokens(message, size, counter)
-        weights[key] += size - thought
-        named.setdefault(key, entry)
-        members.setdefault(key, []).append(message.message_id)
+def classify(
+    heap: ConversationHeap, segments: Iterable[Segment], declared: Mapping[str, SourceEntry]
+) -> dict[str, EntryRef]:
+    """Say which entry each message belongs to, by segment id. Each belongs to exactly one."""
+    said = {id_: key for key, entry in declared.items() for id_ in entry.message_ids}
+    reading = _Classifier()
+    found: dict[str, EntryRef] = {}
+    for segment in segments:
+        if segment.type in SPOKEN:
+            ref = reading.classify(segment, heap.message(segment))
+            key = said.get(segment.segment_id)
+            named = key is not None and ref.kind not in FIXED
+            found[segment.segment_id] = EntryRef(key, ref.kind) if named and key else ref
+    return found
+
+
+class _Classifier:
+    """Classifies messages in order."""
+
+    def __init__(self) -> None:
+        self._systems = 0
+        self._is_requested = False
+        self._work: dict[str, EntryRef] = {}
+        """The entries of calls and results, by segment id."""
+        self._worked: Tally[str] = Tally()
+
+    def classify(self, segment: Segment, message: Message) -> EntryRef:
+        """Say what the next message is."""
+        turn = segment.topic_id or PREAMBLE
+        made = made_by_collection(message)
+        if message.role is Role.SYSTEM:
+            self._systems += 1
+            return EntryRef(f"system_{self._systems - 1}", ChildKind.SYSTEM_MESSAGE)
+        if made is not None:
+            kind = ChildKind.TURN_SUMMARY if made[0] == SUMMARY else ChildKind.NOTICE
+            return EntryRef(f"{made[0]}{made[1]}", kind)
+        if is_summary(message):
+            return EntryRef(segment.segment_id, ChildKind.TURN_SUMMARY)
+        if not self._is_requested and starts_turn(message):
+            self._is_requested = True
+            return EntryRef("original_request", ChildKind.ORIGINAL_REQUEST)
+        if message.is_work:
+            return self._working(segment, turn)
+        return EntryRef(turn, ChildKind.TURN)
+
+    def _working(self, segment: Segment, turn: str) -> EntryRef:
+        """Count exchanges in order; results belong to the call they answer."""
+        asked = [r.target for r in segment.references if r.hold is Hold.PAIRED]
+        known = next((self._work[name] for name in asked if name in self._work), None)
+        if known is None:
+            known = EntryRef(f"{turn}.working_{self._worked[turn]}", ChildKind.WORKING_OUTPUT)
+            self._worked[turn] += 1
+        self._work[segment.segment_id] = known
+        return known
+
+
+def entries_of(heap: ConversationHeap, declared: Mapping[str, SourceEntry]) -> DerivedEntries:
+    """Sum a conversation up as entries of the ledger."""
+    segments = {s.segment_id: s for s in heap.snapshot().segments}
+    refs = classify(heap, segments.values(), declared)
+    members: dict[EntryRef, list[Segment]] = {}
+    thinkers: dict[str, list[Segment]] = {}
+    thoughts: dict[str, int] = {}
+    for name, ref in refs.items():
+        segment = segments[name]
+        members.setdefault(ref, []).append(segment)
+        thought = thought_tokens(heap.message(segment), segment.tokens, heap.counter)
         if thought:
-            turn = key.partition(".")[0]
-            thoughts[turn] += thought
-            thinkers.setdefault(turn, []).append(message.message_id)
+            thoughts[name] = thought
+            thinkers.setdefault(ref.key.partition(".")[0], []).append(segment)
     conversation = {
-        key: SourceEntry(
+        ref.key: SourceEntry(
             InstructionSource.CONVERSATION,
-            weights[key],
-            named[key].policy,
-            label=_label(key, named[key].kind, declared),
-            metadata={**_metadata(key, declared), "kind": named[key].kind.value},
-            created_at=declared[key].created_at if key in declared else arrived(ids[0]),
-            message_ids=tuple(ids),
+            sum(s.tokens - thoughts.get(s.segment_id, 0) for s in entry),
+            entry[0].policy,
+            label=_label(ref, declared),
+            metadata={**_metadata(ref.key, declared), "kind": ref.kind.value},
+            created_at=_created_at(ref.key, entry[0], declared),
+            message_ids=tuple(s.segment_id for s in entry),
         )
-        for key, ids in members.items()
+        for ref, entry in members.items()
     }
     thinking = {
         turn: SourceEntry(
             InstructionSource.THINKING,
-            thoughts[turn],
+            sum(thoughts[s.segment_id] for s in entry),
             GCPolicy.EPHEMERAL,
             f"Thoughts in {turn}",
-            created_at=arrived(ids[0]),
-            message_ids=tuple(ids),
+            created_at=entry[0].created_at.timestamp(),
+            message_ids=tuple(s.segment_id for s in entry),
         )
-        for turn, ids in thinkers.items()
+        for turn, entry in thinkers.items()
     }
-    return Derived(conversation, thinking)
+    return DerivedEntries(conversation, thinking)
 
 
 def thought_tokens(message: Message, size: int, counter: Counter) -> int:
@@ -141,75 +155,17 @@ def thought_tokens(message: Message, size: int, counter: Counter) -> int:
     return max(0, size - without)
 
 
-def _name(
-    history: Sequence[Message],
-    turns: Sequence[Turn],
-    found: Matches,
-    made: Mapping[int, tuple[str, int]],
-) -> list[Named]:
-    """Name the entry each message belongs to, by what we read."""
-    entries = [_entry(PREAMBLE, ChildKind.TURN)] * len(history)
-    for turn in turns:
-        entry = _entry(f"turn_{turn.number}", ChildKind.TURN)
-        entries[turn.start : turn.stop] = [entry] * (turn.stop - turn.start)
-    _name_work(found, entries)
-    system = Role.SYSTEM
-    for n, at in enumerate([at for at, m in enumerate(history) if m.role is system]):
-        entries[at] = _entry(f"system_{n}", ChildKind.SYSTEM_MESSAGE)
-    for at, (name, number) in made.items():
-        kind = ChildKind.TURN_SUMMARY if name == SUMMARY else ChildKind.NOTICE
-        entries[at] = _entry(f"{name}{number}", kind)
-    if turns:
-        entries[turns[0].start] = _entry("original_request", ChildKind.ORIGINAL_REQUEST)
-    return entries
-
-
-def _declare(
-    history: Sequence[Message], entries: Sequence[Named], declared: Mapping[str, SourceEntry]
-) -> list[Named]:
-    """Let declarations win over what we read. The first message says what an entry stands for."""
-    said = {id_: key for key, entry in declared.items() for id_ in entry.message_ids}
-    firsts: dict[str, Named] = {}
-    given = []
-    for message, read in zip(history, entries, strict=True):
-        key = read.key if read.kind in _FIXED else said.get(message.message_id, read.key)
-        if key not in firsts:
-            policy = _policy(read.kind, declared.get(key))
-            firsts[key] = Named(key, read.kind, policy)
-        given.append(firsts[key])
-    return given
-
-
-def _entry(key: str, kind: ChildKind) -> Named:
-    return Named(key, kind, KIND_POLICY[kind])
-
-
-_FIXED = frozenset({ChildKind.SYSTEM_MESSAGE, ChildKind.ORIGINAL_REQUEST})
-"""What no declaration can make collectable."""
-
-
-def _name_work(found: Matches, entries: list[Named]) -> None:
-    """Name messages with calls, in order, and those that answer them alike."""
-    worked: Tally[str] = Tally()
-    for at in sorted({slot.message for slot in (*found.answers, *found.unanswered)}):
-        turn = entries[at].key
-        entries[at] = _entry(f"{turn}.working_{worked[turn]}", ChildKind.WORKING_OUTPUT)
-        worked[turn] += 1
-    for asked, answer in found.answers.items():
-        entries[answer.message] = entries[asked.message]
-
-
-def _policy(kind: ChildKind, said: SourceEntry | None) -> GCPolicy:
-    return said.gc_policy if said is not None and kind not in _FIXED else KIND_POLICY[kind]
+def _created_at(key: str, first: Segment, declared: Mapping[str, SourceEntry]) -> float:
+    return declared[key].created_at if key in declared else first.created_at.timestamp()
 
 
 def _metadata(key: str, declared: Mapping[str, SourceEntry]) -> Mapping[str, object]:
     return declared[key].metadata if key in declared else {}
 
 
-def _label(key: str, kind: ChildKind, declared: Mapping[str, SourceEntry]) -> str:
-    if key in declared:
-        return declared[key].label or key
-    name = kind.value.replace("_", " ")
-    place = key.partition(".")[0].rpartition("_")[2]
-    return f"{name.capitalize()} {place}" if place.isdigit() else name.capitalize()
+def _label(ref: EntryRef, declared: Mapping[str, SourceEntry]) -> str:
+    if ref.key in declared:
+        return declared[ref.key].label or ref.key
+    name = ref.kind.value.replace("_", " ").capitalize()
+    place = ref.key.partition(".")[0].rpartition("_")[2]
+    return f"{name} {place}" if place.isdigit() else name

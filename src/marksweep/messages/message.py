@@ -94,7 +94,17 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     @property
     def text(self) -> str:
         """The plain text of the message, its parts joined by line breaks."""
+        if len(self.parts) == 1:
+            return self.parts[0].text or ""
         return "\n".join(part.text for part in self.parts if part.text)
+
+    @property
+    def is_work(self) -> bool:
+        """Whether the message asks for calls or carries their results, and is not only words."""
+        for part in self.parts:
+            if part.function_call is not None or part.function_response is not None:
+                return True
+        return False
 
     @property
     def function_calls(self) -> tuple[FunctionCall, ...]:

@@ -10,10 +10,7 @@ The first turn is `turn_0`. A turn keeps its number when others go.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
-
-import msgspec
+from collections.abc import Iterable, Mapping
 
 from marksweep.messages.message import Message, Role
 
@@ -72,38 +69,6 @@ def turn_number(name: str | None) -> int:
     return int(digits) if digits.isdigit() else -1
 
 
-class UserMessages(NamedTuple):
-    """What speaks with the user's voice in a history, by position."""
-
-    starts: Sequence[int]
-    """Where turns begin."""
-    made: Mapping[int, tuple[str, int]]
-    """The summaries and notices: which of them, and its number."""
-
-
-def user_messages(history: Sequence[Message]) -> UserMessages:
-    """Tell what the user typed from what a collection wrote."""
-    starts: list[int] = []
-    made: dict[int, tuple[str, int]] = {}
-    for at, message in enumerate(history):
-        if message.role is not Role.USER:
-            continue
-        found = made_by_collection(message)
-        if found is not None:
-            made[at] = found
-        elif starts_turn(message):
-            starts.append(at)
-    return UserMessages(starts, made)
-
-
-class Turn(msgspec.Struct, frozen=True, gc=False):
-    """A user's message and all that followed, as positions in the history."""
-
-    number: int
-    start: int
-    stop: int
-
-
 class TurnNumbers:
     """Numbers for turns that stay theirs when others are collected.
 
@@ -134,15 +99,3 @@ class TurnNumbers:
     def upcoming(self) -> int:
         """The number the next new turn gets."""
         return self._upcoming
-
-
-def split_turns(
-    history: Sequence[Message], starts: Sequence[int], numbers: TurnNumbers
-) -> tuple[Turn, ...]:
-    """Cut a history into turns where they begin."""
-    stops = [*starts[1:], len(history)]
-    named = numbers.number(history[at].message_id for at in starts)
-    return tuple(
-        Turn(number, start, stop)
-        for number, start, stop in zip(named, starts, stops, strict=bool(starts))
-    )

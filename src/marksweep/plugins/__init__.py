@@ -6,12 +6,8 @@
 4. files.py       Configuration as JSON: file, profile, in line.
 5. options.py     The options of the built-in plugins.
 6. history.py     A plugin as a face over a strategy. Start reading here.
-7. goal.py        When a collection is due, and how far it goes.
-8. view.py        A history as the collector sees it.
-9. digest.py      Summaries on demand.
-10. masking.py    Messages shortened in place.
-11. outcome.py    The plan carried out, and told as a GCResult.
-12. apply.py      How a host calls a plugin and applies its result.
+7. run.py         One collection of a history: heap, plan, history.
+8. result.py      What was done, told as a GCResult.
 
 Then one file per plugin: gc_truncate, gc_summarize, gc_hybrid, gc_budget, gc_superseded,
 gc_coverage.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Protocol, TypedDict, runtime_checkable
@@ -26,7 +27,7 @@ from marksweep.plugins.checks import (
 )
 
 PRESERVE_RECENT_TURNS = 5
-"""Newest turns that no collection touches, if nobody says otherwise.
+"""Newest turns that a collection spares, if nobody says otherwise.
 
 More keeps the agent's footing; fewer frees more, and may take what it is working on.
 """
@@ -79,7 +80,8 @@ class GCConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     check_before_send: bool = True
     """Look before each request, not only after each answer."""
     preserve_recent_turns: int = PRESERVE_RECENT_TURNS
-    """Newest turns that stay whole."""
+    """Newest turns whose words stay, and their newest work; above the hard limit the user's words.
+    """
     pinned_turn_indices: tuple[int, ...] = ()
     """Turns that stay whole, by number from 0. A turn keeps its number when others go."""
     plugin_config: Mapping[str, object] = {}
@@ -209,3 +211,27 @@ class GCPlugin(Protocol):
         A plugin that does not know budgets may leave the last parameter out.
         """
         ...
+
+
+def takes_budget(plugin: GCPlugin) -> bool:
+    """Whether a plugin's `collect` can be given a budget."""
+    try:
+        parameters = inspect.signature(plugin.collect).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(
+        parameter.name == "budget" or parameter.kind is inspect.Parameter.VAR_KEYWORD
+        for parameter in parameters
+    )
+
+
+def apply_removals(budget: InstructionBudget, removed: Sequence[GCRemovalItem]) -> None:
+    """Take what left the context out of the budget too.
+
+    Entries of the conversation that are read off a history have gone with their messages.
+    """
+    for item in removed:
+        if item.child_key:
+            budget.remove_child(item.source, item.child_key)
+        elif item.source is not InstructionSource.CONVERSATION:
+            budget.clear(item.source)

@@ -12,6 +12,6 @@ def create_plugin() -> HistoryPlugin:
     """Make the plugin. Without a `summarizer` it summarises offline."""
     return HistoryPlugin(
         NAME,
-        lambda task: Hybrid(task.means.digest, task.options.summarize_middle_turns),
+        lambda task: Hybrid(task.tools.digest, task.options.summarize_middle_turns),
         options=frozenset({"summarizer", "summarize_middle_turns"}),
     )

@@ -12,6 +12,6 @@ def create_plugin() -> HistoryPlugin:
     """Make the plugin. Without a `summarizer` it summarises offline."""
     return HistoryPlugin(
         NAME,
-        lambda task: Summarize(task.means.digest),
+        lambda task: Summarize(task.tools.digest),
         options=frozenset({"summarizer"}),
     )

@@ -18,5 +18,5 @@ def create_plugin() -> HistoryPlugin:
     """Make the plugin."""
     return HistoryPlugin(
         NAME,
-        lambda task: Tiers(Superseded(task.means.outcomes, task.means.trimmed), OldestTurns()),
+        lambda task: Tiers(Superseded(task.tools.outcomes, task.tools.trimmed), OldestTurns()),
     )

@@ -1,7 +1,8 @@
-"""A GC plugin as a face over a strategy: history in, context, ranking, plan, history out.
+"""A GC plugin as a face over a strategy: history in, plan, history out.
 
-Every built-in plugin is this class with another strategy. One algorithm decides for all of them
-what may go, what belongs together and where to stop; a plugin only says what goes first.
+Every built-in plugin is this class with another strategy. The history becomes a conversation heap
+in memory (run.py); the one planner decides what may go, what belongs together and where to stop,
+and the one collector carries that out. A plugin only says what goes first.
 """
 
 from __future__ import annotations
@@ -10,32 +11,24 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from marksweep.clock import utc_now
-from marksweep.core.plan import plan_with_indices
 from marksweep.core.strategy import Strategy
-from marksweep.core.trigger import Backoff, Due, after_pass, is_time
-from marksweep.ledger import InstructionBudget, InstructionSource
-from marksweep.messages import Message
-from marksweep.messages.weight import count_message
-from marksweep.model import GCPolicy, Plan, Pressure
+from marksweep.core.trigger import Backoff, after_pass
+from marksweep.heaps.forms import HeldForm
+from marksweep.ledger import InstructionBudget
+from marksweep.messages import Message, Outcome, Place, Text
+from marksweep.model import Segment
 from marksweep.plugins.base import ContextUsage, GCConfig, GCResult, GCTriggerReason
-from marksweep.plugins.digest import Digester
-from marksweep.plugins.goal import WHOLE, Goal, Request, due, set_goal, used_of
-from marksweep.plugins.masking import Masker
 from marksweep.plugins.options import Options, read_options
-from marksweep.plugins.outcome import Deed, Teller, result_of, write_out
-from marksweep.plugins.view import Outside, look
+from marksweep.plugins.result import removals, result_of
+from marksweep.plugins.run import WHOLE, Request, Run, due, used_of
 from marksweep.strategies.registry import MessageTools
-
-AT_LEISURE = frozenset({GCTriggerReason.THRESHOLD, GCTriggerReason.CONTINUOUS})
-"""Reasons for a collection that leave room to wait."""
 
 
 class Task(msgspec.Struct, frozen=True):
-    """What one collection has to do, and the means a strategy may need for it."""
+    """What one collection has to do, and the tools a strategy may need for it."""
 
     options: Options
-    means: MessageTools
+    tools: MessageTools
     budget: InstructionBudget | None
     """The budget that was passed in, if one was."""
     last: Strategy | None
@@ -43,6 +36,27 @@ class Task(msgspec.Struct, frozen=True):
 
 
 MakeStrategy = Callable[[Task], Strategy]
+
+
+class _RunTools:
+    """Lends strategies the heap of the run that is going on: one that learns outlives its run."""
+
+    run: Run
+
+    def outcomes(self, segment: Segment) -> Sequence[Outcome]:
+        return self.run.heap.outcomes(segment)
+
+    def digest(self, segments: Sequence[Segment], earlier: Sequence[Segment]) -> Segment | None:
+        return self.run.digester(segments, earlier)
+
+    def texts(self, segment: Segment) -> Sequence[Text]:
+        return self.run.heap.texts(segment)
+
+    def trimmed(self, segment: Segment, texts: Mapping[Place, str]) -> Segment | None:
+        return self.run.heap.trimmed(segment, texts)
+
+    def as_tools(self) -> MessageTools:
+        return MessageTools(self.outcomes, self.digest, self.texts, self.trimmed)
 
 
 class HistoryPlugin:
@@ -63,6 +77,7 @@ class HistoryPlugin:
         self._learns = learns
         self._given: Mapping[str, object] = {}
         self._options = Options()
+        self._tools = _RunTools()
         self._forget()
 
     @property
@@ -83,7 +98,7 @@ class HistoryPlugin:
         self._own_budget = InstructionBudget()
         self._backoff: Backoff | None = None
         self._looks = 0
-        self._masker = Masker()
+        self._form = HeldForm()
         self._last: Strategy | None = None
 
     def should_collect(
@@ -106,46 +121,26 @@ class HistoryPlugin:
         budget: InstructionBudget | None = None,
     ) -> tuple[list[Message], GCResult]:
         """Plan, and carry the plan out on a copy of the history."""
-        return self._collect(Request(history, context_usage, config, reason, budget))
-
-    def _collect(self, request: Request) -> tuple[list[Message], GCResult]:
-        budget = request.budget
-        counter = (budget.counter if budget else None) or count_message
-        ledger = budget or self._own_budget
-        options = self._options_for(request.config)
-        masker = self._masker if self._learns else Masker()
-        goal = set_goal(request, ledger, options)
-        view = look(
-            request.history,
-            counter,
-            ledger=ledger,
-            outside=goal.outside,
-            protection=goal.protection,
-            pressure=goal.pressure,
-            yielding=_yielding(goal.outside, ledger, options),
-            now=utc_now(),
-            form=masker.form if self._learns else None,
+        options = self._options_for(config)
+        request = Request(
+            self._name, tuple(history), context_usage, config, reason, budget, options
         )
-        digester = Digester(view, options.summarizer, ledger, counter)
-        masker.begin(view, counter)
-        target = goal.target(view.total)
-        teller = Teller(self._name, request.reason, options, counter)
-        teller = teller.unless_over(view.total - target)
-        room = view.context.size if view.total <= target else max(0, target - teller.weight())
-        means = MessageTools(masker.outcomes, digester, masker.texts, masker.trimmed)
-        strategy = self._make(Task(options, means, budget, self._last))
-        context = view.context.aiming_at(room)
-        deed = Deed(*plan_with_indices(context, strategy.name, strategy.rank(context)))
-        if _should_wait(goal, deed.plan, options):
-            deed = deed.put_off()
-        written = write_out(view, deed, {**digester.made, **masker.made}, teller)
+        form = self._form if self._learns else HeldForm()
+        run = self._tools.run = Run(request, budget or self._own_budget, form)
+        strategy = self._make(Task(options, self._tools.as_tools(), budget, self._last))
+        plan = run.plan(strategy)
+        removed = removals(run, plan) if not request.should_wait(plan) else ()
+        if removed:
+            run.carry_out(plan, removed)
         if self._learns:
             self._last = strategy
-            masker.end(deed.plan)
-        if request.reason is not GCTriggerReason.MANUAL:
-            freed = view.total - written.tokens
-            self._backoff = after_pass(freed, used_of(request.usage), self._looks, self._backoff)
-        return written.history, result_of(view, deed, written, digester, teller)
+            live = run.heap.snapshot().segments
+            form.forget_all_but(s.raw for s in (*run.before.segments, *live))
+        if reason is not GCTriggerReason.MANUAL:
+            freed = run.tokens_before - run.tokens_after
+            used = used_of(context_usage)
+            self._backoff = after_pass(freed, used, self._looks, self._backoff)
+        return run.history, result_of(run, plan, removed)
 
     def _options_for(self, config: GCConfig) -> Options:
         """The options it was given; those in the configuration go before them."""
@@ -153,24 +148,3 @@ class HistoryPlugin:
             return self._options
         said = {**self._given, **config.plugin_config}
         return read_options(self._name, said, self._own_options)
-
-
-def _should_wait(goal: Goal, plan: Plan, options: Options) -> bool:
-    """Whether a later moment is better: nobody asked, and the prompt cache is worth more."""
-    most = options.pays_within_turns
-    if most is None or goal.pressure is Pressure.HARD or goal.request.reason not in AT_LEISURE:
-        return False
-    return bool(plan.steps) and not is_time(Due.STEP, plan.cost, most)
-
-
-def _yielding(
-    outside: Sequence[Outside], ledger: InstructionBudget, options: Options
-) -> frozenset[str]:
-    """Ask the owners of CONDITIONAL entries which may go."""
-    said = ledger.declared(InstructionSource.CONVERSATION)
-    entries = [*said.items(), *((item.key or item.source, item.entry) for item in outside)]
-    return frozenset(
-        key
-        for key, entry in entries
-        if entry.gc_policy is GCPolicy.CONDITIONAL and options.owner_agrees(key, entry)
-    )

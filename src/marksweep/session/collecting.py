@@ -19,7 +19,6 @@ from marksweep.dialects.pairing import Slot, match
 from marksweep.errors import BadInput, Refused
 from marksweep.ledger import InstructionBudget
 from marksweep.messages import Message
-from marksweep.plugins.apply import apply_removals, takes_budget
 from marksweep.plugins.base import (
     PLUGIN_NEEDS,
     ContextUsage,
@@ -27,6 +26,8 @@ from marksweep.plugins.base import (
     GCPlugin,
     GCResult,
     GCTriggerReason,
+    apply_removals,
+    takes_budget,
 )
 
 _log = logging.getLogger(__name__)

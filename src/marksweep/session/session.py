@@ -346,4 +346,4 @@ class Session:
         )
 
     def _beside(self) -> int:
-        return sum(entry.total_tokens() for entry in self.budget.standing().values())
+        return sum(entry.total_tokens() for entry in self.budget.non_history().values())

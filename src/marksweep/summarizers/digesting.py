@@ -5,6 +5,7 @@ Conversation(limit=100_000, strategy=Summarize(digesting(my_summarizer)))
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
@@ -14,11 +15,13 @@ from marksweep.summarizers.base import Summarizer
 from marksweep.summarizers.extractive import Extractive
 from marksweep.tokens import count
 
+FRAME = 4
+"""Tokens that providers add around each message."""
+
 SUMMARY = "summary"
 """The type of segments that stand for others."""
 
-FRAME = 4
-"""Tokens that providers add around each message."""
+_COUNT = re.compile(r"Summary of (\d+) ")
 
 
 def weight(text: str) -> int:
@@ -31,55 +34,98 @@ def texts_of(segments: Sequence[Segment]) -> str:
     return "\n\n".join(segment.text for segment in segments)
 
 
-def digesting(
-    summarizer: Summarizer | None = None,
-    weigh: Callable[[str], int] = weight,
-    tell: Callable[[Sequence[Segment]], str] = texts_of,
-) -> Callable[[Sequence[Segment], Sequence[Segment]], Segment | None]:
-    """Make a function from segments to one that stands for them; None if none would be shorter.
+class Digester:
+    """Makes one segment that stands for others, and remembers what was made and what went wrong.
 
     It is given the summaries before them too, to go on from. A summary among the segments is merged
-    into the new one. The new segment is named after what it stands for, so the same segments give
-    the same name.
+    into the new one. The new segment is named by `label`, and says so in its first line; without
+    one it is named after what it stands for, so that the same segments give the same name.
     """
-    chosen = summarizer or Extractive()
 
-    def digest(segments: Sequence[Segment], earlier: Sequence[Segment]) -> Segment | None:
-        merged = [segment.text.partition("\n")[2] for segment in segments if _is_summary(segment)]
-        told = tell([segment for segment in segments if not _is_summary(segment)])
+    def __init__(
+        self,
+        summarizer: Summarizer | None = None,
+        weigh: Callable[[str], int] = weight,
+        tell: Callable[[Sequence[Segment]], str] = texts_of,
+        label: Callable[[], str] | None = None,
+    ) -> None:
+        self._summarizer = summarizer or Extractive()
+        self._weigh = weigh
+        self._tell = tell
+        self._label = label
+        self.made_by: dict[str, str] = {}
+        """Who made each summary, by its name."""
+        self.notes: list[str] = []
+        """What went wrong, for people to read."""
+
+    def __call__(self, segments: Sequence[Segment], earlier: Sequence[Segment]) -> Segment | None:
+        """Make a segment that stands for these; None if none would be shorter."""
+        merged = [_body(segment) for segment in segments if segment.type == SUMMARY]
+        told = self._tell([segment for segment in segments if segment.type != SUMMARY])
+        before = "\n".join(map(_body, earlier))
         try:
-            summary = chosen.summarize(
-                "\n\n".join([*merged, told]), "\n".join(each.text for each in earlier)
+            summary = self._summarizer.summarize("\n\n".join([*merged, told]), before)
+        except MarksweepError as error:
+            self.notes.append(str(error))
+            return None
+        name, head = self._named(segments)
+        text = f"{head}\n{summary.text}"
+        tokens, replaced = self._weigh(text), sum(segment.tokens for segment in segments)
+        if tokens >= replaced:
+            self.notes.append(
+                f"the summary by {summary.made_by} has {tokens} tokens, the messages {replaced}: "
+                "it would not shrink. The messages stay."
             )
-        except MarksweepError:
             return None
-        originals = tuple(dict.fromkeys(name for s in segments for name in _originals(s)))
-        text = f"[Summary of {len(originals)} earlier messages]\n{summary.text}"
-        tokens = weigh(text)
-        if tokens >= sum(segment.tokens for segment in segments):
-            return None
-        ids = "\n".join(segment.segment_id for segment in segments)
+        self.made_by[name] = summary.made_by
+        self.notes += [summary.note] if summary.note else []
         first = segments[0]
         return Segment(
-            segment_id=f"summary-{blake2b(ids.encode(), digest_size=8).hexdigest()}",
+            segment_id=name,
             type=SUMMARY,
             created_at=first.created_at,
             text=text,
             tokens=tokens,
             position=first.position,
             policy=GCPolicy.PRESERVABLE,
-            references=tuple(Reference(name, Link.DERIVED) for name in originals),
+            references=tuple(
+                Reference(name, Link.DERIVED)
+                for name in dict.fromkeys(name for s in segments for name in _originals(s))
+            ),
         )
 
-    return digest
+    def _named(self, segments: Sequence[Segment]) -> tuple[str, str]:
+        """Name a summary of these segments, and word its first line."""
+        count = sum(map(_messages_in, segments))
+        if self._label is not None:
+            name = self._label()
+            return name, f"[{name}] Summary of {count} earlier messages:"
+        ids = "\n".join(segment.segment_id for segment in segments)
+        name = f"summary-{blake2b(ids.encode(), digest_size=8).hexdigest()}"
+        return name, f"[Summary of {count} earlier messages]"
 
 
-def _is_summary(segment: Segment) -> bool:
-    return segment.type == SUMMARY
+def digesting(
+    summarizer: Summarizer | None = None,
+    weigh: Callable[[str], int] = weight,
+    tell: Callable[[Sequence[Segment]], str] = texts_of,
+) -> Digester:
+    """Make a function from segments to one that stands for them; None if none would be shorter."""
+    return Digester(summarizer, weigh, tell)
+
+
+def _body(summary: Segment) -> str:
+    """Give what a summary says, without the line that says what it is."""
+    return summary.text.partition("\n")[2]
 
 
 def _originals(segment: Segment) -> tuple[str, ...]:
-    """Name the messages that a segment stands for."""
-    if not _is_summary(segment):
-        return (segment.segment_id,)
-    return tuple(each.target for each in segment.references if each.link is Link.DERIVED)
+    """Name the messages that a segment stands for; itself if it does not know of any."""
+    named = [each.target for each in segment.references if each.link is Link.DERIVED]
+    return tuple(named) if named and segment.type == SUMMARY else (segment.segment_id,)
+
+
+def _messages_in(segment: Segment) -> int:
+    """Count the messages that a segment stands for, as its first line says if it is a summary."""
+    said = _COUNT.search(segment.text.partition("\n")[0]) if segment.type == SUMMARY else None
+    return int(said[1]) if said else 1

@@ -1,0 +1,311 @@
+"""One collection of a history: the conversation heap over it, a plan, and the history afterwards.
+
+history without notices → heap in memory, with what the ledger counts beside it
+→ roots, target, pressure from the request → the one planner → the one collector
+→ messages of the heap, with a notice where the first one went
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from marksweep.clock import utc_now
+from marksweep.collector import Collector
+from marksweep.core.context import PlanningContext
+from marksweep.core.plan import make_plan
+from marksweep.core.strategy import Strategy
+from marksweep.core.trigger import Due, is_time
+from marksweep.heaps.conversation import SPOKEN, Protection
+from marksweep.heaps.forms import HeldForm
+from marksweep.ledger import InstructionBudget, InstructionSource, SourceEntry
+from marksweep.messages import Message, Part, Role
+from marksweep.messages.turns import NOTICE, SUMMARY, made_by_collection, starts_turn
+from marksweep.messages.weight import count_message
+from marksweep.model import IN_PLACE, GCPolicy, Plan, Pressure, Snapshot
+from marksweep.plugins.base import ContextUsage, GCConfig, GCRemovalItem, GCTriggerReason
+from marksweep.plugins.options import Options
+from marksweep.stores.memory import MemoryStore
+from marksweep.summarizers import transcript
+from marksweep.summarizers.digesting import Digester
+
+WHOLE = 10_000
+"""What a full context is measured as: usage counts in hundredths of a percent."""
+
+OVERFLOW_SHARE = 0.75
+"""What may be left when a provider refused a request that we thought would fit.
+
+Our count was too low, so the limit is of no use. Higher frees less, and the next try may fail too.
+"""
+
+DEFERRABLE = frozenset({GCTriggerReason.THRESHOLD, GCTriggerReason.CONTINUOUS})
+"""Reasons for a collection that leave room to wait."""
+
+replace = msgspec.structs.replace
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What a plugin was asked to collect."""
+
+    plugin: str
+    history: Sequence[Message]
+    usage: ContextUsage
+    config: GCConfig
+    reason: GCTriggerReason
+    budget: InstructionBudget | None
+    """The budget that was passed in, if one was."""
+    options: Options
+
+    @property
+    def pressure(self) -> Pressure:
+        """How hard the collection may press."""
+        if self.reason is GCTriggerReason.OVERFLOW:
+            return Pressure.HARD
+        return max(Pressure.SOFT, self.config.limits(WHOLE).pressure_at(used_of(self.usage)))
+
+    def target(self, total: int) -> int:
+        """Tokens that may be left of so many.
+
+        Where no limit is known, all that is not protected goes. Tokens that the host reports and
+        nobody showed us cannot be collected, so they lower the target.
+        """
+        if self.reason is GCTriggerReason.TURN_LIMIT:
+            return 0
+        share = self.config.target_percent
+        window = self.budget.context_limit if self.budget else self.usage.get("context_limit", 0)
+        percent = self.usage.get("percent_used", 0.0)
+        if window:
+            unseen = 0 if self.budget else max(0, self.usage.get("total_tokens", 0) - total)
+            allowed = int(window * share / 100) - unseen
+        elif percent:
+            allowed = int(total * share / percent)
+        else:
+            allowed = 0
+        most = int(total * OVERFLOW_SHARE) if self.reason is GCTriggerReason.OVERFLOW else total
+        return max(0, min(allowed, most))
+
+    def should_wait(self, plan: Plan) -> bool:
+        """Whether a later moment is better: nobody asked, and the prompt cache is worth more."""
+        most = self.options.pays_within_turns
+        if most is None or self.pressure is Pressure.HARD or self.reason not in DEFERRABLE:
+            return False
+        return bool(plan.steps) and not is_time(Due.STEP, plan.cost, most)
+
+
+class ExternalEntry(msgspec.Struct, frozen=True):
+    """An entry of the ledger that is not part of the history."""
+
+    source: InstructionSource
+    key: str | None
+    entry: SourceEntry
+
+    @property
+    def segment_id(self) -> str:
+        """Its name in the heap."""
+        return f"{self.source}/{self.key or ''}"
+
+    @property
+    def tokens(self) -> int:
+        """What it takes of the window."""
+        return self.entry.total_tokens()
+
+
+class Run:
+    """A history as a heap, until it is collected."""
+
+    def __init__(self, request: Request, ledger: InstructionBudget, form: HeldForm) -> None:
+        self.request = request
+        self.ledger = ledger
+        self._counter = ledger.counter or count_message
+        self._notices = [m for m in request.history if _notice_number(m)]
+        said = [m for m in request.history if not _notice_number(m)]
+        messages, self.renamed = _told_apart(said)
+        form.speak(messages)
+        self.external = {e.segment_id: e for e in _external_entries(request.budget)}
+        released = self._released()
+        self.heap = ledger.heap_of(messages, self._counter, form, released)
+        self._add_external(released)
+        self.before: Snapshot = self.heap.snapshot()
+        self.tokens_before = self.heap.size() + sum(map(self._counter, self._notices))
+        self.tokens_after = self.tokens_before
+        self.history = list(request.history)
+        self.notification: str | None = None
+        self.digester = Digester(
+            request.options.summarizer,
+            weigh=self.heap.weigh,
+            tell=lambda segments: transcript([self.heap.message(s) for s in segments]),
+            label=lambda: f"{SUMMARY}{ledger.next_summary()}",
+        )
+        target = request.target(self.tokens_before)
+        weight = self._notice_weight()
+        self._notifies = 0 < weight < self.tokens_before - target
+        room = max(0, target - weight) if self._notifies else target
+        self._target = room if self.tokens_before > target else self.heap.size()
+
+    def plan(self, strategy: Strategy) -> Plan:
+        """Decide what would go."""
+        now, segments = utc_now(), self.before.segments
+        pressure = self.request.pressure
+        roots = self.heap.roots(segments, self._protection(), pressure, now)
+        return make_plan(PlanningContext(self.before, roots, now, self._target, pressure), strategy)
+
+    def carry_out(self, plan: Plan, removed: Sequence[GCRemovalItem]) -> None:
+        """Do what a plan says; the history and its tokens are then new.
+
+        A notice stands where the first message went, in place of any earlier one. It is left out if
+        only schemas and enrichment went, which the model does not miss, or if results became lines,
+        which tell their own story.
+        """
+        Collector(self.heap, MemoryStore().journal).collect(plan, now=plan.made_at)
+        if all(name in self.external for step in plan.steps for name in step.segments):
+            self.tokens_after = self.tokens_before - plan.tokens_freed
+            return
+        at = {s.segment_id: s.position for s in self.before.segments}
+        whole = [
+            at[name]
+            for step in plan.steps
+            for name in step.segments
+            if step.action not in IN_PLACE and name not in self.external
+        ]
+        items = sum(item.source is InstructionSource.CONVERSATION for item in removed)
+        notice = self._notice(plan, items) if whole and self._notifies else None
+        if notice is not None:
+            self.heap.insert(notice, min(whole), plan.made_at)
+            self.notification = notice.text
+        messages = self.heap.messages()
+        self.tokens_after = self._weigh(messages)
+        self.history = [
+            replace(m, message_id=self.renamed[m.message_id]) if m.message_id in self.renamed else m
+            for m in messages
+        ]
+
+    def _weigh(self, messages: Sequence[Message]) -> int:
+        """Weigh what is left. Messages that were joined weigh a little less than apart."""
+        spoken = [s for s in self.heap.snapshot().segments if s.type in SPOKEN]
+        if len(messages) == len(spoken):
+            return self.heap.size()
+        beside = self.heap.size() - sum(segment.tokens for segment in spoken)
+        return beside + sum(map(self._counter, messages))
+
+    def _protection(self) -> Protection:
+        """Say which turns are spared. A turn limit is about turns alone: all but the oldest are."""
+        config = self.request.config
+        whole = {number: f"in the pinned turn {number}" for number in config.pinned_turn_indices}
+        if self.request.reason is GCTriggerReason.TURN_LIMIT:
+            whole |= dict.fromkeys(self._turns_to_keep(), "within the turn limit")
+        return Protection(self.request.options.recent_turns(config), whole)
+
+    def _turns_to_keep(self) -> list[int]:
+        """Number the turns that stay, so that the turn limit is met with room to spare.
+
+        The room is that between target and threshold: without it every new turn would be one too
+        many. The first turn holds the first request, so what else is in it goes first.
+        """
+        config = self.request.config
+        starts = [m.message_id for m in self.request.history if starts_turn(m)]
+        turns = self.ledger.turns.number(starts)
+        most = config.max_turns if config.max_turns is not None else len(turns)
+        excess = len(turns) - int(most * config.target_percent / config.threshold_percent)
+        recent = self.request.options.recent_turns(config)
+        spared = {*config.pinned_turn_indices, *(turns[-recent:] if recent else ())}
+        removable = [number for number in turns[1:] if number not in spared]
+        if excess <= 0 or not removable:
+            return turns
+        last_to_go = removable[min(excess, len(removable)) - 1]
+        return [*(n for n in turns if n in spared), *turns[turns.index(last_to_go) + 1 :]]
+
+    def _released(self) -> frozenset[str]:
+        """Ask the owners of CONDITIONAL entries which may go."""
+        said = self.ledger.declared(InstructionSource.CONVERSATION)
+        entries = [*said.items(), *((e.key or e.source, e.entry) for e in self.external.values())]
+        return frozenset(
+            key
+            for key, entry in entries
+            if entry.gc_policy is GCPolicy.CONDITIONAL
+            and self.request.options.owner_agrees(key, entry)
+        )
+
+    def _add_external(self, released: frozenset[str]) -> None:
+        """Let what stands beside the history be weighed by the same plan.
+
+        A turn limit leaves it alone.
+        """
+        for name, item in self.external.items():
+            policy = item.entry.gc_policy
+            if self.request.reason is GCTriggerReason.TURN_LIMIT:
+                policy = GCPolicy.LOCKED
+            elif (item.key or item.source) in released:
+                policy = GCPolicy.EPHEMERAL
+            came = datetime.fromtimestamp(item.entry.created_at, UTC)
+            self.heap.set_overhead(name, item.source.value, item.tokens, came, policy=policy)
+
+    def _notice(self, plan: Plan, items: int) -> Message | None:
+        """Make the message that tells the model what happened, if it weighs less than was freed."""
+        number = max([0, *map(_notice_number, self._notices)]) + 1
+        message = self._worded(number, items, plan.tokens_freed, plan.tokens_before)
+        return message if self._counter(message) < plan.tokens_freed else None
+
+    def _notice_weight(self) -> int:
+        """Give the most tokens a notice takes; 0 if none is wanted."""
+        wanted = self.request.options.notify_on_gc
+        return self._counter(self._worded(10**6, 10**6, 10**9, 10**9)) if wanted else 0
+
+    def _worded(self, number: int, items: int, tokens: int, before: int) -> Message:
+        request = self.request
+        text = request.options.notice(
+            items=items, tokens=tokens, before=before, plugin=request.plugin, reason=request.reason
+        )
+        name = f"{NOTICE}{number}"
+        return Message(Role.USER, (Part(text=f"[{name}] {text}"),), name)
+
+
+def used_of(usage: ContextUsage) -> int:
+    """Say how full the context is, as a share of WHOLE."""
+    return int(usage.get("percent_used", 0.0) * WHOLE / 100)
+
+
+def due(usage: ContextUsage, config: GCConfig) -> GCTriggerReason | None:
+    """Say why a collection should start now; None if it should not."""
+    used, limits = used_of(usage), config.limits(WHOLE)
+    if not config.auto_trigger:
+        return None
+    if limits.pressure_at(used) > Pressure.NONE:
+        return GCTriggerReason.THRESHOLD
+    if config.max_turns is not None and usage.get("turns", 0) > config.max_turns:
+        return GCTriggerReason.TURN_LIMIT
+    if config.continuous and used > limits.target:
+        return GCTriggerReason.CONTINUOUS
+    return None
+
+
+def _notice_number(message: Message) -> int:
+    """Give the number of a notice; 0 if the message is none."""
+    made = made_by_collection(message)
+    return made[1] if made is not None and made[0] == NOTICE else 0
+
+
+def _told_apart(history: Sequence[Message]) -> tuple[list[Message], dict[str, str]]:
+    """Rename messages that share an id after their place; map the new names to the old."""
+    messages: list[Message] = []
+    taken: set[str] = set()
+    renamed: dict[str, str] = {}
+    for at, message in enumerate(history):
+        name = message.message_id
+        while name in taken:
+            name = f"{name} at {at}"
+        taken.add(name)
+        if name != message.message_id:
+            renamed[name] = message.message_id
+        messages.append(replace(message, message_id=name) if name in renamed else message)
+    return messages, renamed
+
+
+def _external_entries(budget: InstructionBudget | None) -> Iterator[ExternalEntry]:
+    """Give every counted entry of a budget that is not part of the history."""
+    for source, entry in budget.non_history().items() if budget else ():
+        if not entry.children and entry.tokens:
+            yield ExternalEntry(source, None, entry)
+        for key, child in entry.children.items():
+            yield ExternalEntry(source, key, child)
