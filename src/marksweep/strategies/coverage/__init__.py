@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
-from marksweep.model import Action, Hold, Segment
+from marksweep.model import Action, Hold, Segment, Snapshot
 from marksweep.strategies.coverage.choose import ECONOMY, QUALITY, Setting, Sweep
 from marksweep.strategies.coverage.index import Block
 from marksweep.strategies.coverage.state import CoverageState, Texts
@@ -47,12 +47,13 @@ Note = Callable[[str, Segment], Segment]
 """Make a note that stands right in front of a message."""
 
 
-class _Choice(NamedTuple):
-    """Where a sweep of a heap lands, and from which message on it cuts."""
+class _Landing(NamedTuple):
+    """Where a sweep of a snapshot lands, and from which message on it cuts."""
 
-    fingerprint: str
+    snapshot: Snapshot
     target: int
     first: int
+    sweep: Sweep
 
 
 class Coverage:
@@ -71,7 +72,7 @@ class Coverage:
         self._trimmed = trimmed
         self._note = note
         self._setting = setting
-        self._choice: _Choice | None = None
+        self._landing: _Landing | None = None
         self._emptied = False
 
     @property
@@ -97,18 +98,22 @@ class Coverage:
         sweep = Sweep(context, self._state)
         self._emptied = sweep.fixed > wanted
         first, free = sweep.choose(wanted, self._setting)
-        self._choice = _Choice(context.snapshot.fingerprint, context.size - free, first)
-        return self._choice.target
+        self._landing = _Landing(context.snapshot, context.size - free, first, sweep)
+        return self._landing.target
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose to trim messages, or to stash units of which nothing is left."""
-        sweep = Sweep(context, self._state)
-        known = self._choice
-        if known is not None and known[:2] == (context.snapshot.fingerprint, context.target):
-            first = known.first
+        landing, self._landing = self._landing, None
+        if (
+            landing is not None
+            and landing.snapshot is context.snapshot
+            and landing.target == context.target
+        ):
+            sweep, first = landing.sweep, landing.first
         else:
+            sweep = Sweep(context, self._state)
             first = sweep.choose(context.target or 0, self._setting).first
-        yield from sweep.rank(first, self._trimmed)
+        yield from sweep.rank(first, max(1, context.needed), self._trimmed)
 
     def recall(self, context: PlanningContext) -> Proposal | None:
         """Propose a note in front of the newest messages: what they speak of and is gone."""

@@ -166,9 +166,11 @@ class Sweep:
             self._offers, context.sizes, (start, end), must=must, budget=budget, setting=setting
         )
 
-    def rank(self, first: int, trimmed: Trimmed) -> Iterator[Proposal]:
-        """Drop in rounds; after each, propose what became of the messages it touched."""
-        must = max(1, self._context.needed)
+    def rank(self, first: int, must: int, trimmed: Trimmed) -> Iterator[Proposal]:
+        """Drop in rounds; after each, propose what became of the messages it touched.
+
+        The first round frees what must go, from the message at `first` on if that is enough.
+        """
         try:
             for start in dict.fromkeys((first, 0)):
                 order = [offer for offer in reversed(self._offers) if offer.at >= start]
@@ -197,10 +199,11 @@ class Sweep:
 
     def _is_bare(self, i: int) -> bool:
         """Whether nothing but frames is left of a unit, and all of it may go."""
-        members = self._context.units.members(i)
-        if any(self._messages[mate].parts_kept for mate in members):
+        if self._messages[i].parts_kept:
             return False
-        return self._context.may_go(members)
+        members = self._context.units.members(i)
+        is_empty = not any(self._messages[mate].parts_kept for mate in members)
+        return is_empty and self._context.may_go(members)
 
     def _drop(self, order: list[Offer], again: list[Offer], amount: int) -> set[int]:
         """Drop the least worth first, which is the last of `order`; give the messages it touched.

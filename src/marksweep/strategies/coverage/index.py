@@ -187,8 +187,9 @@ class MessageBlocks:
 
     def know_form(self, form: str, kept: Iterable[Block]) -> None:
         """Note which blocks are kept in a form of the message."""
-        self.forms.pop(_digest(form), None)
-        self.forms[_digest(form)] = frozenset([block.number for block in kept])
+        digest = _digest(form)
+        self.forms.pop(digest, None)
+        self.forms[digest] = frozenset([block.number for block in kept])
         while len(self.forms) > MAX_FORMS:
             del self.forms[next(iter(self.forms))]
 
