@@ -19,7 +19,7 @@ What an implementation must see to:
   two is true. It may be cut off itself, and is then called again.
 - Ids are those that the heap's plans name in their steps.
 
-`marksweep.testing.heap_contract.HeapContract` checks all of it.
+`marksweep.testing.contracts.heap.HeapContract` checks all of it.
 """
 
 from __future__ import annotations

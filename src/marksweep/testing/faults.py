@@ -47,6 +47,7 @@ class FaultyStore:
         self.segments: Any = _Face(store.segments, moment)
         self.stash: Any = _Face(store.stash, moment)
         self.journal: Any = _Face(store.journal, moment)
+        self.scrub = store.scrub
         self.lock = store.lock
         self.close = store.close
 
