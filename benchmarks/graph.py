@@ -25,9 +25,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from benchmarks.rows import Row, print_rows
-from marksweep.graph.outcomes import Limits
-from marksweep.graph.prune import Pruner
-from marksweep.heaps.graph import GraphRules, PruneStrategy
+from marksweep.graph.memory import KnowledgeGraph
+from marksweep.graph.outcomes import MemorySettings
+from marksweep.graph.strategies import PruneStrategy
+from marksweep.heaps.graph import Limits
 from marksweep.stores.graph.base import GraphQuery, GraphStore, Item, Nodes
 from marksweep.stores.graph.falkor import FalkorGraphStore
 from marksweep.stores.graph.nouns import CODE_INDEXER, Chunk, Entity, Kind, Memory, Mention
@@ -157,10 +158,14 @@ def bench(name: str, store: GraphStore, folder: Path) -> Iterator[Row]:
     bar = "p50 ≤ 50 ms" if name == "SQLite" else "shown"
     measured = f"p50 {p50:.0f} ms, p95 {p95:.0f} ms"
     yield Row(f"{name}: search over {chunks}", bar, measured, name != "SQLite" or p50 <= 50)
-    pruner = Pruner(
-        store, MemoryStore().journal, backups=folder / "backups", limits=Limits(cap_percent=100)
+    memory = KnowledgeGraph(
+        store,
+        MemoryStore(),
+        backups=folder / "backups",
+        settings=MemorySettings(limits=Limits(cap_percent=100)),
+        clock=lambda: NOW,
     )
-    preview, ours = meter.time(lambda: pruner.plan("bench", PruneStrategy.ALL, GraphRules(), NOW))
+    preview, ours = meter.time(lambda: memory.plan("bench", PruneStrategy.ALL))
     plan = preview.plan
     what = f"{name}: plan `all`, {counts.memories:,} memories, {chunks}"
     if isinstance(store, FalkorGraphStore):
@@ -169,7 +174,7 @@ def bench(name: str, store: GraphStore, folder: Path) -> Iterator[Row]:
         yield Row(what, "≥ 3× the original's queries", measured, theirs >= 3 * ours)
     else:
         yield Row(what, "≤ 3 s", f"{ours:.2f} s", ours <= 3)
-    swept, took = meter.time(lambda: pruner.apply("bench", plan, NOW))
+    swept, took = meter.time(lambda: memory.collect(plan))
     rate = len(swept.done) / took
     yield Row(f"{name}: soft-delete of that plan", "shown", f"{rate:,.0f} nodes/s", ok=True)
     yield from purging(name, store, swept.done, meter)

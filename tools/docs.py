@@ -27,8 +27,7 @@ from marksweep.dialects import Finding
 from marksweep.graph.backup import Kept
 from marksweep.graph.erasure import Forgotten
 from marksweep.graph.memory import Answer
-from marksweep.graph.outcomes import Preview
-from marksweep.graph.texts import PruneResponse
+from marksweep.graph.outcomes import Preview, PruneResponse
 from marksweep.indexing.report import IndexReport
 from marksweep.model import Entry, Plan, Report, Stashed
 from marksweep.schemas import Shape

@@ -166,7 +166,14 @@ class Collector:
             if not ids:
                 return ()
             self._log(Event.PURGED, now, segments=ids)
-            return self._heap.purge(now)
+            gone = self._heap.purge(now)
+            if back := tuple(sorted(set(ids) - set(gone))):
+                self._log(Event.ROLLED_BACK, now, segments=back)
+            return gone
+
+    def record(self, event: Event, *, now: datetime, segments: tuple[str, ...]) -> None:
+        """Write down what was done beside plans: an erasure, an import."""
+        self._log(event, now, segments=segments)
 
     def recover(self, *, now: datetime) -> None:
         """Settle what a crash left half done. Every operation does so first; always harmless."""

@@ -270,7 +270,7 @@ class TestJournal:
         run("prune", "--restore", plan)
         run("memory", "forget", note, "--everywhere", "--yes")
         entries = said("journal", "--memory")
-        events = ["purged", "restored", "restoring", "swept", "sweeping", "planned"]
+        events = ["purged", "undone", "restoring", "swept", "sweeping", "planned"]
         assert [entry["event"] for entry in entries] == events
         assert {entry["actor"] for entry in entries} == {"cli"}
         assert all(f"memory:{note}" in entries[at]["segments"] for at in (0, 1, 2))

@@ -8,13 +8,21 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from marksweep.errors import BadInput, NotFound, StoreBusy, UnknownName
+from marksweep.errors import (
+    BadInput,
+    NotConfirmed,
+    NotFound,
+    Refused,
+    StoreBusy,
+    UnknownName,
+)
 from marksweep.graph.client import GraphClient
 from marksweep.graph.memory import GraphMemory
 from marksweep.graph.outcomes import MemorySettings
-from marksweep.graph.refs import refs_of
-from marksweep.heaps.graph import PruneStrategy
-from marksweep.model import Event, Reference, Segment, Stashed
+from marksweep.graph.strategies import PruneStrategy
+from marksweep.heaps.graph import Limits, refs_of
+from marksweep.mcp.memory_results import prune_text
+from marksweep.model import Entry, Event, Reference, Segment, Stashed
 from marksweep.stores.graph.base import Nodes, Run, Seen
 from marksweep.stores.graph.leases import CHANGE, hold
 from marksweep.stores.graph.nouns import Memory, Record
@@ -63,34 +71,29 @@ class PruneMemoryContract(OnWorld):
         gone = with_stale(world)
         before = everything(world.graph, "w")
         answer = world.memory.prune_memory("w")
-        assert answer.text.startswith("Dry run complete. Preview of items to delete:\n\n")
-        assert "gone0.py (1 lines, 1 chunks, created 2026-03-01 12:00): stale:" in answer.text
-        assert "Memories: 2\nChunks: 2\nEntities: 0" in answer.text
-        assert answer.plan_id in answer.text
+        text = prune_text(answer, Limits())
+        assert text.startswith("Dry run complete. Preview of items to delete:\n\n")
+        assert "gone0.py (1 lines, 1 chunks, created 2026-03-01 12:00): stale:" in text
+        assert "Memories: 2\nChunks: 2\nEntities: 0" in text
+        assert answer.plan_id in text
         assert set(answer.planned.memories) == ids_of(gone)
-        assert not answer.is_error
         assert everything(world.graph, "w") == before
 
     def test_deletion_requires_confirmation(self, world: World) -> None:
         with_stale(world)
         before = everything(world.graph, "w")
-        answer = world.memory.prune_memory("w", dry_run=False)
-        assert answer.is_error
-        assert answer.text.startswith(
-            "Error: Deletion requires explicit confirmation. Set confirm=true to proceed."
-        )
-        assert answer.tool_result() == {
-            "content": [{"type": "text", "text": answer.text}],
-            "isError": True,
-        }
+        expected = "Deletion requires explicit confirmation. Set confirm=true to proceed."
+        with pytest.raises(NotConfirmed, match=expected):
+            world.memory.prune_memory("w", dry_run=False)
         assert everything(world.graph, "w") == before
 
     def test_deletion_with_confirmation_succeeds(self, world: World) -> None:
         gone = with_stale(world)
         shown = world.memory.prune_memory("w")
         answer = world.memory.prune_memory("w", dry_run=False, confirm=True, plan_id=shown.plan_id)
-        assert answer.text.startswith("Successfully deleted 2 stale memory nodes and 2 chunks.")
-        assert not answer.is_error
+        assert prune_text(answer, Limits()).startswith(
+            "Successfully deleted 2 stale memory nodes and 2 chunks."
+        )
         assert set(answer.deleted.memories) == ids_of(gone)
         assert found(world.graph, "w", "gone0") == []
         assert world.graph.counts("w").stale == 0
@@ -130,7 +133,7 @@ class PruneMemoryContract(OnWorld):
         answer = world.memory.prune_memory(
             "w", dry_run=False, confirm=True, strategy="orphaned_chunks", plan_id=answer.plan_id
         )
-        assert answer.text.startswith("Successfully deleted 1 orphaned chunk.")
+        assert prune_text(answer, Limits()).startswith("Successfully deleted 1 orphaned chunk.")
 
     def test_orphaned_entities_strategy_takes_islands_and_cycles(self, world: World) -> None:
         island = file("w", "x.py", {"ping": ["pong"], "pong": ["ping"]})
@@ -160,7 +163,7 @@ class PruneMemoryContract(OnWorld):
         young = memory.add_memory("new talk", source="chat", workspace_id="w")
         answer = memory.prune_memory("w", strategy="expired")
         assert answer.planned.memories == (old.memory_id,)
-        assert "expired: memories of chat live for 30 days" in answer.text
+        assert "expired: memories of chat live for 30 days" in prune_text(answer, Limits())
         assert young.memory_id not in answer.planned.memories
 
     def test_duplicates_strategy_keeps_the_oldest_or_the_pinned(self, world: World) -> None:
@@ -218,12 +221,12 @@ class PruneMemoryContract(OnWorld):
         answer = world.memory.prune_memory(
             "w", dry_run=False, confirm=True, strategy="all", plan_id=answer.plan_id
         )
-        assert answer.text.startswith(
+        assert prune_text(answer, Limits()).startswith(
             "Successfully deleted 2 memory nodes, 3 chunks and 4 entities."
         )
         again = world.memory.prune_memory("w", strategy="all")
         assert again.planned == Nodes()
-        assert "Nothing" in again.text
+        assert "Nothing" in prune_text(again, Limits())
 
     def test_an_unknown_strategy_is_refused_with_the_known_ones(self, world: World) -> None:
         with pytest.raises(UnknownName, match="known are stale_code, orphaned_chunks"):
@@ -231,13 +234,12 @@ class PruneMemoryContract(OnWorld):
 
     def test_an_empty_workspace_has_nothing_to_prune(self, world: World) -> None:
         answer = world.memory.prune_memory("w", strategy="all")
-        assert "Nothing" in answer.text
-        assert not answer.is_error
+        assert "Nothing" in prune_text(answer, Limits())
 
     def test_a_workspace_in_which_nothing_is_stale_keeps_everything(self, world: World) -> None:
         world.graph.put("w", [file("w", f"live{n}.py", {f"f{n}": []}) for n in range(3)])
         answer = world.memory.prune_memory("w", strategy="all")
-        assert answer.text.endswith("Nothing: strategy all finds nothing in 'w'.")
+        assert prune_text(answer, Limits()).endswith("Nothing: strategy all finds nothing in 'w'.")
         assert len(answer.planned) == 0
 
     def test_a_workspace_in_which_all_is_stale_is_emptied(self, world: World) -> None:
@@ -246,7 +248,7 @@ class PruneMemoryContract(OnWorld):
         world.graph.mark_stale("w", [record.memory.memory_id for record in records])
         answer = world.memory.prune_memory("w", False, True, "all")
         assert (
-            answer.text.partition("\n")[0]
+            prune_text(answer, Limits()).partition("\n")[0]
             == "Successfully deleted 3 memory nodes, 3 chunks and 3 entities."
         )
         counts = world.graph.counts("w")
@@ -258,9 +260,8 @@ class PruneMemoryContract(OnWorld):
         world.graph.mark_stale("default", [record.memory.memory_id])
         shown = world.memory.prune_memory()
         assert shown.planned.memories == (record.memory.memory_id,)
-        refused = world.memory.prune_memory(dry_run=False, confirm=True, plan_id=shown.plan_id)
-        assert refused.is_error
-        assert "workspace_id='default'" in refused.text
+        with pytest.raises(Refused, match="workspace_id='default'"):
+            world.memory.prune_memory(dry_run=False, confirm=True, plan_id=shown.plan_id)
         done = world.memory.prune_memory(
             "default", dry_run=False, confirm=True, plan_id=shown.plan_id
         )
@@ -287,19 +288,40 @@ class SafetyContract(OnWorld):
         answer = world.memory.prune_memory("w", dry_run=False, confirm=True, plan_id=shown.plan_id)
         assert answer.deleted.memories == (gone.memory.memory_id,)
         assert answer.left_alone.memories == (back.memory.memory_id,)
-        assert "Left alone, because it changed since the preview" in answer.text
+        assert "Left alone, because it changed since the preview" in prune_text(answer, Limits())
         assert found(world.graph, "w", "gone0") == [back.chunks[0].text]
 
-    def test_more_than_the_cap_needs_the_number_named(self, world: World) -> None:
+    def test_a_plan_takes_what_the_cap_allows_and_the_next_run_goes_on(self, world: World) -> None:
         gone = with_stale(world, kept=1, stale=60)
-        shown = world.memory.prune_memory("w", strategy="all")
+        deleted: set[str] = set()
+        runs = 0
+        while (shown := world.memory.prune_memory("w", strategy="all")).plan.steps:
+            assert 0 < shown.plan.freed <= 100
+            done = world.memory.prune_memory(
+                "w", dry_run=False, confirm=True, strategy="all", plan_id=shown.plan_id
+            )
+            assert set(refs_of(done.deleted)) == set(refs_of(shown.planned))
+            deleted |= set(done.deleted.memories)
+            runs += 1
+            if runs == 1:
+                (blocker,) = shown.plan.blockers
+                assert "over the 100 nodes that one plan may take" in blocker.reason
+                assert blocker.size == shown.plan.short_by > 0
+                assert f"Not taken: {blocker.size} nodes" in prune_text(done, Limits())
+        assert runs == 3
+        assert deleted == ids_of(gone)
+        assert world.graph.counts("w").entities == 2
+
+    def test_a_limit_lets_one_run_take_more_than_the_cap(self, world: World) -> None:
+        gone = with_stale(world, kept=1, stale=60)
+        shown = world.memory.prune_memory("w", strategy="all", limit=1000)
         number = len(shown.planned)
-        assert f"needs limit={number}" in shown.text
-        refused = world.memory.prune_memory(
-            "w", dry_run=False, confirm=True, strategy="all", plan_id=shown.plan_id
-        )
-        assert refused.is_error
-        assert f"limit={number}" in refused.text
+        assert number > 100
+        assert f"limit={number}" in prune_text(shown, Limits())
+        with pytest.raises(Refused, match=f"limit={number}"):
+            world.memory.prune_memory(
+                "w", dry_run=False, confirm=True, strategy="all", plan_id=shown.plan_id
+            )
         assert world.graph.counts("w").deleted == 0
         done = world.memory.prune_memory(
             "w", dry_run=False, confirm=True, strategy="all", plan_id=shown.plan_id, limit=number
@@ -334,7 +356,7 @@ class SafetyContract(OnWorld):
         gone = world.memory.forget([memory.memory_id], workspace_id="w")
         world.memory.restore(plan_id=gone.plan_id, workspace_id="w")
         again = world.memory.prune_memory("w", dry_run=False, confirm=True, plan_id=gone.plan_id)
-        assert again.text.startswith(
+        assert prune_text(again, Limits()).startswith(
             "Successfully deleted nothing.\nLeft alone, because it changed"
         )
 
@@ -357,7 +379,7 @@ class SafetyContract(OnWorld):
         world.memory.purge(workspace_id="w")
         world.memory.restore(plan_id=shown.plan_id, workspace_id="w")
         assert everything(world.graph, "w") == before
-        with pytest.raises(NotFound, match="nothing that plan"):
+        with pytest.raises(NotFound, match=f"nothing that '{shown.plan_id}' swept is left"):
             world.memory.restore(plan_id=shown.plan_id, workspace_id="w")
 
     def test_a_purge_waits_for_the_grace_and_leaves_a_backup(self, world: World) -> None:
@@ -389,25 +411,27 @@ class SafetyContract(OnWorld):
             (Event.SWEEPING, shown.plan_id),
             (Event.SWEPT, shown.plan_id),
             (Event.RESTORING, shown.plan_id),
-            (Event.RESTORED, shown.plan_id),
+            (Event.UNDONE, shown.plan_id),
             (Event.PLANNED, again.plan_id),
             (Event.SWEEPING, again.plan_id),
             (Event.SWEPT, again.plan_id),
-            (Event.PURGED, again.plan_id),
+            (Event.PURGED, ""),
         ]
         assert {entry.actor for entry in entries} == {"tester"}
         ids = refs_of(shown.planned)
         assert len(ids) == 4
         for entry in entries:
-            if entry.event in (Event.SWEPT, Event.RESTORED, Event.PURGED):
+            if entry.event in (Event.UNDONE, Event.PURGED):
                 assert set(entry.segments) == set(ids)
+            if entry.event is Event.SWEPT:
+                assert entry.report is not None
+                assert set(entry.report.swept) == set(ids)
+                assert entry.report.freed == len(ids)
         assert entries[0].at == world.clock()
         (purged,) = world.memory.history(workspace_id="w", events=[Event.PURGED])
         assert purged == entries[0]
         of_plan = world.memory.history(workspace_id="w", plan_id=again.plan_id)
-        assert [entry.event for entry in of_plan] == [
-            *(Event.PURGED, Event.SWEPT, Event.SWEEPING, Event.PLANNED)
-        ]
+        assert [entry.event for entry in of_plan] == [*(Event.SWEPT, Event.SWEEPING, Event.PLANNED)]
 
     def test_a_purge_is_in_the_journal_first_and_then_what_came_back_meanwhile(
         self, world: World
@@ -434,24 +458,24 @@ class SafetyContract(OnWorld):
             f"chunk:{gone[0].chunks[0].chunk_id}",
         }
 
-    def test_each_plan_has_its_own_entry_when_memories_of_several_come_back(
-        self, world: World
-    ) -> None:
+    def test_memories_of_several_plans_come_back_together_or_none_does(self, world: World) -> None:
         notes = [world.memory.add_memory(f"note {n}", workspace_id="w") for n in range(3)]
         ids = [note.memory_id for note in notes]
-        plans = [world.memory.forget([each], workspace_id="w").plan_id for each in ids]
-        world.memory.restore(memory_ids=ids[:2], workspace_id="w")
-        told = world.memory.history(workspace_id="w", events=[Event.RESTORED])
-        assert {entry.plan_id: entry.segments[0] for entry in told} == {
-            plan: f"memory:{each}" for plan, each in zip(plans[:2], ids[:2], strict=True)
-        }
-        assert (world.memory.restore(memory_ids=ids[:2], workspace_id="w")) == Nodes()
+        for each in ids:
+            world.memory.forget([each], workspace_id="w")
+        back = world.memory.restore(memory_ids=ids[:2], workspace_id="w")
+        assert set(back.memories) == set(ids[:2])
+        (told,) = world.memory.history(workspace_id="w", events=[Event.RESTORED])
+        assert {f"memory:{each}" for each in ids[:2]} < set(told.segments)
+        with pytest.raises(NotFound, match="Nothing was restored"):
+            world.memory.restore(memory_ids=ids, workspace_id="w")
+        assert world.graph.counts("w").memories == 2
 
     def test_a_plan_that_was_cut_off_is_finished_by_the_next_run(self, world: World) -> None:
         gone = with_stale(world)
         shown = world.memory.prune_memory("w")
-        assert shown.plan is not None
-        world.memory.pruner.record("w", Event.SWEEPING, world.clock(), plan_id=shown.plan_id)
+        intent = Entry(Event.SWEEPING, world.clock(), shown.plan_id, plan=shown.plan)
+        world.store.journal.append("graph:w", intent)
         world.graph.soft_delete(
             "w",
             Nodes(memories=(gone[0].memory.memory_id,)),
@@ -459,13 +483,34 @@ class SafetyContract(OnWorld):
             plan_id=shown.plan_id,
             at=world.clock(),
         )
-        assert world.memory.pruner.recover("w", world.clock()) == (shown.plan_id,)
+        world.memory.recover(workspace_id="w")
         rows = world.graph.deleted("w", plan_id=shown.plan_id)
-        assert {row.node_id for row in rows} == {
-            *shown.planned.memories,
-            *shown.planned.chunks,
-        }
-        assert world.memory.pruner.recover("w", world.clock()) == ()
+        assert {row.node_id for row in rows} == {*shown.planned.memories, *shown.planned.chunks}
+        before = world.memory.history(workspace_id="w")
+        assert before[0].event is Event.SWEPT
+        world.memory.recover(workspace_id="w")
+        assert world.memory.history(workspace_id="w") == before
+
+    def test_a_plan_that_never_began_is_rolled_back(self, world: World) -> None:
+        with_stale(world)
+        shown = world.memory.prune_memory("w")
+        intent = Entry(Event.SWEEPING, world.clock(), shown.plan_id, plan=shown.plan)
+        world.store.journal.append("graph:w", intent)
+        world.memory.recover(workspace_id="w")
+        assert world.memory.history(workspace_id="w")[0].event is Event.ROLLED_BACK
+        assert world.graph.counts("w").deleted == 0
+
+    def test_a_return_that_was_cut_off_is_finished_by_the_next_run(self, world: World) -> None:
+        with_stale(world)
+        before = everything(world.graph, "w")
+        done = world.memory.prune_memory("w", dry_run=False, confirm=True)
+        names = refs_of(done.deleted)
+        intent = Entry(Event.RESTORING, world.clock(), done.plan_id, segments=names)
+        world.store.journal.append("graph:w", intent)
+        world.graph.restore("w", Nodes(memories=done.deleted.memories[:1]))
+        world.memory.recover(workspace_id="w")
+        assert world.memory.history(workspace_id="w")[0].event is Event.RESTORED
+        assert everything(world.graph, "w") == before
 
 
 class ClientContract(OnWorld):

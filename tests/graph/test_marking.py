@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from marksweep.core.plan import plan_from
 from marksweep.core.roots import Focus
 from marksweep.errors import UnknownName
 from marksweep.graph.crossing import Memories, mark_together
-from marksweep.heaps.graph import GraphRules, MarkedGraph, PruneStrategy
+from marksweep.graph.strategies import PruneStrategy
+from marksweep.heaps.graph import GraphContext, GraphRules
 from marksweep.model import Reference, Segment
 from marksweep.stores.graph.base import MemoryRow, Survey
 from marksweep.stores.graph.nouns import CODE_INDEXER, Kind
@@ -68,12 +70,16 @@ def surveys(draw: st.DrawFn) -> Survey:
 
 
 def taken(survey: Survey, strategy: PruneStrategy) -> dict[Kind, set[int]]:
-    marked = MarkedGraph(survey, GraphRules(), NOW)
+    context = GraphContext(survey, GraphRules(), NOW, ids=lambda _, keys: list(map(str, keys)))
+    plan = plan_from(context, strategy, strategy.rank(context))
+    assert plan.size_before == context.size
+    assert plan.freed == sum(len(step.segments) for step in plan.steps)
+    assert all(step.size == len(step.segments) for step in plan.steps)
     found: dict[Kind, set[int]] = {kind: set() for kind in Kind}
-    for each in marked.choose(strategy):
-        for place in (each.place, *each.chunks):
-            assert marked.key_of(place) not in found[marked.kind_of(place)], "taken twice"
-            found[marked.kind_of(place)].add(marked.key_of(place))
+    for name in (name for step in plan.steps for name in step.segments):
+        kind, _, key = name.partition(":")
+        assert int(key) not in found[Kind(kind)], "taken twice"
+        found[Kind(kind)].add(int(key))
     return found
 
 
@@ -110,6 +116,22 @@ def test_one_strategy_never_takes_more_than_all(survey: Survey) -> None:
     for strategy in PruneStrategy:
         some = taken(survey, strategy)
         assert all(some[kind] <= everything[kind] for kind in Kind)
+
+
+@given(survey=surveys(), limit=st.integers(0, 12))
+def test_a_plan_takes_no_more_than_its_limit_and_says_what_is_left(
+    survey: Survey, limit: int
+) -> None:
+    context = GraphContext(survey, GraphRules(), NOW, ids=lambda _, keys: list(map(str, keys)))
+    proposals = tuple(PruneStrategy.ALL.rank(context))
+    whole = plan_from(context, "all", proposals)
+    part = plan_from(context.within(limit, proposals), "all", proposals)
+    assert part.freed <= limit
+    assert part.target_size == whole.target_size
+    assert bool(part.short_by) == bool(part.blockers)
+    assert part.freed + part.short_by == whole.freed + whole.short_by
+    fits = [step.size for step in whole.steps if step.size <= limit]
+    assert part.freed > 0 or not fits, "the next run would be no further"
 
 
 def test_an_unknown_strategy_names_the_known_ones() -> None:

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from marksweep.errors import BadInput
 from marksweep.graph.extract import MOST_ENTITIES, extract
-from marksweep.graph.merging import duplicates
 from marksweep.graph.notes import cut, note_record, same_words
 from marksweep.stores.graph.base import checked
+from marksweep.stores.graph.nouns import duplicates
 from marksweep.testing.graphs import START, entity
 
 

@@ -12,8 +12,10 @@ import pytest
 
 import marksweep
 from marksweep import KnowledgeGraph
+from marksweep.errors import NotConfirmed
 from marksweep.graph.client import GraphClient
-from marksweep.graph.refs import nodes_of, planned
+from marksweep.heaps.graph import Limits, nodes_of, planned
+from marksweep.mcp.memory_results import prune_text
 from marksweep.model import Event
 from marksweep.stores.graph.falkor import FalkorGraphStore
 from marksweep.stores.graph.nouns import Kind
@@ -96,7 +98,7 @@ SECTIONS = {
         "test_a_workspace_in_which_nothing_is_stale_keeps_everything",
     ),
     "12.1 accidental loss": (
-        "test_more_than_the_cap_needs_the_number_named",
+        "test_a_limit_lets_one_run_take_more_than_the_cap",
         "test_rows_that_changed_since_the_preview_are_left_alone",
         "test_a_pruner_killed_at_any_moment_hurts_no_live_row",
     ),
@@ -189,24 +191,15 @@ def test_section_6_2_the_answers_are_worded_as_designed(tmp_path: Path) -> None:
         ]
         graph.put("w", gone)
         graph.mark_stale("w", [record.memory.memory_id for record in gone])
-        shown = memory.prune_memory("w")
-        refused = memory.prune_memory("w", dry_run=False)
-        limit = len(shown.planned)
-        done = memory.prune_memory("w", dry_run=False, confirm=True, limit=limit)
-        for answer, is_error, words in (
-            (shown, False, "Dry run complete. Preview of items to delete:\n\n"),
-            (
-                refused,
-                True,
-                "Error: Deletion requires explicit confirmation. Set confirm=true to proceed.",
-            ),
-            (done, False, "Successfully deleted 42 stale memory nodes and 156 chunks."),
+        shown = memory.prune_memory("w", limit=1000)
+        with pytest.raises(NotConfirmed, match="requires explicit confirmation"):
+            memory.prune_memory("w", dry_run=False)
+        done = memory.prune_memory("w", dry_run=False, confirm=True, limit=len(shown.planned))
+        for answer, words in (
+            (shown, "Dry run complete. Preview of items to delete:\n\n"),
+            (done, "Successfully deleted 42 stale memory nodes and 156 chunks."),
         ):
-            assert answer.text.startswith(words)
-            assert answer.tool_result() == {
-                "content": [{"type": "text", "text": answer.text}],
-                "isError": is_error,
-            }
+            assert prune_text(answer, Limits()).startswith(words)
 
 
 def test_section_8_3_the_audit_tells_deed_workspace_strategy_counts_time_and_who(
@@ -223,7 +216,8 @@ def test_section_8_3_the_audit_tells_deed_workspace_strategy_counts_time_and_who
         assert (shown.event, shown.plan.workspace) == (Event.PLANNED, "w")
         assert shown.plan.strategy == "stale_code"
         assert (swept.event, swept.plan_id) == (Event.SWEPT, shown.plan_id)
-        for names in (planned(shown.plan), nodes_of(swept.segments)):
+        assert swept.report is not None
+        for names in (planned(shown.plan), nodes_of(swept.report.swept)):
             assert [len(names.of(kind)) for kind in Kind] == [1, 2, 0]
         assert {(each.at, each.actor) for each in (shown, swept)} == {(world.clock(), "tester")}
 
@@ -259,5 +253,6 @@ def test_the_audit_survives_a_restart(tmp_path: Path) -> None:
     assert [entry.event for entry in told] == [Event.SWEPT, Event.SWEEPING, Event.PLANNED]
     assert {entry.actor for entry in told} == {"ada"}
     (swept,) = memory.history(workspace_id="w", events=[Event.SWEPT])
-    assert swept.segments[0] == f"memory:{note.memory_id}"
+    assert swept.report is not None
+    assert swept.report.swept[0] == f"memory:{note.memory_id}"
     memory.close()

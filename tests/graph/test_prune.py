@@ -4,10 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from marksweep.graph.outcomes import Limits
-from marksweep.model import Plan
+from marksweep.heaps.graph import Limits
 from marksweep.testing.graph_contract import OpenStore
-from marksweep.testing.graphs import START
 from tests.graph.memories import sqlite_graphs
 from tests.graph.prune_contract import (
     ClientContract,
@@ -19,20 +17,8 @@ from tests.graph.servers import fresh_graphs
 
 
 def test_the_cap_is_a_fifth_of_the_workspace_or_a_hundred_nodes() -> None:
-    def cap_of(live: int, limits: Limits) -> int:
-        plan = Plan(
-            plan_id="p",
-            fingerprint="",
-            made_at=START,
-            strategy="all",
-            size_before=live,
-            size_after=0,
-            target_size=0,
-        )
-        return limits.cap_of(plan)
-
-    assert [cap_of(live, Limits()) for live in (10, 499, 500, 1000)] == [100, 100, 100, 200]
-    assert cap_of(1000, Limits(cap_percent=50)) == 500
+    assert [Limits().cap(live) for live in (10, 499, 500, 1000)] == [100, 100, 100, 200]
+    assert Limits(cap_percent=50).cap(1000) == 500
 
 
 class MemoryContract(PruneMemoryContract, SafetyContract, ClientContract, ForgetContract):

@@ -34,12 +34,11 @@ class WorkflowContract(OnWorld):
         assert found(world.graph, "w", "gone") == []
 
         shown = world.memory.prune_memory("w")
-        assert "gone.py" in shown.text
-        assert "keep.py" not in shown.text
+        assert [row.relative_path for row in shown.rows] == ["gone.py"]
         before = everything(world.graph, "w")
 
         done = world.memory.prune_memory("w", dry_run=False, confirm=True, plan_id=shown.plan_id)
-        assert done.text.startswith("Successfully deleted 1 stale memory node and 1 chunk.")
+        assert (len(done.deleted.memories), len(done.deleted.chunks)) == (1, 1)
         assert world.graph.counts("w").stale == 0
 
         world.memory.restore(plan_id=shown.plan_id, workspace_id="w")

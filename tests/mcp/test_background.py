@@ -51,7 +51,7 @@ async def lose_a_file(one: Agent, project: Path, name: str = "gone.py") -> None:
 
 
 def sweeps(entries: tuple[Entry, ...]) -> list[Entry]:
-    return [entry for entry in entries if entry.event is Event.SWEPT and entry.segments]
+    return [entry for entry in entries if entry.event is Event.SWEPT]
 
 
 def swept(entries: tuple[Entry, ...]) -> bool:
@@ -84,7 +84,8 @@ def test_two_servers_collect_once(project: Path) -> None:
             (project / "later.py").write_text("def later(): pass\n")
             await lose_a_file(Agent(other), project, "later.py")
             await until(project, lambda entries: len(sweeps(entries)) > 1)
-        taken = [name for entry in sweeps(await journal(project)) for name in entry.segments]
+        done = sweeps(await journal(project))
+        taken = [name for entry in done if entry.report for name in entry.report.swept]
         assert len(taken) == len(set(taken))
 
     asyncio.run(work())

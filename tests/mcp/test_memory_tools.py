@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from marksweep.heaps.graph import PruneStrategy
+from marksweep.graph.strategies import PruneStrategy
 from tests.mcp.support import Agent, with_agent
 from tests.mcp.test_asking import User
 

@@ -24,10 +24,10 @@ from marksweep.cli.common import (
 from marksweep.cli.common import command as make_command
 from marksweep.cli.memory import memory_of
 from marksweep.errors import Refused
-from marksweep.graph import texts
 from marksweep.graph.backup import Kept
 from marksweep.graph.backup_file import header_of
 from marksweep.graph.erasure import Forgotten
+from marksweep.graph.outcomes import counted
 from marksweep.model import Plan, Report
 from marksweep.stores.graph.base import Nodes
 from marksweep.stores.graph.nouns import Record
@@ -218,7 +218,7 @@ def _named(record: Record) -> str:
 
 
 def _forgotten(done: Forgotten) -> RenderableType:
-    lines = [f"forgotten: {texts.counted(done.gone)}"]
+    lines = [f"forgotten: {counted(done.gone)}"]
     if done.stash or done.backups:
         lines.append(f"from the stash {done.stash:,}, from backups {done.backups:,} items")
     if done.plan_id and len(done.gone):

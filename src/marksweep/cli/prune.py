@@ -11,7 +11,6 @@ from rich.console import Group, RenderableType
 from marksweep.cli import render
 from marksweep.cli.common import (
     NOTHING,
-    REFUSED,
     confirmed,
     emit,
     json_option,
@@ -21,10 +20,9 @@ from marksweep.cli.common import (
 from marksweep.cli.common import command as make_command
 from marksweep.cli.memory import memory_of
 from marksweep.errors import Refused
-from marksweep.graph import texts
-from marksweep.graph.outcomes import Limits, Preview
-from marksweep.graph.refs import nodes_of
-from marksweep.heaps.graph import PruneStrategy
+from marksweep.graph.outcomes import Preview, blockers_text, counted, deletion_text
+from marksweep.graph.strategies import PruneStrategy
+from marksweep.heaps.graph import Limits, planned
 from marksweep.model import Plan
 from marksweep.stores.graph.base import Nodes
 from marksweep.stores.graph.nouns import DEFAULT_WORKSPACE
@@ -54,7 +52,7 @@ class Erased(msgspec.Struct, frozen=True):
 )
 @click.option("--apply", "plan_id", metavar="PLAN", help="Delete exactly what this preview showed.")
 @click.option("--restore", "undone", metavar="PLAN", help="Take back what this plan deleted.")
-@click.option("--limit", type=click.IntRange(0), help="Nodes that may go, if over the cap.")
+@click.option("--limit", type=click.IntRange(0), help="Nodes that may go; else the cap says.")
 @click.option("--purge", is_flag=True, help="Erase what was deleted and is past its grace.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @store_option
@@ -94,7 +92,7 @@ def command(
 def _restore(plan_id: str, store: str | None, workspace: str | None, *, as_json: bool) -> int:
     with memory_of(store, workspace) as (memory, name):
         back = memory.restore(plan_id=plan_id, workspace_id=name)
-        emit(back, render.line(f"back: {texts.counted(back)}"), as_json=as_json)
+        emit(back, render.line(f"back: {counted(back)}"), as_json=as_json)
         return 0 if len(back) else NOTHING
 
 
@@ -102,7 +100,7 @@ def _purge(store: str | None, workspace: str | None, *, as_json: bool) -> int:
     with memory_of(store, workspace) as (memory, name):
         purged = memory.purge(workspace_id=name)
         backup = str(purged.backup.path) if purged.backup else ""
-        emit(Erased(purged.gone, backup), render.line(texts.purged(purged)), as_json=as_json)
+        emit(Erased(purged.gone, backup), render.line(purged.text), as_json=as_json)
         return 0 if backup else NOTHING
 
 
@@ -118,7 +116,7 @@ def _prune(
 ) -> int:
     with memory_of(store, workspace) as (memory, name):
         if plan_id is None:
-            preview = memory.plan(name, strategy, preview=SHOWN)
+            preview = memory.plan(name, strategy, limit=limit, preview=SHOWN)
             plan = preview.plan
             how = () if yes else _how(plan, memory.settings.limits)
             emit(preview, Group(_shown(preview), *how), as_json=as_json)
@@ -127,15 +125,13 @@ def _prune(
             if as_json or not _agreed(name, workspace, yes=yes):
                 return 0
             plan_id = plan.plan_id
-            # Who has seen the number and says yes has agreed to it; --yes alone has not.
-            limit = limit if yes else plan.freed
         elif not _is_named(name, workspace):
             raise Refused(NAMELESS)
         done = memory.prune_memory(
             name, dry_run=False, confirm=True, strategy=strategy, plan_id=plan_id, limit=limit
         )
-        emit(done, render.line(done.text), as_json=as_json)
-        return REFUSED if done.is_error else 0
+        emit(done, render.line(deletion_text(done)), as_json=as_json)
+        return 0
 
 
 def _is_named(name: str, workspace: str | None) -> bool:
@@ -157,8 +153,8 @@ def _shown(preview: Preview) -> RenderableType:
     plan = preview.plan
     if not plan.steps:
         return render.line(f"nothing: {plan.strategy} finds nothing in {plan.workspace!r}")
-    nodes = nodes_of(ref for step in plan.steps for ref in step.segments)
-    head = f"{plan.strategy} in {plan.workspace}: {texts.counted(nodes)} would be deleted"
+    nodes = planned(plan)
+    head = f"{plan.strategy} in {plan.workspace}: {counted(nodes)} would be deleted"
     parts: list[RenderableType] = [render.line(head, style="bold")]
     if preview.rows:
         table = render.table("memory", "lines", "chunks", "why", right=("lines", "chunks"))
@@ -175,16 +171,12 @@ def _shown(preview: Preview) -> RenderableType:
 def _how(plan: Plan, limits: Limits) -> list[RenderableType]:
     """Tell how to delete it."""
     if not plan.steps:
-        return []
-    is_over = not limits.allows(plan)
-    more = f" --limit {plan.freed}" if is_over else ""
+        return [render.line(line, style="yellow") for line in blockers_text(plan)]
+    more = f" --limit {plan.freed}" if plan.freed > limits.cap(plan.size_before) else ""
     if plan.workspace == DEFAULT_WORKSPACE:
         more += f" --workspace {DEFAULT_WORKSPACE}"
-    lines = [
+    return [
+        *(render.line(line, style="yellow") for line in blockers_text(plan)),
         render.line(f"\nTo delete exactly this:  marksweep prune --apply {plan.plan_id}{more}"),
         render.line(f"It can be taken back for {limits.grace.days} days.", style="dim"),
     ]
-    if is_over:
-        cap = f"More than the cap of {limits.cap_of(plan):,} nodes for one run."
-        lines.insert(0, render.line(cap, style="yellow"))
-    return lines

@@ -192,13 +192,13 @@ def of_segments(entry: Entry) -> str:
 
 def of_nodes(entry: Entry) -> str:
     """Say how much of the memory an entry is about."""
-    from marksweep.graph import texts
-    from marksweep.graph.refs import nodes_of, planned
+    from marksweep.graph.outcomes import counted as count_nodes
+    from marksweep.heaps.graph import nodes_of, planned
 
     if entry.plan is not None:
-        return f"{entry.plan.strategy}: {texts.counted(planned(entry.plan))}"
+        return f"{entry.plan.strategy}: {count_nodes(planned(entry.plan))}"
     names = entry.report.swept if entry.report is not None else entry.segments
-    return texts.counted(nodes_of(names)) if names else ""
+    return count_nodes(nodes_of(names)) if names else ""
 
 
 def stash(entries: Iterable[Stashed]) -> RenderableType:

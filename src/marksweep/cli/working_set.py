@@ -139,7 +139,7 @@ def journal(
     Examples:  marksweep journal --plan plan-5fdec940a8d7
                marksweep journal --memory --event purged
     """
-    from marksweep.graph.refs import journal_name
+    from marksweep.heaps.graph import journal_name
 
     context = open_segments(store, workspace)
     entries = context.store.journal.read(

@@ -13,10 +13,10 @@ from threading import Event
 
 import msgspec
 
-from marksweep.errors import MarksweepError, Refused, StoreBusy
+from marksweep.errors import MarksweepError, StoreBusy
 from marksweep.graph.memory import KnowledgeGraph
-from marksweep.graph.outcomes import Purged, Swept
-from marksweep.heaps.graph import PruneStrategy
+from marksweep.graph.outcomes import Purged, Swept, blockers_text
+from marksweep.graph.strategies import PruneStrategy
 from marksweep.stores.graph.leases import hold
 
 EVERY = timedelta(hours=1)
@@ -36,7 +36,7 @@ class Collected(msgspec.Struct, frozen=True):
     swept: Swept | None = None
     purged: Purged = Purged()
     skipped: str = ""
-    """Why nothing was taken, if something could have been."""
+    """What could have been taken and was not, and why."""
 
 
 def collect_once(
@@ -45,15 +45,11 @@ def collect_once(
     """Finish what was cut off, delete what a strategy finds, purge what is past its grace."""
     try:
         with hold(memory.graph, workspace_id, COLLECT):
-            memory.pruner.recover(workspace_id, memory.now())
-            swept, skipped = None, ""
+            memory.recover(workspace_id=workspace_id)
             plan = memory.plan(workspace_id, strategy).plan
-            if plan.steps:
-                try:
-                    swept = memory.pruner.apply(workspace_id, plan, memory.now())
-                except Refused as refusal:
-                    skipped = str(refusal)
-            return Collected(workspace_id, swept, memory.purge(workspace_id=workspace_id), skipped)
+            swept = memory.collect(plan) if plan.steps else None
+            purged = memory.purge(workspace_id=workspace_id)
+            return Collected(workspace_id, swept, purged, " ".join(blockers_text(plan)))
     except StoreBusy as busy:
         return Collected(workspace_id, skipped=str(busy))
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TypedDict
 
 from marksweep.graph.memory import GraphMemory, in_thread
-from marksweep.graph.refs import planned
-from marksweep.heaps.graph import PruneStrategy
+from marksweep.graph.strategies import PruneStrategy
+from marksweep.heaps.graph import planned
 from marksweep.stores.graph.base import MemoryRow, Nodes, Seen
 from marksweep.stores.graph.nouns import CODE_INDEXER, Chunk, Entity
 
@@ -174,4 +174,4 @@ class GraphClient:
         if source not in (None, CODE_INDEXER):
             return Nodes()
         plan = self._memory.plan(workspace_id, strategy).plan
-        return self._memory.pruner.apply(workspace_id, plan, self._memory.now()).done
+        return self._memory.collect(plan).done

@@ -19,7 +19,8 @@ from marksweep.core.graph import Graph
 from marksweep.core.mark import reach
 from marksweep.core.roots import Focus, find_roots, last_messages
 from marksweep.core.units import Units
-from marksweep.heaps.graph import GraphRules, MarkedGraph, PruneStrategy
+from marksweep.graph.strategies import PruneStrategy, holds_until
+from marksweep.heaps.graph import GraphContext, GraphRules
 from marksweep.model import Segment
 from marksweep.stores.base import SegmentStore
 from marksweep.stores.graph.base import EPOCH, GraphStore, MemoryRow, Survey
@@ -67,17 +68,18 @@ class Memories(msgspec.Struct, frozen=True, kw_only=True):
         cls, survey: Survey, strategy: PruneStrategy, rules: GraphRules, now: datetime
     ) -> Memories:
         """Find out what a strategy would take now, and for how long that is so."""
-        marked = MarkedGraph(survey, rules, now)
+        context = GraphContext(survey, rules, now)
         going = {
-            survey.memories[each.place].memory_id
-            for each in marked.choose(strategy)
-            if each.place < len(survey.memories)
+            survey.memories[i].memory_id
+            for proposal in strategy.rank(context)
+            for i in proposal.members
+            if i < context.first_orphan and context.may_go((i,))
         }
         return msgspec.structs.replace(
             cls.of(survey.memories, going),
             version=survey.version,
             since=now,
-            until=marked.holds_until() or NEVER,
+            until=holds_until(context) or NEVER,
         )
 
 

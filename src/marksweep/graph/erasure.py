@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import msgspec
 
+from marksweep.collector import Collector
+from marksweep.core.plan import plan_from
+from marksweep.core.strategy import Proposal
 from marksweep.errors import MarksweepError
 from marksweep.graph.backup import backups_in, erase_from_backup, halves_in
-from marksweep.graph.prune import Pruner
-from marksweep.graph.refs import ref
-from marksweep.model import Action, Event, Segment, Step
-from marksweep.stores.base import Query, Stash, Store
+from marksweep.heaps.graph import GraphHeap, NamedUnits, nodes_of, ref, refs_of
+from marksweep.heaps.restoring import remove_all
+from marksweep.model import Action, Event, Segment
+from marksweep.stores.base import Query, Store
 from marksweep.stores.files import KEPT
-from marksweep.stores.graph.base import Nodes
+from marksweep.stores.graph.base import GraphStore, Nodes
 from marksweep.stores.graph.nouns import Kind
 
 OUT_OF_REACH = (
@@ -44,116 +48,113 @@ class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def hide(
-    pruner: Pruner,
-    store: Store,  # noqa: ARG001
-    workspace_id: str,
+    graph: GraphStore,
+    heap: GraphHeap,
+    collector: Collector,
     memory_ids: Sequence[str],
     now: datetime,
 ) -> Forgotten:
     """Soft-delete memories by a plan of their own. Pinned ones stay."""
-    version = pruner.store.version(workspace_id)
-    records = pruner.store.fetch(workspace_id, memory_ids)
-    steps = tuple(
-        Step(
+    snapshot = heap.snapshot()
+    memories = graph.fetch(heap.workspace, memory_ids)
+    units = NamedUnits(
+        [
             (
                 ref(Kind.MEMORY, record.memory.memory_id),
                 *(ref(Kind.CHUNK, chunk.chunk_id) for chunk in record.chunks),
-            ),
-            Action.DELETE,
-            1 + len(record.chunks),
-            "forgotten on request",
-        )
-        for record in records
+            )
+            for record in memories
+        ],
+        now,
+        snapshot=snapshot,
+        roots={i: "pinned" for i, record in enumerate(memories) if record.memory.pinned},
     )
-    counts = pruner.store.counts(workspace_id)
-    live = counts.memories + counts.chunks + counts.entities
-    plan = pruner.keep_plan(workspace_id, FORGET, steps, version=version, live=live, now=now)
-    swept = pruner.apply(workspace_id, plan, now, most=plan.freed)
+    forgotten = "forgotten on request"
+    plan = plan_from(
+        units, FORGET, (Proposal((i,), Action.DELETE, forgotten) for i in range(len(memories)))
+    )
+    collector.save(plan, now=now)
+    gone = nodes_of(collector.collect(plan, now=now, confirm=plan.plan_id).swept)
     left = tuple(
-        f"memory {memory_id} is pinned or changed meanwhile; unpin it first"
-        for memory_id in swept.left_alone.memories
+        f"memory {record.memory.memory_id} is pinned or changed meanwhile; unpin it first"
+        for record in memories
+        if record.memory.memory_id not in gone.memories
     )
-    return Forgotten(gone=swept.done, plan_id=plan.plan_id, unreached=left)
+    return Forgotten(gone=gone, plan_id=plan.plan_id, unreached=left)
 
 
-def erase_everywhere(
-    pruner: Pruner, store: Store, workspace_id: str, memory_ids: Sequence[str], now: datetime
-) -> Forgotten:
-    """Erase memories from the graph, the stash and our backups, at once and for good.
+class Eraser:
+    """Erases memories from the graph, the stash and our backups, at once and for good."""
 
-    What is to go is in the journal before it goes; a run that was cut off is finished by the next.
-    """
-    with pruner.alone(workspace_id):
-        records = pruner.store.fetch(workspace_id, memory_ids)
-        found = tuple(record.memory.memory_id for record in records)
-        chunks = tuple(chunk.chunk_id for record in records for chunk in record.chunks)
-        if found:
-            pruner.record(workspace_id, Event.PURGED, now, nodes=Nodes(found, chunks))
-        gone = pruner.store.remove(workspace_id, memory_ids)
-        stashed = _erase_stash(store.stash, workspace_id, memory_ids)
-        erased, damaged = _erase_backups(pruner, memory_ids, chunks)
-        elsewhere = set(memory_ids).difference(found) if stashed or erased else ()
-        along = Nodes(memories=tuple(sorted(elsewhere)), entities=gone.entities)
-        if len(along):
-            pruner.record(workspace_id, Event.PURGED, now, nodes=along)
-        halves = _clear_halves(pruner, now)
-        telling = _still_telling(pruner, store, workspace_id, memory_ids)
-    unreached = (*damaged, *halves, *telling, *OUT_OF_REACH)
-    return Forgotten(gone=gone, stash=stashed, backups=erased, unreached=unreached)
+    def __init__(
+        self, graph: GraphStore, store: Store, backups: Path, collector: Collector
+    ) -> None:
+        self._graph = graph
+        self._store = store
+        self._backups = backups
+        self._collector = collector
 
+    def erase(self, workspace_id: str, memory_ids: Sequence[str], now: datetime) -> Forgotten:
+        """Erase memories wherever they are, and say what could not be reached.
 
-def _erase_stash(stash: Stash, workspace_id: str, memory_ids: Sequence[str]) -> int:
-    """Erase stashed segments that are a forgotten memory or refer to one."""
-    erased = 0
-    for hit in stash.search(workspace_id, Query(limit=max(1, stash.count(workspace_id)))):
-        segment = hit.found.segment
-        if _is_about(segment, memory_ids):
-            stash.remove(workspace_id, hit.found.plan_id, [segment.segment_id])
-            erased += 1
-    return erased
+        What is to go is in the journal before it goes; a run that was cut off is finished by the
+        next.
+        """
+        collector = self._collector
+        with collector.holding(now):
+            records = self._graph.fetch(workspace_id, memory_ids)
+            found = tuple(record.memory.memory_id for record in records)
+            chunks = tuple(chunk.chunk_id for record in records for chunk in record.chunks)
+            if found:
+                collector.record(Event.PURGED, now=now, segments=refs_of(Nodes(found, chunks)))
+            gone = self._graph.remove(workspace_id, memory_ids)
+            stashed = self._erase_stash(workspace_id, memory_ids)
+            erased, damaged = self._erase_backups(memory_ids, chunks)
+            elsewhere = set(memory_ids).difference(found) if stashed or erased else ()
+            along = Nodes(memories=tuple(sorted(elsewhere)), entities=gone.entities)
+            if len(along):
+                collector.record(Event.PURGED, now=now, segments=refs_of(along))
+            left = (*damaged, *self._clear_halves(now), *self._tell_of(workspace_id, memory_ids))
+        return Forgotten(gone=gone, stash=stashed, backups=erased, unreached=(*left, *OUT_OF_REACH))
+
+    def _erase_stash(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
+        """Erase stashed segments that are a forgotten memory or refer to one."""
+        stash = self._store.stash
+        hits = stash.search(workspace_id, Query(limit=max(1, stash.count(workspace_id))))
+        about = [hit.found for hit in hits if _is_about(hit.found.segment, memory_ids)]
+        remove_all(stash, workspace_id, about)
+        return len(about)
+
+    def _erase_backups(
+        self, memory_ids: Sequence[str], chunk_ids: Sequence[str]
+    ) -> tuple[int, list[str]]:
+        erased = 0
+        unreadable = []
+        for path in backups_in(self._backups):
+            try:
+                erased += erase_from_backup(path, memory_ids, chunk_ids)
+            except (OSError, MarksweepError) as error:
+                unreadable.append(f"the backup {path}: {error}")
+        return erased, unreadable
+
+    def _clear_halves(self, now: datetime) -> Iterator[str]:
+        """Delete backups that nobody finished; name those that may be being written."""
+        for path in halves_in(self._backups):
+            if datetime.fromtimestamp(path.stat().st_mtime, UTC) < now - WRITTEN_WITHIN:
+                path.unlink()
+            else:
+                yield f"the backup {path}, perhaps being written; forget again when it is done"
+
+    def _tell_of(self, workspace_id: str, memory_ids: Sequence[str]) -> Iterator[str]:
+        """Name what is ours, may tell of the memories, and is not ours to delete unasked."""
+        for folder in sorted(self._backups.parent.glob(f"*{KEPT}*")):
+            yield f"{folder}, what was there before a repair; delete it if nobody needs it"
+        for segment in self._store.segments.changes(workspace_id).put:
+            if _is_about(segment, memory_ids):
+                yield f"segment {segment.segment_id} of the working set, which refers to it"
 
 
 def _is_about(segment: Segment, memory_ids: Collection[str]) -> bool:
     return segment.segment_id in memory_ids or any(
         each.target in memory_ids for each in segment.all_references
     )
-
-
-def _erase_backups(
-    pruner: Pruner, memory_ids: Sequence[str], chunk_ids: Sequence[str]
-) -> tuple[int, tuple[str, ...]]:
-    erased = 0
-    unreadable = []
-    for path in backups_in(pruner.backups):
-        try:
-            erased += erase_from_backup(path, memory_ids, chunk_ids)
-        except (OSError, MarksweepError) as error:
-            unreadable.append(f"the backup {path}: {error}")
-    return erased, tuple(unreadable)
-
-
-def _clear_halves(pruner: Pruner, now: datetime) -> list[str]:
-    """Delete backups that nobody finished; name those that may be being written."""
-    left = []
-    for path in halves_in(pruner.backups):
-        if datetime.fromtimestamp(path.stat().st_mtime, UTC) < now - WRITTEN_WITHIN:
-            path.unlink()
-        else:
-            left.append(f"the backup {path}, perhaps being written; forget again when it is done")
-    return left
-
-
-def _still_telling(
-    pruner: Pruner, store: Store, workspace_id: str, memory_ids: Sequence[str]
-) -> list[str]:
-    """Name what is ours, may tell of the memories, and is not ours to delete unasked."""
-    folders = [
-        f"{folder}, what was there before a mend; delete it if nobody needs it"
-        for folder in sorted(pruner.backups.parent.glob(f"*{KEPT}*"))
-    ]
-    segments = [
-        f"segment {segment.segment_id} of the working set, which refers to it"
-        for segment in store.segments.changes(workspace_id).put
-        if _is_about(segment, memory_ids)
-    ]
-    return [*folders, *segments]

@@ -22,24 +22,49 @@ from typing import Concatenate, ParamSpec, TypeVar
 import msgspec
 
 from marksweep.clock import utc_now
+from marksweep.collector import Collector
+from marksweep.core.plan import plan_from, plan_with_indices
 from marksweep.core.roots import Focus
-from marksweep.errors import Refused
-from marksweep.graph import texts
+from marksweep.core.strategy import Proposal
+from marksweep.errors import BadInput, NotConfirmed, Refused
 from marksweep.graph.backup import Kept, kept_in, load_backup, new_backup, write_backup
 from marksweep.graph.backup_file import Backup, check_backup
 from marksweep.graph.crossing import Crossed, Crossing
-from marksweep.graph.erasure import Forgotten, erase_everywhere, hide
-from marksweep.graph.merging import apply_merge, plan_merge
+from marksweep.graph.erasure import Eraser, Forgotten, hide
 from marksweep.graph.notes import note_record
-from marksweep.graph.outcomes import MemorySettings, Preview, Purged
+from marksweep.graph.outcomes import (
+    MemorySettings,
+    Preview,
+    PreviewRow,
+    PruneResponse,
+    Purged,
+    Swept,
+)
 from marksweep.graph.place import place_of
-from marksweep.graph.prune import Pruner
-from marksweep.heaps.graph import GraphRules, PruneStrategy
-from marksweep.model import Entry, Event, Plan, Report
+from marksweep.graph.strategies import PruneStrategy
+from marksweep.heaps.graph import (
+    GraphHeap,
+    GraphRules,
+    NamedUnits,
+    journal_name,
+    nodes_of,
+    planned,
+    ref,
+    without,
+)
+from marksweep.model import Action, Entry, Event, Plan, Report
 from marksweep.settings import Settings, load_settings
 from marksweep.stores.base import Store
 from marksweep.stores.graph.base import Counts, GraphHit, GraphQuery, GraphStore, Nodes
-from marksweep.stores.graph.nouns import DEFAULT_WORKSPACE, Entity, Memory, Record, Scalar
+from marksweep.stores.graph.nouns import (
+    DEFAULT_WORKSPACE,
+    Entity,
+    Kind,
+    Memory,
+    Record,
+    Scalar,
+    duplicates,
+)
 from marksweep.stores.graph.open import open_graph
 from marksweep.stores.open import open_store
 
@@ -48,6 +73,15 @@ Result = TypeVar("Result")
 
 ACTOR = "library"
 """Who the journal says it was, if nobody says otherwise."""
+
+
+MERGE = "merge_entities"
+"""What plans to merge entities name as their strategy."""
+
+NOT_CONFIRMED = (
+    "Deletion requires explicit confirmation. Set confirm=true to proceed. "
+    "Run with dry_run=true first to preview."
+)
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -78,14 +112,9 @@ class KnowledgeGraph:
         """Take the stores. `focus` tells what the agent in a workspace is at, if somebody knows."""
         self.graph = graph
         self.store = store
+        self.backups = Path(backups)
         self.settings = settings or MemorySettings()
-        self.pruner = Pruner(
-            graph,
-            store.journal,
-            backups=Path(backups),
-            limits=self.settings.limits,
-            actor=actor,
-        )
+        self.actor = actor
         self.now = clock
         self.focus = focus
         self._crossing = Crossing(graph, store.segments, self._rules)
@@ -118,7 +147,7 @@ class KnowledgeGraph:
         return KnowledgeGraph(
             self.graph,
             self.store,
-            backups=self.pruner.backups,
+            backups=self.backups,
             settings=self.settings,
             actor=actor,
             clock=self.now,
@@ -178,6 +207,22 @@ class KnowledgeGraph:
         """Note that memories were read: that protects them for a while."""
         return self.graph.touch(workspace_id, memory_ids, self.now())
 
+    def heap(
+        self, workspace_id: str, backup: Callable[[Nodes, datetime], object] | None = None
+    ) -> GraphHeap:
+        """Give a workspace as the collector sees it."""
+        return GraphHeap(
+            self.graph,
+            workspace_id,
+            limits=self.settings.limits,
+            cited=lambda: self._crossed(workspace_id, PruneStrategy.ALL).memories,
+            backup=backup or (lambda nodes, now: self._back_up(workspace_id, nodes, now)),
+        )
+
+    def collector(self, workspace_id: str) -> Collector:
+        """Give what plans, sweeps, undoes and recovers a workspace."""
+        return Collector(self.heap(workspace_id), self.store.journal, actor=self.actor)
+
     def forget(
         self,
         memory_ids: Sequence[str],
@@ -190,17 +235,49 @@ class KnowledgeGraph:
         Everywhere means the graph, the stash and our backups; the answer says what could not be
         reached.
         """
-        work = erase_everywhere if everywhere else hide
-        return work(self.pruner, self.store, workspace_id, memory_ids, self.now())
+        now = self.now()
+        heap = self.heap(workspace_id)
+        collector = Collector(heap, self.store.journal, actor=self.actor)
+        if not everywhere:
+            return hide(self.graph, heap, collector, memory_ids, now)
+        eraser = Eraser(self.graph, self.store, self.backups, collector)
+        return eraser.erase(workspace_id, memory_ids, now)
 
     def plan_merge_entities(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> Plan:
-        """Say which entities are one thing under several spellings."""
-        return plan_merge(self.pruner, workspace_id, self.now())
+        """Say which entities are one thing under several spellings, and keep that plan."""
+        now = self.now()
+        heap = self.heap(workspace_id)
+        groups = duplicates(self.graph.entities(workspace_id))
+        snapshot = heap.snapshot()
+        units = NamedUnits(
+            [tuple(ref(Kind.ENTITY, entity.entity_id) for entity in group) for group in groups],
+            now,
+            snapshot=snapshot,
+            sizes=[len(group) - 1 for group in groups],
+        )
+        proposals = (
+            Proposal(
+                (number,),
+                Action.COMPRESS,
+                f"the {group[0].kind} {group[0].name!r} is also written "
+                + ", ".join(repr(entity.name) for entity in group[1:]),
+            )
+            for number, group in enumerate(groups)
+        )
+        plan = plan_from(units, MERGE, proposals)
+        self.collector(workspace_id).save(plan, now=now)
+        return plan
 
     def merge_entities(self, plan_id: str, *, workspace_id: str = DEFAULT_WORKSPACE) -> Report:
         """Merge what a plan of `plan_merge_entities` names."""
-        plan = self.pruner.find_plan(workspace_id, plan_id)
-        return apply_merge(self.pruner, workspace_id, plan, self.now())
+        collector = self.collector(workspace_id)
+        plan = collector.saved(plan_id)
+        if plan.strategy != MERGE:
+            raise BadInput(
+                f"plan {plan_id} is one of {plan.strategy}, not of {MERGE}. Apply it by the call "
+                "that made it."
+            )
+        return collector.collect(plan, now=self.now())
 
     def prune_memory(
         self,
@@ -211,47 +288,96 @@ class KnowledgeGraph:
         *,
         plan_id: str = "",
         limit: int | None = None,
-    ) -> texts.PruneResponse:
+    ) -> PruneResponse:
         """Show what a strategy would delete; with `dry_run=False` and `confirm=True`, delete it.
 
         A dry run returns a plan id; passed back, exactly that plan is applied, and what changed
-        meanwhile is left alone. Deleting in the default workspace needs its name as
-        `workspace_id`. `limit` names the number of nodes that may go when that is over the cap.
+        meanwhile is left alone. A plan takes as many nodes as the cap allows, or `limit` if given,
+        and says what is left for the next one. Deleting needs `confirm`, and in the default
+        workspace its name as `workspace_id`.
         """
         workspace = workspace_id or DEFAULT_WORKSPACE
         chosen = PruneStrategy.named(strategy)
-        now = self.now()
         if dry_run:
-            return texts.previewed(self.plan(workspace, chosen), self.settings.limits)
+            shown = self.plan(workspace, chosen, limit=limit)
+            return PruneResponse(plan=shown.plan, rows=shown.rows, planned=planned(shown.plan))
         if not confirm:
-            return texts.PruneResponse(text=texts.NOT_CONFIRMED, is_error=True)
+            raise NotConfirmed(NOT_CONFIRMED)
         if not workspace_id:
-            return texts.PruneResponse(
-                text=f"Error: Deleting in the default workspace needs its name. Pass "
-                f"workspace_id={DEFAULT_WORKSPACE!r}.",
-                is_error=True,
+            raise Refused(
+                "Deleting in the default workspace needs its name. Pass "
+                f"workspace_id={DEFAULT_WORKSPACE!r}."
             )
-        self.pruner.recover(workspace, now)
-        if plan_id:
-            plan = self.pruner.find_plan(workspace, plan_id)
-        else:
-            plan = self.plan(workspace, chosen).plan
-        try:
-            cited = self._crossed(workspace, chosen).memories
-            result = self.pruner.apply(workspace, plan, now, most=limit, spared=cited)
-        except Refused as refusal:
-            return texts.PruneResponse(text=f"Error: {refusal}", is_error=True, plan=plan)
-        return texts.swept(result)
+        plan = (
+            self.find_plan(workspace, plan_id)
+            if plan_id
+            else self.plan(workspace, chosen, limit=limit).plan
+        )
+        done = self.collect(plan, limit=limit)
+        return PruneResponse(
+            plan=plan,
+            deleted=done.done,
+            left_alone=done.left_alone,
+            restorable_until=done.restorable_until,
+        )
 
     def find_plan(self, workspace_id: str, plan_id: str) -> Plan:
         """Look up a plan that was shown."""
-        return self.pruner.find_plan(workspace_id, plan_id)
+        return self.collector(workspace_id).saved(plan_id)
 
-    def plan(self, workspace_id: str, strategy: PruneStrategy, *, preview: int = 20) -> Preview:
-        """Say what a strategy would take, and keep that plan in the journal."""
+    def plan(
+        self,
+        workspace_id: str,
+        strategy: PruneStrategy,
+        *,
+        limit: int | None = None,
+        preview: int = 20,
+    ) -> Preview:
+        """Say what a strategy would take, and keep that plan in the journal.
+
+        The plan takes up to `limit` nodes, by default as many as the cap allows. One that takes
+        nothing is not kept.
+        """
+        now = self.now()
         crossed = self._crossed(workspace_id, strategy)
         rules = msgspec.structs.replace(self._rules, cited=crossed.memories)
-        return self.pruner.plan(workspace_id, strategy, rules, self.now(), preview=preview)
+        context = self.heap(workspace_id).context(rules, now)
+        proposals = tuple(strategy.rank(context))
+        most = self.settings.limits.cap(context.size) if limit is None else limit
+        capped = context.within(most, proposals)
+        plan, taken = plan_with_indices(capped, strategy, proposals)
+        if plan.steps:
+            self.collector(workspace_id).save(plan, now=now)
+        rows = [
+            PreviewRow.of(context.survey.memories[i], context.sizes[i] - 1, step.reason)
+            for step, (i, *_) in zip(plan.steps, taken, strict=True)
+            if i < context.first_orphan
+        ]
+        rows.sort(key=lambda row: (row.created_at, row.memory_id), reverse=True)
+        return Preview(plan, tuple(rows[:preview]))
+
+    def collect(self, plan: Plan, *, limit: int | None = None) -> Swept:
+        """Delete what a plan names, as far as it has not changed since.
+
+        Refused if that is more than the cap allows, or `limit` if given.
+        """
+        if plan.steps and not plan.deletes:
+            raise BadInput(
+                f"plan {plan.plan_id} of {plan.strategy} deletes nothing; apply it by the call "
+                "that made it."
+            )
+        most = self.settings.limits.cap(plan.size_before) if limit is None else limit
+        if plan.freed > most:
+            raise Refused(
+                f"plan {plan.plan_id} takes {plan.freed} of {plan.size_before} nodes; at most "
+                f"{most} may go at once. Look at the preview, and if that is what you want, pass "
+                f"limit={plan.freed}."
+            )
+        now = self.now()
+        collector = self.collector(plan.workspace)
+        done = nodes_of(collector.collect(plan, now=now, confirm=plan.plan_id).swept)
+        left = without(planned(plan), done)
+        return Swept(plan, done, left, now + self.settings.limits.grace)
 
     def cited_segments(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> Mapping[str, str]:
         """Say which segments memories keep, and why: for `Segments.keep`. None if not so set."""
@@ -268,6 +394,10 @@ class KnowledgeGraph:
         focus = self.focus(workspace_id, self.now())
         return self._crossing.find(workspace_id, strategy, focus)
 
+    def undo(self, plan_id: str, *, workspace_id: str = DEFAULT_WORKSPACE) -> Nodes:
+        """Take back all that a plan deleted and that was not purged."""
+        return nodes_of(self.collector(workspace_id).undo(plan_id, now=self.now()))
+
     def restore(
         self,
         *,
@@ -275,35 +405,54 @@ class KnowledgeGraph:
         memory_ids: Sequence[str] = (),
         workspace_id: str = DEFAULT_WORKSPACE,
     ) -> Nodes:
-        """Take back what a plan deleted, or some memories, within their grace."""
+        """Take back what a plan deleted, or some memories with what they hold."""
         if plan_id:
-            return self.pruner.restore_plan(workspace_id, plan_id, self.now())
-        return self.pruner.restore(workspace_id, memory_ids, self.now())
+            return self.undo(plan_id, workspace_id=workspace_id)
+        names = [ref(Kind.MEMORY, each) for each in memory_ids]
+        return nodes_of(self.collector(workspace_id).restore(names, now=self.now()))
 
     def purge(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> Purged:
         """Erase what is past its grace, after a backup of it."""
-        return self.pruner.purge(workspace_id, self.now())
+        made: list[Backup] = []
+
+        def back_up(nodes: Nodes, now: datetime) -> None:
+            made.append(self._back_up(workspace_id, nodes, now))
+
+        heap = self.heap(workspace_id, back_up)
+        collector = Collector(heap, self.store.journal, actor=self.actor)
+        gone = nodes_of(collector.purge(now=self.now()))
+        return Purged(gone, made[0] if made else None)
+
+    def recover(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> None:
+        """Settle what a crash left half done. Every operation does so first."""
+        self.collector(workspace_id).recover(now=self.now())
+
+    def _back_up(self, workspace_id: str, nodes: Nodes, now: datetime) -> Backup:
+        path = new_backup(self.backups, now)
+        return write_backup(self.graph, workspace_id, path, now, nodes=nodes)
 
     def export_backup(
         self, path: str | Path | None = None, *, workspace_id: str = DEFAULT_WORKSPACE
     ) -> Backup:
         """Write a backup of a whole workspace to a new file, or beside the other backups."""
         now = self.now()
-        place = new_backup(self.pruner.backups, now) if path is None else Path(path)
+        place = new_backup(self.backups, now) if path is None else Path(path)
         return write_backup(self.graph, workspace_id, place, now)
 
     def list_backups(self) -> tuple[Kept, ...]:
         """Say what each of our backups holds, oldest first, or why it cannot be used."""
-        return tuple(kept_in(self.pruner.backups))
+        return tuple(kept_in(self.backups))
 
     def import_backup(self, path: str | Path, *, workspace_id: str | None = None) -> int:
         """Bring back what a backup holds; count its nodes and edges."""
         backup = check_backup(Path(path))
         target = workspace_id or backup.workspace_id
-        with self.pruner.alone(target):
+        collector = self.collector(target)
+        now = self.now()
+        with collector.holding(now):
             memories = load_backup(self.graph, backup, target)
-            nodes = Nodes(memories=memories)
-            self.pruner.record(target, Event.RESTORED, self.now(), nodes=nodes)
+            names = tuple(ref(Kind.MEMORY, each) for each in memories)
+            collector.record(Event.RESTORED, now=now, segments=names)
         return backup.items
 
     def history(
@@ -318,7 +467,9 @@ class KnowledgeGraph:
 
         Of all, or of some events or one plan.
         """
-        return self.pruner.history(workspace_id, events, plan_id, limit)
+        return self.store.journal.read(
+            journal_name(workspace_id), events=events, plan_id=plan_id, limit=limit
+        )
 
     def stats(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> Counts:
         """Count what a workspace holds."""
@@ -393,7 +544,10 @@ class GraphMemory:
     plan = _as_async(KnowledgeGraph.plan)
     find_plan = _as_async(KnowledgeGraph.find_plan)
     cited_segments = _as_async(KnowledgeGraph.cited_segments)
+    collect = _as_async(KnowledgeGraph.collect)
+    undo = _as_async(KnowledgeGraph.undo)
     restore = _as_async(KnowledgeGraph.restore)
+    recover = _as_async(KnowledgeGraph.recover)
     purge = _as_async(KnowledgeGraph.purge)
     export_backup = _as_async(KnowledgeGraph.export_backup)
     list_backups = _as_async(KnowledgeGraph.list_backups)

@@ -8,33 +8,11 @@ from datetime import datetime, timedelta
 import msgspec
 
 from marksweep.graph.backup_file import Backup
-from marksweep.heaps.graph import CAP_PERCENT, GRACE, RECENTLY_READ
+from marksweep.graph.strategies import PruneStrategy
+from marksweep.heaps.graph import RECENTLY_READ, Limits
 from marksweep.model import Plan
 from marksweep.settings import Settings
-from marksweep.stores.graph.base import Nodes
-
-CAP_FLOOR = 100
-"""Nodes that a plan may always take: in a small workspace one file may be more than the cap."""
-
-WAIT_SECONDS = 10.0
-"""How long to wait for another process that works on the workspace."""
-
-
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What keeps a collection from going too far."""
-
-    grace: timedelta = GRACE
-    cap_percent: float = CAP_PERCENT
-    cap_floor: int = CAP_FLOOR
-    wait_seconds: float = WAIT_SECONDS
-
-    def allows(self, plan: Plan) -> bool:
-        """Tell whether a plan stays within the cap."""
-        return plan.freed <= self.cap_of(plan)
-
-    def cap_of(self, plan: Plan) -> int:
-        """Count the nodes that a plan may take."""
-        return max(self.cap_floor, int(plan.size_before * self.cap_percent / 100))
+from marksweep.stores.graph.base import MemoryRow, Nodes
 
 
 class MemorySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +48,19 @@ class PreviewRow(msgspec.Struct, frozen=True, gc=False):
     chunk_count: int
     reason: str
 
+    @classmethod
+    def of(cls, row: MemoryRow, chunk_count: int, reason: str) -> PreviewRow:
+        """Show a memory of a survey."""
+        return cls(
+            row.memory_id,
+            row.file_path,
+            row.relative_path,
+            row.created_at,
+            row.lines,
+            chunk_count,
+            reason,
+        )
+
 
 class Preview(msgspec.Struct, frozen=True):
     """A plan, and its first memories."""
@@ -88,8 +79,81 @@ class Swept(msgspec.Struct, frozen=True):
     restorable_until: datetime
 
 
+class PruneResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """What `prune_memory` shows or has done."""
+
+    plan: Plan
+    rows: tuple[PreviewRow, ...] = ()
+    """The first memories of the plan, in a dry run."""
+    planned: Nodes = Nodes()
+    """What a deletion would take; empty once it was done."""
+    deleted: Nodes = Nodes()
+    left_alone: Nodes = Nodes()
+    """What the plan names and was not deleted: it changed since, or something holds it again."""
+    restorable_until: datetime | None = None
+    """Until when what was deleted can be restored; None in a dry run."""
+
+    @property
+    def plan_id(self) -> str:
+        """The plan that was made or applied."""
+        return self.plan.plan_id
+
+
 class Purged(msgspec.Struct, frozen=True):
     """What a purge erased, and the backup that was written before."""
 
     gone: Nodes = Nodes()
     backup: Backup | None = None
+
+    @property
+    def text(self) -> str:
+        """It in a sentence."""
+        if self.backup is None:
+            return "Nothing is past its grace period."
+        return f"Purged {counted(self.gone)}. A backup is in {self.backup.path}."
+
+
+ADJECTIVES: dict[str, str] = {
+    PruneStrategy.STALE_CODE: "stale ",
+    PruneStrategy.ORPHANED_CHUNKS: "orphaned ",
+    PruneStrategy.ORPHANED_ENTITIES: "orphaned ",
+    PruneStrategy.EXPIRED: "expired ",
+    PruneStrategy.DUPLICATES: "duplicate ",
+}
+"""What to call what a strategy takes."""
+
+
+def counted(nodes: Nodes, adjective: str = "") -> str:
+    """Say how many nodes there are, leaving out kinds that there are none of."""
+    parts: list[str] = []
+    for number, one, many in (
+        (len(nodes.memories), "memory node", "memory nodes"),
+        (len(nodes.chunks), "chunk", "chunks"),
+        (len(nodes.entities), "entity", "entities"),
+    ):
+        if number:
+            parts.append(f"{number} {'' if parts else adjective}{one if number == 1 else many}")
+    if not parts:
+        return "nothing"
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def deletion_text(done: PruneResponse) -> str:
+    """Say what was deleted, what was left alone, and what is left for the next run."""
+    plan = done.plan
+    lines = [f"Successfully deleted {counted(done.deleted, ADJECTIVES.get(plan.strategy, ''))}."]
+    if len(done.left_alone):
+        lines.append(
+            f"Left alone, because it changed since the preview: {counted(done.left_alone)}."
+        )
+    lines += blockers_text(plan)
+    if len(done.deleted) and done.restorable_until is not None:
+        lines.append(
+            f"Restorable until {done.restorable_until:%Y-%m-%d %H:%M} UTC by plan {plan.plan_id}."
+        )
+    return "\n".join(lines)
+
+
+def blockers_text(plan: Plan) -> list[str]:
+    """Say what a plan does not take that its strategy offers, and why, a line for each reason."""
+    return [f"Not taken: {each.size:,} nodes, {each.reason}." for each in plan.blockers]

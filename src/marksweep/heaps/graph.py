@@ -1,27 +1,39 @@
-"""The knowledge graph as a heap: which nodes may go, and why.
+"""The knowledge graph as a heap: nodes that may go, and tombstones of those that went.
 
-1. survey   The store tells all ids, strong edges and light columns at one version.
-2. roots    Memories that must stay: files that are there, notes, pins, what was read recently.
-3. mark     HAS_CHUNK and MENTIONS are strong, RELATED_TO is weak and keeps nothing: entities that
-            only point at each other are not reached.
-4. choose   A strategy says which of the rest it takes, each with a reason.
+A plan names nodes by kind and id, `memory:m1…`. A memory goes with all its chunks, so together they
+are one unit, sized by the number of nodes. What is swept gets a tombstone: hidden, restorable for
+its grace period, then erased after a backup.
 
-Nothing here touches the store. Nodes are named by their place: memories first, then chunks, then
-entities.
+The snapshot is columns (`Survey`): half a million nodes are too many for an object each. The
+planner sees them through `GraphContext`, by index: memories first, then chunks that no memory has,
+then entities.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
 from datetime import datetime, timedelta
-from enum import StrEnum
+from functools import cached_property
 from itertools import compress
+from threading import RLock
 
 import msgspec
 
-from marksweep.errors import UnknownName
-from marksweep.stores.graph.base import EPOCH, MemoryRow, Survey
-from marksweep.stores.graph.nouns import CODE_INDEXER, Kind
+from marksweep.core.strategy import Proposal
+from marksweep.errors import BadInput, NotFound
+from marksweep.model import Action, Entry, Event, Plan, Report, Snapshot, Unit
+from marksweep.stores.graph.base import EPOCH, DeletedRow, GraphStore, MemoryRow, Nodes, Survey
+from marksweep.stores.graph.leases import CHANGE, Lease, hold
+from marksweep.stores.graph.nouns import Entity, Kind, duplicates
+
+HEAP = "graph"
+"""What plans on the graph name as their heap."""
+
+FINGERPRINT = "graph-v"
+"""What the fingerprint of a plan on the graph begins with; the workspace's version follows."""
 
 RECENTLY_READ = timedelta(days=1)
 """How long reading a memory protects it. Longer keeps stale memories that somebody looks at."""
@@ -32,32 +44,24 @@ GRACE = timedelta(days=7)
 CAP_PERCENT = 20.0
 """Share of a workspace's nodes that one plan may take. Higher lets a mistake take more at once."""
 
+CAP_FLOOR = 100
+"""Nodes that a plan may always take: in a small workspace one file may be more than the cap."""
 
-class PruneStrategy(StrEnum):
-    """What a collection takes."""
+WAIT_SECONDS = 10.0
+"""How long to wait for another process that works on the workspace."""
 
-    STALE_CODE = "stale_code"
-    """Memories of files that are gone, with their chunks."""
-    ORPHANED_CHUNKS = "orphaned_chunks"
-    """Chunks that no memory has."""
-    ORPHANED_ENTITIES = "orphaned_entities"
-    """Entities that no chunk of any memory mentions."""
-    EXPIRED = "expired"
-    """Memories older than their source may get, with their chunks."""
-    DUPLICATES = "duplicates"
-    """Notes that say what an older one says, with their chunks."""
-    ALL = "all"
-    """All of these, and whatever only they keep."""
 
-    @classmethod
-    def named(cls, name: str) -> PruneStrategy:
-        """Look a strategy up."""
-        try:
-            return cls(name)
-        except ValueError:
-            raise UnknownName(
-                f"no prune strategy named {name!r}; known are {', '.join(cls)}."
-            ) from None
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What keeps a collection from going too far."""
+
+    grace: timedelta = GRACE
+    cap_percent: float = CAP_PERCENT
+    cap_floor: int = CAP_FLOOR
+    wait_seconds: float = WAIT_SECONDS
+
+    def cap(self, size: int) -> int:
+        """Count the nodes that one plan may take of so many."""
+        return max(self.cap_floor, int(size * self.cap_percent / 100))
 
 
 class GraphRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,176 +74,425 @@ class GraphRules(msgspec.Struct, frozen=True, kw_only=True):
     """Memories that something outside the graph refers to, with the reason they stay."""
 
 
-class Chosen(msgspec.Struct, frozen=True, gc=False):
-    """A node that goes, by its place, with the chunks that go along."""
+class Singles:
+    """Units of one index each: what belongs together has one index here."""
 
-    place: int
-    chunks: tuple[int, ...]
-    reason: str
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def members(self, i: int) -> tuple[int, ...]:
+        """Give the unit of an index."""
+        return (i,)
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        """Give every unit."""
+        return ((i,) for i in range(self._count))
 
 
-class MarkedGraph:
-    """A survey with its roots found and its nodes marked."""
+class GraphContext:
+    """A survey as the planner and the strategies see it."""
 
-    def __init__(self, survey: Survey, rules: GraphRules, now: datetime) -> None:
+    def __init__(
+        self,
+        survey: Survey,
+        rules: GraphRules,
+        now: datetime,
+        *,
+        workspace: str = "",
+        ids: Callable[[Kind, Sequence[int]], Sequence[str]] = lambda _, keys: [""] * len(keys),
+    ) -> None:
+        """Take a survey; `ids` turns its keys into ids."""
         self.survey = survey
         self.rules = rules
-        self.now_us = _microseconds(now - EPOCH)
-        self.first_chunk = len(survey.memories)
-        self.first_entity = self.first_chunk + len(survey.chunks)
+        self.now = now
+        self.now_us = (now - EPOCH) // MICROSECOND
+        self.snapshot = Snapshot(
+            (), f"{FINGERPRINT}{survey.version}", workspace, HEAP, unit=Unit.NODES
+        )
+        self.target: int | None = None
+        self._ids = ids
+        self.first_orphan = len(survey.memories)
+        self.first_entity = self.first_orphan + len(self.orphans)
+        self.over_cap: Mapping[int, str] = {}
+        """What this plan may not take any more, with the reason."""
 
-    @property
-    def live(self) -> int:
-        """Count the nodes that are not soft-deleted."""
-        hidden = sum(row.deleted_us is not None for row in self.survey.memories)
-        hidden += len(self.survey.deleted_chunks) + len(self.survey.deleted_entities)
-        return self.first_entity + len(self.survey.entities) - hidden
+    @cached_property
+    def orphans(self) -> Sequence[int]:
+        """The keys of live chunks that no memory has."""
+        survey = self.survey
+        ownerless = compress(survey.chunks, map((0).__gt__, survey.chunk_owners))
+        return [key for key in ownerless if key not in survey.deleted_chunks]
 
-    def kind_of(self, place: int) -> Kind:
-        """Tell what kind of node stands at a place."""
-        if place < self.first_chunk:
-            return Kind.MEMORY
-        return Kind.CHUNK if place < self.first_entity else Kind.ENTITY
+    @cached_property
+    def sizes(self) -> Sequence[int]:
+        """Nodes that go with each index: a memory and its chunks; 0 for what is deleted."""
+        survey = self.survey
+        owners: Iterable[int] = survey.chunk_owners
+        if survey.deleted_chunks:
+            owners = (
+                owner
+                for key, owner in zip(survey.chunks, survey.chunk_owners, strict=True)
+                if key not in survey.deleted_chunks
+            )
+        chunks = Counter(owners)
+        hidden = survey.deleted_entities
+        return [
+            *(1 + chunks[row.key] if row.deleted_us is None else 0 for row in survey.memories),
+            *([1] * len(self.orphans)),
+            *(1 if key not in hidden else 0 for key in survey.entities),
+        ]
 
-    def key_of(self, place: int) -> int:
-        """Give the survey's key of the node at a place."""
-        if place < self.first_chunk:
-            return self.survey.memories[place].key
-        if place < self.first_entity:
-            return self.survey.chunks[place - self.first_chunk]
-        return self.survey.entities[place - self.first_entity]
+    @cached_property
+    def size(self) -> int:
+        """Live nodes."""
+        return sum(self.sizes)
 
-    def choose(self, strategy: PruneStrategy) -> Iterator[Chosen]:
-        """Say what goes, memories first, then chunks, then entities."""
-        gone = dict(self._memories(strategy))
-        chunks = self._live_chunks(gone)
-        for place, reason in gone.items():
-            yield Chosen(place, tuple(chunks.get(place, ())), reason)
-        if strategy in (PruneStrategy.ORPHANED_CHUNKS, PruneStrategy.ALL):
-            yield from self._orphaned_chunks()
-        if strategy in (PruneStrategy.ORPHANED_ENTITIES, PruneStrategy.ALL):
-            yield from self._orphaned_entities(gone)
+    @cached_property
+    def units(self) -> Singles:
+        """What must go together has one index already."""
+        return Singles(len(self.sizes))
 
-    def reason_to_stay(self, row: MemoryRow) -> str | None:
+    @cached_property
+    def live(self) -> tuple[tuple[int, MemoryRow], ...]:
+        """The memories that are not deleted, by index."""
+        rows = enumerate(self.survey.memories)
+        return tuple((i, row) for i, row in rows if row.deleted_us is None)
+
+    def may_go(self, members: tuple[int, ...]) -> bool:
+        """Say whether these may be swept, all of them."""
+        return self.reason_to_keep(members) is None
+
+    def reason_to_keep(self, members: tuple[int, ...]) -> str | None:
+        """Say what makes one of these a root, or beyond what this plan may take."""
+        for i in members:
+            reason = self._root(self.survey.memories[i]) if i < self.first_orphan else None
+            reason = reason or self.over_cap.get(i)
+            if reason is not None:
+                return reason
+        return None
+
+    def _root(self, row: MemoryRow) -> str | None:
         """Give the reason that makes a memory a root, whatever its age; None if there is none."""
         if row.pinned:
             return f"pinned by {row.pinned_by}" if row.pinned_by else "pinned"
-        protected = _microseconds(self.rules.recently_read)
-        if row.read_us is not None and self.now_us - row.read_us < protected:
+        if row.read_us is not None and self.now_us - row.read_us < self._protected_us:
             return "read recently"
-        if row.memory_id in self.rules.cited:
-            return self.rules.cited[row.memory_id]
-        return None
+        return self.rules.cited.get(row.memory_id)
 
-    def holds_until(self) -> datetime | None:
-        """Tell when time alone takes a memory's protection or life away; None if never."""
-        protected = _microseconds(self.rules.recently_read)
-        lives = {source: _microseconds(life) for source, life in self.rules.ttl.items()}
-        ends: list[int] = []
-        for row in self.survey.memories:
-            if row.read_us is not None:
-                ends.append(row.read_us + protected)
-            if row.source in lives:
-                ends.append(_last_sign_of_life(row) + lives[row.source] + 1)
-        first = min((end for end in ends if end > self.now_us), default=None)
-        return None if first is None else EPOCH + timedelta(microseconds=first)
+    @cached_property
+    def _protected_us(self) -> int:
+        return self.rules.recently_read // MICROSECOND
 
-    def _memories(self, strategy: PruneStrategy) -> Iterator[tuple[int, str]]:
-        """Name the memories that a strategy takes, with reasons; the first reason counts."""
-        copies: Mapping[str, str] = {}
-        if strategy in (PruneStrategy.DUPLICATES, PruneStrategy.ALL):
-            copies = self._copies()
-        for place, row in enumerate(self.survey.memories):
-            if row.deleted_us is not None:
+    def within(self, limit: int, proposals: Sequence[Proposal]) -> GraphContext:
+        """Give the same context, but let a plan of these take so many nodes at most.
+
+        The first that fit go, and the next plan goes on.
+        What is larger than the limit by itself is passed over, so that it blocks nothing else.
+        """
+        over: dict[int, str] = {}
+        left = limit
+        for proposal in proposals:
+            if not self.may_go(proposal.members):
                 continue
-            reason = self._why(strategy, row, copies)
-            if reason is not None and self.reason_to_stay(row) is None:
-                yield place, reason
+            size = sum(self.sizes[i] for i in proposal.members)
+            if size > limit:
+                reason = f"more than the {limit:,} nodes that one plan may take; raise the limit"
+            elif size > left:
+                left = 0
+                reason = f"over the {limit:,} nodes that one plan may take; the next one goes on"
+            else:
+                left -= size
+                continue
+            over.update(dict.fromkeys(proposal.members, reason))
+        capped = copy(self)
+        capped.over_cap = over
+        return capped
 
-    def _why(
-        self, strategy: PruneStrategy, row: MemoryRow, copies: Mapping[str, str]
-    ) -> str | None:
-        everything = strategy is PruneStrategy.ALL
-        if row.stale and (everything or strategy is PruneStrategy.STALE_CODE):
-            return f"stale: {row.relative_path} was not there when {row.repository} was indexed"
-        if everything or strategy is PruneStrategy.EXPIRED:
-            life = self.rules.ttl.get(row.source)
-            if life is not None and self.now_us - _last_sign_of_life(row) > _microseconds(life):
-                return f"expired: memories of {row.source} live for {_days(life)}"
-        if row.memory_id in copies:
-            return f"duplicate: says what {copies[row.memory_id]} says"
-        return None
-
-    def _copies(self) -> dict[str, str]:
-        """Map notes that repeat another's content to the one that stays.
-
-        A note that must stay is kept first, then the oldest.
-        """
-        groups: dict[str, list[MemoryRow]] = {}
-        for row in self.survey.memories:
-            if row.source != CODE_INDEXER and row.content_hash and row.deleted_us is None:
-                groups.setdefault(row.content_hash, []).append(row)
-        copies: dict[str, str] = {}
-        for rows in groups.values():
-            if len(rows) > 1:
-                rows.sort(
-                    key=lambda row: (
-                        self.reason_to_stay(row) is None,
-                        row.created_us,
-                        row.memory_id,
-                    )
-                )
-                copies.update((row.memory_id, rows[0].memory_id) for row in rows[1:])
-        return copies
-
-    def _orphaned_chunks(self) -> Iterator[Chosen]:
-        survey = self.survey
-        deleted = survey.deleted_chunks
-        for number, (key, owner) in enumerate(zip(survey.chunks, survey.chunk_owners, strict=True)):
-            if owner < 0 and key not in deleted:
-                yield Chosen(self.first_chunk + number, (), "orphaned: no memory has this chunk")
-
-    def _orphaned_entities(self, gone: Collection[int]) -> Iterator[Chosen]:
-        """Mark from the memories that stay; entities that are not reached go.
-
-        No strong path is longer than memory → chunk → entity, so two passes over whole columns
-        mark everything: five times as fast as a walk.
-        """
-        survey = self.survey
-        staying = {
-            row.key
-            for place, row in enumerate(survey.memories)
-            if row.deleted_us is None and place not in gone
+    def ids_of(self, steps: Sequence[tuple[int, ...]]) -> Sequence[tuple[str, ...]]:
+        """Name the nodes of each step; those that are gone meanwhile have no name."""
+        chosen = [i for members in steps for i in members]
+        chunks = self._chunks_of({i for i in chosen if i < self.first_orphan})
+        keys: dict[Kind, list[int]] = {kind: [] for kind in Kind}
+        for i in chosen:
+            kind, key = self._node(i)
+            keys[kind].append(key)
+            keys[Kind.CHUNK] += chunks.get(i, ())
+        names = {
+            kind: dict(zip(of_kind, self._ids(kind, of_kind), strict=True))
+            for kind, of_kind in keys.items()
         }
-        had = map(staying.__contains__, survey.chunk_owners)
-        chunks = set(compress(survey.chunks, had))
-        mentioned = map(chunks.__contains__, survey.mention_chunks)
-        kept = set(compress(survey.mention_entities, mentioned)) | survey.deleted_entities
-        for place, key in enumerate(survey.entities, self.first_entity):
-            if key not in kept:
-                yield Chosen(place, (), "orphaned: no memory that stays mentions this entity")
 
-    def _live_chunks(self, memories: Iterable[int]) -> dict[int, list[int]]:
-        """Name the chunks that go along with memories, by the memories' places."""
+        def named(i: int) -> Iterator[str]:
+            kind, key = self._node(i)
+            yield ref(kind, names[kind][key]) if names[kind][key] else ""
+            for chunk in chunks.get(i, ()):
+                yield ref(Kind.CHUNK, names[Kind.CHUNK][chunk]) if names[Kind.CHUNK][chunk] else ""
+
+        return [tuple(filter(None, (name for i in step for name in named(i)))) for step in steps]
+
+    def _node(self, i: int) -> tuple[Kind, int]:
+        """Give the kind and the survey's key of the node at an index."""
+        if i < self.first_orphan:
+            return Kind.MEMORY, self.survey.memories[i].key
+        if i < self.first_entity:
+            return Kind.CHUNK, self.orphans[i - self.first_orphan]
+        return Kind.ENTITY, self.survey.entities[i - self.first_entity]
+
+    def _chunks_of(self, memories: Collection[int]) -> dict[int, list[int]]:
+        """Give the keys of the live chunks of memories, by the memories' indices."""
         survey = self.survey
-        places = {survey.memories[place].key: place for place in memories}
+        index = {survey.memories[i].key: i for i in memories}
+        owned = list(map(index.__contains__, survey.chunk_owners))
         found: dict[int, list[int]] = {}
-        going = map(places.__contains__, survey.chunk_owners)
-        for number in compress(range(len(survey.chunks)), going):
-            if survey.chunks[number] not in survey.deleted_chunks:
-                owner = places[survey.chunk_owners[number]]
-                found.setdefault(owner, []).append(self.first_chunk + number)
+        for key, owner in zip(
+            compress(survey.chunks, owned), compress(survey.chunk_owners, owned), strict=True
+        ):
+            if key not in survey.deleted_chunks:
+                found.setdefault(index[owner], []).append(key)
         return found
 
 
-def _last_sign_of_life(row: MemoryRow) -> int:
-    return max(row.created_us, row.last_seen_us or 0, row.read_us or 0)
+class NamedUnits:
+    """A few units of the graph that somebody names, as the planner sees them."""
+
+    def __init__(
+        self,
+        units: Sequence[tuple[str, ...]],
+        now: datetime,
+        *,
+        snapshot: Snapshot,
+        sizes: Sequence[int] = (),
+        roots: Mapping[int, str] | None = None,
+    ) -> None:
+        """Take each unit's nodes, and how many of them go if that is not all.
+
+        `snapshot` has the size of the heap as its rest.
+        """
+        self._names = units
+        self._roots = roots or {}
+        self.snapshot = snapshot
+        self.now = now
+        self.target: int | None = None
+        self.size = snapshot.rest_size or 0
+        self.sizes = sizes or [len(unit) for unit in units]
+        self.units = Singles(len(units))
+
+    def may_go(self, members: tuple[int, ...]) -> bool:
+        """Say whether these may be swept, all of them."""
+        return not any(i in self._roots for i in members)
+
+    def reason_to_keep(self, members: tuple[int, ...]) -> str | None:
+        """Say what makes one of these a root."""
+        return next((self._roots[i] for i in members if i in self._roots), None)
+
+    def ids_of(self, steps: Sequence[tuple[int, ...]]) -> Sequence[tuple[str, ...]]:
+        """Name the nodes of each step."""
+        return [tuple(name for i in members for name in self._names[i]) for members in steps]
 
 
-def _microseconds(span: timedelta) -> int:
-    return span // timedelta(microseconds=1)
+class GraphHeap:
+    """One workspace of a graph store."""
+
+    unit = Unit.NODES
+
+    def __init__(
+        self,
+        store: GraphStore,
+        workspace: str,
+        *,
+        limits: Limits | None = None,
+        cited: Callable[[], Collection[str]] = tuple,
+        backup: Callable[[Nodes, datetime], object] = lambda nodes, now: None,  # noqa: ARG005
+    ) -> None:
+        """Take the store.
+
+        `cited` names the memories that something outside the graph holds now: a sweep leaves them
+        alone. `backup` is called with what a purge is about to erase.
+        """
+        self.workspace = workspace
+        self.journal_name = journal_name(workspace)
+        self._store = store
+        self._limits = limits or Limits()
+        self._cited = cited
+        self._backup = backup
+        self._guard = RLock()
+        self._lease: Lease | None = None
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the workspace against other collections, here and on other machines."""
+        with self._guard:
+            if self._lease is not None:
+                yield
+                return
+            with hold(
+                self._store, self.workspace, CHANGE, wait_seconds=self._limits.wait_seconds
+            ) as lease:
+                self._lease = lease
+                try:
+                    yield
+                finally:
+                    self._lease = None
+
+    def snapshot(self) -> Snapshot:
+        """Take the workspace's version and size."""
+        return Snapshot(
+            (),
+            f"{FINGERPRINT}{self._store.version(self.workspace)}",
+            self.workspace,
+            HEAP,
+            rest_size=self.size(),
+            unit=Unit.NODES,
+        )
+
+    def context(self, rules: GraphRules, now: datetime) -> GraphContext:
+        """Take the columns that plans are made from."""
+        return GraphContext(
+            self._store.survey(self.workspace),
+            rules,
+            now,
+            workspace=self.workspace,
+            ids=lambda kind, keys: self._store.ids(self.workspace, kind, keys),
+        )
+
+    def size(self) -> int:
+        """Count the live nodes."""
+        counts = self._store.counts(self.workspace)
+        return counts.memories + counts.chunks + counts.entities
+
+    def check(self, plan: Plan) -> None:
+        """Refuse a plan of another heap; what changed since it was made is left alone."""
+        if plan.workspace != self.workspace or plan.heap != HEAP:
+            raise BadInput(
+                f"plan {plan.plan_id} is for {plan.heap} workspace {plan.workspace!r}, not for the "
+                f"graph of {self.workspace!r}. Apply it where it was made."
+            )
+
+    def sweep(self, plan: Plan, now: datetime) -> Report:
+        """Hide what the plan names, or merge it, as far as it has not changed since."""
+        self._still_held()
+        before = self.size()
+        merging = [step for step in plan.steps if step.action is Action.COMPRESS]
+        done = Nodes(
+            entities=tuple(gone for step in merging for gone in self._merge(step.segments))
+        )
+        if len(merging) < len(plan.steps):
+            wanted = without(planned(plan), Nodes(memories=tuple(self._cited())))
+            done += self._store.soft_delete(
+                self.workspace,
+                wanted,
+                version=int(plan.fingerprint.removeprefix(FINGERPRINT)),
+                plan_id=plan.plan_id,
+                at=now,
+            )
+        return Report(plan.plan_id, before, before - len(done), refs_of(done), unit=Unit.NODES)
+
+    def _merge(self, names: Sequence[str]) -> Iterator[str]:
+        """Merge entities that are still there and still one thing; give those that went."""
+        self._still_held()
+        found = self._store.find(self.workspace, nodes_of(names))
+        live = [node for node in found if isinstance(node, Entity) and node.deleted_at is None]
+        for keep, *others in duplicates(live):
+            gone = [entity.entity_id for entity in others]
+            self._store.merge(self.workspace, keep.entity_id, gone)
+            yield from gone
+
+    def kept_of(self, plan_id: str) -> tuple[str, ...]:
+        """Name what a plan hid and that is still there."""
+        return _names(self._store.deleted(self.workspace, plan_id=plan_id))
+
+    def kept_with(self, ids: Sequence[str]) -> tuple[str, ...]:
+        """See that these are hidden; a memory brings its chunks and entities along."""
+        hidden = set(_names(self._store.deleted(self.workspace)))
+        missing = [each for each in ids if each not in hidden]
+        if missing:
+            raise NotFound(
+                f"not deleted, or purged already: {', '.join(missing)}. Nothing was restored. "
+                "Backups hold what was purged."
+            )
+        return tuple(ids)
+
+    def bring_back(
+        self, ids: Sequence[str], *, plan_id: str = "", now: datetime
+    ) -> tuple[str, ...]:
+        """Take hidden nodes back with what they hold."""
+        del plan_id, now
+        return refs_of(self._store.restore(self.workspace, nodes_of(ids)))
+
+    def settle(self, intent: Entry, now: datetime) -> Event:
+        """Finish a sweep of which something is gone, and a return."""
+        if intent.event is Event.RESTORING:
+            wanted = set(intent.segments)
+            left = [each for each in _names(self._store.deleted(self.workspace)) if each in wanted]
+            if left:
+                self._store.restore(self.workspace, nodes_of(left))
+            return Event.RESTORED
+        if intent.plan is None or not self._has_begun(intent.plan):
+            return Event.ROLLED_BACK
+        self.sweep(intent.plan, now)
+        return Event.SWEPT
+
+    def _has_begun(self, plan: Plan) -> bool:
+        """Tell whether something that a plan takes is gone. A merge is whole as far as it came."""
+        if plan.deletes:
+            return bool(self.kept_of(plan.plan_id))
+        named = planned(plan)
+        return len(self._store.find(self.workspace, named)) < len(named)
+
+    def expired(self, now: datetime) -> tuple[str, ...]:
+        """Name what was deleted and is past its grace period."""
+        before = now - self._limits.grace
+        return _names(self._store.deleted(self.workspace, before=before))
+
+    def purge(self, now: datetime) -> tuple[str, ...]:
+        """Erase that for good, after a backup of it."""
+        nodes = nodes_of(self.expired(now))
+        self._backup(nodes, now)
+        self._still_held()
+        gone = self._store.purge(self.workspace, nodes, before=now - self._limits.grace)
+        return refs_of(gone)
+
+    def _still_held(self) -> None:
+        if self._lease is not None:
+            self._lease.check()
 
 
-def _days(life: timedelta) -> str:
-    days = life / timedelta(days=1)
-    return f"{days:g} day" if days == 1 else f"{days:g} days"
+MICROSECOND = timedelta(microseconds=1)
+
+
+def journal_name(workspace_id: str) -> str:
+    """Name the journal of a workspace's graph, apart from that of its segments."""
+    return f"graph:{workspace_id}"
+
+
+def ref(kind: Kind, node_id: str) -> str:
+    """Name a node in a plan: its kind and its id."""
+    return f"{kind}:{node_id}"
+
+
+def nodes_of(refs: Iterable[str]) -> Nodes:
+    """Read the nodes that a plan names."""
+    found: dict[Kind, list[str]] = {kind: [] for kind in Kind}
+    for each in refs:
+        kind, _, node_id = each.partition(":")
+        found[Kind(kind)].append(node_id)
+    return Nodes(*(tuple(found[kind]) for kind in Kind))
+
+
+def planned(plan: Plan) -> Nodes:
+    """Read all the nodes that a plan names."""
+    return nodes_of(each for step in plan.steps for each in step.segments)
+
+
+def refs_of(nodes: Nodes) -> tuple[str, ...]:
+    """Name nodes as plans do."""
+    return tuple(ref(kind, node_id) for kind in Kind for node_id in nodes.of(kind))
+
+
+def without(nodes: Nodes, done: Nodes) -> Nodes:
+    """Leave out nodes that are done."""
+    return Nodes(*(tuple(sorted(set(nodes.of(kind)) - set(done.of(kind)))) for kind in Kind))
+
+
+def _names(rows: Iterable[DeletedRow]) -> tuple[str, ...]:
+    return tuple(ref(row.kind, row.node_id) for row in rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -13,14 +12,10 @@ from marksweep.mcp.results import Part
 from marksweep.mcp.tool import Result
 
 if TYPE_CHECKING:
-    from marksweep.graph.texts import PruneResponse
+    from marksweep.graph.outcomes import PruneResponse
+    from marksweep.heaps.graph import Limits
     from marksweep.indexing.report import IndexReport
     from marksweep.stores.graph.base import Counts, GraphHit, Nodes
-
-HOW_TO_DELETE = re.compile(
-    r"^(To delete exactly this: prune_memory\(.*), plan_id='[^']*'(.*)$", re.M
-)
-"""The line of a preview that says how to go on. The server remembers the plan it has shown."""
 
 
 class Indexed(Result):
@@ -147,7 +142,9 @@ class MemoryPruned(Result):
     _text: str = PrivateAttr(default="")
 
     @classmethod
-    def of(cls, response: PruneResponse, workspace: str, strategy: str) -> MemoryPruned:
+    def of(
+        cls, response: PruneResponse, workspace: str, strategy: str, limits: Limits
+    ) -> MemoryPruned:
         """Tell what a response says."""
         made = cls(
             workspace_id=workspace,
@@ -157,12 +154,51 @@ class MemoryPruned(Result):
             deleted=NodeIds.of(response.deleted),
             left_alone=NodeIds.of(response.left_alone),
         )
-        made._text = HOW_TO_DELETE.sub(r"\1\2", response.text)
+        made._text = prune_text(response, limits)
         return made
 
     def words(self) -> str:
         """Tell it as the memory does."""
         return self._text
+
+
+def prune_text(response: PruneResponse, limits: Limits) -> str:
+    """Say what would be deleted and how to do so, or what was."""
+    from marksweep.graph.outcomes import blockers_text, deletion_text
+
+    plan = response.plan
+    if response.restorable_until is not None:
+        return deletion_text(response)
+    lines = ["Dry run complete. Preview of items to delete:", ""]
+    if not plan.steps:
+        lines.append(f"Nothing: strategy {plan.strategy} finds nothing in {plan.workspace!r}.")
+        return "\n".join([*lines, *blockers_text(plan)])
+    nodes = response.planned
+    lines += [
+        f"Workspace: {plan.workspace}",
+        f"Strategy: {plan.strategy}",
+        f"Memories: {len(nodes.memories)}",
+        f"Chunks: {len(nodes.chunks)}",
+        f"Entities: {len(nodes.entities)}",
+        "",
+    ]
+    lines += [
+        f"- {row.relative_path or row.memory_id} ({row.lines} lines, {row.chunk_count} chunks, "
+        f"created {row.created_at:%Y-%m-%d %H:%M}): {row.reason}"
+        for row in response.rows
+    ]
+    if more := len(nodes.memories) - len(response.rows):
+        lines.append(f"- and {more} more")
+    limit = f", limit={plan.freed}" if plan.freed > limits.cap(plan.size_before) else ""
+    lines += [
+        *blockers_text(plan),
+        "",
+        f"Plan: {plan.plan_id}",
+        f"To delete exactly this: prune_memory(workspace_id={plan.workspace!r}, "
+        f"strategy={str(plan.strategy)!r}, dry_run=false, confirm=true{limit}).",
+        f"Deleted items can be restored for {limits.grace.days} days.",
+    ]
+    return "\n".join(lines)
 
 
 class MemoryStats(Result):

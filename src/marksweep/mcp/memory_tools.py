@@ -13,7 +13,7 @@ from mcp.server.mcpserver import AcceptedElicitation, Elicit, ElicitationResult,
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
-from marksweep.errors import Refused
+from marksweep.errors import NotConfirmed, Refused
 from marksweep.mcp.asking import Consent, Here, can_confirm, desk_of
 from marksweep.mcp.memory_results import Indexed, MemoryHit, MemoryPruned, MemoryStats, SearchResult
 from marksweep.mcp.tool import Ctx, StrictTool, Told
@@ -31,12 +31,6 @@ TELL_SECONDS = 0.1
 Workspace = Annotated[
     str, Field(max_length=500, description="Whose memory; the current workspace if left out.")
 ]
-
-
-NO_LIMIT = (
-    "This tool has no limit parameter: delete so much on the command line, or with a client that "
-    "can ask its user."
-)
 
 
 class _Teller:
@@ -168,7 +162,9 @@ PruneChoice = Literal[
 ]
 
 
-async def plan_to_delete(ctx: Ctx, memory: Mind, dry_run: bool, strategy: str) -> Plan | None:
+async def plan_to_delete(
+    ctx: Ctx, memory: Mind, dry_run: bool, strategy: str, limit: int | None
+) -> Plan | None:
     """Find the plan that a deletion carries out: the one that was shown last, or a new one."""
     if dry_run:
         return None
@@ -176,9 +172,9 @@ async def plan_to_delete(ctx: Ctx, memory: Mind, dry_run: bool, strategy: str) -
     shown = desk_of(ctx).shown_plans.get((workspace, strategy))
     if shown is not None:
         return await graph.find_plan(workspace, shown)
-    from marksweep.heaps.graph import PruneStrategy
+    from marksweep.graph.strategies import PruneStrategy
 
-    return (await graph.plan(workspace, PruneStrategy.named(strategy))).plan
+    return (await graph.plan(workspace, PruneStrategy.named(strategy), limit=limit)).plan
 
 
 async def consent(
@@ -187,12 +183,10 @@ async def consent(
     """Ask before anything is deleted, if that was not confirmed and the client can ask."""
     if plan is None or not plan.steps or confirm or not can_confirm(ctx):
         return Consent(delete=confirm)
-    from marksweep.graph import texts
-    from marksweep.graph.refs import planned
+    from marksweep.graph.outcomes import counted
+    from marksweep.heaps.graph import planned
 
-    return Elicit(
-        f"Delete {texts.counted(planned(plan))} from workspace {plan.workspace!r}?", Consent
-    )
+    return Elicit(f"Delete {counted(planned(plan))} from workspace {plan.workspace!r}?", Consent)
 
 
 async def prune_memory(
@@ -219,16 +213,22 @@ async def prune_memory(
             "go."
         ),
     ] = "stale_code",
+    limit: Annotated[
+        int | None,
+        Field(ge=1, description="Nodes that may go at most; by default as many as the cap allows."),
+    ] = None,
 ) -> MemoryPruned:
     """Clean up the long-term memory: what is stale, orphaned or no longer mentioned. Shows what
     would go; to delete exactly that, call again with dry_run false and confirm true. What was
     deleted can be restored for a week."""
     desk = desk_of(ctx)
     graph, workspace = memory
+    limits = graph.settings.limits
     if plan is None:
-        response = await graph.prune_memory(workspace, strategy=strategy)
-        desk.shown_plans[workspace, strategy] = response.plan_id
-        return MemoryPruned.of(response, workspace, strategy)
+        response = await graph.prune_memory(workspace, strategy=strategy, limit=limit)
+        if response.plan.steps:
+            desk.shown_plans[workspace, strategy] = response.plan_id
+        return MemoryPruned.of(response, workspace, strategy, limits)
     if not isinstance(answer, AcceptedElicitation):
         raise Told("Error: The user did not agree to the deletion. Nothing was deleted.")
     asked = answer.data.delete and not confirm
@@ -238,14 +238,14 @@ async def prune_memory(
         confirm=answer.data.delete,
         strategy=strategy,
         plan_id=plan.plan_id,
-        limit=plan.freed if asked else None,
+        limit=plan.freed if asked else limit,
     )
-    response = await _to_its_end(deletion)
-    if response.is_error:
-        over = f" {NO_LIMIT}" if not graph.settings.limits.allows(plan) else ""
-        raise Told(response.text + over * answer.data.delete)
+    try:
+        response = await _to_its_end(deletion)
+    except (NotConfirmed, Refused) as refusal:
+        raise Told(f"Error: {refusal}") from refusal
     desk.shown_plans.pop((workspace, strategy), None)
-    return MemoryPruned.of(response, workspace, strategy)
+    return MemoryPruned.of(response, workspace, strategy, limits)
 
 
 async def memory_stats(memory: Mind, *, workspace_id: Workspace = "") -> MemoryStats:  # noqa: ARG001

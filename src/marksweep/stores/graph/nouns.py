@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
 
@@ -160,6 +162,21 @@ def normalised(kind: str, name: str) -> str:
     """Bring a name to the form in which duplicates are equal."""
     clean = " ".join(unicodedata.normalize("NFKC", name).split())
     return clean if kind in CASE_MATTERS else clean.casefold().replace("_", " ").replace("-", " ")
+
+
+def duplicates(entities: Iterable[Entity]) -> list[tuple[Entity, ...]]:
+    """Group entities of one kind whose normalised names are equal; the one to keep is first.
+
+    Kept is the spelling that sorts first, which prefers capitals.
+    """
+    groups: defaultdict[tuple[str, str], list[Entity]] = defaultdict(list)
+    for entity in entities:
+        groups[entity.kind, entity.normalised].append(entity)
+    return [
+        tuple(sorted(group, key=lambda entity: (entity.name, entity.entity_id)))
+        for _, group in sorted(groups.items())
+        if len(group) > 1
+    ]
 
 
 def _hashed(*parts: str) -> str:

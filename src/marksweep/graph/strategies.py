@@ -1,0 +1,147 @@
+"""What a collection of the graph takes. Strategies only rank; the planner guards what must stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import compress
+
+from marksweep.core.strategy import Proposal
+from marksweep.errors import UnknownName
+from marksweep.heaps.graph import MICROSECOND, GraphContext
+from marksweep.model import Action
+from marksweep.stores.graph.base import EPOCH, MemoryRow
+from marksweep.stores.graph.nouns import CODE_INDEXER
+
+
+class PruneStrategy(StrEnum):
+    """What a collection takes."""
+
+    STALE_CODE = "stale_code"
+    """Memories of files that are gone, with their chunks."""
+    ORPHANED_CHUNKS = "orphaned_chunks"
+    """Chunks that no memory has."""
+    ORPHANED_ENTITIES = "orphaned_entities"
+    """Entities that no chunk of any memory mentions."""
+    EXPIRED = "expired"
+    """Memories older than their source may get, with their chunks."""
+    DUPLICATES = "duplicates"
+    """Notes that say what an older one says, with their chunks."""
+    ALL = "all"
+    """All of these, and whatever only they keep."""
+
+    @classmethod
+    def named(cls, name: str) -> PruneStrategy:
+        """Look a strategy up."""
+        try:
+            return cls(name)
+        except ValueError:
+            raise UnknownName(
+                f"no prune strategy named {name!r}; known are {', '.join(cls)}."
+            ) from None
+
+    def rank(self, context: GraphContext) -> Iterator[Proposal]:
+        """Propose memories first, then chunks, then entities, each with its first reason."""
+        proposed: dict[int, str] = {}
+        for part in _PARTS if self is PruneStrategy.ALL else (self,):
+            if (memories := _MEMORIES.get(part)) is not None:
+                for i, reason in memories(context):
+                    proposed.setdefault(i, reason)
+        for i, reason in sorted(proposed.items()):
+            yield Proposal((i,), Action.DELETE, reason)
+        if self in (PruneStrategy.ORPHANED_CHUNKS, PruneStrategy.ALL):
+            for i in range(context.first_orphan, context.first_entity):
+                yield Proposal((i,), Action.DELETE, "orphaned: no memory has this chunk")
+        if self in (PruneStrategy.ORPHANED_ENTITIES, PruneStrategy.ALL):
+            for i in _unmentioned(context, proposed.keys()):
+                reason = "orphaned: no memory that stays mentions this entity"
+                yield Proposal((i,), Action.DELETE, reason)
+
+
+Reasons = Iterator[tuple[int, str]]
+"""Indices of memories that may go, and why."""
+
+
+def _stale(context: GraphContext) -> Reasons:
+    for i, row in context.live:
+        if row.stale:
+            where = f"{row.relative_path} was not there when {row.repository} was indexed"
+            yield i, f"stale: {where}"
+
+
+def _expired(context: GraphContext) -> Reasons:
+    lives = context.rules.ttl
+    for i, row in context.live if lives else ():
+        life = lives.get(row.source)
+        if life is not None and context.now_us - _last_sign_of_life(row) > life // MICROSECOND:
+            yield i, f"expired: memories of {row.source} live for {_days(life)}"
+
+
+def _duplicates(context: GraphContext) -> Reasons:
+    """Propose notes that repeat another's content. One that must stay is kept, else the oldest."""
+    groups: dict[str, list[tuple[int, MemoryRow]]] = {}
+    for i, row in context.live:
+        if row.source != CODE_INDEXER and row.content_hash:
+            groups.setdefault(row.content_hash, []).append((i, row))
+    for group in groups.values():
+        if len(group) > 1:
+            group.sort(
+                key=lambda each: (
+                    context.may_go((each[0],)),
+                    each[1].created_us,
+                    each[1].memory_id,
+                )
+            )
+            for i, _ in group[1:]:
+                yield i, f"duplicate: says what {group[0][1].memory_id} says"
+
+
+_MEMORIES: dict[PruneStrategy, Callable[[GraphContext], Reasons]] = {
+    PruneStrategy.STALE_CODE: _stale,
+    PruneStrategy.EXPIRED: _expired,
+    PruneStrategy.DUPLICATES: _duplicates,
+}
+_PARTS = tuple(_MEMORIES)
+
+
+def _unmentioned(context: GraphContext, proposed: Iterable[int]) -> Iterator[int]:
+    """Mark from the memories that stay; give the entities that are not reached.
+
+    HAS_CHUNK and MENTIONS are strong; RELATED_TO is weak and keeps nothing, so entities that only
+    point at each other are not reached. No strong path is longer than memory → chunk → entity, so
+    two passes over whole columns mark everything: five times as fast as a walk.
+    """
+    survey = context.survey
+    going = {i for i in proposed if context.may_go((i,))}
+    staying = {row.key for i, row in context.live if i not in going}
+    had = map(staying.__contains__, survey.chunk_owners)
+    chunks = set(compress(survey.chunks, had))
+    mentioned = map(chunks.__contains__, survey.mention_chunks)
+    kept = set(compress(survey.mention_entities, mentioned)) | survey.deleted_entities
+    for i, key in enumerate(survey.entities, context.first_entity):
+        if key not in kept:
+            yield i
+
+
+def holds_until(context: GraphContext) -> datetime | None:
+    """Tell when time alone takes a memory's protection or life away; None if never."""
+    protected = context.rules.recently_read // MICROSECOND
+    lives = {source: life // MICROSECOND for source, life in context.rules.ttl.items()}
+    ends: list[int] = []
+    for row in context.survey.memories:
+        if row.read_us is not None:
+            ends.append(row.read_us + protected)
+        if row.source in lives:
+            ends.append(_last_sign_of_life(row) + lives[row.source] + 1)
+    first = min((end for end in ends if end > context.now_us), default=None)
+    return None if first is None else EPOCH + timedelta(microseconds=first)
+
+
+def _last_sign_of_life(row: MemoryRow) -> int:
+    return max(row.created_us, row.last_seen_us or 0, row.read_us or 0)
+
+
+def _days(life: timedelta) -> str:
+    days = life / timedelta(days=1)
+    return f"{days:g} day" if days == 1 else f"{days:g} days"
