@@ -230,3 +230,34 @@ def test_a_project_that_sends_its_memory_elsewhere_is_refused_by_every_tool(tmp_
             assert "hunter2" not in said
 
     asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    ("line", "number", "code"),
+    [
+        (json.dumps(call(7, "context_add", segments=[{"text": "half \ud800"}])), 7, -32700),
+        (json.dumps(call(7, "context_recall", query="\udfff")), 7, -32700),
+        ('{"jsonrpc": "2.0", "id": "\\ud800", "method": "ping"}', None, -32700),
+        ("this is no message", None, -32700),
+        ("[" * 100_000, None, -32700),
+        ('{"jsonrpc": "1.0", "id": 7, "method": "ping"}', 7, -32600),
+        ('{"jsonrpc": "2.0", "id": 7, "method": 3}', 7, -32600),
+        ("[1, 2]", None, -32600),
+    ],
+)
+def test_a_line_that_is_not_a_message_is_answered_and_the_next_one_works(
+    tmp_path: Path, line: str, number: int | None, code: int
+) -> None:
+    server = start(tmp_path)
+    send(server, *hello())
+    await_answers(server, 0)
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.write(f"{line}\n")
+    server.stdin.flush()
+    answer = json.loads(server.stdout.readline())
+    assert (answer["id"], answer["error"]["code"]) == (number, code)
+    send(server, call(8, "context_gc_history"))
+    await_answers(server, 8)
+    server.communicate(timeout=DEADLINE)
+    assert server.returncode == 0
