@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from marksweep.errors import NotFound, StoreError
+from marksweep.errors import BadInput, NotFound, StoreError
 from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
 from marksweep.model import Event
 from marksweep.plugins import GCConfig, load_gc_plugin
@@ -33,7 +33,7 @@ def work(n: int) -> list[Message]:
     ]
 
 
-def session(store: Store, plugin: str) -> Session:
+def session(store: Store | None, plugin: str) -> Session:
     made = Session(lambda _: "yes", context_limit=2_000, counter=words, store=store)
     made.set_gc_plugin(load_gc_plugin(plugin), SMALL)
     for n in range(12):
@@ -87,11 +87,11 @@ def test_what_the_plugin_of_a_stranger_takes_is_kept_too() -> None:
     before = chat.history
     chat.set_gc_plugin(Custom(keep=4), GCConfig())  # type: ignore[arg-type]
     chat.manual_gc()
-    assert len(chat.history) == 4
+    assert len(chat.history) == 5
     chat.undo_gc()
     assert chat.history == before
     events = [entry.event for entry in store.journal.read("session")]
-    assert events == [Event.UNDONE, Event.SWEPT]
+    assert events == [Event.UNDONE, Event.RESTORING, Event.SWEPT, Event.SWEEPING]
 
 
 def test_it_is_in_the_stash_before_the_session_lets_go_of_it(
@@ -134,10 +134,64 @@ def test_a_store_that_fails_stops_collections_but_not_the_conversation(
     assert chat.history[: len(before)] == before
 
 
-def test_without_a_store_there_is_nothing_to_recall_or_undo_and_the_error_says_so() -> None:
-    chat = Session(lambda _: "yes")
-    for ask in (chat.undo_gc, lambda: chat.recall("anything")):
-        with pytest.raises(NotFound, match="no store"):
-            ask()
+def test_without_a_store_undo_and_recall_work_until_the_program_ends() -> None:
+    chat = session(None, "gc_truncate")
     with pytest.raises(NotFound, match="nothing was collected"):
-        Session(lambda _: "yes", store=MemoryStore()).undo_gc()
+        chat.undo_gc()
+    before = chat.history
+    chat.manual_gc()
+    assert "8003" in str(chat.recall("port of proxy 3"))
+    chat.undo_gc()
+    assert chat.history == before
+
+
+@pytest.mark.parametrize("plugin", BUILT_IN)
+def test_after_a_restart_a_session_goes_on_and_its_collections_are_undone(
+    plugin: str, tmp_path: Path
+) -> None:
+    store = open_store(tmp_path / "chat.db")
+    chat = session(store, plugin)
+    said = list(chat.history)
+    sweeps = 0
+    for n in range(2):
+        was = chat.history
+        chat.manual_gc()
+        sweeps += chat.history != was
+        say(chat, work(20 + n))
+        said += chat.history[-4:]
+    left, turns = chat.history, chat.get_context_usage()["turns"]
+    store.close()
+    store = open_store(tmp_path / "chat.db")
+    later = Session(lambda _: "yes", counter=words, store=store)
+    assert later.history == left
+    assert later.get_context_usage()["turns"] == turns
+    for _ in range(sweeps):
+        later.undo_gc()
+    assert list(later.history) == said
+    with pytest.raises(NotFound, match="no undo"):
+        later.undo_gc()
+    store.close()
+
+
+def test_a_reopened_session_takes_other_instructions_but_no_other_history() -> None:
+    store = MemoryStore()
+    first = Session(lambda _: "yes", store=store, system_instructions="be brief")
+    first.send_message("hello")
+    again = Session(lambda _: "yes", store=store, system_instructions="be kind")
+    assert [m.text for m in again.history] == ["be kind", "hello", "yes"]
+    assert Session(lambda _: "yes", store=store, history=again.history).history == again.history
+    with pytest.raises(BadInput, match="holds the history of this session already"):
+        Session(lambda _: "yes", store=store, history=work(1))
+
+
+def test_a_result_that_is_no_plain_data_is_kept_as_text() -> None:
+    store = MemoryStore()
+    chat = Session(lambda _: "yes", store=store)
+    result = ToolResult("c", "look", object())
+    for message in work(1)[:1]:
+        chat.append(message)
+    chat.append(Message(Role.MODEL, (Part(function_call=FunctionCall("c", "look")),)))
+    chat.append(Message(Role.TOOL, (Part(function_response=result),)))
+    assert chat.history[-1].function_responses == (result,)
+    again = Session(lambda _: "yes", store=store).history[-1].function_responses
+    assert "object object" in str(again[0].result)

@@ -342,6 +342,34 @@ class TestOverflow:
             self.chat(fits=100, plugin=None).send_message(text(200))
 
 
+@pytest.mark.parametrize("plugin", BUILT_IN)
+def test_one_request_with_sixty_tool_calls_finishes_with_default_settings(plugin: str) -> None:
+    """The whole run is one turn, and fills the window three times over."""
+    limit = 8_000
+
+    def model(messages: Sequence[Message]) -> Message | str:
+        if weigh(messages) > limit:
+            raise ContextOverflow(f"{weigh(messages)} tokens > {limit} maximum")
+        calls = sum(1 for line in ran)
+        if calls == 60:
+            return "done"
+        call = FunctionCall(f"c{calls}", "look", {"at": calls})
+        return Message(Role.MODEL, (Part(function_call=call),))
+
+    ran: list[int] = []
+
+    def look(at: int) -> str:
+        ran.append(at)
+        return f"{at} " + text(360, f"row{at}")
+
+    chat = Session(model, context_limit=limit, counter=words, tools=[Tool("look", "", look)])
+    chat.set_gc_plugin(load_gc_plugin(plugin))
+    assert chat.send_message("go through all of it").text == "done"
+    assert len(ran) == 60
+    assert chat.history[0].text == "go through all of it"
+    assert unpaired(chat.history) == set()
+
+
 def test_events_tell_a_host_what_happens() -> None:
     chat = session(limit=1000)
     events: list[SessionEvent] = []

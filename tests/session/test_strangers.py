@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
-from marksweep.errors import BadInput
+from marksweep.errors import BadInput, NotFound
 from marksweep.messages import FunctionCall, Message, Part, Role
 from marksweep.plugins import ContextUsage, GCConfig, GCResult, GCTriggerReason
 from marksweep.session import Happened, Session, SessionEvent, Tool
@@ -58,7 +58,8 @@ class Custom:
         config: GCConfig,
         reason: GCTriggerReason,
     ) -> tuple[list[Message], GCResult]:
-        kept = history[-self.keep :]
+        first = next(at for at, m in enumerate(history) if m.role is Role.USER) + 1
+        kept = [*history[:first], *history[max(first, len(history) - self.keep) :]]
         return kept, GCResult(
             success=True,
             items_collected=len(history) - len(kept),
@@ -69,8 +70,8 @@ class Custom:
         )
 
 
-def use(chat: Session, plugin: object) -> None:
-    chat.set_gc_plugin(plugin, GCConfig())  # type: ignore[arg-type]
+def use(chat: Session, plugin: object, config: GCConfig | None = None) -> None:
+    chat.set_gc_plugin(plugin, config or GCConfig())  # type: ignore[arg-type]
 
 
 def test_a_custom_plugin_without_a_budget_runs() -> None:
@@ -95,7 +96,8 @@ def test_a_plugin_that_splits_a_pair_has_its_history_mended() -> None:
     chat.listen(events.append)
     talk(chat, 2)
     result = chat.manual_gc()
-    assert [message.text for message in chat.history] == ["done"], "the orphan result is gone"
+    left = [message.text for message in chat.history]
+    assert left == [text(30), "done"], "the result without its call is gone"
     assert result.details["repaired"]
     assert Happened.REPAIRED in {event.happened for event in events}
     assert chat.send_message("and now?").text == "done"
@@ -173,3 +175,99 @@ def test_the_plugin_that_is_replaced_is_shut_down() -> None:
     assert not first.down
     chat.close()
     assert first.down
+
+
+class Returning(Custom):
+    """A plugin that returns what a function makes of the history, and claims the world."""
+
+    def __init__(self, change: Callable[[list[Message]], list[Message]]) -> None:
+        super().__init__()
+        self._change = change
+
+    def collect(
+        self,
+        history: list[Message],
+        context_usage: ContextUsage,
+        config: GCConfig,
+        reason: GCTriggerReason,
+    ) -> tuple[list[Message], GCResult]:
+        return self._change(history), GCResult(True, 99, 10_000, 1, self.name, reason)
+
+
+def said(role: Role, words: str) -> Message:
+    return Message.from_text(role, words)
+
+
+def collected(change: Callable[[list[Message]], list[Message]]) -> tuple[Session, GCResult]:
+    """Let a plugin work on a talk of four turns."""
+    chat = session()
+    talk(chat, 4)
+    use(chat, Returning(change))
+    return chat, chat.manual_gc()
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda history: [], "it returned an empty history"),
+        (lambda history: history[1:], "must stay: locked by its policy"),
+        (lambda history: [history[0], *history[2:]], "must stay: locked by its policy"),
+        (lambda history: history[:-1], "must stay: the model has not answered it yet"),
+        (lambda history: [*history[:2], *reversed(history[2:])], "in another order"),
+        (lambda history: [*history[:3], *history[2:]], "returned messages twice"),
+        (
+            lambda history: [*history[:3], replaced(history[3], 500), *history[4:]],
+            "did not make it shorter",
+        ),
+        (
+            lambda history: [*history[:3], said(Role.USER, "psst"), *history[3:]],
+            "between two messages that stay",
+        ),
+        (
+            lambda history: [*history[:2], said(Role.USER, text(999)), *history[4:]],
+            "it would leave",
+        ),
+    ],
+)
+def test_what_breaks_a_law_is_refused_and_the_history_is_as_it_was(
+    change: Callable[[list[Message]], list[Message]], error: str
+) -> None:
+    chat, result = collected(change)
+    assert len(chat.history) == 9
+    assert not result.success
+    assert error in str(result.error)
+    assert result.tokens_freed == 0
+    with pytest.raises(NotFound):
+        chat.undo_gc()
+    assert chat.send_message("and now?").text == text(20, "reply")
+
+
+def replaced(message: Message, size: int) -> Message:
+    return Message(message.role, (Part(text=text(size)),), message.message_id)
+
+
+def test_what_is_removed_changed_and_added_is_undone_and_the_claims_are_counted() -> None:
+    summary = said(Role.USER, "they talked about it")
+
+    def change(history: list[Message]) -> list[Message]:
+        return [*history[:3], summary, replaced(history[5], 3), *history[6:]]
+
+    chat = session()
+    talk(chat, 4)
+    before = chat.history
+    use(chat, Returning(change))
+    result = chat.manual_gc()
+    assert list(chat.history) == change(list(before))
+    assert (result.tokens_before, result.tokens_after) == (weigh(before), weigh(chat.history))
+    chat.undo_gc()
+    assert chat.history == before
+
+
+def test_a_pinned_turn_stays_whatever_a_plugin_returns() -> None:
+    chat = session()
+    talk(chat, 4)
+    config = GCConfig(pinned_turn_indices=(1,))
+    use(chat, Returning(lambda h: [*h[:3], *h[5:]]), config)
+    assert "in the pinned turn 1" in str(chat.manual_gc().error)
+    use(chat, Returning(lambda h: [*h[:5], *h[7:]]), config)
+    assert chat.manual_gc().success

@@ -136,9 +136,13 @@ class ConversationHeap(SegmentHeap):
         with self._guard:
             self.form = form
             self._cached.clear()
-            self._line = None
-            self._start_over()
-            self._unread = list(self.view.live.values())
+            self._read_again()
+
+    def _read_again(self) -> None:
+        """Work out afresh what follows from the live messages."""
+        self._line = None
+        self._start_over()
+        self._unread = list(self.view.live.values())
 
     @property
     def next_position(self) -> int:
@@ -184,9 +188,8 @@ class ConversationHeap(SegmentHeap):
     def drop_last(self) -> None:
         """Take the last message back, as if it had never been said."""
         with self._editing():
-            last = max(self._names)
-            self._write(remove=[self._names[last]])
-            self.set_form(self.form)
+            self._write(remove=[self._names[max(self._names)]])
+            self._read_again()
 
     def declare(self, message_ids: Iterable[str], policy: GCPolicy) -> None:
         """Say how easily live messages may go; what is locked stays locked."""
@@ -226,17 +229,25 @@ class ConversationHeap(SegmentHeap):
             project_id=self.workspace,
         )
 
-    def _read(self, at: int, message: Message) -> list[int]:
-        """Work out what follows from the next message; give the positions it is tied to."""
+    def _read(self, at: int, message: Message, turn: int | None = None) -> list[int]:
+        """Work out what follows from the next message; give the positions it is tied to.
+
+        `turn` is its turn if that is known already.
+        """
         self._last_read = at
         if starts_turn(message):
-            known = self._turns
-            self._turn = known.number([message.message_id])[0] if known else self._turn + 1
-            self._topic = turn_name(self._turn)
+            self._enter_turn(message.message_id, turn)
         if message.role is Role.MODEL and not self._is_answering:
             self._last_answer = at
         self._is_answering = message.role is Role.MODEL
         return self._tying.feed(at, message)
+
+    def _enter_turn(self, started_by: str, number: int | None) -> None:
+        if self._turns is not None:
+            self._turn = self._turns.number(started_by, number)
+        else:
+            self._turn = self._turn + 1 if number is None else number
+        self._topic = turn_name(self._turn)
 
     def _policy(self, message: Message) -> GCPolicy:
         """Say how easily a message may go that has just been read.
@@ -250,11 +261,7 @@ class ConversationHeap(SegmentHeap):
         self._is_requested = self._is_requested or is_first
         if opens or is_first or message.role is Role.SYSTEM:
             return GCPolicy.LOCKED
-        if is_summary(message):
-            return GCPolicy.PRESERVABLE
-        if made_by_collection(message) is not None:
-            return GCPolicy.EPHEMERAL
-        return GCPolicy.EPHEMERAL if message.is_work else GCPolicy.PARTIAL
+        return _default_policy(message)
 
     def _catch_up(self) -> None:
         """Take note of messages that came from the store: after a restart, or from others."""
@@ -263,10 +270,13 @@ class ConversationHeap(SegmentHeap):
         for segment in sorted(self._unread, key=lambda s: s.position):
             if _was_said(segment) and segment.position > self._last_read:
                 message = self.message(segment)
-                self._read(segment.position, message)
+                turn = turn_number(segment.topic_id)
+                self._read(segment.position, message, turn)
                 self._policy(message)
-                self._turn = max(self._turn, turn_number(segment.topic_id))
+                self._turn = max(self._turn, turn)  # The message that began it may be gone.
                 self._topic = turn_name(self._turn)
+                if self._turns is not None:
+                    self._turns.reserve(turn)
         self._unread.clear()
 
     def unanswered(self) -> Unanswered:
@@ -470,30 +480,37 @@ class ConversationHeap(SegmentHeap):
         shorter = with_texts(message, texts, dialect)
         if shorter is None:
             return None
-        tokens = self.counter(shorter)
-        if tokens >= segment.tokens:
-            return None
-        return replace(
-            segment, text=self.form.said(shorter), raw=self.form.write(shorter), tokens=tokens
-        )
+        made = self.revised(segment, shorter)
+        return made if made.tokens < segment.tokens else None
 
     def insert(self, message: Message, position: int, now: datetime) -> None:
         """Put a message in that a collection made, where others stood."""
         with self._editing():
             self._write(put=[self.stand_in(message, position, now)])
 
-    def stand_in(self, message: Message, position: int, now: datetime, kind: str = NOTE) -> Segment:
+    def stand_in(self, message: Message, position: int, now: datetime) -> Segment:
         """Make a segment of a message that a collection puts where others stood."""
         return Segment(
             segment_id=message.message_id,
-            type=kind,
+            type=NOTE,
             created_at=now,
-            text=message.text,
+            text=self.form.said(message),
+            raw=self.form.write(message),
             tokens=self.counter(message),
-            policy=self._policy(message),
+            policy=_default_policy(message),
             position=position,
             project_id=self.workspace,
         )
+
+    def revised(self, segment: Segment, message: Message) -> Segment:
+        """Give a segment with another message in it."""
+        text, raw = self.form.said(message), self.form.write(message)
+        return replace(segment, text=text, raw=raw, tokens=self.counter(message))
+
+    def revise(self, message: Message) -> None:
+        """Put another message in the place of the live one with its id."""
+        with self._editing():
+            self._write(put=[self.revised(self._find(message.message_id), message)])
 
     def note(self, text: str, before: Segment) -> Segment:
         """Make a note that stands right in front of a message."""
@@ -511,7 +528,15 @@ class ConversationHeap(SegmentHeap):
 
 def _was_said(segment: Segment) -> bool:
     """Whether a segment is a message that arrived, and not one that a collection made."""
-    return bool(segment.raw)
+    return bool(segment.raw) and segment.type != NOTE
+
+
+def _default_policy(message: Message) -> GCPolicy:
+    """Say how easily a message may go by what it is, wherever it stands."""
+    if is_summary(message):
+        return GCPolicy.PRESERVABLE
+    is_notice = made_by_collection(message) is not None
+    return GCPolicy.EPHEMERAL if is_notice or message.is_work else GCPolicy.PARTIAL
 
 
 def _standing(segments: Sequence[Segment], positions: Iterable[int]) -> Iterator[int]:

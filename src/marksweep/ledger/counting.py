@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from marksweep.messages import Counter, Message
 from marksweep.messages.weight import count_message
 
@@ -21,6 +23,11 @@ class CountOnce:
         tokens = self._counter(message)
         self._known[message.message_id] = (message, tokens)
         return tokens
+
+    def keep_only(self, messages: Iterable[Message]) -> None:
+        """Let go of all messages but these."""
+        kept = {message.message_id for message in messages}
+        self._known = {name: each for name, each in self._known.items() if name in kept}
 
     def forget(self, message: Message) -> None:
         """Let go of a message that has left the history."""

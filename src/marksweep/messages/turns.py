@@ -10,7 +10,7 @@ The first turn is `turn_0`. A turn keeps its number when others go.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from marksweep.messages.message import Message, Role
 
@@ -80,15 +80,16 @@ class TurnNumbers:
         self._known = dict(known or {})
         self._upcoming = max([upcoming, *(number + 1 for number in self._known.values())])
 
-    def number(self, starts: Iterable[str]) -> list[int]:
-        """Number turns by the ids of their first messages, in order; new ones get new numbers."""
-        numbers = []
-        for start in starts:
-            if start not in self._known:
-                self._known[start] = self._upcoming
-                self._upcoming += 1
-            numbers.append(self._known[start])
-        return numbers
+    def number(self, started_by: str, number: int | None = None) -> int:
+        """Number a turn by the id of its first message; a new one gets the next, or this one."""
+        if started_by not in self._known:
+            self._known[started_by] = self._upcoming if number is None else number
+            self.reserve(self._known[started_by])
+        return self._known[started_by]
+
+    def reserve(self, number: int) -> None:
+        """Give no new turn this number or one below it."""
+        self._upcoming = max(self._upcoming, number + 1)
 
     @property
     def known(self) -> Mapping[str, int]:

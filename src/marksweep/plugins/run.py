@@ -205,7 +205,7 @@ class Run:
         """
         config = self.request.config
         starts = [m.message_id for m in self.request.history if starts_turn(m)]
-        turns = self.ledger.turns.number(starts)
+        turns = [self.ledger.turns.number(start) for start in starts]
         most = config.max_turns if config.max_turns is not None else len(turns)
         excess = len(turns) - int(most * config.target_percent / config.threshold_percent)
         recent = self.request.options.recent_turns(config)

@@ -1,8 +1,8 @@
 """A conversation with a model, collected automatically.
 
 1. session.py      Session. Start reading here.
-2. collecting.py   One run of a plugin, made safe.
-3. keeping.py      What plugins take out, kept in a store.
+2. history.py      Its messages in a store; what a plugin returns as a plan, checked and undone.
+3. collecting.py   One run of a plugin, made safe.
 4. providers.py    Models: a callable, an OpenAI-compatible endpoint, an Anthropic endpoint.
 5. tools.py        Tools a session offers its model.
 6. events.py       What a session tells its host.

@@ -2,10 +2,11 @@
 
     send_message   user's words in, check, ask, run tools, ask again, answer out
     _ask           the check before a request, the request, and one more try after an overflow
-    _collect       plugin, validity, ledger, history: in this order, or not at all
+    _collect       plugin, plan, checks, the one collector, ledger: in this order, or not at all
 
-A collection puts a new history in place, all at once. Whatever a plugin does, what is sent
-is a history the provider takes, and a plugin that fails leaves everything as it was.
+The messages are a conversation heap in a store: what plugins take out can be found again and
+undone, also after a restart. Whatever a plugin does, what is sent is a history the provider takes,
+and a plugin that fails leaves everything as it was.
 """
 
 from __future__ import annotations
@@ -13,34 +14,54 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from threading import RLock
 
+import msgspec
+
 from marksweep.conversation import RECALL_TOKENS
-from marksweep.errors import BadInput, ContextOverflow, ModelError, NotFound, StoreError
+from marksweep.errors import (
+    BadInput,
+    ContextOverflow,
+    ModelError,
+    NotFound,
+    Refused,
+    StoreError,
+)
 from marksweep.heaps.conversation_stash import Recalled
 from marksweep.ledger import BudgetSnapshot, ChildKind, InstructionBudget, InstructionSource
 from marksweep.ledger.budget import CONTEXT_LIMIT
 from marksweep.ledger.counting import CountOnce
-from marksweep.messages import Message, Role
-from marksweep.messages.turns import starts_turn
+from marksweep.ledger.entries import KIND_POLICY
+from marksweep.messages import Message, Part, Role
 from marksweep.messages.weight import count_message
-from marksweep.plugins.base import ContextUsage, GCConfig, GCPlugin, GCResult, GCTriggerReason
+from marksweep.plugins.base import (
+    ContextUsage,
+    GCConfig,
+    GCPlugin,
+    GCResult,
+    GCTriggerReason,
+    apply_removals,
+)
 from marksweep.plugins.files import Profile, choose_gc, load_gc_from_file, load_profile
 from marksweep.session.collecting import (
-    Outcome,
+    Returned,
     ask_plugin,
     check_plugin,
+    failed,
     run_plugin,
     shut_down,
 )
 from marksweep.session.events import Happened, Listener, Listeners, SessionEvent
-from marksweep.session.keeping import Keeper
+from marksweep.session.history import SessionHistory, repairs
 from marksweep.session.providers import CallableProvider, Provider, Respond
 from marksweep.session.tools import Tool, answer_calls
 from marksweep.stores.base import Store
+from marksweep.stores.memory import MemoryStore
 from marksweep.tokens import Calibration, count, in_whole
 
 MOST_ROUNDS = 100
 """Times a model may call tools before it must answer. More lets long work finish; fewer stops a
 model that goes round in circles sooner."""
+
+replace = msgspec.structs.replace
 
 
 class Session:
@@ -58,35 +79,38 @@ class Session:
         store: Store | None = None,
         workspace: str = "session",
     ) -> None:
-        """Begin a session. With a store, what plugins take out can be found again and undone."""
+        """Begin or reopen a session: one that is in the store goes on where it was.
+
+        Without a store it is kept in memory, with all that plugins take out.
+        """
         self._provider = provider if isinstance(provider, Provider) else CallableProvider(provider)
         self._context_limit = context_limit
         self._counter = counter
         self._count = CountOnce(count_message if counter is count_message else in_whole(counter))
         self._calibration = Calibration()
-        self._history: list[Message] = []
-        self._tokens = 0
-        self._turns = 0
         self._tools: dict[str, Tool] = {}
         self._plugin: GCPlugin | None = None
         self._config = GCConfig()
         self._results: list[GCResult] = []
         self._listeners = Listeners()
         self._lock = RLock()
-        self._keeper = Keeper(store, workspace) if store is not None else None
         self.budget = InstructionBudget.create_default(context_limit)
-        self.budget.follow(lambda: self._history, self._count)
-        if system_instructions:
-            self._append(Message.from_text(Role.SYSTEM, system_instructions))
-        for message in history:
-            self._append(message)
+        self._history = SessionHistory(
+            store or MemoryStore(),
+            workspace,
+            dialect=self._provider.dialect,
+            counter=self._count,
+            turns=self.budget.turns,
+        )
+        self.budget.follow_heap(lambda: self._history.heap, self._count)
+        self._open(system_instructions, history)
         for tool in tools:
             self.add_tool(tool)
 
     @property
     def history(self) -> tuple[Message, ...]:
         """The conversation as it would be sent."""
-        return tuple(self._history)
+        return self._history.messages
 
     def add_tool(self, tool: Tool) -> None:
         """Offer a tool to the model from the next request on."""
@@ -130,7 +154,7 @@ class Session:
     def append(self, message: Message) -> None:
         """Take a message in without asking the model, and collect if that is due."""
         with self._lock:
-            self._append(message)
+            self._history.append(message)
             self._collect_if_due()
 
     def send_message(self, text: str, kind: ChildKind | None = None) -> Message:
@@ -142,21 +166,21 @@ class Session:
         if not isinstance(text, str):
             raise BadInput(f"the message is a {type(text).__name__}; expected text.")
         with self._lock:
-            message = Message.from_text(Role.USER, text)
-            self._append(message)
+            message = self._history.append(Message.from_text(Role.USER, text))
             if kind is not None:
                 self._declare(message, kind)
             try:
                 return self._work()
             except ModelError:
-                if self._history[-1] is message:
-                    self._replace(self._history[:-1])
+                if self._history.take_back(message):
+                    self._count.forget(message)
                 raise
 
     def resume(self) -> Message:
         """Go on where an error cut the model off, with no new words from the user."""
         with self._lock:
-            if not self._history or self._history[-1].role is Role.MODEL:
+            history = self.history
+            if not history or history[-1].role is Role.MODEL:
                 raise BadInput("there is nothing to resume: the model has answered.")
             return self._work()
 
@@ -174,27 +198,22 @@ class Session:
     def undo_gc(self) -> None:
         """Put back what the latest collection took from the history. Dropped tools stay dropped."""
         with self._lock:
-            self._replace(self._kept().undo(self._history))
+            self._history.undo()
 
     def recall(self, query: str, limit: int = RECALL_TOKENS) -> list[Recalled]:
         """Find what collections took out and answers a question, in at most so many tokens."""
         with self._lock:
-            return self._kept().recall(query, limit, self._history, self._count)
-
-    def _kept(self) -> Keeper:
-        if self._keeper is None:
-            raise NotFound("this session has no store; pass one to keep what is collected.")
-        return self._keeper
+            return self._history.recall(query, limit)
 
     def get_context_usage(self) -> ContextUsage:
         """How full the context is, in the provider's tokens as far as they are known."""
-        total = self._calibration.apply(self._tokens + self._beside())
+        total = self._calibration.apply(self._total())
         return {
             "percent_used": 100.0 * total / self._context_limit,
             "total_tokens": total,
             "context_limit": self._context_limit,
             "tokens_remaining": max(0, self._context_limit - total),
-            "turns": self._turns,
+            "turns": self._history.turns,
         }
 
     def ledger(self) -> BudgetSnapshot:
@@ -237,7 +256,7 @@ class Session:
                 self._collect_if_due()
                 return said
             for message in answer_calls(calls, self._tools.values()):
-                self._append(message)
+                self._history.append(message)
         raise ModelError(f"the model called tools {MOST_ROUNDS} times without an answer.")
 
     def _ask(self) -> Message:
@@ -251,21 +270,20 @@ class Session:
                 self._listeners.tell(SessionEvent(Happened.OVERFLOW, str(overflow)))
                 if self._plugin is None:
                     raise
-                before = self._tokens + self._beside()
+                before = self._total()
                 result = self._collect(GCTriggerReason.OVERFLOW)
-                if self._tokens + self._beside() >= before:
+                if self._total() >= before:
                     why = result.error or "nothing more may go"
                     raise ContextOverflow(
                         f"{overflow} A collection freed nothing: {why}"
                     ) from overflow
 
     def _request(self) -> Message:
-        counted = self._tokens + self._beside()
+        counted = self._total()
         answer = self._provider.complete(self.history, self.tools)
         self._calibration = self._calibration.observe(counted, answer.usage.input_tokens)
         self.budget.context_limit = max(1, round(self._context_limit / self._calibration.ratio))
-        self._append(answer.message)
-        return answer.message
+        return self._history.append(answer.message)
 
     def _collect_if_due(self) -> None:
         if self._plugin is None:
@@ -280,61 +298,72 @@ class Session:
             raise NotFound("no GC plugin is set; call set_gc_plugin first.")
         name = f"{plugin.name}, {reason.value}"
         self._listeners.tell(SessionEvent(Happened.COLLECTING, f"collecting ({name})", reason))
-        outcome = run_plugin(
-            plugin,
-            self.history,
-            self.get_context_usage(),
-            self._config,
-            reason,
-            budget=self.budget,
-            dialect=self._provider.dialect,
-        )
-        outcome = self._keep(outcome)
-        self._take(outcome)
-        return outcome.result
-
-    def _keep(self, outcome: Outcome) -> Outcome:
-        """Keep what a collection takes. If the store fails, nothing is taken."""
-        if self._keeper is not None and outcome.changed and outcome.result.success:
-            try:
-                self._keeper.keep(self._history, outcome.history, outcome.result, self._count)
-            except StoreError as error:
-                return outcome.given_up(self.history, error)
-        return outcome
-
-    def _take(self, outcome: Outcome) -> None:
-        result = outcome.result
+        before, history = self._total(), self.history
+        usage = self.get_context_usage()
+        returned = run_plugin(plugin, history, usage, self._config, reason, budget=self.budget)
+        result, repaired = self._apply(returned, history)
+        result = replace(result, tokens_before=before, tokens_after=self._total())
         self._results.append(result)
-        if not result.success or not (outcome.changed or result.removal_list):
-            text = result.error or "nothing had to go"
-            self._listeners.tell(SessionEvent(Happened.FUTILE, text, result=result))
-            return
-        self._replace(outcome.history)
-        outcome.apply(self.budget)
+        self._tell(result, repaired)
+        return result
+
+    def _apply(
+        self, returned: Returned, history: tuple[Message, ...]
+    ) -> tuple[GCResult, tuple[str, ...]]:
+        """Carry out what a plugin returned, or nothing of it. Say what had to be repaired."""
+        result = returned.result
+        if not result.success:
+            return result, ()
+        repaired: tuple[str, ...] = ()
+        if returned.history != history:
+            try:
+                plan = self._history.plan(returned.history, result, self._config)
+                self._history.check(plan)
+                self._history.collect(plan, result.trigger_reason.value)
+            except (Refused, StoreError) as error:
+                return failed(result, error), ()
+            repaired = repairs(plan, returned.history)
+            self._count.keep_only(self.history)
+        apply_removals(self.budget, result.removal_list)
         for item in result.removal_list:
             if item.source is InstructionSource.PLUGIN and item.child_key:
                 self._tools.pop(item.child_key, None)
-        if outcome.changes:
-            text = "; ".join(outcome.changes)
+        if repaired:
+            result = replace(result, details={**result.details, "repaired": list(repaired)})
+        return result, repaired
+
+    def _tell(self, result: GCResult, repaired: tuple[str, ...]) -> None:
+        if not result.success or not (result.tokens_freed or result.removal_list):
+            text = result.error or "nothing had to go"
+            self._listeners.tell(SessionEvent(Happened.FUTILE, text, result=result))
+            return
+        if repaired:
+            text = "; ".join(repaired)
             self._listeners.tell(SessionEvent(Happened.REPAIRED, text, result=result))
         text = f"{result.items_collected} items, {result.tokens_freed:,} tokens freed"
         self._listeners.tell(SessionEvent(Happened.COLLECTED, text, result=result))
         self._listeners.tell(SessionEvent(Happened.BUDGET, "the ledger has changed"))
 
-    def _append(self, message: Message) -> None:
-        tokens = self._count(message)
-        self._history.append(message)
-        self._tokens += tokens
-        self._turns += starts_turn(message)
+    def _open(self, system_instructions: str, history: Sequence[Message]) -> None:
+        """Begin with these messages, or go on with those in the store."""
+        known = self.history
+        if known and history and tuple(history) != known:
+            raise BadInput(
+                "the store holds the history of this session already. Leave `history` out to go "
+                "on with it, or choose another workspace."
+            )
+        if system_instructions:
+            self._set_instructions(system_instructions)
+        for message in () if known else history:
+            self._history.append(message)
 
-    def _replace(self, history: Sequence[Message]) -> None:
-        kept = {id(message) for message in history}
-        for message in self._history:
-            if id(message) not in kept:
-                self._count.forget(message)
-        self._history = list(history)
-        self._tokens = sum(map(self._count, history))
-        self._turns = sum(map(starts_turn, history))
+    def _set_instructions(self, text: str) -> None:
+        """Put instructions in front; those that a reopened session had before are replaced."""
+        known = self.history
+        if not known:
+            self._history.append(Message.from_text(Role.SYSTEM, text))
+        elif known[0].role is Role.SYSTEM and known[0].text != text:
+            self._history.heap.revise(replace(known[0], parts=(Part(text=text),), raw=None))
 
     def _declare(self, message: Message, kind: ChildKind) -> None:
         self.budget.add_child(
@@ -344,6 +373,9 @@ class Session:
             kind=kind,
             message_ids=(message.message_id,),
         )
+        self._history.heap.declare([message.message_id], KIND_POLICY[kind])
 
-    def _beside(self) -> int:
-        return sum(entry.total_tokens() for entry in self.budget.non_history().values())
+    def _total(self) -> int:
+        """Tokens of the history and of all that stands beside it."""
+        beside = sum(entry.total_tokens() for entry in self.budget.non_history().values())
+        return self._history.tokens + beside

@@ -1,0 +1,270 @@
+"""The messages of a session: a conversation heap in a store, collected by the one collector.
+
+What a GC plugin returns, ours or a stranger's, becomes a plan: what it removed is stashed, what it
+changed is replaced, what it added stands in. The plan is checked like our own before anything
+happens. What must stay stays, pairs go whole, a provider takes what is left; a plugin that would
+break this has failed, and the history is as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from textwrap import shorten
+
+import msgspec
+
+from marksweep.clock import utc_now
+from marksweep.collector import Collector
+from marksweep.core.context import PlanningContext
+from marksweep.core.plan import PlanBuilder
+from marksweep.core.strategy import Proposal
+from marksweep.dialects import validate
+from marksweep.errors import NotFound, Refused
+from marksweep.heaps.conversation import SPOKEN, ConversationHeap, Protection
+from marksweep.heaps.conversation_stash import Recalled, recalled
+from marksweep.heaps.forms import NeutralForm
+from marksweep.messages import Counter, Message
+from marksweep.messages.turns import TurnNumbers, starts_turn
+from marksweep.model import IN_PLACE, Action, GCPolicy, Plan, Pressure, Segment
+from marksweep.plugins.base import GCConfig, GCResult
+from marksweep.stores.base import Store
+
+EXCERPT = 60
+"""Characters by which an error quotes a message."""
+
+replace = msgspec.structs.replace
+
+
+class SessionHistory:
+    """The live messages of a session, and what was collected from them."""
+
+    def __init__(
+        self, store: Store, workspace: str, *, dialect: str, counter: Counter, turns: TurnNumbers
+    ) -> None:
+        """Open a history; one that is in the store goes on."""
+        self._store = store
+        self._dialect = dialect
+        self.heap = ConversationHeap(
+            store, workspace, form=NeutralForm(dialect), counter=counter, turns=turns
+        )
+        self._collector = Collector(self.heap, store.journal, actor="session")
+        self._collector.recover(now=utc_now())
+        self._count_turns()
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages as they would be sent."""
+        return tuple(self.heap.messages())
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all messages."""
+        return self.heap.size()
+
+    def append(self, message: Message) -> Message:
+        """Take a message in; one whose id is taken gets another."""
+        taken = self.heap.live().get(message.message_id) or self._store.stash.get(
+            self.heap.workspace, [message.message_id]
+        )
+        message = replace(message, message_id="") if taken else message
+        self.heap.append([message], "", utc_now())
+        self.turns += starts_turn(message)
+        return message
+
+    def take_back(self, message: Message) -> bool:
+        """Forget the last message if it is this one; say whether it was."""
+        messages = self.messages
+        if not messages or messages[-1].message_id != message.message_id:
+            return False
+        self.heap.drop_last()
+        self._count_turns()
+        return True
+
+    def plan(self, returned: Sequence[Message], result: GCResult, config: GCConfig) -> Plan:
+        """Make a plan of what a plugin returned; Refused if it may not be carried out."""
+        return _Changes(self.heap, returned, result, config).plan(utc_now())
+
+    def check(self, plan: Plan) -> None:
+        """Refuse a plan after which the provider would refuse the history."""
+        before, after = self.messages, self._after(plan)
+        left = _faults(after, self._dialect) - _faults(before, self._dialect)
+        if left:
+            raise Refused(
+                f"its provider would refuse the history it returned: {'; '.join(sorted(left))}"
+            )
+
+    def _after(self, plan: Plan) -> list[Message]:
+        """Give the messages as they would be after a plan."""
+        gone = {name for step in plan.steps for name in step.segments}
+        put = [step.replacement for step in plan.steps if step.replacement is not None]
+        stay = [s for s in self.heap.snapshot().segments if s.segment_id not in gone]
+        left = sorted([*stay, *put], key=lambda s: (s.position, s.segment_id))
+        return [self.heap.form.read(s) for s in left if s.type in SPOKEN]
+
+    def collect(self, plan: Plan, trigger: str) -> None:
+        """Carry a plan out."""
+        self._collector.collect(plan, now=utc_now(), trigger=trigger)
+        self._count_turns()
+
+    def undo(self) -> None:
+        """Bring back what the latest collection took, also after a restart."""
+        latest = self._collector.latest()
+        if latest is None:
+            raise NotFound("nothing was collected from this session, so there is no undo.")
+        self._collector.undo(latest, now=utc_now())
+        self._count_turns()
+
+    def recall(self, query: str, limit: int) -> list[Recalled]:
+        """Find what collections took out and answers a question, in at most so many tokens."""
+        live = self.heap.snapshot().segments
+        return recalled(self._store.stash, self.heap.workspace, live, query, limit)
+
+    def _count_turns(self) -> None:
+        self.turns = sum(map(starts_turn, self.heap.messages()))
+
+
+def _faults(messages: Sequence[Message], dialect: str) -> set[str]:
+    return {f"{finding.rule}: {finding.what}" for finding in validate(list(messages), dialect)}
+
+
+class _Changes:
+    """What a plugin did to a history, read off what it returned."""
+
+    def __init__(
+        self,
+        heap: ConversationHeap,
+        returned: Sequence[Message],
+        result: GCResult,
+        config: GCConfig,
+    ) -> None:
+        self._heap = heap
+        self._result = result
+        self._protection = Protection(
+            whole_turns={n: f"in the pinned turn {n}" for n in config.pinned_turn_indices}
+        )
+        self._segments = [_released(s) for s in heap.snapshot().segments]
+        self._index = {s.segment_id: i for i, s in enumerate(self._segments) if s.type in SPOKEN}
+        self._reasons = {
+            name: f"{result.plugin_name}: {item.reason}"
+            for item in result.removal_list
+            for name in item.message_ids
+            if item.reason
+        }
+        if self._index and not returned:
+            raise Refused("it returned an empty history.")
+        apart = list(self._apart(returned))
+        self._returned = {message.message_id: message for message in apart}
+        kept = [self._index[name] for name in self._returned if name in self._index]
+        if len(self._returned) < len(apart) or kept != sorted(kept):
+            raise Refused("it returned messages twice, or in another order.")
+
+    def _apart(self, returned: Sequence[Message]) -> Iterator[Message]:
+        """Take apart what was joined where others went, as some providers want it."""
+        names = {message.message_id for message in returned}
+        for message in returned:
+            start = self._index.get(message.message_id)
+            rest = message.parts
+            for segment in self._segments[start:] if start is not None else ():
+                if segment.segment_id != message.message_id and segment.segment_id in names:
+                    break
+                one = self._heap.message(segment) if segment.segment_id in self._index else None
+                if one is not None and rest[: len(one.parts)] == one.parts and one.parts:
+                    yield one
+                    rest = rest[len(one.parts) :]
+                if not rest:
+                    break
+            if rest or not message.parts:
+                yield message
+
+    def plan(self, now: datetime) -> Plan:
+        """Take what it did step by step, and refuse it if one of them may not be done."""
+        snapshot = replace(self._heap.snapshot(), segments=tuple(self._segments))
+        roots = self._heap.roots(self._segments, self._protection, Pressure.HARD, now)
+        self._refuse_roots(roots)
+        context = PlanningContext(snapshot, roots, now, None, Pressure.HARD)
+        builder = PlanBuilder(context)
+        for i in self._removed():
+            name = self._segments[i].segment_id
+            builder.take(Proposal((i,), Action.STASH, self._reason(name)))
+        for i, message in self._changed():
+            shorter = self._heap.revised(self._segments[i], message)
+            if shorter.tokens >= self._segments[i].tokens:
+                raise Refused(f"it changed {message.message_id} and did not make it shorter.")
+            builder.take(Proposal((i,), Action.TRIM, self._reason(message.message_id), shorter))
+        for position, message in self._added():
+            note = self._heap.stand_in(message, position, now)
+            builder.add_note(Proposal((), Action.RECALL, self._reason(note.segment_id), note))
+        plan = builder.plan(self._result.plugin_name)
+        if plan.size_after > plan.size_before:
+            raise Refused(
+                f"it would leave {plan.size_after} tokens; there were {plan.size_before} before."
+            )
+        return plan
+
+    def _refuse_roots(self, roots: Mapping[int, str]) -> None:
+        touched = [*self._removed(), *(i for i, _ in self._changed())]
+        for i in touched:
+            if i in roots:
+                segment = self._segments[i]
+                said = shorten(segment.text, EXCERPT, placeholder="…")
+                raise Refused(
+                    f"it removed or changed {segment.segment_id} ({said}), which must stay: "
+                    f"{roots[i]}."
+                )
+
+    def _removed(self) -> list[int]:
+        return [i for name, i in self._index.items() if name not in self._returned]
+
+    def _changed(self) -> Iterator[tuple[int, Message]]:
+        for name, message in self._returned.items():
+            i = self._index.get(name)
+            if i is not None and self._heap.message(self._heap.view.live[name]) != message:
+                yield i, message
+
+    def _added(self) -> Iterator[tuple[int, Message]]:
+        """Give new messages, each with a position where others stood, or behind them all."""
+        removed = set(self._removed())
+        free: list[int] = []
+        last = -1
+        for message in self._returned.values():
+            i = self._index.get(message.message_id)
+            if i is not None:
+                last, free = i, []
+                continue
+            free = free or [k for k in self._gap_after(last) if k in removed]
+            if free:
+                at = self._segments[free[0]].position
+                free = free[1:] or free
+            elif last == max(self._index.values(), default=-1):
+                at = self._heap.next_position
+            else:
+                raise Refused(f"it put {message.message_id} between two messages that stay.")
+            yield at, message
+
+    def _gap_after(self, index: int) -> Iterator[int]:
+        """Give the messages that follow one, up to the next that stays."""
+        for i in range(index + 1, len(self._segments)):
+            name = self._segments[i].segment_id
+            if name in self._returned:
+                return
+            if name in self._index:
+                yield i
+
+    def _reason(self, name: str) -> str:
+        trigger = f"{self._result.plugin_name}: {self._result.trigger_reason.value}"
+        return self._reasons.get(name, trigger)
+
+
+def _released(segment: Segment) -> Segment:
+    """Give a segment whose owner was asked by the plugin, if it has one."""
+    if segment.policy is not GCPolicy.CONDITIONAL:
+        return segment
+    return replace(segment, policy=GCPolicy.PARTIAL)
+
+
+def repairs(plan: Plan, returned: Sequence[Message]) -> tuple[str, ...]:
+    """Say what a plan takes beside what a plugin removed: the other halves of pairs."""
+    kept = {message.message_id for message in returned}
+    swept = [n for step in plan.steps if step.action not in IN_PLACE for n in step.segments]
+    return tuple(f"{name} went too: it was one unit with others" for name in swept if name in kept)
