@@ -20,10 +20,10 @@ from typing import NamedTuple, Protocol
 
 import pytest
 
-from marksweep.collector import OPERATIONS, Collector
+from marksweep.collector import INTENTS, OPERATIONS, Collector
 from marksweep.core.heap import Heap
 from marksweep.errors import NotConfirmed, NotFound, PlanOutdated, StoreError
-from marksweep.model import Event, Plan, Report
+from marksweep.model import Entry, Event, Plan, Report
 from marksweep.stores.base import Journal
 from marksweep.testing.builders import NOW
 from marksweep.testing.faults import Fault, Killed
@@ -201,15 +201,15 @@ class HeapContract:
         for at in count(1):
             place = new_place()
             before, after, start = _prepared(place, operation)
+            known = len(_operations(opened(place)))
             fault = Fault(at, error)
             with contextlib.suppress(Killed, StoreError):
                 _do(opened(place, fault), operation)
             it = opened(place)
             assert place.problems() == []
             assert place.content() in (before, after), f"cut off at moment {at}"
-            last = it.journal.read(it.heap.journal_name, events=OPERATIONS, limit=1)
-            assert all(e.event not in (Event.SWEEPING, Event.RESTORING) for e in last)
             if operation != "purge":
+                _tells_the_truth(it, known, happened=place.content() == after)
                 _undo_everything(it)
                 assert place.content() == start, f"cut off at moment {at}"
             if not fault.struck:
@@ -254,6 +254,20 @@ def _do(it: Opened, operation: str) -> None:
         it.collector.undo(latest, now=NOW)
     else:
         it.collector.restore(it.heap.kept_of(latest), now=NOW)
+
+
+def _operations(it: Opened) -> tuple[Entry, ...]:
+    return it.journal.read(it.heap.journal_name, events=OPERATIONS)
+
+
+def _tells_the_truth(it: Opened, known: int, *, happened: bool) -> None:
+    """Check that the journal says how it ended, and that nothing is kept of what never went."""
+    entries = _operations(it)
+    assert not entries or entries[0].event not in INTENTS
+    if len(entries) > known:
+        assert (entries[0].event is not Event.ROLLED_BACK) == happened
+    if len(entries) > known and not happened and entries[1].event is Event.SWEEPING:
+        assert it.heap.kept_of(entries[0].plan_id) == ()
 
 
 def _undo_everything(it: Opened) -> None:
