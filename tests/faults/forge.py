@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -21,7 +20,7 @@ import msgspec
 
 from marksweep.errors import StoreError
 from marksweep.segments import Segments
-from marksweep.stores.base import Store
+from marksweep.testing.faults import FaultyStore
 from tests.faults.workload import KINDS, Note, Worker, clock_of, open_heap
 
 NEVER = 10**9
@@ -76,38 +75,6 @@ class Tripwire:
         self.edges += 1
         if self.edges == self._at:
             os.kill(os.getpid(), signal.SIGKILL)
-
-
-class Face:
-    """A face of a store with a wire across its writing methods."""
-
-    def __init__(self, face: object, wire: Tripwire) -> None:
-        self._face = face
-        self._wire = wire
-
-    def __getattr__(self, name: str) -> object:
-        method: Callable[..., object] = getattr(self._face, name)
-        if name not in {"write", "put", "remove", "append"}:
-            return method
-
-        def call(*args: object, **kwargs: object) -> object:
-            self._wire.edge()
-            done = method(*args, **kwargs)
-            self._wire.edge()
-            return done
-
-        return call
-
-
-class WiredStore:
-    """A store whose three faces are wired."""
-
-    def __init__(self, store: Store, wire: Tripwire) -> None:
-        self.segments = Face(store.segments, wire)
-        self.stash = Face(store.stash, wire)
-        self.journal = Face(store.journal, wire)
-        self.lock = store.lock
-        self.close = store.close
 
 
 class Forge:
@@ -197,8 +164,8 @@ def _work(job: Job, send: int) -> Outcome:
     heap: Segments | None = None
     worker: Worker | None = None
     try:
-        store = WiredStore(KINDS[job.kind](Path(job.path)), wire)
-        heap = open_heap(store, clock)  # type: ignore[arg-type]
+        store = FaultyStore(KINDS[job.kind](Path(job.path)), wire.edge)
+        heap = open_heap(store, clock)
         os.write(send, OPENED)
         worker = Worker(heap, clock, Note(Path(job.note)), f"run{job.run}")
         deeds = worker.work()

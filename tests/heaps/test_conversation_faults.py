@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from marksweep.conversation import Conversation
 from marksweep.dialects import validate
 from marksweep.stores.memory import MemoryStore
+from marksweep.testing.faults import Fault, FaultyStore, Killed
 from marksweep.testing.histories import Answered, Call, Said, Script, told
 
 SCRIPT = Script(
@@ -27,54 +26,6 @@ SCRIPT = Script(
 )
 
 
-class Killed(BaseException):
-    """The program is no more."""
-
-
-class Mortal:
-    """Passes calls on to a part of a store, and dies before or after a chosen write."""
-
-    def __init__(self, part: Any, death: Death) -> None:
-        self._part = part
-        self._death = death
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._part, name)
-        if name not in ("put", "write", "append", "remove"):
-            return method
-
-        def write(*args: Any, **options: Any) -> Any:
-            self._death.come_near()
-            done = method(*args, **options)
-            self._death.come_near()
-            return done
-
-        return write
-
-
-class Death:
-    """Comes at the n-th chance."""
-
-    def __init__(self, chance: int) -> None:
-        self.left = chance
-
-    def come_near(self) -> None:
-        self.left -= 1
-        if self.left == 0:
-            raise Killed
-
-
-class MortalStore:
-    """A store whose user may die."""
-
-    def __init__(self, store: MemoryStore, death: Death) -> None:
-        self.segments = Mortal(store.segments, death)
-        self.stash = Mortal(store.stash, death)
-        self.journal = Mortal(store.journal, death)
-        self.lock = store.lock
-        self.close = store.close
-
-
 @pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "anthropic", "gemini"])
 def test_a_death_at_any_write_loses_nothing_and_splits_nothing(dialect: str) -> None:
     messages = told(SCRIPT, dialect)
@@ -83,7 +34,7 @@ def test_a_death_at_any_write_loses_nothing_and_splits_nothing(dialect: str) -> 
         store = MemoryStore()
         Conversation(limit=10**6, dialect=dialect, store=store).extend(messages)
         strategy = ("superseded", "mask", "truncate")
-        mortal: Any = MortalStore(store, Death(chance))
+        mortal = FaultyStore(store, Fault(chance))
         talk = Conversation(limit=10**6, dialect=dialect, store=mortal, strategy=strategy)
         try:
             masking = talk.plan(talk.tokens * 3 // 4)

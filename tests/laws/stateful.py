@@ -16,46 +16,9 @@ from marksweep.model import Event, Hold, Link, Plan
 from marksweep.segments import Segments
 from marksweep.stores.base import Store
 from marksweep.testing.builders import NOW, segment
+from marksweep.testing.faults import Fault, FaultyStore, Killed
 
-
-class Crash(StoreError):
-    """Stands for a process that dies here."""
-
-
-class Failing:
-    """A face of a store that dies at its nth call, before or after doing it."""
-
-    def __init__(self, face: object, countdown: list[int], when: str) -> None:
-        self._face, self._countdown, self._when = face, countdown, when
-
-    def __getattr__(self, name: str) -> object:
-        method = getattr(self._face, name)
-        if name not in ("put", "write", "append", "remove"):
-            return method
-
-        def call(*args: object, **kwargs: object) -> object:
-            self._countdown[0] -= 1
-            due = self._countdown[0] <= 0
-            if due and self._when == "before":
-                raise Crash(name)
-            done = method(*args, **kwargs)
-            if due:
-                raise Crash(name)
-            return done
-
-        return call
-
-
-class FailingStore:
-    """A store that dies at the nth write to any of its faces, and stays dead."""
-
-    def __init__(self, store: Store, nth: int, when: str) -> None:
-        countdown = [nth]
-        self.segments = Failing(store.segments, countdown, when)
-        self.stash = Failing(store.stash, countdown, when)
-        self.journal = Failing(store.journal, countdown, when)
-        self.lock = store.lock
-        self.close = store.close
+errors = st.sampled_from([Killed, StoreError])
 
 
 class HeapMachine(RuleBasedStateMachine):
@@ -141,20 +104,22 @@ class HeapMachine(RuleBasedStateMachine):
             if self.store.stash.of_plan("default", plan.plan_id):
                 self.heap.undo(plan.plan_id)
 
-    @rule(nth=st.integers(1, 4), when=st.sampled_from(["before", "after"]))
-    def crash_in_a_collection(self, nth: int, when: str) -> None:
+    @rule(at=st.integers(1, 8), error=errors)
+    def crash_in_a_collection(self, at: int, error: type[BaseException]) -> None:
         def collect(heap: Segments) -> None:
             heap.collect(heap.plan(target_tokens=heap.tokens // 2))
 
-        self._crash_in(collect, nth, when)
+        self._crash_in(collect, at, error)
 
-    @rule(nth=st.integers(1, 4), when=st.sampled_from(["before", "after"]), name=names)
-    def crash_in_a_restore(self, nth: int, when: str, name: str) -> None:
-        self._crash_in(lambda heap: heap.restore(name), nth, when)
+    @rule(at=st.integers(1, 8), error=errors, name=names)
+    def crash_in_a_restore(self, at: int, error: type[BaseException], name: str) -> None:
+        self._crash_in(lambda heap: heap.restore(name), at, error)
 
-    def _crash_in(self, work: Callable[[Segments], object], nth: int, when: str) -> None:
-        dying = self.open(FailingStore(self.store, nth, when))  # type: ignore[arg-type]
-        with contextlib.suppress(MarksweepError):
+    def _crash_in(
+        self, work: Callable[[Segments], object], at: int, error: type[BaseException]
+    ) -> None:
+        dying = self.open(FaultyStore(self.store, Fault(at, error)))
+        with contextlib.suppress(MarksweepError, Killed):
             work(dying)
         self.heap = self.open(self.store)
 
