@@ -172,7 +172,7 @@ class Conversation:
         self._teach()
         names = self._heap.append(messages, pinned_by, self._clock())
         if self._feed is not None:
-            self._feed.observe([self._heap.view.live[name] for name in names])
+            self._feed.observe([self._heap.index.live[name] for name in names])
         return names
 
     def _teach(self) -> None:
@@ -218,7 +218,7 @@ class Conversation:
         A pass right after another would find nothing new. A request over the limit fails, so then
         every new message is reason enough to try again.
         """
-        if self._heap.view.fingerprint() == self._passed:
+        if self._heap.index.fingerprint() == self._passed:
             return Due.NOTHING
         waits = self._backoff if self.tokens <= self.budget.limit else None
         return due(self.tokens, self.budget, self._changes, waits)
@@ -237,7 +237,7 @@ class Conversation:
                     report = self._collector.collect(plan, now=now, trigger="threshold")
             freed = report.tokens_freed if report else 0
             self._backoff = after_pass(freed, self.tokens, self._changes, self._backoff)
-            self._passed = self._heap.view.fingerprint()
+            self._passed = self._heap.index.fingerprint()
             return report
 
     def _page_in(self) -> None:

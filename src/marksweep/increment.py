@@ -10,7 +10,8 @@ mark would keep as a root, and takes what is in reach only when it knows of noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import heapq
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from marksweep.collector import Collector
@@ -22,7 +23,6 @@ from marksweep.core.score import Scorer, age_hours
 from marksweep.core.strategy import Proposal
 from marksweep.core.trigger import Backoff, Due, after_pass, due
 from marksweep.core.words import age_in_words
-from marksweep.heaps.pool import Pool, Rank
 from marksweep.heaps.segments import SegmentHeap
 from marksweep.model import Action, Segment
 
@@ -31,6 +31,13 @@ BATCH = 20
 
 SAMPLE = 16
 """Old segments that each step ranks again. More keeps the pool fresher, and costs time."""
+
+
+POOL_SIZE = 2048
+"""Candidates remembered. More finds better ones between full collections, and costs memory."""
+
+Rank = tuple[bool, float]
+"""Whether it is in reach, and minus its prune score: low goes first."""
 
 
 class Increment:
@@ -54,7 +61,7 @@ class Increment:
         self._clock = clock
         self._batch = batch
         self._sample = sample
-        self._pool = Pool(self._rank)
+        self._pool = CandidatePool(self._rank)
         self._changes = 0
         self._backoff: Backoff | None = None
 
@@ -78,11 +85,11 @@ class Increment:
     def mark_all(self, focus: Focus) -> None:
         """Mark afresh: at the start, when the focus moved, after a full collection."""
         self._heap.refresh()
-        view = self._heap.view
+        view = self._heap.index
         view.mark_all([name for name, s in view.live.items() if reason_to_stay(s, focus)])
 
     def _take_in(self, focus: Focus) -> None:
-        view = self._heap.view
+        view = self._heap.index
         names, self._heap.changed = self._heap.changed, []
         changed = [view.live[name] for name in dict.fromkeys(names) if name in view.live]
         for segment in changed:
@@ -93,7 +100,7 @@ class Increment:
             self._pool.offer(segment)
 
     def _take_batch(self, focus: Focus) -> int:
-        live = self._heap.view.live
+        live = self._heap.index.live
         drawn = list(self._pool.draw(live, tries=4 * self._batch))
         part = self._heap.part([segment.segment_id for _, segment in drawn])
         context = PlanningContext.of(part, focus, self._budget.target)
@@ -104,7 +111,7 @@ class Increment:
         return self._collector.collect(plan, now=focus.now, trigger="step").freed
 
     def _rank(self, segment: Segment) -> Rank:
-        in_reach = segment.segment_id in self._heap.view.reached
+        in_reach = segment.segment_id in self._heap.index.reached
         return in_reach, -self._scorer(segment, self._clock())
 
 
@@ -135,3 +142,70 @@ class Batch:
             age = age_in_words(age_hours(segment, context.now))
             reason = f"{held}: {segment.type}, untouched for {age}, score {-score:.2f}"
             yield Proposal(unit, Action.STASH, reason)
+
+
+class CandidatePool:
+    """Which segments a step would take next, without looking at all of them.
+
+    Scores change with time, so no order can be kept for good. The pool holds the best candidates
+    seen: what changed is ranked at once, and every step ranks a few old segments in turn, so that
+    all come by. What is drawn is ranked again, and put back if it should go later by now.
+    """
+
+    def __init__(self, rank: Callable[[Segment], Rank], size: int = POOL_SIZE) -> None:
+        self._rank = rank
+        self._size = size
+        self._heap: list[tuple[Rank, str]] = []
+        self._ranks: dict[str, Rank] = {}
+        self._turn: list[str] = []
+        self._cursor = 0
+
+    def enter(self, segment_id: str) -> None:
+        """Let a new segment take part in the turn."""
+        self._turn.append(segment_id)
+
+    def offer(self, segment: Segment) -> None:
+        """Rank a candidate, and remember it if it is among the first to go."""
+        rank = self._rank(segment)
+        if self._ranks.get(segment.segment_id) == rank:
+            return
+        self._ranks[segment.segment_id] = rank
+        heapq.heappush(self._heap, (rank, segment.segment_id))
+        if len(self._heap) > 2 * self._size:
+            ranked = ((rank, segment_id) for segment_id, rank in self._ranks.items())
+            self._heap = heapq.nsmallest(self._size, ranked)
+            self._ranks = {segment_id: rank for rank, segment_id in self._heap}
+
+    def in_turn(self, count: int, live: Mapping[str, Segment]) -> list[Segment]:
+        """Give the next few live segments in turn."""
+        found: list[Segment] = []
+        for _ in range(min(2 * count, len(self._turn))):
+            if self._cursor >= len(self._turn):
+                self._turn = list(dict.fromkeys(name for name in self._turn if name in live))
+                self._cursor = 0
+                if not self._turn:
+                    break
+            segment = live.get(self._turn[self._cursor])
+            self._cursor += 1
+            if segment is not None:
+                found.append(segment)
+            if len(found) == count:
+                break
+        return found
+
+    def draw(self, live: Mapping[str, Segment], tries: int) -> Iterator[tuple[Rank, Segment]]:
+        """Give candidates, first to go first; what is given leaves the pool."""
+        while self._heap and tries:
+            remembered, segment_id = heapq.heappop(self._heap)
+            if self._ranks.get(segment_id) != remembered:
+                continue
+            del self._ranks[segment_id]
+            segment = live.get(segment_id)
+            if segment is None:
+                continue
+            tries -= 1
+            rank = self._rank(segment)
+            if rank > remembered and self._heap and rank > self._heap[0][0]:
+                self.offer(segment)
+                continue
+            yield rank, segment

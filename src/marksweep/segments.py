@@ -29,9 +29,8 @@ from marksweep.core.roots import Focus, reason_to_stay
 from marksweep.core.trigger import Due
 from marksweep.core.why import why
 from marksweep.errors import BadInput, NotFound, Refused, StoreError
-from marksweep.heaps.checked import checked
 from marksweep.heaps.segments import SegmentHeap
-from marksweep.heaps.shortened import shortened, shortening
+from marksweep.heaps.shorten import shortened, shortening
 from marksweep.heaps.stash_search import search_stash
 from marksweep.increment import Increment
 from marksweep.model import (
@@ -117,7 +116,7 @@ class Segments:
     def read(self, segment_id: str) -> Segment:
         """Give a live segment, and note that it was used."""
         self.touch(segment_id)
-        return self._heap.view.live[segment_id]
+        return self._heap.index.live[segment_id]
 
     def list(self) -> tuple[Segment, ...]:
         """Give all live segments in order."""
@@ -194,7 +193,7 @@ class Segments:
         Their positions follow the clock, so that none is given twice: what was last before may be
         in the stash, out of sight.
         """
-        added = self._heap.add(checked(segments), after=int(1e6 * self._clock().timestamp()))
+        added = self._heap.add(segments, after=int(1e6 * self._clock().timestamp()))
         self._step()
         return added
 
@@ -372,7 +371,7 @@ class Segments:
             self._focus,
             now=now,
             open_files=frozenset(path for path in self._opened if path != active),
-            recent_messages=self._heap.view.recent_messages(),
+            recent_messages=self._heap.index.recent_messages(),
             cited=self._cited,
         )
 

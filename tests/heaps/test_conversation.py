@@ -570,7 +570,7 @@ def test_a_conversation_that_goes_on_for_ever_takes_no_more_memory(tmp_path: Pat
 
     def sizes() -> dict[str, int]:
         heap = talk._heap
-        held = {**vars(heap), **vars(heap.view)}.items()
+        held = {**vars(heap), **vars(heap.index)}.items()
         return {name: len(each) for name, each in held if isinstance(each, list | dict | set)}
 
     def go_on(turns: int) -> None:

@@ -57,4 +57,4 @@ def test_a_plan_that_was_shown_is_what_happens(
 
 def live(talk: Conversation) -> set[str]:
     """The ids of what stands in the conversation."""
-    return set(talk._heap.view.live)
+    return set(talk._heap.index.live)

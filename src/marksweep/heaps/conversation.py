@@ -142,7 +142,7 @@ class ConversationHeap(SegmentHeap):
         """Work out afresh what follows from the live messages."""
         self._line = None
         self._start_over()
-        self._unread = list(self.view.live.values())
+        self._unread = list(self.index.live.values())
 
     @property
     def next_position(self) -> int:
@@ -194,7 +194,7 @@ class ConversationHeap(SegmentHeap):
     def declare(self, message_ids: Iterable[str], policy: GCPolicy) -> None:
         """Say how easily live messages may go; what is locked stays locked."""
         with self._editing():
-            live = self.view.live
+            live = self.index.live
             found = [live[name] for name in message_ids if name in live]
             free = [segment for segment in found if segment.policy is not GCPolicy.LOCKED]
             self._write(put=[replace(segment, policy=policy) for segment in free])
@@ -340,11 +340,11 @@ class ConversationHeap(SegmentHeap):
 
     def _take_in(self, segments: Sequence[Segment]) -> None:
         for segment in segments:
-            if segment.segment_id in self.view.live:
+            if segment.segment_id in self.index.live:
                 self._cached.pop(segment.segment_id, None)
             if _was_said(segment):
                 self._names[segment.position] = segment.segment_id
-        self._put(segments, {})
+        self._put(segments)
         self._unread += segments
 
     def _write(self, *, put: Sequence[Segment] = (), remove: Sequence[str] = ()) -> None:
@@ -395,7 +395,7 @@ class ConversationHeap(SegmentHeap):
     ) -> None:
         """Note something that takes room in every request beside the messages: tool schemas."""
         with self._editing():
-            old = self.view.live.get(name)
+            old = self.index.live.get(name)
             if old is not None and old.text == text and old.tokens == tokens:
                 return
             segment = Segment(
@@ -414,12 +414,12 @@ class ConversationHeap(SegmentHeap):
         """Take the conversation as it is now."""
         with self._guard:
             self.refresh()
-            fingerprint = self.view.fingerprint()
-            return Snapshot(self.view.in_order(), fingerprint, self.workspace, "conversation")
+            fingerprint = self.index.fingerprint()
+            return Snapshot(self.index.in_order(), fingerprint, self.workspace, "conversation")
 
     def stored(self) -> list[Json]:
         """Give the live messages as they were stored, in whatever form that was."""
-        return [json.loads(s.raw) for s in self.view.in_order() if _was_said(s)]
+        return [json.loads(s.raw) for s in self.index.in_order() if _was_said(s)]
 
     def message(self, segment: Segment) -> Message:
         """Give the message of a live segment."""
@@ -443,7 +443,7 @@ class ConversationHeap(SegmentHeap):
             self.refresh()
             if self._line is None:
                 line = Line(self.form.rules)
-                line.extend(self._placed_messages(self.view.in_order()))
+                line.extend(self._placed_messages(self.index.in_order()))
                 self._line = line
             return list(self._line.messages)
 
@@ -454,7 +454,7 @@ class ConversationHeap(SegmentHeap):
         """Give the results a message carries, each with the call it answers."""
         if segment.type != MESSAGE:
             return ()
-        cached, live = self._cache(segment), self.view.live
+        cached, live = self._cache(segment), self.index.live
         if cached.outcomes is None:
             cached.outcomes = ()
             if cached.message.function_responses:
@@ -468,7 +468,7 @@ class ConversationHeap(SegmentHeap):
         """Give the texts of a message; what is not a message is one text."""
         if segment.type not in SPOKEN:
             return (Text((0, ()), segment.text),)
-        is_live = self.view.live.get(segment.segment_id) is segment
+        is_live = self.index.live.get(segment.segment_id) is segment
         return tuple(texts_of(self.message(segment) if is_live else self.form.read(segment)))
 
     def trimmed(self, segment: Segment, texts: Mapping[Place, str]) -> Segment | None:

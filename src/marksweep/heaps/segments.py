@@ -1,7 +1,8 @@
 """The segments heap: the working set of context segments of one workspace.
 
-Everything is written through to the store and kept in a `View`; what other processes wrote is taken
-in before each use. Edits work under the store's lock, so that none gets lost between processes.
+Everything is written through to the store and kept in a `LiveIndex`; what other processes wrote is
+taken in before each use. Edits work under the store's lock, so that none gets lost between
+processes. What is swept lies in the store's stash.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import msgspec
 
 from marksweep.core.roots import RECENT_MESSAGES
 from marksweep.errors import BadInput, NotFound, PlanOutdated
+from marksweep.heaps.live_index import LiveIndex
 from marksweep.heaps.restoring import (
     Returning,
     is_back,
@@ -23,7 +25,6 @@ from marksweep.heaps.restoring import (
     remove_all,
     returning,
 )
-from marksweep.heaps.view import View
 from marksweep.model import (
     OLD_AFTER,
     Action,
@@ -44,6 +45,9 @@ from marksweep.stores.base import Store
 
 replace = msgspec.structs.replace
 
+
+MAX_TOKENS = 2**53
+"""What every store and every reader of JSON can hold; far beyond any heap."""
 
 GRACE = timedelta(days=7)
 """How long a deleted segment can still be restored. Longer keeps more in the stash."""
@@ -71,7 +75,7 @@ class SegmentHeap:
         self._guard = RLock()
         self._version = 0
         self._last_position = 0
-        self.view = View(recent_messages)
+        self.index = LiveIndex(recent_messages)
         self.changed: list[str] = []
         """Ids put since a step last looked, by whomever."""
         self.refresh()
@@ -89,33 +93,33 @@ class SegmentHeap:
             self._version = changes.version
 
     def _start_anew(self) -> None:
-        self.view = View(self._recent_messages)
+        self.index = LiveIndex(self._recent_messages)
 
     def snapshot(self) -> Snapshot:
         """Take the heap as it is now."""
         with self._guard:
             self.refresh()
-            return Snapshot(self.view.in_order(), self.view.fingerprint(), self.workspace)
+            return Snapshot(self.index.in_order(), self.index.fingerprint(), self.workspace)
 
     def part(self, segment_ids: Iterable[str]) -> Snapshot:
         """Take these segments and what must go with them; the rest is only counted."""
         with self._guard:
             self.refresh()
-            part = self.view.part(segment_ids)
-            rest = self.view.tokens - sum(segment.tokens for segment in part)
-            fingerprint = self.view.fingerprint()
+            part = self.index.part(segment_ids)
+            rest = self.index.tokens - sum(segment.tokens for segment in part)
+            fingerprint = self.index.fingerprint()
             return Snapshot(
                 part,
                 fingerprint,
                 self.workspace,
                 rest_size=rest,
-                rest_segments=len(self.view.live) - len(part),
+                rest_segments=len(self.index.live) - len(part),
             )
 
     def fingerprint(self) -> str:
         """Fingerprint the content as it is now."""
         self.refresh()
-        return self.view.fingerprint()
+        return self.index.fingerprint()
 
     def lock(self) -> AbstractContextManager[None]:
         """Keep other processes from changing the heap."""
@@ -123,12 +127,12 @@ class SegmentHeap:
 
     def size(self) -> int:
         """Count the tokens that are live."""
-        return self.view.tokens
+        return self.index.tokens
 
     def live(self) -> Mapping[str, Segment]:
         """Give the live segments by id."""
         self.refresh()
-        return self.view.live
+        return self.index.live
 
     def add(self, segments: Sequence[Segment], after: int = 0) -> tuple[Segment, ...]:
         """Take new segments in, all or none; tokens are counted where they are not given.
@@ -136,12 +140,13 @@ class SegmentHeap:
         Their positions come after the last live one, and after `after`.
         """
         with self._editing():
+            segments = validate_segments(segments)
             ids = [segment.segment_id for segment in segments]
             self._refuse_known(ids)
             self._last_position = max(self._last_position, after)
             added = [self._placed(segment) for segment in segments]
             self._write(put=added)
-            return tuple(self.view.live[segment_id] for segment_id in ids)
+            return tuple(self.index.live[segment_id] for segment_id in ids)
 
     def touch(self, segment_ids: Sequence[str], now: datetime) -> None:
         """Note that segments were read or written now."""
@@ -187,7 +192,7 @@ class SegmentHeap:
 
     def sweep(self, plan: Plan, now: datetime) -> Report:
         """Stash what the plan names, then take it out and put its replacements in, all or none."""
-        before = self.view.tokens
+        before = self.index.tokens
         entries = list(self._to_stash(plan, now))
         put = [step.replacement for step in plan.steps if step.replacement is not None]
         swept = tuple([entry.segment.segment_id for entry in entries])
@@ -195,10 +200,10 @@ class SegmentHeap:
             self._store.stash.put(self.workspace, entries)
         self._write(put=put, remove=swept)
         created = tuple([segment.segment_id for segment in put])
-        return Report(plan.plan_id, before, self.view.tokens, swept, created)
+        return Report(plan.plan_id, before, self.index.tokens, swept, created)
 
     def _to_stash(self, plan: Plan, now: datetime) -> Iterator[Stashed]:
-        live = self.view.live
+        live = self.index.live
         for step in plan.steps:
             expires = now + self._grace if step.action is Action.DELETE else None
             instead = step.replacement.segment_id if step.replacement else None
@@ -231,7 +236,7 @@ class SegmentHeap:
         """
         del now
         self.refresh()
-        live, stash = self.view.live, self._store.stash
+        live, stash = self.index.live, self._store.stash
         notes = self._notes_of(plan_id)
         chosen = newest_of(stash, self.workspace, [name for name in ids if name not in notes])
         of_plan = stash.of_plan(self.workspace, plan_id) if plan_id else ()
@@ -254,7 +259,7 @@ class SegmentHeap:
 
     def _settle_sweep(self, plan_id: str) -> Event:
         """Drop copies of what never went. All of a plan goes in one step, or nothing does."""
-        live, stash = self.view.live, self._store.stash
+        live, stash = self.index.live, self._store.stash
         entries = stash.of_plan(self.workspace, plan_id)
         extra = [entry for entry in entries if is_back(entry, live)]
         remove_all(stash, self.workspace, extra)
@@ -265,7 +270,7 @@ class SegmentHeap:
 
     def _settle_return(self, intent: Entry) -> Event:
         """Drop what is obsolete now that segments are back; their own entries go last."""
-        live, stash = self.view.live, self._store.stash
+        live, stash = self.index.live, self._store.stash
         names = list(intent.segments)
         back = [entry for entry in stash.get(self.workspace, names) if is_back(entry, live)]
         remove_all(stash, self.workspace, obsolete(stash, self.workspace, back).entries)
@@ -299,13 +304,13 @@ class SegmentHeap:
             notes = [step.replacement for step in steps if step.action is Action.RECALL]
             names = [note.segment_id for note in notes if note is not None]
             stashed = newest_of(self._store.stash, self.workspace, names)
-            return tuple(name for name in names if name in self.view.live or name in stashed)
+            return tuple(name for name in names if name in self.index.live or name in stashed)
         return ()
 
     def count(self) -> None:
         """Count the tokens of segments that have none yet, as other programs write them."""
         with self._editing():
-            uncounted = [s for s in self.view.live.values() if s.text and not s.tokens]
+            uncounted = [s for s in self.index.live.values() if s.text and not s.tokens]
             counted = [replace(s, tokens=self._count_tokens(s.text)) for s in uncounted]
             self._write(put=counted)
 
@@ -315,13 +320,13 @@ class SegmentHeap:
         So each segment is written back at most OLD_AFTER times in its life.
         """
         with self._editing():
-            young = [s for s in self.view.live.values() if s.generation == Generation.YOUNG]
+            young = [s for s in self.index.live.values() if s.generation == Generation.YOUNG]
             self._write(put=[_survivor(segment) for segment in young])
 
     def _refuse_known(self, ids: Sequence[str]) -> None:
         if len(set(ids)) < len(ids) or not all(ids):
             raise BadInput("segment ids must be unique and not empty. Nothing was added.")
-        live = [segment_id for segment_id in ids if segment_id in self.view.live]
+        live = [segment_id for segment_id in ids if segment_id in self.index.live]
         if live:
             raise BadInput(
                 f"already live: {', '.join(live)}. Choose other ids, or touch these. "
@@ -348,7 +353,7 @@ class SegmentHeap:
         )
 
     def _find(self, segment_id: str) -> Segment:
-        segment = self.view.live.get(segment_id)
+        segment = self.index.live.get(segment_id)
         if segment is None:
             raise NotFound(
                 f"no live segment {segment_id!r} in workspace {self.workspace!r}. "
@@ -374,16 +379,15 @@ class SegmentHeap:
             self._take_in(put)
 
     def _let_go(self, segment_ids: Sequence[str]) -> list[Segment]:
-        return self.view.drop(segment_ids)
+        return self.index.drop(segment_ids)
 
     def _take_in(self, segments: Sequence[Segment]) -> None:
-        self._put(segments, {})
+        self._put(segments)
         self.changed += [segment.segment_id for segment in segments]
 
-    def _put(self, segments: Sequence[Segment], digests: Mapping[str, int]) -> None:
-        """Put segments into the view. Of some the digest may be known."""
+    def _put(self, segments: Sequence[Segment]) -> None:
         for segment in segments:
-            self.view.put(segment, digests.get(segment.segment_id))
+            self.index.put(segment)
         self._last_position = max([self._last_position, *[s.position for s in segments]])
 
 
@@ -403,3 +407,23 @@ def _survivor(segment: Segment) -> Segment:
     survived = segment.gc_survival_count + 1
     generation = Generation.OLD if survived >= OLD_AFTER else Generation.YOUNG
     return replace(segment, gc_survival_count=survived, generation=generation)
+
+
+def validate_segments(segments: Sequence[Segment]) -> list[Segment]:
+    """Give the segments with all their values of the right kind, or refuse them all."""
+    return [_validated(segment) for segment in segments]
+
+
+def _validated(segment: Segment) -> Segment:
+    try:
+        sound = msgspec.convert(msgspec.to_builtins(segment), Segment)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise BadInput(
+            f"segment {segment.segment_id!r} cannot be kept: {error}. Nothing was added."
+        ) from error
+    if not 0 <= sound.tokens <= MAX_TOKENS:
+        raise BadInput(
+            f"tokens is {sound.tokens} in segment {segment.segment_id!r}; expected a number from 0 "
+            f"to {MAX_TOKENS}, 0 to have them counted. Nothing was added."
+        )
+    return sound

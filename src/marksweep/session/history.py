@@ -219,7 +219,7 @@ class _Changes:
     def _changed(self) -> Iterator[tuple[int, Message]]:
         for name, message in self._returned.items():
             i = self._index.get(name)
-            if i is not None and self._heap.message(self._heap.view.live[name]) != message:
+            if i is not None and self._heap.message(self._heap.index.live[name]) != message:
                 yield i, message
 
     def _added(self) -> Iterator[tuple[int, Message]]:

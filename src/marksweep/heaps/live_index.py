@@ -1,4 +1,4 @@
-"""The view: a working set in memory, with all that is derived from it kept up to date.
+"""The live index: a heap in memory, with all that is derived from it kept up to date.
 
 Reference counts, the token total, the fingerprint and the last messages change with every put and
 drop, in time that does not depend on how many segments there are. `reached` is what the last full
@@ -18,11 +18,10 @@ from marksweep.core.graph import Graph
 from marksweep.core.mark import reach
 from marksweep.core.roots import RECENT_MESSAGES, last_messages
 from marksweep.core.units import Units
-from marksweep.heaps.ties import Ties
 from marksweep.model import Hold, Link, Segment
 
 
-class View:
+class LiveIndex:
     """Live segments by id, and what follows from them."""
 
     def __init__(self, recent_messages: int = RECENT_MESSAGES) -> None:
@@ -31,10 +30,11 @@ class View:
         self.reached: set[str] = set()
         self._fingerprint = 0
         """The sum of all digests."""
-        self._digests = Digests()
+        self._digests: dict[str, int] = {}
+        """Of the live segments, so that one that goes is not digested again."""
         self._references: dict[str, int] = {}
         """How many live segments refer to each id that is not live."""
-        self._ties: Ties | None = None
+        self._pairs: PairIndex | None = None
         """Worked out when first asked for, and kept up to date from then on."""
         self._recent_size = recent_messages
         self._recent: list[tuple[int, str]] = []
@@ -44,40 +44,45 @@ class View:
         self._is_sorted = True
         """Whether the live segments lie by position, as they do unless one came back."""
 
-    def put(self, segment: Segment, known_digest: int | None = None) -> Segment:
+    def put(self, segment: Segment) -> Segment:
         """Take a segment in, or replace the one with its id; return it with its count."""
         name = segment.segment_id
         old = self.live.get(name)
         if old is not None:
             stands_there = old.position == segment.position and old.type == segment.type
             if stands_there and old.references == segment.references and old.tags == segment.tags:
-                return self._swap(old, segment, known_digest)
+                return self._swap(old, segment)
             self._let_go([self.live.pop(name)])
             if (old.position, name) in self._recent and not stands_there:
                 self._recent_is_known = False
         for target in _targets(segment):
             self._count(target, 1)
-        if self._ties is not None:
-            self._ties.add(segment)
+        if self._pairs is not None:
+            self._pairs.add(segment)
         segment = _counted(segment, self._references.pop(name, 0))
         self.live[name] = segment
         self._is_sorted = self._is_sorted and segment.position > self._last
         self._last = max(self._last, segment.position)
         self.tokens += segment.tokens
-        self._fingerprint += self._digests.add(segment, known_digest)
+        self._digest(segment)
         if segment.type == "message" and self._recent_size and self._recent_is_known:
             messages = {*self._recent, (segment.position, name)}
             self._recent = sorted(messages, reverse=True)[: self._recent_size]
         return segment
 
-    def _swap(self, old: Segment, new: Segment, known_digest: int | None) -> Segment:
+    def _swap(self, old: Segment, new: Segment) -> Segment:
         """Put a segment in the place of one that refers to the same: only content changes."""
         new = _counted(new, old.refcount)
         self.live[new.segment_id] = new
         self.tokens += new.tokens - old.tokens
-        self._fingerprint -= self._digests.pop(old)
-        self._fingerprint += self._digests.add(new, known_digest)
+        self._fingerprint -= self._digests.pop(old.segment_id)
+        self._digest(new)
         return new
+
+    def _digest(self, segment: Segment) -> None:
+        made = digest(segment)
+        self._digests[segment.segment_id] = made
+        self._fingerprint += made
 
     def drop(self, segment_ids: Iterable[str]) -> list[Segment]:
         """Let go of segments and give them; those that are not there are no error."""
@@ -96,15 +101,15 @@ class View:
         counts: dict[str, int] = {}  # References among the segments cancel each other out.
         for segment in segments:
             tokens += segment.tokens
-            digests += self._digests.pop(segment)
+            digests += self._digests.pop(segment.segment_id)
             if segment.refcount:
                 counts[segment.segment_id] = counts.get(segment.segment_id, 0) + segment.refcount
             for target in _targets(segment) if segment.references or segment.tags else ():
                 left = counts.pop(target, 0) - 1
                 if left:
                     counts[target] = left
-            if self._ties is not None:
-                self._ties.remove(segment)
+            if self._pairs is not None:
+                self._pairs.remove(segment)
         for target, change in counts.items():
             self._count(target, change)
         self.tokens -= tokens
@@ -182,22 +187,22 @@ class View:
             name = stack.pop()
             segment = self.live.get(name)
             if segment is None:
-                stack.extend(self._tied().stand_ins(name))
+                stack.extend(self._pair_index().stand_ins(name))
             elif name not in self.reached:
                 self.reached.add(name)
                 stack.extend(r.target for r in segment.all_references if r.hold == Hold.STRONG)
                 stack.extend(mate for mate in self._mates_of(name) if mate in self.live)
 
     def _mates_of(self, segment_id: str) -> Iterator[str]:
-        yield from self._tied().mates(segment_id)
+        yield from self._pair_index().mates(segment_id)
         segment = self.live.get(segment_id)
         if segment is not None:
             yield from (r.target for r in segment.all_references if r.hold == Hold.PAIRED)
 
-    def _tied(self) -> Ties:
-        if self._ties is None:
-            self._ties = Ties(self.live.values())
-        return self._ties
+    def _pair_index(self) -> PairIndex:
+        if self._pairs is None:
+            self._pairs = PairIndex(self.live.values())
+        return self._pairs
 
     def _count(self, target: str, change: int) -> None:
         """Count a reference to a target, live or not."""
@@ -212,31 +217,43 @@ class View:
             self._references.pop(target, None)
 
 
-class Digests:
-    """Digests of the live segments, so that one that goes is not digested again.
+class PairIndex:
+    """Who is paired with whom, and who stands in for whom, by id; the targets need not be live."""
 
-    They are kept by position: of very many, numbers in order are found several times as quickly
-    as names. Few segments share a position; those that came second are kept by name.
-    """
+    def __init__(self, segments: Iterable[Segment]) -> None:
+        self._mates: dict[str, tuple[str, ...]] = {}
+        self._stand_ins: dict[str, tuple[str, ...]] = {}
+        for segment in segments:
+            self.add(segment)
 
-    def __init__(self) -> None:
-        self._by_position: dict[int, int] = {}
-        self._by_name: dict[str, int] = {}
+    def add(self, segment: Segment) -> None:
+        """Take note of what a segment refers to."""
+        for ties, target in self._of(segment):
+            known = ties.get(target, ())
+            if segment.segment_id not in known:
+                ties[target] = (*known, segment.segment_id)
 
-    def add(self, segment: Segment, known_digest: int | None) -> int:
-        """Keep the digest of a segment that is not there yet; make it if it is not known."""
-        made = digest(segment) if known_digest is None else known_digest
-        if self._by_position.setdefault(segment.position, made) is not made:
-            self._by_name[segment.segment_id] = made
-        return made
+    def remove(self, segment: Segment) -> None:
+        """Forget what a segment refers to."""
+        for ties, target in self._of(segment):
+            left = [name for name in ties.pop(target, ()) if name != segment.segment_id]
+            if left:
+                ties[target] = tuple(left)
 
-    def pop(self, segment: Segment) -> int:
-        """Give the digest of a segment, and forget it."""
-        if self._by_name:
-            found = self._by_name.pop(segment.segment_id, None)
-            if found is not None:
-                return found
-        return self._by_position.pop(segment.position)
+    def _of(self, segment: Segment) -> Iterator[tuple[dict[str, tuple[str, ...]], str]]:
+        for reference in segment.all_references:
+            if reference.hold == Hold.PAIRED:
+                yield self._mates, reference.target
+            if reference.link == Link.DERIVED:
+                yield self._stand_ins, reference.target
+
+    def mates(self, segment_id: str) -> tuple[str, ...]:
+        """Name those that refer to a segment as their other half."""
+        return self._mates.get(segment_id, ())
+
+    def stand_ins(self, segment_id: str) -> tuple[str, ...]:
+        """Name those that were derived from a segment."""
+        return self._stand_ins.get(segment_id, ())
 
 
 _place = attrgetter("position", "segment_id")

@@ -11,7 +11,7 @@ from marksweep.core.graph import Graph
 from marksweep.core.mark import reach
 from marksweep.core.roots import last_messages
 from marksweep.core.units import Units
-from marksweep.heaps.view import View
+from marksweep.heaps.live_index import LiveIndex
 from marksweep.model import Hold, Link, Reference, Segment
 from marksweep.testing.builders import segment
 from marksweep.testing.heaps import segment_lists
@@ -35,7 +35,7 @@ def targets(s: Segment) -> set[str]:
     return {r.target for r in s.all_references if r.hold is not Hold.PAIRED}
 
 
-def apply(view: View, todo: Edits) -> None:
+def apply(view: LiveIndex, todo: Edits) -> None:
     for verb, s in todo:
         if verb == "put":
             view.put(s)
@@ -48,7 +48,7 @@ def apply(view: View, todo: Edits) -> None:
 
 @given(todo=edits())
 def test_counts_totals_and_fingerprint_equal_a_fresh_start(todo: Edits) -> None:
-    view = View(recent_messages=3)
+    view = LiveIndex(recent_messages=3)
     apply(view, todo)
     expected = list(view.live.values())
     assert view.tokens == sum(s.tokens for s in expected)
@@ -62,7 +62,7 @@ def test_counts_totals_and_fingerprint_equal_a_fresh_start(todo: Edits) -> None:
 
 @given(todo=edits())
 def test_what_is_outside_of_reached_is_garbage_for_certain(todo: Edits) -> None:
-    view = View()
+    view = LiveIndex()
     apply(view, todo)
     segments = view.in_order()
     roots = [i for i, s in enumerate(segments) if s.pinned]
@@ -76,7 +76,7 @@ def test_what_is_outside_of_reached_is_garbage_for_certain(todo: Edits) -> None:
 
 @given(todo=edits())
 def test_units_equal_those_of_the_core(todo: Edits) -> None:
-    view = View()
+    view = LiveIndex()
     apply(view, [(verb, without_stand_ins(s)) for verb, s in todo])
     segments = view.in_order()
     units = Units(Graph(segments))
@@ -91,7 +91,7 @@ def without_stand_ins(s: Segment) -> Segment:
 
 
 def test_a_stand_in_is_reached_through_the_name_of_its_original() -> None:
-    view = View()
+    view = LiveIndex()
     view.put(segment("b~1", references=(Reference("b", Link.DERIVED),)))
     view.put(segment("a", references=("b",)))
     view.mark_from("a", is_root=True)
@@ -99,7 +99,7 @@ def test_a_stand_in_is_reached_through_the_name_of_its_original() -> None:
 
 
 def test_what_nothing_refers_to_is_reached_no_more_when_it_is_no_root() -> None:
-    view = View()
+    view = LiveIndex()
     view.put(segment("a", pinned=True, references=("b",)))
     view.put(segment("b"))
     view.mark_from("a", is_root=True)
