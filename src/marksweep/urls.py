@@ -1,4 +1,4 @@
-"""URLs as they may be shown: without the credentials that they carry."""
+"""URLs: told from paths, and shown without the credentials that they carry."""
 
 from __future__ import annotations
 
@@ -19,6 +19,17 @@ _SECRET_PARAMETER = re.compile(
     r"[^&;#]*?(?=[.,:!)\"']*(?:[&;#]|$))"
 )
 """A parameter named like a secret; the punctuation of the sentence around it stays."""
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
+
+
+def split_scheme(where: str) -> tuple[str, str]:
+    """Split a location into its scheme and the rest; a path has no scheme.
+
+    One letter before a colon is a drive of Windows.
+    """
+    named = _SCHEME.fullmatch(where)
+    return (named[1].lower(), named[2]) if named else ("", where)
 
 
 def redacted(text: str) -> str:

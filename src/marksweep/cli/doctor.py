@@ -24,6 +24,7 @@ from marksweep.cli.common import command as make_command
 from marksweep.clock import utc_now
 from marksweep.collector import OPERATIONS
 from marksweep.errors import BadInput, MarksweepError
+from marksweep.graph.place import Place, place_of
 from marksweep.model import Event
 from marksweep.paths import expanded
 from marksweep.segments import Segments
@@ -31,6 +32,7 @@ from marksweep.stores import health
 from marksweep.stores.graph.open import IN_FOLDER
 from marksweep.stores.open import open_store
 from marksweep.tokens import default_counter
+from marksweep.urls import redacted, split_scheme
 
 OPTIONAL = {
     "rs-bpe": "exact token counts",
@@ -43,6 +45,11 @@ OPTIONAL = {
 """Packages that may be missing, and what they are for."""
 
 ANEW = "write it anew from what can be read"
+
+NOT_THERE = "not there yet; it is made when first used"
+
+_SCHEMES = {"falkordb": "redis", "falkordbs": "rediss", "redis": "redis", "rediss": "rediss"}
+"""How the URL of a FalkorDB may begin, and how its client writes that."""
 
 FALKORDB_SECONDS = 3.0
 """How long FalkorDB may take to answer."""
@@ -73,7 +80,7 @@ class Finding(NamedTuple):
 
 @make_command("doctor")
 @click.option("--mend", is_flag=True, help="Put right what can be; all is kept as it was.")
-@click.option("--falkordb", metavar="URL", help="Also ask this FalkorDB.")
+@click.option("--falkordb", metavar="URL", help="Also ask this one: falkordb://host:6379.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @store_option
 @json_option
@@ -120,13 +127,11 @@ def _findings(store: str | None, falkordb: str | None) -> Iterator[Finding]:
     kind = "exact" if counter.exact else "estimated: install rs-bpe for exact counts"
     yield Finding(Check("tokens", f"{counter.name}, {kind}", ok=True))
     if falkordb is not None:
-        yield Finding(_tried("FalkorDB", lambda: _falkordb(falkordb)))
-    if read.ok or store:
-        where = store or settings().store.location
-        yield from _store(where)
-        graph = expanded(where).with_name(IN_FOLDER)
-        if not _has_scheme(where) and graph != Path(where):
-            yield from _graph(graph)
+        yield Finding(_tried(f"FalkorDB {redacted(falkordb)}", lambda: _answers(falkordb)))
+    if read.ok:
+        places = place_of(settings(store))
+        yield from _store(places.store)
+        yield from _memory(places)
 
 
 def _installed(name: str, use: str) -> str:
@@ -143,43 +148,60 @@ def _tried(what: str, attempt: Callable[[], str]) -> Check:
         return Check(what, str(error), ok=False)
 
 
-def _falkordb(url: str) -> str:
+def _answers(where: str) -> str:
+    """Ask a FalkorDB, named by URL or by the folder of one of our own."""
+    scheme, rest = split_scheme(where)
+    scheme = _SCHEMES.get(scheme, "")
+    if not scheme:
+        raise BadInput(
+            "not a FalkorDB; expected falkordb://host:6379, falkordbs://… or falkordb:FOLDER."
+        )
     try:
         from marksweep.stores.graph.falkor import FalkorGraphStore
     except ModuleNotFoundError as error:
         raise BadInput(f"needs the package {error.name}: pip install 'marksweep[all]'.") from error
-
-    graph = FalkorGraphStore(url, patience_seconds=FALKORDB_SECONDS)
+    if rest.startswith("//"):
+        graph = FalkorGraphStore(f"{scheme}:{rest}", patience_seconds=FALKORDB_SECONDS)
+    else:
+        graph = FalkorGraphStore.embedded(expanded(rest))
     try:
-        return f"{url} answers and has {len(graph.workspaces())} of our graphs"
+        return f"answers and has {len(graph.workspaces())} of our graphs"
     finally:
         graph.close()
 
 
 def _store(where: str) -> Iterator[Finding]:
-    what = f"store {where}"
-    path = expanded(where)
-    if _has_scheme(where):
-        yield Finding(_tried(what, lambda: _content(where)))
+    what = f"store {redacted(where)}"
+    if split_scheme(where)[0]:
+        yield from _content(what, where)
         return
+    path = Path(where)
     if not health.files_of(path):
-        yield Finding(Check(what, "not there yet; it is made when first used", ok=True))
+        yield Finding(Check(what, NOT_THERE, ok=True))
         return
     yield from _files(path)
     if found := health.damage(path):
         yield Finding(Check(what, found, ok=False, mend=ANEW), lambda: _rebuilt(path), path)
+    else:
+        yield from _content(what, where)
+
+
+def _memory(places: Place) -> Iterator[Finding]:
+    """Look at the long-term memory where it is configured to be, if it is there."""
+    what = f"memory {redacted(places.graph)}"
+    scheme, rest = split_scheme(places.graph)
+    if scheme:
+        there = rest.startswith("//") or expanded(rest).is_dir()
+        answers = _tried(what, lambda: _answers(places.graph))
+        yield Finding(answers if there else Check(what, NOT_THERE, ok=True))
         return
-    content = _tried(what, lambda: _content(where))
-    yield Finding(content)
-    if content.ok:
-        yield from _sweeps(path)
-
-
-def _graph(path: Path) -> Iterator[Finding]:
-    """Look at the long-term memory, if there is one."""
+    path = Path(places.graph)
+    path = path if path.suffix == ".db" else path / IN_FOLDER
     if not path.is_file():
         return
     what = f"memory {path}"
+    if path.parent != Path(places.store).parent:
+        yield from _files(path)
     if found := health.database_damage(path):
         check = Check(what, found, ok=False, mend=ANEW)
         yield Finding(check, lambda: _rebuilt_graph(path), path)
@@ -187,14 +209,10 @@ def _graph(path: Path) -> Iterator[Finding]:
         yield Finding(Check(what, "sound", ok=True))
 
 
-def _has_scheme(where: str) -> bool:
-    return "://" in where or where.startswith(("memory:", "sqlite:", "json:"))
-
-
 def _files(path: Path) -> Iterator[Finding]:
     if open_files := health.readable_by_others(path):
         names = ", ".join(file.name for file in open_files)
-        found = f"others may read or write {names}, or you may not"
+        found = f"others may read or write {names}"
         check = Check("permissions", found, ok=False, mend="leave them to you alone")
         yield Finding(check, lambda: _private(path), path)
     else:
@@ -205,22 +223,34 @@ def _files(path: Path) -> Iterator[Finding]:
         yield Finding(check, lambda: _cleared(left), path)
 
 
-def _sweeps(path: Path) -> Iterator[Finding]:
-    """Find workspaces whose last deed was begun and not ended."""
-    store = open_store(path)
+def _content(what: str, where: str) -> Iterator[Finding]:
+    """Look into a store: what it holds, how large its journal is, sweeps that were cut off."""
     try:
-        names = store.segments.workspaces()
-        last = {name: store.journal.read(name, events=OPERATIONS, limit=1) for name in names}
-    finally:
-        store.close()
+        store = open_store(where)
+        try:
+            names = store.segments.workspaces()
+            live = sum(len(store.segments.changes(name).put) for name in names)
+            swept = sum(store.stash.count(name) for name in names)
+            sizes = [store.journal.size(name) for name in names]
+            last = {name: store.journal.read(name, events=OPERATIONS, limit=1) for name in names}
+        finally:
+            store.close()
+    except (MarksweepError, OSError) as error:
+        yield Finding(Check(what, str(error), ok=False))
+        return
+    held = f"{render.counted(names, 'workspace')}, {live:,} live, {swept:,} in the stash"
+    yield Finding(Check(what, held, ok=True))
+    entries, size = sum(each.entries for each in sizes), sum(each.bytes for each in sizes)
+    yield Finding(Check("journal", f"{entries:,} entries, {size / 1_000_000:.1f} MB", ok=True))
     begun = (Event.SWEEPING, Event.RESTORING)
     cut = [name for name in names if last[name] and last[name][0].event in begun]
-    if cut:
-        found = f"cut off in {', '.join(cut)}"
-        check = Check("sweeps", found, ok=False, mend="finish them, or roll them back")
-        yield Finding(check, lambda: _finished(path, cut), path)
-    else:
+    if not cut:
         yield Finding(Check("sweeps", "all ended", ok=True))
+        return
+    found = f"cut off in {', '.join(cut)}"
+    check = Check("sweeps", found, ok=False, mend="finish them, or roll them back")
+    changes = None if split_scheme(where)[0] else Path(where)
+    yield Finding(check, lambda: _finished(where, cut), changes)
 
 
 def _private(path: Path) -> str:
@@ -251,25 +281,14 @@ def _rebuilt_graph(path: Path) -> str:
     )
 
 
-def _finished(path: Path, names: list[str]) -> str:
-    store = open_store(path)
+def _finished(where: str, names: list[str]) -> str:
+    store = open_store(where)
     try:
         for name in names:
             Segments(store, workspace=name, actor="doctor")
     finally:
         store.close()
     return f"mended: {', '.join(names)}"
-
-
-def _content(where: str) -> str:
-    store = open_store(where)
-    try:
-        names = store.segments.workspaces()
-        live = sum(len(store.segments.changes(name).put) for name in names)
-        swept = sum(store.stash.count(name) for name in names)
-        return f"{render.counted(names, 'workspace')}, {live:,} live, {swept:,} in the stash"
-    finally:
-        store.close()
 
 
 def _shown(checks: list[Check]) -> RenderableType:

@@ -37,8 +37,11 @@ STYLES = {
 
 
 def console() -> Console:
-    """Make the console all output goes through: colours only on a terminal, NO_COLOR heeded."""
-    return Console(highlight=False)
+    """Make the console all output goes through: colours only on a terminal, NO_COLOR heeded.
+
+    What stands in brackets is text of the user, not markup.
+    """
+    return Console(highlight=False, markup=False)
 
 
 def is_narrow() -> bool:

@@ -13,7 +13,6 @@ from typing import Any, TypedDict, Unpack
 import click
 import msgspec
 from rich.console import Group, RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -362,8 +361,11 @@ def shown(name: str, report: Report) -> RenderableType:
     if report.chosen:
         chosen = report.chosen
         parts.append(
-            f"\n[bold]{escape(chosen.strategy)}[/] at {chosen.budget} "
-            f"(about {chosen.limit_tokens:,} tokens): {escape(chosen.reason)}."
+            Text.assemble(
+                "\n",
+                (chosen.strategy, "bold"),
+                f" at {chosen.budget} (about {chosen.limit_tokens:,} tokens): {chosen.reason}.",
+            )
         )
         parts.append(Text("\n" + chosen.code + "\n", style="cyan"))
     if result.passed:

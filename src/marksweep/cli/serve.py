@@ -8,6 +8,7 @@ import click
 
 from marksweep.errors import MarksweepError
 from marksweep.mcp.config_snippets import FILES, snippet
+from marksweep.urls import redacted
 
 
 @click.command()
@@ -70,7 +71,7 @@ def command(
     marksweep serve --http --root .                streamable HTTP on 127.0.0.1
     """
     if client is not None:
-        _print_config(client, _arguments(workspace, roots, store))
+        _print_config(client, workspace, roots, store)
         return
     try:
         if http:
@@ -103,14 +104,17 @@ def command(
         fail(error)
 
 
-def _arguments(workspace: str, roots: Sequence[str], store: str) -> list[str]:
-    """Repeat the options that say what the server works on."""
+def _print_config(client: str, workspace: str, roots: Sequence[str], store: str) -> None:
+    """Print a client's entry, with the options that say what the server works on."""
+    click.echo(f"Add to {FILES[client]}:", err=True)
     given = [("--root", root) for root in roots]
     given += [("--workspace", workspace)] if workspace else []
-    given += [("--store", store)] if store else []
-    return [word for pair in given for word in pair]
-
-
-def _print_config(client: str, arguments: list[str]) -> None:
-    click.echo(f"Add to {FILES[client]}:", err=True)
-    click.echo(snippet(client, arguments))
+    if redacted(store) != store:
+        click.echo(
+            f"The store {redacted(store)} has a password, which does not belong into this file: "
+            "set MARKSWEEP_STORE to its URL where the client is started.",
+            err=True,
+        )
+    elif store:
+        given += [("--store", store)]
+    click.echo(snippet(client, [word for pair in given for word in pair]))

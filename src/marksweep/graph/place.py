@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import msgspec
@@ -10,11 +9,10 @@ import msgspec
 from marksweep.paths import expanded
 from marksweep.settings import Settings
 from marksweep.settings.layers import FOLDER
+from marksweep.urls import split_scheme
 
 BACKUPS = "backups"
 """The folder of backups, beside the graph's file."""
-
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -36,12 +34,12 @@ def place_of(settings: Settings, project: str | Path = ".", *, store: str = "") 
     folder = Path(project)
     where = _within(folder, store or settings.store.location)
     beside = folder / FOLDER
-    if not _URL.match(where):
+    if not split_scheme(where)[0]:
         file = Path(where)
         beside = file.parent if file.suffix and not file.is_dir() else file
     graph = _within(folder, settings.memory.location) if settings.memory.location else str(beside)
-    return Place(where, graph, (beside if _URL.match(graph) else Path(graph)) / BACKUPS)
+    return Place(where, graph, (beside if split_scheme(graph)[0] else Path(graph)) / BACKUPS)
 
 
 def _within(folder: Path, where: str) -> str:
-    return where if _URL.match(where) else str(folder / expanded(where))
+    return where if split_scheme(where)[0] else str(folder / expanded(where))

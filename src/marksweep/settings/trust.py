@@ -22,14 +22,12 @@ import msgspec
 from marksweep.errors import BadInput, NotTrusted
 from marksweep.paths import expanded, read_config
 from marksweep.stores.files import FileLock, make_folder, replace_file, unusable
-from marksweep.urls import redacted
+from marksweep.urls import redacted, split_scheme
 
 FILE = "trust.json"
 """Where agreements are kept, in the user's configuration folder."""
 
 COMMAND = "marksweep config trust"
-
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
 
 _LOOPBACK = re.compile(
     r"[a-z+]+://([^@/?#\\\s]*@)?(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?(/[^?#\\\s]*)?",
@@ -143,10 +141,9 @@ def _target(root: Path, location: str) -> str:
 
 def _path(location: str) -> str | None:
     """Give the path that a location names; None if it is not a path."""
-    named = _SCHEME.fullmatch(location)
-    if named is None:
+    scheme, rest = split_scheme(location)
+    if not scheme:
         return location
-    scheme, rest = named[1].lower(), named[2]
     if scheme == "sqlite":
         return rest.removeprefix("///")
     if scheme == "json":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,11 +11,10 @@ from marksweep.stores.base import KEEP_PLANS, PlanRetention, Store
 from marksweep.stores.json_file import JsonStore
 from marksweep.stores.memory import MemoryStore
 from marksweep.stores.sqlite import SqliteStore
+from marksweep.urls import split_scheme
 
 IN_FOLDER = "marksweep.db"
 """The database of a store that was named by its folder."""
-
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
 
 
 def open_store(where: str | Path, retention: PlanRetention = KEEP_PLANS) -> Store:
@@ -34,10 +32,9 @@ def open_store(where: str | Path, retention: PlanRetention = KEEP_PLANS) -> Stor
     text = str(where)
     if not text or "\0" in text:
         raise BadInput(f"{text!r} is no place for a store. Name a file, a folder or a URL.")
-    named = _SCHEME.fullmatch(text) if isinstance(where, str) else None
-    if named is None:
+    scheme, rest = split_scheme(where) if isinstance(where, str) else ("", "")
+    if not scheme:
         return _by_ending(expanded(where), retention)
-    scheme, rest = named[1].lower(), named[2]
     opener = _SCHEMES.get(scheme)
     if opener is None:
         raise UnknownName(

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from marksweep.errors import BadInput, UnknownName
 from marksweep.paths import expanded
 from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.sqlite import SqliteGraphStore
+from marksweep.urls import split_scheme
 
 IN_FOLDER = "graph.db"
 """The database of a graph that was named by its folder."""
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
 _SERVERS = {"falkordb": "redis", "falkordbs": "rediss"}
 """What a server's URL begins with, and how the client spells it."""
 
@@ -30,11 +29,10 @@ def open_graph(where: str | Path) -> GraphStore:
     text = str(where)
     if not text or "\0" in text:
         raise BadInput(f"{text!r} is no place for a graph. Name a folder or a URL.")
-    named = _SCHEME.fullmatch(text) if isinstance(where, str) else None
-    if named is None:
+    scheme, rest = split_scheme(where) if isinstance(where, str) else ("", "")
+    if not scheme:
         path = expanded(where)
         return SqliteGraphStore(path if path.suffix == ".db" else path / IN_FOLDER)
-    scheme, rest = named[1].lower(), named[2]
     if scheme not in _SERVERS or not rest.strip("/"):
         raise UnknownName(
             f"no graph is called {text!r}; known are a folder, {'://…, '.join(_SERVERS)}://… and "

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from marksweep.errors import StoreError, StoreTooNew
+from marksweep.errors import BadInput, StoreError, StoreTooNew
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.driver import FalkorDB, NoBackoff, Retry, redis_errors
 from marksweep.stores.graph.rows import Row
@@ -210,12 +210,19 @@ class Connection:
         with self._connecting:
             if self._server is None:
                 # The client's own retries would skip the check of the layout.
-                self._server = FalkorDB.from_url(
-                    self.url,
-                    socket_timeout=None,
-                    socket_connect_timeout=CONNECT_SECONDS,
-                    retry=Retry(NoBackoff(), 0),
-                )
+                try:
+                    self._server = FalkorDB.from_url(
+                        self.url,
+                        socket_timeout=None,
+                        socket_connect_timeout=CONNECT_SECONDS,
+                        retry=Retry(NoBackoff(), 0),
+                    )
+                except ValueError:  # its message may quote a part of the password
+                    raise BadInput(
+                        f"{self.url} is not the URL of a server. Expected "
+                        "falkordb://[user:password@]host[:port], with `/`, `?`, `#` and `@` in a "
+                        "password written as %2F, %3F, %23 and %40."
+                    ) from None
             return self._server
 
 
