@@ -1,11 +1,11 @@
-"""Break core/ on purpose, one break at a time: the tests must notice every one.
+"""Break the code on purpose, one break at a time: the tests must notice every one.
 
     python tools/mutants.py            all of them
-    python tools/mutants.py mark       those whose name contains "mark"
+    python tools/mutants.py mark       those whose name or file contains "mark"
 
 Each mutant is a piece of source and what stands there instead. It is applied to a copy of the
-package; the tests named for it run against the copy. A mutant that survives is a hole in the tests,
-and a mutant whose source is not found is a hole in this file: both fail.
+package; the tests of its part of the package run against the copy. A mutant that survives is a hole
+in the tests, and a mutant whose source is not found is a hole in this file: both fail.
 """
 
 from __future__ import annotations
@@ -20,13 +20,33 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-TESTS = (
-    "tests/core",
-    "tests/strategies/test_scored.py",
-    "tests/test_engine.py",
-    "tests/heaps/test_view.py",
-    *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "tests/laws").glob("test_law_*.py"))),
-)
+
+
+def laws(pattern: str) -> tuple[str, ...]:
+    """Name the tests of some laws."""
+    return tuple(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob(f"tests/laws/{pattern}")))
+
+
+TESTS = {
+    "core": (
+        "tests/core",
+        "tests/strategies/test_scored.py",
+        "tests/test_engine.py",
+        "tests/heaps/test_view.py",
+        *laws("test_law_*.py"),
+    ),
+    "collector.py": ("tests/test_segments.py", *laws("test_law_[67]*.py"), *laws("test_undo*.py")),
+    "heaps": (
+        "tests/heaps",
+        "tests/test_segments.py",
+        *laws("test_law_[67]*.py"),
+        *laws("test_conversations_[16]*.py"),
+        *laws("test_undo*.py"),
+    ),
+    "dialects": ("tests/dialects", "tests/cli/test_transcript_files.py"),
+    "cli": ("tests/cli/test_transcript_files.py",),
+}
+"""The tests that must catch the mutants of each part of the package, the quickest first."""
 
 
 class Mutant(NamedTuple):
@@ -36,6 +56,11 @@ class Mutant(NamedTuple):
     file: str
     source: str
     broken: str
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """The tests that must catch it."""
+        return TESTS[self.file.partition("/")[0]]
 
 
 MUTANTS = (
@@ -228,7 +253,7 @@ MUTANTS = (
     Mutant(
         "fingerprint: the text is left out",
         "core/fingerprint.py",
-        "text=apart(segment.text))",
+        "text=detached_copy(segment.text))",
         "text='')",
     ),
     Mutant(
@@ -240,31 +265,389 @@ MUTANTS = (
     Mutant(
         "why: the path is not a path", "core/mark.py", "    return steps[::-1]", "    return steps"
     ),
+    Mutant(
+        "collector: deletion needs no confirmation",
+        "collector.py",
+        "if plan.deletes and confirm != plan.plan_id:",
+        "if plan.deletes and not plan.plan_id:",
+    ),
+    Mutant(
+        "collector: an outdated plan is carried out",
+        "collector.py",
+        "            self._heap.check(plan)\n",
+        "",
+    ),
+    Mutant(
+        "collector: a sweep is not announced",
+        "collector.py",
+        "with self._intending(Event.SWEEPING, now, plan_id=plan.plan_id, plan=plan):",
+        "with contextlib.nullcontext():",
+    ),
+    Mutant(
+        "collector: what a crash left is not settled",
+        "collector.py",
+        "            if last.event in INTENTS:",
+        "            if last.event not in OPERATIONS:",
+    ),
+    Mutant(
+        "collector: a sweep that failed is not settled",
+        "collector.py",
+        "                self._settle(now)\n            raise",
+        "                pass\n            raise",
+    ),
+    Mutant(
+        "collector: the latest plan may have nothing to undo",
+        "collector.py",
+        "            if self._heap.kept_of(entry.plan_id):",
+        "            if entry.plan_id:",
+    ),
+    Mutant(
+        "collector: restore leaves the unit behind",
+        "collector.py",
+        "self._bring_back(self._heap.kept_with(ids), Event.RESTORED, now)",
+        "self._bring_back(tuple(ids[:0]), Event.RESTORED, now)",
+    ),
+    Mutant(
+        "collector: undo of nothing is no error",
+        "collector.py",
+        "            if not ids:\n                raise NotFound(",
+        "            if ids is None:\n                raise NotFound(",
+    ),
+    Mutant(
+        "collector: a full disk after the sweep is an error",
+        "collector.py",
+        "return contextlib.suppress(StoreError)",
+        "return contextlib.nullcontext()",
+    ),
+    Mutant(
+        "heap: what goes is not stashed",
+        "heaps/segments.py",
+        "        if entries:\n            self._store.stash.put(self.workspace, entries)",
+        "        if not entries:\n            self._store.stash.put(self.workspace, entries)",
+    ),
+    Mutant(
+        "heap: replacements are not put in",
+        "heaps/segments.py",
+        "self._write(put=put, remove=swept)",
+        "self._write(remove=swept)",
+    ),
+    Mutant(
+        "heap: a moved heap is swept",
+        "heaps/segments.py",
+        "if self.fingerprint() != plan.fingerprint:",
+        "if not plan.fingerprint:",
+    ),
+    Mutant(
+        "heap: deletion has no grace",
+        "heaps/segments.py",
+        "expires = now + self._grace if step.action is Action.DELETE else None",
+        "expires = now if step.action is Action.DELETE else None",
+    ),
+    Mutant(
+        "heap: nothing deleted ever expires",
+        "heaps/segments.py",
+        "expires = now + self._grace if step.action is Action.DELETE else None",
+        "expires = None",
+    ),
+    Mutant(
+        "heap: stand-ins stay beside their originals",
+        "heaps/segments.py",
+        "for name in (*sorted(back.stand_ins), *notes) if name in live]",
+        "for name in notes if name in live]",
+    ),
+    Mutant(
+        "heap: a pin set meanwhile is lost",
+        "heaps/segments.py",
+        "put=[_as_pinned(entry.segment, live) for entry in back.entries]",
+        "put=[entry.segment for entry in back.entries]",
+    ),
+    Mutant(
+        "heap: an id in the stash is given again",
+        "heaps/segments.py",
+        "        if stashed:\n            names",
+        "        if not ids:\n            names",
+    ),
+    Mutant(
+        "heap: what others did is not taken in",
+        "heaps/segments.py",
+        "            if changes.version == self._version:",
+        "            if changes.version >= self._version:",
+    ),
+    Mutant(
+        "restoring: units come back in parts",
+        "heaps/restoring.py",
+        "        wanted = [mate for mate in mates if mate not in back and mate not in live]",
+        "        wanted = [mate for mate in mates if mate in back]",
+    ),
+    Mutant(
+        "restoring: later versions stay in the stash",
+        "heaps/restoring.py",
+        "        elif name not in reached:\n            later.append(entry)",
+        "        elif name in reached:\n            later.append(entry)",
+    ),
+    Mutant(
+        "restoring: the oldest version is the newest",
+        "heaps/restoring.py",
+        "        newest.setdefault(entry.segment.segment_id, entry)",
+        "        newest[entry.segment.segment_id] = entry",
+    ),
+    Mutant(
+        "conversation: the first request may go",
+        "heaps/conversation.py",
+        "if opens or is_first or message.role is Role.SYSTEM:",
+        "if message.role is Role.SYSTEM:",
+    ),
+    Mutant(
+        "conversation: instructions may go",
+        "heaps/conversation.py",
+        "if opens or is_first or message.role is Role.SYSTEM:",
+        "if opens or is_first:",
+    ),
+    Mutant(
+        "conversation: what is not answered yet may go",
+        "heaps/conversation.py",
+        "roots |= dict.fromkeys(spoken[bisect_left(spoken, first) :], waits)",
+        "roots |= dict.fromkeys(spoken[:0], waits)",
+    ),
+    Mutant(
+        "conversation: a waiting call may go",
+        "heaps/conversation.py",
+        "Unanswered(self._last_answer, frozenset(self._tying.held()))",
+        "Unanswered(self._last_answer, frozenset())",
+    ),
+    Mutant(
+        "conversation: a trimmed message is written as it was",
+        "heaps/conversation.py",
+        "if segment.segment_id in self.view.live:\n                self._cached.pop",
+        "if segment.segment_id == '':\n                self._cached.pop",
+    ),
+    Mutant(
+        "view: what goes still counts",
+        "heaps/view.py",
+        "        self.tokens -= tokens\n",
+        "",
+    ),
+    Mutant(
+        "view: the fingerprint keeps what went",
+        "heaps/view.py",
+        "        self._fingerprint -= digests\n",
+        "",
+    ),
+    Mutant(
+        "view: what came back stands at the end",
+        "heaps/view.py",
+        "self._is_sorted = self._is_sorted and segment.position > self._last",
+        "self._is_sorted = True",
+    ),
+    Mutant(
+        "pairing: a result is not tied to its call",
+        "dialects/pairing.py",
+        "tied = {call.message for call, _ in answered if call is not None and call.message != i}",
+        "tied: set[int] = set()",
+    ),
+    Mutant(
+        "pairing: the first of several equal calls is answered",
+        "dialects/pairing.py",
+        "last = slots[-1].message",
+        "last = slots[0].message",
+    ),
+    Mutant(
+        "pairing: a waiting call is not held",
+        "dialects/pairing.py",
+        "return {slot.message for slot in self._matcher.waiting()}",
+        "return set()",
+    ),
+    Mutant(
+        "pairing: thoughts leave their run",
+        "dialects/pairing.py",
+        "tied.update(self._run[-1:] if had_thought else self._run)",
+        "tied.update(())",
+    ),
+    Mutant(
+        "pairing: a missing result is not added",
+        "dialects/pairing.py",
+        "missing = [] if group.last == waiting else missing",
+        "missing = []",
+    ),
+    Mutant(
+        "rulebook: results keep the old id",
+        "dialects/rulebook.py",
+        "            new[found.answers[call]] = name",
+        "            new[call] = name",
+    ),
+    Mutant(
+        "rulebook: orphans are fine",
+        "dialects/rulebook.py",
+        "for slot in match(messages, calls, results).orphans:",
+        "for slot in match(messages, calls, results).orphans[:0]:",
+    ),
+    Mutant(
+        "detecting: Gemini's role function is chat",
+        "dialects/detecting.py",
+        'return "parts" not in m and (',
+        "return bool(m) and (",
+    ),
+    Mutant(
+        "detecting: items the provider runs show nothing",
+        "dialects/detecting.py",
+        "kind.endswith(RESPONSES_ENDINGS)",
+        "False",
+    ),
+    Mutant(
+        "detecting: pydantic-ai is Gemini",
+        "dialects/detecting.py",
+        '"parts" in m and not _is_pydantic_ai(m)',
+        '"parts" in m',
+    ),
+    Mutant(
+        "history: nothing read is no error",
+        "dialects/history.py",
+        "    if not history.messages:\n        advice",
+        "    if history.messages is None:\n        advice",
+    ),
+    Mutant(
+        "history: an unreadable line is dropped",
+        "dialects/history.py",
+        "            asides.append(Aside(position, value))\n            skipped +=",
+        "            skipped +=",
+    ),
+    Mutant(
+        "history: what is no message moves to the end",
+        "dialects/history.py",
+        "while waiting and waiting[-1].position < at:",
+        "while waiting and waiting[-1].position < 0:",
+    ),
+    Mutant(
+        "history: a foreign thought is written",
+        "dialects/history.py",
+        "for p in message.parts if p.thought is None)",
+        "for p in message.parts)",
+    ),
+    Mutant(
+        "transcripts: the byte order mark is lost",
+        "dialects/transcripts.py",
+        "return codecs.BOM_UTF8 + text",
+        "return text",
+    ),
+    Mutant(
+        "transcripts: a line break is added at the end",
+        "dialects/transcripts.py",
+        'end = b"\\n" if lines and self.file.text.endswith(b"\\n") else b""',
+        'end = b"\\n"',
+    ),
+    Mutant(
+        "transcripts: an unpacked file has no bound",
+        "dialects/transcripts.py",
+        "if most is not None and len(plain) > most:",
+        "if most is not None and len(plain) < 0:",
+    ),
+    Mutant(
+        "validity: findings name another message",
+        "dialects/validity.py",
+        "at = places[finding.position]",
+        "at = finding.position",
+    ),
+    Mutant(
+        "editing: seams are not closed",
+        "dialects/editing.py",
+        "if at > last + 1:",
+        "if at > last + 9_999:",
+    ),
+    Mutant(
+        "base: half a character cannot be read",
+        "dialects/base.py",
+        "        if not HALVES.search(data):",
+        "        if data:",
+    ),
+    Mutant(
+        "claude_code: side chains are part of it",
+        "dialects/claude_code.py",
+        'if line.get("isSidechain") is True:',
+        'if line.get("isSidechain") is None:',
+    ),
+    Mutant(
+        "codex: ghost snapshots go to the model",
+        "dialects/codex.py",
+        'payload.get("type") not in ASIDE',
+        'payload.get("type") != ""',
+    ),
+    Mutant(
+        "gemini: a lost signature is not marked",
+        "dialects/gemini_rules.py",
+        "return [slot for slot in calls if slot not in signed] if signed else []",
+        "return []",
+    ),
+    Mutant(
+        "anthropic: results stand behind the text",
+        "dialects/anthropic.py",
+        "for part in (*results, *rest)",
+        "for part in (*rest, *results)",
+    ),
+    Mutant(
+        "files: a change since it was read is not noticed",
+        "cli/transcripts.py",
+        "if Stamp.of(path.stat()) != stamp:",
+        "if stamp is None:",
+    ),
+    Mutant(
+        "files: lines that came late are lost",
+        "cli/transcripts.py",
+        "        if arrived:\n            with",
+        "        if arrived is None:\n            with",
+    ),
+    Mutant(
+        "files: a program that has it open is not seen",
+        "cli/transcripts.py",
+        "& (os.O_WRONLY | os.O_RDWR))",
+        "& 0)",
+    ),
+    Mutant(
+        "files: a program that reads is in the way",
+        "cli/transcripts.py",
+        "& (os.O_WRONLY | os.O_RDWR))",
+        "| 1)",
+    ),
+    Mutant(
+        "files: the mode is ours",
+        "cli/transcripts.py",
+        "draft.chmod(stat.S_IMODE(wanted.st_mode))",
+        "draft.chmod(0o600)",
+    ),
+    Mutant(
+        "files: a link is replaced",
+        "cli/transcripts.py",
+        "return path.resolve() if path.is_symlink() else path",
+        "return path",
+    ),
+    Mutant(
+        "files: a draft is left behind",
+        "cli/transcripts.py",
+        "            draft.unlink(missing_ok=True)",
+        "            pass",
+    ),
 )
-
-
-UNBROKEN = Mutant("nothing is broken", "core/plan.py", "class PlanBuilder:", "class PlanBuilder:")
 
 
 def survives(mutant: Mutant) -> str:
     """Try one mutant; return what is wrong, or nothing if it was caught."""
-    return {1: "", 0: "no test failed"}.get(*attempt(mutant))
+    return {1: "", 0: "no test failed"}.get(*attempt(mutant.tests, mutant))
 
 
-def attempt(mutant: Mutant) -> tuple[int, str]:
-    """Run the tests against a mutant; return their exit code and the end of their output."""
+def attempt(tests: tuple[str, ...], mutant: Mutant | None = None) -> tuple[int, str]:
+    """Run tests, against a mutant; return their exit code and the end of their output."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
         shutil.copytree(ROOT / "src", copy / "src")
         shutil.copytree(ROOT / "tests", copy / "tests")
         shutil.copy(ROOT / "pyproject.toml", copy)
-        target = copy / "src/marksweep" / mutant.file
-        source = target.read_text()
-        if source.count(mutant.source) != 1:
-            return -1, f"its source stands {source.count(mutant.source)} times in {mutant.file}"
-        target.write_text(source.replace(mutant.source, mutant.broken))
+        if mutant is not None:
+            target = copy / "src/marksweep" / mutant.file
+            source = target.read_text()
+            if source.count(mutant.source) != 1:
+                return -1, f"its source stands {source.count(mutant.source)} times in {mutant.file}"
+            target.write_text(source.replace(mutant.source, mutant.broken))
         ran = subprocess.run(
-            [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-n0", *TESTS],
+            [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-n0", *tests],
             cwd=copy,
             env={**os.environ, "PYTHONPATH": "src"},
             capture_output=True,
@@ -276,10 +659,10 @@ def attempt(mutant: Mutant) -> tuple[int, str]:
 
 def main() -> int:
     """Try all mutants, or those named; say which survive."""
-    wanted = [m for m in MUTANTS if all(word in m.name for word in sys.argv[1:])]
-    code, output = attempt(UNBROKEN)
+    wanted = [m for m in MUTANTS if all(word in f"{m.name} {m.file}" for word in sys.argv[1:])]
+    code, output = attempt(tuple(dict.fromkeys(test for m in wanted for test in m.tests)))
     if code:
-        print(f"the tests fail before anything is broken; mend that first: {output}")
+        print(f"the tests fail before anything is broken; repair that first: {output}")
         return 1
     failures = 0
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:

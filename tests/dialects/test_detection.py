@@ -214,11 +214,12 @@ def test_messages_of_which_none_can_be_read_are_an_error_that_says_what_to_do(
 
 def test_what_cannot_be_read_among_what_can_is_a_warning() -> None:
     messages = [{"role": "user", "content": "hi"}, {"role": "banana"}]
-    with pytest.warns(UnreadableWarning, match="1 of 2 messages .* message 1: role 'banana'"):
+    with pytest.warns(UnreadableWarning, match="1 of 2 .* message 1: role 'banana'") as tidied:
         assert tidy(messages, limit=10_000) == messages
     talk = Conversation(limit=10_000)
-    with pytest.warns(UnreadableWarning, match="banana"):
+    with pytest.warns(UnreadableWarning, match="banana") as extended:
         talk.extend(messages)
+    assert [warned.filename for warned in (*tidied, *extended)] == [__file__, __file__]
     assert [skipped.position for skipped in talk.skipped] == [1]
 
 

@@ -85,8 +85,11 @@ def read(given: Json, dialect: str | None = None, *, start: int = 0) -> History:
     return _read(values, given, kind, start)
 
 
-def insist_on(history: History) -> History:
-    """Refuse a history of which nothing could be read; warn of one that was read in part."""
+def insist_on(history: History, stacklevel: int = 3) -> History:
+    """Refuse a history of which nothing could be read; warn of one that was read in part.
+
+    `stacklevel` says whose line the warning names, as for `warnings.warn`.
+    """
     if not history.skipped:
         return history
     first, total = history.skipped[0], len(history.messages) + len(history.skipped)
@@ -95,7 +98,7 @@ def insist_on(history: History) -> History:
         advice = advice_on(aside.raw for aside in history.asides)
         raise BadInput(f"none of {total} messages can {why} {advice}")
     skipped = f"{len(history.skipped)} of {total} messages cannot {why}"
-    warnings.warn(f"{skipped} They are passed over.", UnreadableWarning, stacklevel=4)
+    warnings.warn(f"{skipped} They are passed over.", UnreadableWarning, stacklevel=stacklevel)
     return history
 
 

@@ -47,7 +47,7 @@ class Intake:
         else:
             self.learn(messages)
         start = self._heap.next_position
-        history = insist_on(read(messages, self.dialect, start=start))
+        history = insist_on(read(messages, self.dialect, start=start), stacklevel=4)
         self.skipped += history.skipped
         if isinstance(messages, dict):
             self.fix("system", history.system.raw if history.system else None, now)
