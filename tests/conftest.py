@@ -1,5 +1,7 @@
 """Hypothesis profiles: `make test` draws the same examples every time, `nightly` new and many.
 
+`mutants` stops at the first example that fails, however large.
+
 A program that a shell starts in the background is deaf to Ctrl-C, and so are its children. The
 tests send it to theirs, so that they hear it again.
 """
@@ -9,7 +11,7 @@ from __future__ import annotations
 import os
 import signal
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 settings.register_profile(
     "quick",
@@ -23,6 +25,11 @@ settings.register_profile(
     max_examples=5_000,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "mutants",
+    settings.get_profile("quick"),
+    phases=[Phase.explicit, Phase.generate],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 

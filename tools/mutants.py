@@ -27,26 +27,45 @@ def laws(pattern: str) -> tuple[str, ...]:
     return tuple(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob(f"tests/laws/{pattern}")))
 
 
-TESTS = {
-    "core": (
+PROVIDERS = tuple(
+    f"tests/dialects/test_{name}.py"
+    for name in ("anthropic", "gemini", "openai_chat", "openai_responses")
+)
+FILES = "tests/cli/test_transcript_files.py"
+CONVERSATION = "tests/heaps/test_conversation.py"
+SEGMENTS = "tests/test_segments.py"
+
+TESTS: dict[str, tuple[str, ...]] = {
+    "core/": (
         "tests/core",
         "tests/strategies/test_scored.py",
         "tests/test_engine.py",
         "tests/heaps/test_view.py",
         *laws("test_law_*.py"),
     ),
-    "collector.py": ("tests/test_segments.py", *laws("test_law_[67]*.py"), *laws("test_undo*.py")),
-    "heaps": (
-        "tests/heaps",
-        "tests/test_segments.py",
-        *laws("test_law_[67]*.py"),
-        *laws("test_conversations_[16]*.py"),
-        *laws("test_undo*.py"),
+    "collector.py": (SEGMENTS, CONVERSATION, *laws("test_law_[67]*.py")),
+    "heaps/segments.py": (SEGMENTS, CONVERSATION, *laws("test_law_6*.py")),
+    "heaps/restoring.py": (SEGMENTS, CONVERSATION, *laws("test_undo*.py")),
+    "heaps/conversation.py": (CONVERSATION, *laws("test_conversations_1*.py")),
+    "heaps/view.py": ("tests/heaps/test_view.py", SEGMENTS),
+    "plugins/": ("tests/plugins",),
+    "dialects/": PROVIDERS,
+    "dialects/pairing.py": (*PROVIDERS, CONVERSATION),
+    "dialects/detecting.py": ("tests/dialects/test_detection.py",),
+    "dialects/validity.py": ("tests/dialects/test_detection.py",),
+    "dialects/history.py": (
+        "tests/dialects/test_detection.py",
+        "tests/dialects/test_transcripts.py",
+        f"{FILES}::TestDamagedFiles",
+        *PROVIDERS,
     ),
-    "dialects": ("tests/dialects", "tests/cli/test_transcript_files.py"),
-    "cli": ("tests/cli/test_transcript_files.py",),
+    "dialects/transcripts.py": ("tests/dialects/test_transcripts.py", f"{FILES}::TestDamagedFiles"),
+    "dialects/base.py": ("tests/dialects/test_transcripts.py",),
+    "dialects/claude_code.py": ("tests/dialects/test_transcripts.py",),
+    "dialects/codex.py": ("tests/dialects/test_transcripts.py",),
+    "cli/transcripts.py": (f"{FILES}::TestLinksAndModes", f"{FILES}::TestWritersAtWork"),
 }
-"""The tests that must catch the mutants of each part of the package, the quickest first."""
+"""The tests that must catch the mutants of a file, by how its path begins; the longest counts."""
 
 
 class Mutant(NamedTuple):
@@ -60,7 +79,7 @@ class Mutant(NamedTuple):
     @property
     def tests(self) -> tuple[str, ...]:
         """The tests that must catch it."""
-        return TESTS[self.file.partition("/")[0]]
+        return TESTS[max((path for path in TESTS if self.file.startswith(path)), key=len)]
 
 
 MUTANTS = (
@@ -440,6 +459,60 @@ MUTANTS = (
         "self._is_sorted = True",
     ),
     Mutant(
+        "plugins: the target is the limit",
+        "plugins/run.py",
+        "allowed = int(window * share / 100) - unseen",
+        "allowed = int(window) - unseen",
+    ),
+    Mutant(
+        "plugins: tokens nobody showed are forgotten",
+        "plugins/run.py",
+        'unseen = 0 if self.budget else max(0, self.usage.get("total_tokens", 0) - total)',
+        "unseen = 0",
+    ),
+    Mutant(
+        "plugins: an overflow does not press",
+        "plugins/run.py",
+        "        if self.reason is GCTriggerReason.OVERFLOW:\n            return Pressure.HARD",
+        "        if self.reason is GCTriggerReason.OVERFLOW:\n            return Pressure.SOFT",
+    ),
+    Mutant(
+        "plugins: notices pile up",
+        "plugins/run.py",
+        "said = [m for m in request.history if not _notice_number(m)]",
+        "said = list(request.history)",
+    ),
+    Mutant(
+        "plugins: messages that shared an id are renamed",
+        "plugins/run.py",
+        "replace(m, message_id=self.renamed[m.message_id]) if m.message_id in self.renamed else m",
+        "m",
+    ),
+    Mutant(
+        "plugins: a pinned turn may go",
+        "plugins/run.py",
+        "for number in config.pinned_turn_indices}",
+        "for number in ()}",
+    ),
+    Mutant(
+        "plugins: it starts although that is switched off",
+        "plugins/run.py",
+        "if not config.auto_trigger:",
+        "if config.auto_trigger is None:",
+    ),
+    Mutant(
+        "plugins: nobody is asked for what is conditional",
+        "plugins/run.py",
+        "            and self.request.options.owner_agrees(key, entry)\n",
+        "",
+    ),
+    Mutant(
+        "plugins: a turn limit takes schemas",
+        "plugins/run.py",
+        "                policy = GCPolicy.LOCKED",
+        "                policy = GCPolicy.EPHEMERAL",
+    ),
+    Mutant(
         "pairing: a result is not tied to its call",
         "dialects/pairing.py",
         "tied = {call.message for call, _ in answered if call is not None and call.message != i}",
@@ -518,10 +591,10 @@ MUTANTS = (
         "while waiting and waiting[-1].position < 0:",
     ),
     Mutant(
-        "history: a foreign thought is written",
+        "history: results are not named after their calls",
         "dialects/history.py",
-        "for p in message.parts if p.thought is None)",
-        "for p in message.parts)",
+        "if result is None or result.name or result.call_id not in names:",
+        "if result is None or result.name or names:",
     ),
     Mutant(
         "transcripts: the byte order mark is lost",
@@ -649,7 +722,7 @@ def attempt(tests: tuple[str, ...], mutant: Mutant | None = None) -> tuple[int, 
         ran = subprocess.run(
             [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-n0", *tests],
             cwd=copy,
-            env={**os.environ, "PYTHONPATH": "src"},
+            env={**os.environ, "PYTHONPATH": "src", "HYPOTHESIS_PROFILE": "mutants"},
             capture_output=True,
             text=True,
             check=False,

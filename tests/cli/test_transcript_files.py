@@ -76,7 +76,9 @@ class TestDamagedFiles:
         written("chat.json", text.encode(encoding))
         done = run("collect", "chat.json", "--limit", "2k", "-o", "small.json")
         assert done.exit_code == 0, done.output
-        small = Path("small.json").read_bytes().decode(encoding)
+        data = Path("small.json").read_bytes()
+        assert data[:2] == Path("chat.json").read_bytes()[:2]
+        small = data.decode(encoding)
         left = [json.loads(x) for x in small.splitlines()] if is_lines else json.loads(small)
         assert left[:2] == history()[:2]
         assert json.loads(run("analyze", "chat.json", "--json").output)["skipped"] == []

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from marksweep.dialects import dialect_named, read, repair, validate, write, written
-from marksweep.dialects.pairing import NO_RESULT
+from marksweep.dialects.pairing import NO_RESULT, Slot, match
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 from tests.dialects.masked import with_text
 
@@ -175,3 +175,8 @@ def test_neutral_messages_are_composed() -> None:
         },
         {"role": "tool", "tool_call_id": "a", "content": '{"x":1}'},
     ]
+
+
+def test_a_result_answers_the_nearest_call_of_its_id_that_waits() -> None:
+    messages = read([asks("a"), asks("a"), answers("a"), answers("a")]).messages
+    assert match(messages).answers == {Slot(1, 0): Slot(2, 0), Slot(0, 0): Slot(3, 0)}

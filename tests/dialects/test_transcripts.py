@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import gzip
 import json
 from typing import Any
 
+import pytest
+
 from marksweep.dialects import read_lines, repair, validate, write, written
+from marksweep.dialects.transcripts import read_transcript
+from marksweep.errors import BadInput
 from marksweep.messages import Role
 
 SNAPSHOT = {"type": "file-history-snapshot", "messageId": "1", "snapshot": {}}
@@ -156,3 +161,10 @@ def test_nothing_at_all_is_an_empty_history() -> None:
     assert read_lines([]).messages == ()
     assert validate([]) == []
     assert repair([]) == ([], [])
+
+
+def test_a_file_that_unpacks_to_more_than_it_may_is_refused() -> None:
+    packed = gzip.compress("\n".join(lines(SESSION)).encode())
+    assert len(read_transcript(packed, "session.gz", most=100_000).history.messages) == 5
+    with pytest.raises(BadInput, match="unpacks to more than 100 bytes"):
+        read_transcript(packed, "session.gz", most=100)
