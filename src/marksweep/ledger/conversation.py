@@ -14,7 +14,7 @@ What the messages cannot say, a host declares by message id: that these two are 
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -51,14 +51,22 @@ FIXED = frozenset({ChildKind.SYSTEM_MESSAGE, ChildKind.ORIGINAL_REQUEST})
 
 
 def classify(
-    heap: ConversationHeap, segments: Iterable[Segment], declared: Mapping[str, SourceEntry]
+    heap: ConversationHeap,
+    segments: Iterable[Segment],
+    declared: Mapping[str, SourceEntry],
+    turns: Container[str | None] | None = None,
 ) -> dict[str, EntryRef]:
-    """Say which entry each message belongs to, by segment id. Each belongs to exactly one."""
+    """Say which entry each message belongs to, by segment id. Each belongs to exactly one.
+
+    With `turns`, only messages of these are looked at.
+    """
     said = {id_: key for key, entry in declared.items() for id_ in entry.message_ids}
-    reading = _Classifier()
+    spoken = [segment for segment in segments if segment.type in SPOKEN]
+    first = next((s for s in spoken if starts_turn(heap.message(s))), None)
+    reading = _Classifier(first.segment_id if first else "")
     found: dict[str, EntryRef] = {}
-    for segment in segments:
-        if segment.type in SPOKEN:
+    for segment in spoken:
+        if turns is None or segment.topic_id in turns:
             ref = reading.classify(segment, heap.message(segment))
             key = said.get(segment.segment_id)
             named = key is not None and ref.kind not in FIXED
@@ -69,9 +77,9 @@ def classify(
 class _Classifier:
     """Classifies messages in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, first_request: str) -> None:
+        self._first_request = first_request
         self._systems = 0
-        self._is_requested = False
         self._work: dict[str, EntryRef] = {}
         """The entries of calls and results, by segment id."""
         self._worked: Tally[str] = Tally()
@@ -88,8 +96,7 @@ class _Classifier:
             return EntryRef(f"{made[0]}{made[1]}", kind)
         if is_summary(message):
             return EntryRef(segment.segment_id, ChildKind.TURN_SUMMARY)
-        if not self._is_requested and starts_turn(message):
-            self._is_requested = True
+        if segment.segment_id == self._first_request:
             return EntryRef("original_request", ChildKind.ORIGINAL_REQUEST)
         if message.is_work:
             return self._working(segment, turn)

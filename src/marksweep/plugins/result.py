@@ -14,18 +14,21 @@ from marksweep.plugins.run import Run
 
 def removals(run: Run, plan: Plan) -> tuple[GCRemovalItem, ...]:
     """List what would go; a turn that goes with its work is one item."""
-    removals_of = _Removals(run).of
+    removals_of = _Removals(run, plan).of
     return tuple(item for step in plan.steps for item in removals_of(step))
 
 
 class _Removals:
     """Tells steps as entries of the ledger."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, plan: Plan) -> None:
         self._run = run
+        segments = run.before.segments
+        gone = {name for step in plan.steps for name in step.segments}
+        self._sizes = {s.segment_id: s.tokens for s in segments if s.segment_id in gone}
+        turns = {s.topic_id for s in segments if s.segment_id in gone}
         declared = run.ledger.declared(InstructionSource.CONVERSATION)
-        self._entries = classify(run.heap, run.before.segments, declared)
-        self._sizes = {s.segment_id: s.tokens for s in run.before.segments}
+        self._entries = classify(run.heap, segments, declared, turns)
 
     def of(self, step: Step) -> Iterator[GCRemovalItem]:
         """Give the items of a step."""

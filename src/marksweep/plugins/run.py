@@ -119,8 +119,10 @@ class Run:
         self.request = request
         self.ledger = ledger
         self._counter = ledger.counter or count_message
-        self._notices = [m for m in request.history if _notice_number(m)]
-        said = [m for m in request.history if not _notice_number(m)]
+        said: list[Message] = []
+        self._notices: list[Message] = []
+        for message in request.history:
+            (self._notices if _notice_number(message) else said).append(message)
         messages, self.renamed = _told_apart(said)
         form.speak(messages)
         self.external = {e.segment_id: e for e in _external_entries(request.budget)}

@@ -1,0 +1,78 @@
+"""Conversation, ledger and GC plugins protect the same messages: one definition of what must stay.
+
+Asked for everything, each face keeps exactly what it must. So what they keep is compared, piece by
+piece as the provider sees it, on random histories in every dialect.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marksweep.core.budget import Budget
+from marksweep.dialects import read
+from marksweep.ledger import InstructionBudget, InstructionSource
+from marksweep.messages import Message
+from marksweep.plugins import GCConfig, GCTriggerReason, load_gc_plugin
+from marksweep.plugins.discovery import BUILT_IN
+from marksweep.testing.histories import valid
+from tests.laws.talking import PROVIDERS, few, holding, pieces, weigh
+
+PERCENT_USED = {False: 85.0, True: 95.0}
+"""How full the context is below and above the hard limit."""
+
+
+def kept_by_conversation(messages: list[Any], dialect: str, recent: int, is_hard: bool) -> Any:
+    budget = Budget(limit=10**9, soft_limit=0, target=0, hard_limit=0 if is_hard else 10**9)
+    talk = holding(messages, dialect, "truncate", preserve_recent_turns=recent, budget=budget)
+    talk.collect(talk.plan(0))
+    return pieces(talk.history)
+
+
+def kept_by_plugin(
+    name: str, history: tuple[Message, ...], recent: int, is_hard: bool
+) -> list[Message]:
+    budget = InstructionBudget(1)
+    budget.follow(lambda: history, weigh)
+    config = GCConfig(target_percent=0, preserve_recent_turns=recent)
+    usage: Any = {"percent_used": PERCENT_USED[is_hard]}
+    plugin = load_gc_plugin(name, {"notify_on_gc": False})
+    return plugin.collect(history, usage, config, GCTriggerReason.MANUAL, budget)[0]
+
+
+@pytest.mark.parametrize("dialect", PROVIDERS)
+@few
+@given(data=st.data(), recent=st.integers(0, 3), is_hard=st.booleans())
+def test_a_conversation_and_every_plugin_keep_the_same(
+    dialect: str, data: st.DataObject, recent: int, is_hard: bool
+) -> None:
+    messages = data.draw(valid(dialect, 8))
+    history = read(messages, dialect).messages
+    protected = kept_by_conversation(messages, dialect, recent, is_hard)
+    for name in ("gc_truncate", "gc_budget"):
+        assert pieces(kept_by_plugin(name, history, recent, is_hard)) == protected
+    name = data.draw(st.sampled_from(BUILT_IN))
+    kept = [m for m in kept_by_plugin(name, history, recent, is_hard) if m.raw is not None]
+    assert not Counter(protected) - Counter(pieces(kept))
+
+
+@pytest.mark.parametrize("dialect", PROVIDERS)
+@few
+@given(data=st.data())
+def test_a_conversation_and_the_ledger_give_each_message_the_same_policy(
+    dialect: str, data: st.DataObject
+) -> None:
+    messages = data.draw(valid(dialect, 8))
+    talk = holding(messages, dialect, "truncate")
+    history = tuple(talk.history)
+    budget = InstructionBudget(1)
+    budget.follow(lambda: history, weigh)
+    entry = budget.get_entry(InstructionSource.CONVERSATION)
+    assert entry is not None
+    by_ledger = {id_: c.gc_policy for c in entry.children.values() for id_ in c.message_ids}
+    segments = talk._heap.snapshot().segments
+    assert {segment.segment_id: segment.policy for segment in segments} == by_ledger
