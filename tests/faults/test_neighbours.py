@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from marksweep.stores.database import check_version
 from marksweep.stores.sqlite import SqliteStore
-from marksweep.stores.sqlite.schema import check_version, migrate
+from marksweep.stores.sqlite.schema import SCHEMA
 from marksweep.testing.builders import segment
 from tests.faults.audit import audit
 from tests.faults.forge import Forge, Job
@@ -63,10 +64,10 @@ def test_a_file_that_a_neighbour_makes_while_we_look_at_it_is_ours(tmp_path: Pat
     def interfere(statement: str) -> None:
         seen.append(statement)
         if len(seen) == 2:
-            migrate(there, path)
+            SqliteStore(path).close()
 
     here.set_trace_callback(interfere)
-    check_version(here, path)
+    check_version(here, path, SCHEMA)
     for connection in (here, there):
         connection.close()
     with closing(SqliteStore(path)) as store:

@@ -104,6 +104,6 @@ def test_a_backup_that_fails_leaves_no_half_file(tmp_path: Path) -> None:
     with sqlite_graphs(tmp_path / "graph.db")() as store:
         filled(store)
         store.close()
-        with pytest.raises(Exception, match="was closed"):
+        with pytest.raises(Exception, match="is closed"):
             write_backup(store, "w", tmp_path / "backups" / "one.jsonl.gz", START)
         assert list((tmp_path / "backups").iterdir()) == []

@@ -81,5 +81,5 @@ def test_a_file_of_the_first_layout_is_brought_up(tmp_path: Path) -> None:
 def test_a_file_of_a_newer_marksweep_is_refused(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "graph.db")) as db:
         db.execute("PRAGMA user_version = 99")
-    with pytest.raises(StoreTooNew, match="layout 99"):
+    with pytest.raises(StoreTooNew, match="version 99"):
         SqliteGraphStore(tmp_path / "graph.db")

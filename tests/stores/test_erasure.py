@@ -32,9 +32,8 @@ from marksweep.stores.open import open_store
 store = open_store(sys.argv[1])
 assert store.stash.search("w", Query(words=sys.argv[2]))
 if sys.argv[3] == "reads":
-    database = store._connection._database
-    database.execute("BEGIN")
-    database.execute("SELECT count(*) FROM stash").fetchone()
+    reading = store._file.reading()
+    reading.__enter__().execute("SELECT count(*) FROM stash").fetchone()
 print("open", flush=True)
 sys.stdin.read()
 """
@@ -122,7 +121,6 @@ DELETE FROM segments_words WHERE rowid IN (SELECT row FROM segments WHERE segmen
 DELETE FROM segments WHERE segment_id = 'secret';
 DELETE FROM stash_words WHERE rowid IN (SELECT row FROM stash WHERE segment_id = 'secret');
 DELETE FROM stash WHERE segment_id = 'secret';
-DROP TABLE scrubs;
 DROP INDEX journal_by_event;
 ALTER TABLE journal DROP COLUMN at;
 PRAGMA user_version = 2;

@@ -13,9 +13,10 @@ import pytest
 from marksweep.errors import StoreBusy, StoreCorrupt, StoreError, StoreTooNew
 from marksweep.model import Entry, Event, Stashed
 from marksweep.stores.base import Query
+from marksweep.stores.database import SYNC_AT_COMMIT
 from marksweep.stores.sqlite import SqliteStore, search
 from marksweep.stores.sqlite import statements as sql
-from marksweep.stores.sqlite.schema import VERSION
+from marksweep.stores.sqlite.schema import SCHEMA
 from marksweep.testing.contracts.handles import NOON, segment, stashed
 
 
@@ -103,7 +104,7 @@ def test_a_file_of_version_1_is_brought_up_to_date_with_all_it_holds(path: Path)
     assert store.segments.search("w", Query(words="zebra")) == ()
     store.close()
     database = sqlite3.connect(path)
-    assert database.execute("PRAGMA user_version").fetchone() == (VERSION,)
+    assert database.execute("PRAGMA user_version").fetchone() == (SCHEMA.version,)
     database.close()
     SqliteStore(path).close()
 
@@ -126,10 +127,10 @@ def test_a_migration_that_fails_leaves_the_old_version(path: Path) -> None:
 def test_a_newer_file_is_refused_and_left_alone(path: Path) -> None:
     SqliteStore(path).close()
     database = sqlite3.connect(path)
-    database.execute(f"PRAGMA user_version = {VERSION + 1}")
+    database.execute(f"PRAGMA user_version = {SCHEMA.version + 1}")
     database.close()
     before = path.read_bytes()
-    with pytest.raises(StoreTooNew, match=rf"version {VERSION + 1}.*Upgrade"):
+    with pytest.raises(StoreTooNew, match=rf"version {SCHEMA.version + 1}.*Upgrade"):
         SqliteStore(path)
     assert path.read_bytes() == before
 
@@ -172,8 +173,8 @@ def test_a_row_that_cannot_be_read_is_named_as_damage(path: Path, store: SqliteS
 def test_a_full_disk_is_said_and_nothing_is_changed(store: SqliteStore) -> None:
     store.stash.put("w", [stashed("kept")])
     before = store.segments.write("w", put=[segment("kept")])
-    database = store._connection._database
-    assert database is not None
+    with store._file.asking() as database:
+        pass
     pages = database.execute("PRAGMA page_count").fetchone()[0]
     database.execute(f"PRAGMA max_page_count = {pages + 4}")
     big = "x" * 100_000
@@ -278,14 +279,14 @@ def test_an_intent_reaches_the_disk_at_once_and_what_closes_it_with_the_next(
     store: SqliteStore,
 ) -> None:
     done: list[str] = []
-    with store._connection.asking() as database:
+    with store._file.asking() as database:
         database.set_trace_callback(done.append)
     store.journal.append("w", Entry(Event.SWEEPING, NOON, "plan-1"))
-    assert sql.SYNC_AT_COMMIT in done
+    assert SYNC_AT_COMMIT in done
     done.clear()
     store.journal.append("w", Entry(Event.SWEPT, NOON, "plan-1"))
     assert any("INSERT INTO journal" in statement for statement in done)
-    assert sql.SYNC_AT_COMMIT not in done
+    assert SYNC_AT_COMMIT not in done
 
 
 def test_forgotten_removals_make_a_reader_start_over(

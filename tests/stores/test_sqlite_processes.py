@@ -29,11 +29,13 @@ def store(path: Path) -> Iterator[SqliteStore]:
 
 def test_a_forked_child_uses_a_connection_of_its_own(store: SqliteStore) -> None:
     store.segments.write("w", put=[segment("parent")])
-    parents = store._connection._database
+    with store._file.asking() as parents:
+        pass
 
     def work() -> None:
         store.segments.write("w", put=[segment("child")])
-        assert store._connection._database is not parents
+        with store._file.asking() as own:
+            assert own is not parents
 
     child = multiprocessing.get_context("fork").Process(target=work)
     child.start()

@@ -93,7 +93,7 @@ class Hit(msgspec.Struct, Generic[Found], frozen=True):
 
 
 class PlanRetention(msgspec.Struct, frozen=True, gc=False):
-    """How long a journal keeps plans that were shown. What was done it keeps for good."""
+    """How long a journal keeps plans that nobody applied. What was done it keeps for good."""
 
     days: float = 7.0
     """Longer lets old plans still be collected by their id, and takes more room."""
@@ -188,7 +188,7 @@ class Stash(Protocol):
 class Journal(Protocol):
     """The record of plans and sweeps. What was done stays as it was written.
 
-    Plans that were only shown expire as the store's PlanRetention says, whenever another is shown.
+    Plans that nobody applied expire as the store's PlanRetention says, whenever one is shown.
     """
 
     def append(self, workspace: str, entry: Entry) -> Entry:

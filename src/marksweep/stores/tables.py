@@ -296,15 +296,17 @@ class JournalTable:
         return next((each for each in found if each.plan is not None), None)
 
     def expire(self) -> bool:
-        """Drop plans that were shown too long before the last entry; say whether there were any."""
+        """Drop plans that nobody applied in time; say whether there were any."""
         if not self.entries or self.entries[-1].event is not Event.PLANNED:
             return False
+        applied = {each.plan_id for each in self.entries if each.event is Event.SWEEPING}
+        shown = self.read((Event.PLANNED,), None, None)
         since = self._retention.shown_since(self.entries[-1].at)
-        newest = self.read((Event.PLANNED,), None, self._retention.plans)
-        kept = {each.seq for each in newest if each.at >= since}
-        before = len(self.entries)
-        self.entries = [e for e in self.entries if e.event is not Event.PLANNED or e.seq in kept]
-        return len(self.entries) < before
+        waiting = [each for each in shown if each.plan_id not in applied]
+        expired = {each.seq for each in waiting[self._retention.plans :]}
+        expired |= {each.seq for each in waiting if each.at < since}
+        self.entries = [each for each in self.entries if each.seq not in expired]
+        return bool(expired)
 
     def redact(self, segment_ids: Collection[str]) -> int:
         """Take the content of segments out of all entries; say of how many."""

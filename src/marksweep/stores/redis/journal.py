@@ -34,9 +34,13 @@ class RedisJournal:
         keys = Keys(self._prefix, workspace)
         if entry.event is Event.PLANNED and entry.plan is not None:
             return self._client.write(keys.journal, lambda pipe: self._show(pipe, keys, entry))
-        with self._client.reading() as server:
-            seq = server.rpush(keys.journal, _body(entry))
-        return msgspec.structs.replace(entry, seq=seq)
+
+        def queue(pipe: Pipeline) -> None:
+            pipe.rpush(keys.journal, _body(entry))
+            if entry.event is Event.SWEEPING:  # a plan that is applied does not expire
+                pipe.hdel(keys.shown, encode(entry.plan_id))
+
+        return msgspec.structs.replace(entry, seq=self._client.read_all(queue)[0])
 
     def read(
         self,

@@ -60,7 +60,7 @@ class Keys:
         self.journal = self._base + b"journal"
         """List: entries in order; the number of an entry is its place, from 1. Expired: empty."""
         self.shown = self._base + b"journal:shown"
-        """Hash: plan that was shown → number and time of its entry. As many as do not expire."""
+        """Hash: plan that was shown → number and time of its entry. Applied ones are not in it."""
 
     def plan(self, plan_id: str) -> bytes:
         """Name the hash segment id → row of a plan."""

@@ -2,7 +2,6 @@
 
 statements   every SQL statement, with its purpose
 schema       versions and the steps between them
-connection   opening, transactions, errors in words
 columns      values and clauses
 segments, stash, journal   the three faces
 """
@@ -15,9 +14,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from marksweep.stores.base import KEEP_PLANS, PlanRetention
+from marksweep.stores.database import Database
 from marksweep.stores.files import LOCK_TIMEOUT, FileLock
-from marksweep.stores.sqlite.connection import Connection
 from marksweep.stores.sqlite.journal import SqliteJournal
+from marksweep.stores.sqlite.schema import SCHEMA
 from marksweep.stores.sqlite.segments import SqliteSegments
 from marksweep.stores.sqlite.stash import SqliteStash
 
@@ -36,16 +36,16 @@ class SqliteStore:
     ) -> None:
         self._path = Path(path).absolute()
         self._timeout = lock_timeout
-        self._connection = Connection(self._path, lock_timeout)
+        self._file = Database(self._path, SCHEMA, timeout=lock_timeout)
         self._mutex = threading.Lock()
         self._locks: dict[str, FileLock] = {}
-        self.segments = SqliteSegments(self._connection)
-        self.stash = SqliteStash(self._connection)
-        self.journal = SqliteJournal(self._connection, retention)
+        self.segments = SqliteSegments(self._file)
+        self.stash = SqliteStash(self._file)
+        self.journal = SqliteJournal(self._file, retention)
 
     def lock(self, workspace: str) -> AbstractContextManager[None]:
         """Hold a workspace for one sweep, across threads and processes."""
-        self._connection.check_open()
+        self._file.check_open()
         with self._mutex:
             lock = self._locks.get(workspace)
             if lock is None:
@@ -56,8 +56,8 @@ class SqliteStore:
 
     def scrub(self) -> tuple[str, ...]:
         """Write the file and its word indexes anew, without what was removed; empty the log."""
-        return self._connection.scrub()
+        return self._file.scrub()
 
     def close(self) -> None:
         """Close the file. A closed store refuses further calls."""
-        self._connection.close()
+        self._file.close()

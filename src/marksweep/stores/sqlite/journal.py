@@ -10,11 +10,10 @@ import msgspec
 from marksweep.model import Entry, Event
 from marksweep.stores.base import JournalSize, PlanRetention, redacted
 from marksweep.stores.codec import ENTRY, microseconds
+from marksweep.stores.database import Database, unreadable
 from marksweep.stores.sqlite import columns
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import Value, Workspace, bind
-from marksweep.stores.sqlite.connection import Connection
-from marksweep.stores.sqlite.errors import unreadable
 
 CLOSING = frozenset({Event.SWEPT, Event.RESTORED, Event.UNDONE, Event.ROLLED_BACK})
 """Entries that close a deed. If a power cut takes one, the next deed works it out again."""
@@ -23,8 +22,8 @@ CLOSING = frozenset({Event.SWEPT, Event.RESTORED, Event.UNDONE, Event.ROLLED_BAC
 class SqliteJournal:
     """The record of plans and sweeps."""
 
-    def __init__(self, connection: Connection, retention: PlanRetention) -> None:
-        self._connection = connection
+    def __init__(self, file: Database, retention: PlanRetention) -> None:
+        self._file = file
         self._retention = retention
 
     def append(self, workspace: str, entry: Entry) -> Entry:
@@ -34,7 +33,7 @@ class SqliteJournal:
         """
         shows = entry.event is Event.PLANNED and entry.plan is not None
         closes = entry.event in CLOSING
-        writing = self._connection.writing if closes else self._connection.writing_durably
+        writing = self._file.writing if closes else self._file.writing_durably
         with writing() as database:
             place = columns.make_workspace(database, workspace)
             if shows and (shown := self._shown(database, place, entry.plan_id)):
@@ -47,7 +46,8 @@ class SqliteJournal:
             if shows:
                 kept = {
                     "workspace": place.number,
-                    "event": entry.event.value,
+                    "shown": Event.PLANNED.value,
+                    "applied": Event.SWEEPING.value,
                     "since": microseconds(self._retention.shown_since(entry.at)),
                     "plans": max(1, self._retention.plans),
                 }
@@ -73,7 +73,7 @@ class SqliteJournal:
             values.append(bind(plan_id))
         statement = sql.READ_ENTRIES.format(filters=" ".join(clauses))
         most = -1 if limit is None else max(0, limit)
-        with self._connection.asking() as database:
+        with self._file.asking() as database:
             place = columns.find_workspace(database, workspace)
             if place is None:
                 return ()
@@ -82,7 +82,7 @@ class SqliteJournal:
 
     def redact(self, workspace: str, segment_ids: Collection[str]) -> int:
         """Take the content of segments out of all entries; say of how many."""
-        with self._connection.writing() as database:
+        with self._file.writing() as database:
             place = columns.find_workspace(database, workspace)
             if place is None:
                 return 0
@@ -98,7 +98,7 @@ class SqliteJournal:
 
     def size(self, workspace: str) -> JournalSize:
         """Say how large the journal is."""
-        with self._connection.asking() as database:
+        with self._file.asking() as database:
             place = columns.find_workspace(database, workspace)
             if place is None:
                 return JournalSize(0, 0)
@@ -117,4 +117,4 @@ class SqliteJournal:
         try:
             return tuple(ENTRY.decode_all(bodies))
         except ValueError as error:
-            raise unreadable(self._connection.path, "a journal entry", error) from error
+            raise unreadable(self._file.path, "a journal entry", error) from error

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from pathlib import Path
 
-from marksweep.errors import StoreCorrupt, StoreTooNew
 from marksweep.search.words import segment_words
 from marksweep.stores.codec import ENTRY, SEGMENT, STASHED, microseconds
+from marksweep.stores.database import Schema
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import marks
-from marksweep.stores.sqlite.errors import unreadable
 
 
 def _create_tables(database: sqlite3.Connection) -> None:
@@ -44,41 +42,15 @@ STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (
 )
 """Step n leads from version n to n + 1. Steps that were released are never changed."""
 
-VERSION = len(STEPS)
-"""The version this code reads and writes."""
+
+def _upgrade(database: sqlite3.Connection, version: int) -> None:
+    for step in STEPS[version:]:
+        step(database)
 
 
-def check_version(database: sqlite3.Connection, path: Path) -> int:
-    """Read the version, and refuse a file that is newer than this code or not ours."""
-    found: int
-    found, has_tables = database.execute(sql.READ_SCHEMA).fetchone()
-    if found > VERSION:
-        raise StoreTooNew(
-            f"{path}: schema version {found}, written by a newer marksweep; this one knows "
-            f"up to {VERSION}. Upgrade marksweep, or open another file."
-        )
-    if found == 0 and has_tables:
-        raise StoreCorrupt(
-            f"{path}: a SQLite database that is not marksweep's. Nothing was changed. "
-            "Name another file."
-        )
-    return found
-
-
-def migrate(database: sqlite3.Connection, path: Path) -> None:
-    """Bring a file to the current version, all steps or none. Several may try at once."""
-    if check_version(database, path) == VERSION:
-        return
-    database.execute(sql.BEGIN_WRITING)
-    try:
-        for step in STEPS[check_version(database, path) :]:
-            step(database)
-        database.execute(sql.WRITE_SCHEMA_VERSION.format(version=VERSION))
-        database.commit()
-    except ValueError as error:
-        database.rollback()
-        raise unreadable(path, "a row", error) from error
-    except BaseException:
-        if database.in_transaction:
-            database.rollback()
-        raise
+SCHEMA = Schema(
+    len(STEPS),
+    _upgrade,
+    settings=(sql.CACHE_MORE, sql.CHECKPOINT_LESS),
+    words=("segments_words", "stash_words"),
+)

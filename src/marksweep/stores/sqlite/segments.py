@@ -9,11 +9,10 @@ from marksweep.model import Segment
 from marksweep.search.words import segment_words
 from marksweep.stores.base import Changes, Hit, Query
 from marksweep.stores.codec import SEGMENT, microseconds
+from marksweep.stores.database import Database, unreadable
 from marksweep.stores.sqlite import columns
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import Workspace, bind
-from marksweep.stores.sqlite.connection import Connection
-from marksweep.stores.sqlite.errors import unreadable
 from marksweep.stores.sqlite.search import SEGMENTS, search
 from marksweep.stores.tables import CHANGES_KEPT
 
@@ -21,16 +20,16 @@ from marksweep.stores.tables import CHANGES_KEPT
 class SqliteSegments:
     """The live segments of each workspace."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, file: Database) -> None:
+        self._file = file
 
     def changes(self, workspace: str, since: int = 0) -> Changes:
         """Tell what was put or removed after version `since`; from 0, everything."""
-        with self._connection.asking() as database:
+        with self._file.asking() as database:
             place = columns.find_workspace(database, workspace)
             if place is not None and since == place.version > 0:
                 return Changes(since)
-        with self._connection.reading() as database:
+        with self._file.reading() as database:
             place = columns.find_workspace(database, workspace)
             if place is None:
                 return Changes(0, complete=True)
@@ -47,7 +46,7 @@ class SqliteSegments:
         self, workspace: str, *, put: Sequence[Segment] = (), remove: Sequence[str] = ()
     ) -> int:
         """Remove, then put, in one step, all or nothing; return the new version."""
-        with self._connection.writing() as database:
+        with self._file.writing() as database:
             place = columns.make_workspace(database, workspace)
             if not put and not remove:
                 return place.version
@@ -61,7 +60,7 @@ class SqliteSegments:
 
     def search(self, workspace: str, query: Query) -> tuple[Hit[Segment], ...]:
         """Find live segments, best first; without words, last touched first."""
-        with self._connection.reading() as database:
+        with self._file.reading() as database:
             place = columns.find_workspace(database, workspace)
             found = search(database, SEGMENTS, place, query) if place else []
         segments = self._read([(body,) for _, body, _ in found])
@@ -70,7 +69,7 @@ class SqliteSegments:
 
     def workspaces(self) -> tuple[str, ...]:
         """Name the workspaces that hold live segments, sorted."""
-        with self._connection.asking() as database:
+        with self._file.asking() as database:
             names = database.execute(sql.LIVE_WORKSPACES).fetchall()
         return tuple(sorted(columns.unbind(name) for (name,) in names))
 
@@ -78,7 +77,7 @@ class SqliteSegments:
         try:
             return tuple(SEGMENT.decode_all([body for (body,) in bodies]))
         except ValueError as error:
-            raise unreadable(self._connection.path, "a live segment", error) from error
+            raise unreadable(self._file.path, "a live segment", error) from error
 
 
 def _remove(

@@ -11,11 +11,10 @@ from marksweep.model import Stashed
 from marksweep.search.words import segment_words
 from marksweep.stores.base import Hit, Query
 from marksweep.stores.codec import STASHED, microseconds
+from marksweep.stores.database import Database, unreadable
 from marksweep.stores.sqlite import columns
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import Value, Workspace, bind
-from marksweep.stores.sqlite.connection import Connection
-from marksweep.stores.sqlite.errors import unreadable
 from marksweep.stores.sqlite.search import STASH, search
 from marksweep.stores.tables import heap_order
 
@@ -23,8 +22,8 @@ from marksweep.stores.tables import heap_order
 class SqliteStash:
     """Swept segments. A higher row number means put later."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, file: Database) -> None:
+        self._file = file
 
     def put(self, workspace: str, entries: Sequence[Stashed]) -> None:
         """Keep entries, all or nothing. Again with the same plan and segment: replaced."""
@@ -33,7 +32,7 @@ class SqliteStash:
             key = (entry.plan_id, entry.segment.segment_id)
             latest.pop(key, None)
             latest[key] = entry
-        with self._connection.writing() as database:
+        with self._file.writing() as database:
             place = columns.make_workspace(database, workspace)
             for plan_id in dict.fromkeys(plan for plan, _ in latest):
                 known = (place.number, bind(plan_id))
@@ -51,7 +50,7 @@ class SqliteStash:
 
     def get(self, workspace: str, segment_ids: Sequence[str]) -> tuple[Stashed, ...]:
         """Fetch the entries of these segments, newest first."""
-        with self._connection.reading() as database:
+        with self._file.reading() as database:
             place = columns.find_workspace(database, workspace)
             if place is None:
                 return ()
@@ -64,7 +63,7 @@ class SqliteStash:
 
     def of_plan(self, workspace: str, plan_id: str) -> tuple[Stashed, ...]:
         """Fetch what a plan swept, in heap order."""
-        with self._connection.asking() as database:
+        with self._file.asking() as database:
             place = columns.find_workspace(database, workspace)
             if place is None:
                 return ()
@@ -74,7 +73,7 @@ class SqliteStash:
 
     def latest_plan(self, workspace: str) -> str | None:
         """Name the plan of the entry that was put last."""
-        with self._connection.asking() as database:
+        with self._file.asking() as database:
             place = columns.find_workspace(database, workspace)
             if place is None:
                 return None
@@ -83,14 +82,14 @@ class SqliteStash:
 
     def remove(self, workspace: str, plan_id: str, segment_ids: Sequence[str]) -> None:
         """Let go of a plan's entries, all or nothing. Unknown ids are no error."""
-        with self._connection.writing() as database:
+        with self._file.writing() as database:
             place = columns.find_workspace(database, workspace)
             if place is not None:
                 _remove(database, place, plan_id, segment_ids)
 
     def search(self, workspace: str, query: Query) -> tuple[Hit[Stashed], ...]:
         """Find entries, best first; without words, the one put last first."""
-        with self._connection.reading() as database:
+        with self._file.reading() as database:
             place = columns.find_workspace(database, workspace)
             found = search(database, STASH, place, query) if place else []
         entries = self._read(body for _, body, _ in found)
@@ -99,7 +98,7 @@ class SqliteStash:
 
     def expired(self, workspace: str, now: datetime) -> tuple[Stashed, ...]:
         """Fetch the entries whose deletion has become final, oldest first."""
-        with self._connection.asking() as database:
+        with self._file.asking() as database:
             place = columns.find_workspace(database, workspace)
             if place is None:
                 return ()
@@ -109,7 +108,7 @@ class SqliteStash:
 
     def count(self, workspace: str, most: int = sys.maxsize) -> int:
         """Count the entries, no further than to `most`."""
-        with self._connection.asking() as database:
+        with self._file.asking() as database:
             place = columns.find_workspace(database, workspace)
             if place is None:
                 return 0
@@ -120,7 +119,7 @@ class SqliteStash:
         try:
             return tuple(STASHED.decode_all(list(bodies)))
         except ValueError as error:
-            raise unreadable(self._connection.path, "a stash entry", error) from error
+            raise unreadable(self._file.path, "a stash entry", error) from error
 
 
 def _row(place: Workspace, row: int, entry: Stashed) -> tuple[Value, ...]:

@@ -17,37 +17,11 @@ def rows_of(workspace: int) -> tuple[int, int]:
 
 # Opening
 
-WRITE_AHEAD = "PRAGMA journal_mode = WAL"
-"""Let readers and one writer work at once. Answers with the mode it got."""
-
-SYNC_AT_CHECKPOINTS = "PRAGMA synchronous = NORMAL"
-"""Commits survive a kill; a power cut may take the last ones, never one out of order."""
-
-SYNC_AT_COMMIT = "PRAGMA synchronous = FULL"
-"""Commits survive a power cut, and with them all before."""
-
 CACHE_MORE = "PRAGMA cache_size = -16384"
 """Keep up to 16 MB of pages: batches touch many, all over the word index."""
 
 CHECKPOINT_LESS = "PRAGMA wal_autocheckpoint = 4000"
 """Let the log grow to 16 MB: a page that is written often is then copied once."""
-
-READ_SCHEMA = """
-    SELECT user_version, EXISTS (SELECT 1 FROM sqlite_master) FROM pragma_user_version
-"""
-"""Which version of the schema the file has, 0 for a new file; and whether anything is in it.
-
-One statement, so that both are of one state of the file: a neighbour may just be making it.
-"""
-
-WRITE_SCHEMA_VERSION = "PRAGMA user_version = {version:d}"
-"""Note the version of the schema. Pragmas take no parameters; this one is our own number."""
-
-BEGIN_READING = "BEGIN"
-"""See one state of the file across several reads."""
-
-BEGIN_WRITING = "BEGIN IMMEDIATE"
-"""Become the one writer, waiting for it if need be."""
 
 # Schema, step by step
 
@@ -118,9 +92,8 @@ a tenth faster.
 ADD_JOURNAL_TIMES = (
     "ALTER TABLE journal ADD COLUMN at INTEGER NOT NULL DEFAULT 0",
     "CREATE INDEX journal_by_event ON journal (workspace, event, seq, at)",
-    "CREATE TABLE scrubs (begun INTEGER NOT NULL)",
 )
-"""Version 3: when each entry was written, so that plans expire; scrubs that are not finished."""
+"""Version 3: when each entry was written, so that plans expire."""
 
 ALL_ENTRIES = "SELECT rowid, body FROM journal"
 """Every entry of every workspace, to note its time."""
@@ -350,14 +323,17 @@ ORDER BY seq DESC LIMIT 1
 """The entry that shows a plan."""
 
 EXPIRE_SHOWN = """
-DELETE FROM journal WHERE workspace = :workspace AND event = :event AND (
-    at < :since OR seq NOT IN (
-        SELECT seq FROM journal WHERE workspace = :workspace AND event = :event
-        ORDER BY seq DESC LIMIT :plans
-    )
+DELETE FROM journal WHERE rowid IN (
+    SELECT rowid FROM (
+        SELECT rowid, at, row_number() OVER (ORDER BY seq DESC) AS place FROM journal AS shown
+        WHERE workspace = :workspace AND event = :shown AND NOT EXISTS (
+            SELECT 1 FROM journal INDEXED BY journal_by_plan
+            WHERE workspace = :workspace AND plan_id = shown.plan_id AND event = :applied
+        )
+    ) WHERE at < :since OR place > :plans
 )
 """
-"""Forget plans that were shown before a moment, and all but the newest."""
+"""Forget plans that nobody applied: those shown before a moment, and all but the newest."""
 
 ENTRIES_WITH_PLANS = "SELECT rowid, body FROM journal WHERE workspace = ?"
 """All entries, to take the content of segments out."""
@@ -375,29 +351,3 @@ SELECT body FROM journal WHERE workspace = ? {filters} ORDER BY seq DESC LIMIT ?
 
 ENTRY_FILTERS = {"event": "AND event IN ({places})", "plan_id": "AND plan_id = ?"}
 """One clause per filter; `{places}` becomes as many question marks as there are events."""
-
-# Scrubbing
-
-SCRUB_BEGINS = "INSERT INTO scrubs (begun) VALUES (1)"
-"""Note that removed content may still be in the files, until it is known that it is not."""
-
-SCRUB_PENDING = "SELECT EXISTS (SELECT 1 FROM scrubs)"
-"""Whether a scrub was begun and not finished."""
-
-SCRUB_ENDS = "DELETE FROM scrubs"
-"""All removed content is gone from the files."""
-
-MERGE_WORDS = (
-    "INSERT INTO segments_words (segments_words) VALUES ('optimize')",
-    "INSERT INTO stash_words (stash_words) VALUES ('optimize')",
-)
-"""Write the word indexes anew, without the words of what was removed.
-
-FTS5's `secure-delete` does so at each removal, but then no SQLite before 3.42 can read the file.
-"""
-
-REWRITE_FILE = "VACUUM"
-"""Write the whole file anew, without what was removed."""
-
-EMPTY_LOG = "PRAGMA wal_checkpoint(TRUNCATE)"
-"""Bring the log into the file and cut it to nothing. Answers first whether a reader kept it."""

@@ -88,28 +88,31 @@ class JournalContract(Handles):
         assert store.journal.read("w") == (first,)
         assert store.journal.size("w") == size
 
-    def test_plans_that_were_only_shown_expire_and_deeds_stay(
-        self, store: Store, another: Opener
-    ) -> None:
+    def test_plans_that_nobody_applied_expire(self, store: Store, another: Opener) -> None:
+        store.journal.append("w", shown(0, NOON))
         store.journal.append("w", shown(1, NOON))
-        store.journal.append("w", Entry(Event.SWEEPING, NOON, "plan-1", plan=PLAN))
+        store.journal.append("w", Entry(Event.SWEEPING, NOON, "plan-1"))
         store.journal.append("w", shown(2, later(days=6)))
         store.journal.append("w", shown(3, later(days=8)))
         told = [(each.seq, each.event, each.plan_id) for each in another().journal.read("w")]
         assert told == [
-            (4, Event.PLANNED, "plan-3"),
-            (3, Event.PLANNED, "plan-2"),
-            (2, Event.SWEEPING, "plan-1"),
+            (5, Event.PLANNED, "plan-3"),
+            (4, Event.PLANNED, "plan-2"),
+            (3, Event.SWEEPING, "plan-1"),
+            (2, Event.PLANNED, "plan-1"),
         ]
-        assert store.journal.append("w", shown(1, later(days=8))).seq == 5
+        assert store.journal.append("w", shown(0, later(days=8))).seq == 6
 
     def test_of_the_plans_that_were_shown_the_newest_are_kept(self, journal: Journal) -> None:
         most = KEEP_PLANS.plans
+        journal.append("w", shown(999, NOON))
+        journal.append("w", Entry(Event.SWEEPING, NOON, "plan-999"))
         for number in range(most + 5):
             journal.append("w", shown(number, NOON))
             journal.append("other", shown(number % 2, NOON))
-        kept = [each.plan_id for each in journal.read("w")]
+        kept = [each.plan_id for each in journal.read("w", limit=most)]
         assert kept == [f"plan-{number}" for number in reversed(range(5, most + 5))]
+        assert [each.seq for each in journal.read("w", plan_id="plan-999")] == [2, 1]
         assert [each.plan_id for each in journal.read("other")] == ["plan-1", "plan-0"]
 
     def test_redaction_takes_the_content_and_leaves_what_was_done(

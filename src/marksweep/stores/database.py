@@ -1,0 +1,402 @@
+"""A SQLite file of ours: private, in write-ahead mode, for any number of threads and processes.
+
+Every use is one transaction. One thread writes at a time; readers may have connections of their
+own beside it. What goes wrong is said in words, with what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import LifoQueue
+from typing import NamedTuple
+
+from marksweep.errors import StoreBusy, StoreCorrupt, StoreError, StoreTooNew
+from marksweep.stores.files import check_writable, make_database, unusable
+
+WRITE_AHEAD = "PRAGMA journal_mode = WAL"
+"""Let readers and one writer work at once. Answers with the mode it got."""
+
+SYNC_AT_CHECKPOINTS = "PRAGMA synchronous = NORMAL"
+"""Commits survive a kill; a power cut may take the last ones, never one out of order."""
+
+SYNC_AT_COMMIT = "PRAGMA synchronous = FULL"
+"""Commits survive a power cut, and with them all before."""
+
+READ_SCHEMA = """
+    SELECT user_version, EXISTS (SELECT 1 FROM sqlite_master) FROM pragma_user_version
+"""
+"""Which version of the schema the file has, 0 for a new file; and whether anything is in it.
+
+One statement, so that both are of one state of the file: a neighbour may just be making it.
+"""
+
+WRITE_SCHEMA_VERSION = "PRAGMA user_version = {version:d}"
+"""Note the version of the schema. Pragmas take no parameters; this one is our own number."""
+
+BEGIN_READING = "BEGIN"
+"""See one state of the file across several reads."""
+
+BEGIN_WRITING = "BEGIN IMMEDIATE"
+"""Become the one writer, waiting for it if need be."""
+
+SCRUB_BEGINS = "CREATE TABLE IF NOT EXISTS unfinished_scrub (begun INTEGER)"
+"""Note that removed content may still be in the files, until it is known that it is not."""
+
+SCRUB_IS_UNFINISHED = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'unfinished_scrub')"
+"""Whether a scrub was begun and not finished."""
+
+SCRUB_ENDS = "DROP TABLE IF EXISTS unfinished_scrub"
+"""All removed content is gone from the files."""
+
+MERGE_WORDS = "INSERT INTO {table} ({table}) VALUES ('optimize')"
+"""Write an index of FTS5 anew, without the words of what was removed.
+
+FTS5's `secure-delete` does so at each removal, but then no SQLite before 3.42 can read the file.
+"""
+
+REWRITE_FILE = "VACUUM"
+"""Write the whole file anew, without what was removed."""
+
+EMPTY_LOG = "PRAGMA wal_checkpoint(TRUNCATE)"
+"""Bring the log into the file and cut it to nothing. Answers first whether a reader kept it."""
+
+_PAUSE = 0.01
+
+_left_to_parents: list[object] = []
+"""Connections that a forked child found in its copy of memory. They are the parent's to close."""
+
+
+class Schema(NamedTuple):
+    """What a file holds."""
+
+    version: int
+    """The version that this code reads and writes."""
+    upgrade: Callable[[sqlite3.Connection, int], None]
+    """Brings a file from an older version, 0 for a new one, to this. Runs in one transaction."""
+    settings: tuple[str, ...] = ()
+    """Statements that each connection starts with."""
+    words: tuple[str, ...] = ()
+    """The tables that are word indexes."""
+
+
+class Database:
+    """One file. Threads may share the object, processes the file, and a forked child may go on."""
+
+    def __init__(self, path: Path, schema: Schema, *, timeout: float, readers: int = 0) -> None:
+        self.path = path
+        self._schema = schema
+        self._timeout = timeout
+        self._inode = 0
+        self._writer = _Connections(path, self._connect, 1)
+        self._readers = _Connections(path, self._connect, readers) if readers else self._writer
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        with self._errors():
+            make_database(self.path)
+            check_writable(self.path)
+            with self._writer.borrowed() as database:
+                self._upgrade(database)
+                self._inode = self.path.stat().st_ino
+                if database.execute(SCRUB_IS_UNFINISHED).fetchone()[0]:
+                    self._finish_scrub(database)
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """See one state of the file for several reads."""
+        with self.asking() as database:
+            database.execute(BEGIN_READING)
+            try:
+                yield database
+            finally:
+                if database.in_transaction:
+                    database.rollback()
+
+    @contextmanager
+    def asking(self) -> Iterator[sqlite3.Connection]:
+        """Read what one statement tells: it sees one state of the file by itself."""
+        with self._errors(), self._readers.borrowed() as database:
+            yield database
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Change the file: all of the block, or nothing if it raises."""
+        with self._errors(), self._writer.borrowed() as database, self._transaction(database):
+            yield database
+
+    @contextmanager
+    def writing_durably(self) -> Iterator[sqlite3.Connection]:
+        """Change the file so that this, and all that was written before, survives a power cut."""
+        with self._errors(), self._writer.borrowed() as database:
+            database.execute(SYNC_AT_COMMIT)
+            try:
+                with self._transaction(database):
+                    yield database
+            finally:
+                database.execute(SYNC_AT_CHECKPOINTS)
+
+    def scrub(self) -> tuple[str, ...]:
+        """Take what was removed out of the files; say what a neighbour kept from it."""
+        with self._errors(), self._writer.borrowed() as database:
+            with self._transaction(database):
+                database.execute(SCRUB_BEGINS)
+                for table in self._schema.words:
+                    database.execute(MERGE_WORDS.format(table=table))
+            if self._finish_scrub(database):
+                return ()
+        return (
+            f"{self.path} and its log hold what was removed while another process reads from them; "
+            "it goes when the store is next opened, or scrubbed again",
+        )
+
+    def close(self) -> None:
+        """Wait for running work and close the file. Closing twice is not an error."""
+        with self._errors():
+            self._readers.close()
+            self._writer.close()
+
+    def check_open(self) -> None:
+        """Refuse if the store is closed."""
+        self._writer.check_open()
+
+    @contextmanager
+    def _transaction(self, database: sqlite3.Connection) -> Iterator[None]:
+        check_writable(self.path)
+        self._check_in_place()
+        database.execute(BEGIN_WRITING)
+        try:
+            yield
+            database.commit()
+        except BaseException:
+            if database.in_transaction:
+                database.rollback()
+            raise
+
+    def _check_in_place(self) -> None:
+        """Refuse to write into a file that was moved away: nobody would ever read it."""
+        if self.path.stat().st_ino != self._inode:
+            raise StoreError(
+                f"{self.path}: the file was replaced while it was open. Nothing was changed. "
+                "Close the store and open it again."
+            )
+
+    def _finish_scrub(self, database: sqlite3.Connection) -> bool:
+        """Write the file anew and empty the log, unless a neighbour is at work."""
+        try:
+            database.execute(REWRITE_FILE)
+            (kept, _, _) = database.execute(EMPTY_LOG).fetchone()
+        except sqlite3.OperationalError as error:
+            if not _is_named(error, "SQLITE_BUSY"):
+                raise
+            return False
+        if not kept:
+            database.execute(SCRUB_ENDS)
+        return not kept
+
+    def _connect(self) -> sqlite3.Connection:
+        database = sqlite3.connect(
+            self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False
+        )
+        try:
+            check_version(database, self.path, self._schema)
+            self._wait_for_write_ahead(database)
+            for setting in (SYNC_AT_CHECKPOINTS, *self._schema.settings):
+                database.execute(setting)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def _wait_for_write_ahead(self, database: sqlite3.Connection) -> None:
+        """Switch the mode. SQLite does not wait for this lock by itself when two open at once."""
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                database.execute(WRITE_AHEAD)
+            except sqlite3.OperationalError as error:
+                if not _is_named(error, "SQLITE_BUSY") or time.monotonic() > deadline:
+                    raise
+                time.sleep(_PAUSE)
+            else:
+                return
+
+    def _upgrade(self, database: sqlite3.Connection) -> None:
+        """Bring the file to the current version, whole or not at all. Several may try at once."""
+        version = self._schema.version
+        if check_version(database, self.path, self._schema) == version:
+            return
+        database.execute(BEGIN_WRITING)
+        try:
+            self._schema.upgrade(database, check_version(database, self.path, self._schema))
+            database.execute(WRITE_SCHEMA_VERSION.format(version=version))
+            database.commit()
+        except ValueError as error:
+            raise unreadable(self.path, "a row", error) from error
+        finally:
+            if database.in_transaction:
+                database.rollback()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise in_words(self.path, error) from error
+        except OSError as error:
+            raise unusable(self.path, error) from error
+
+
+class _Connections:
+    """At most so many connections, opened when first needed; who finds all in use waits."""
+
+    def __init__(self, path: Path, connect: Callable[[], sqlite3.Connection], most: int) -> None:
+        self._path = path
+        self._connect = connect
+        self._most = most
+        self._closed = False
+        self._start()
+
+    def _start(self) -> None:
+        self._owner = os.getpid()
+        self._idle: LifoQueue[sqlite3.Connection | None] = LifoQueue()
+        for _ in range(self._most):
+            self._idle.put(None)
+
+    @contextmanager
+    def borrowed(self) -> Iterator[sqlite3.Connection]:
+        """Have a connection to oneself."""
+        self._leave_to_parent()
+        database = self._idle.get()
+        try:
+            self.check_open()
+            if database is None:
+                database = self._connect()
+            yield database
+        finally:
+            self._idle.put(database)
+
+    def check_open(self) -> None:
+        """Refuse if they were closed."""
+        if self._closed:
+            raise StoreError(f"{self._path}: the store is closed. Open it again.")
+
+    def close(self) -> None:
+        """Wait until none is in use, and close them."""
+        self._leave_to_parent()
+        self._closed = True
+        for database in [self._idle.get() for _ in range(self._most)]:
+            if database is not None:
+                database.close()
+            self._idle.put(None)
+
+    def _leave_to_parent(self) -> None:
+        """Start over in a forked child: what is open is the parent's."""
+        if self._owner != os.getpid():
+            _left_to_parents.append(self._idle)
+            self._start()
+
+
+def check_version(database: sqlite3.Connection, path: Path, schema: Schema) -> int:
+    """Read the version, and refuse a file that is newer than this code or not ours."""
+    found: int
+    found, has_tables = database.execute(READ_SCHEMA).fetchone()
+    if found > schema.version:
+        raise StoreTooNew(
+            f"{path}: schema version {found}, written by a newer marksweep; this one knows "
+            f"up to {schema.version}. Upgrade marksweep, or open another file."
+        )
+    if found == 0 and has_tables:
+        raise StoreCorrupt(
+            f"{path}: a SQLite database that is not marksweep's. Nothing was changed. "
+            "Name another file."
+        )
+    return found
+
+
+def statements_of(script: str) -> Iterator[str]:
+    """Cut a script into statements; `executescript` would commit before it starts."""
+    pending = ""
+    for line in script.splitlines(keepends=True):
+        pending += line
+        if sqlite3.complete_statement(pending):
+            yield pending
+            pending = ""
+
+
+_REPAIR = "`marksweep doctor --mend` writes it anew from what can be read; or restore a backup."
+
+_MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
+    (
+        "SQLITE_BUSY",
+        StoreBusy,
+        "another process is writing for longer than we wait. "
+        "Try again, or find the process that hangs and end it.",
+    ),
+    (
+        "SQLITE_NOTADB",
+        StoreCorrupt,
+        "this is not a SQLite database. Nothing was changed. "
+        "Name another file, or move this one away.",
+    ),
+    (
+        "SQLITE_CORRUPT",
+        StoreCorrupt,
+        f"the database is damaged. It was left as it is. {_REPAIR}",
+    ),
+    (
+        "SQLITE_FULL",
+        StoreError,
+        "the disk is full. Nothing was changed. Free some space and try again.",
+    ),
+    (
+        "SQLITE_READONLY",
+        StoreError,
+        "the file or its folder is read-only. Nothing was changed. "
+        "Give this user the right to write both, or choose another place.",
+    ),
+    (
+        "SQLITE_CANTOPEN",
+        StoreError,
+        "it cannot be opened. Check that its folder exists and may be written.",
+    ),
+    (
+        "SQLITE_IOERR",
+        StoreError,
+        "the disk answers with an error. Nothing was changed. Check the disk and its free space.",
+    ),
+)
+"""What SQLite's error names mean: by their beginning, the error to raise and what to do."""
+
+
+def in_words(path: Path, error: sqlite3.Error) -> StoreError:
+    """Say what an error of SQLite means and what to do about it."""
+    for name, kind, meaning in _MEANINGS:
+        if _is_named(error, name):
+            return kind(f"{path}: {meaning} ({error})")
+    if "fts5" in str(error):
+        return StoreError(
+            f"{path}: this Python's SQLite has no word search ({error}). "
+            "Use a Python whose SQLite has FTS5, or a store of another kind, like json:…"
+        )
+    return StoreError(f"{path}: SQLite says: {error}. Nothing was changed. Check the file.")
+
+
+def _is_named(error: sqlite3.Error, name: str) -> bool:
+    """Tell whether SQLite's name for an error begins so."""
+    return getattr(error, "sqlite_errorname", "").startswith(name)
+
+
+def unreadable(path: Path, what: str, error: Exception) -> StoreCorrupt:
+    """Say that a row does not hold what it should."""
+    return StoreCorrupt(
+        f"{path}: {what} cannot be read ({error}). The file was left as it is. {_REPAIR}"
+    )
