@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
+import msgspec
+
 from marksweep.core.graph import Graph
 from marksweep.core.mark import mark
 from marksweep.core.roots import RULES, Focus, Rule, find_roots
@@ -55,6 +57,18 @@ class PlanningContext:
         """Give the same context with another target; what was worked out is shared."""
         other = copy(self)
         object.__setattr__(other, "target", target)
+        return other
+
+    def with_edits(self, edits: Mapping[int, Segment]) -> PlanningContext:
+        """Give the same context with other forms of some segments; references are the same."""
+        segments = list(self.segments)
+        for i, segment in edits.items():
+            segments[i] = segment
+        other = copy(self)
+        snapshot = msgspec.structs.replace(self.snapshot, segments=tuple(segments))
+        object.__setattr__(other, "snapshot", snapshot)
+        for worked_out in ("sizes", "size"):
+            vars(other).pop(worked_out, None)
         return other
 
     @property

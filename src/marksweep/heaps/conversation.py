@@ -426,6 +426,9 @@ class ConversationHeap(SegmentHeap):
         return self._cache(segment).message
 
     def _cache(self, segment: Segment) -> CachedMessage:
+        live = self.index.live.get(segment.segment_id)
+        if live is not None and live.raw != segment.raw:  # a form that is only planned
+            return CachedMessage(self.form.read(segment))
         cached = self._cached.get(segment.segment_id)
         if cached is None:
             cached = CachedMessage(self.form.read(segment))
@@ -468,8 +471,7 @@ class ConversationHeap(SegmentHeap):
         """Give the texts of a message; what is not a message is one text."""
         if segment.type not in SPOKEN:
             return (Text((0, ()), segment.text),)
-        is_live = self.index.live.get(segment.segment_id) is segment
-        return tuple(texts_of(self.message(segment) if is_live else self.form.read(segment)))
+        return tuple(texts_of(self.message(segment)))
 
     def trimmed(self, segment: Segment, texts: Mapping[Place, str]) -> Segment | None:
         """Put shorter texts in their places; None if that does not make the message shorter."""

@@ -44,20 +44,76 @@ class Tiers:
         return " → ".join(tier.name for tier in self._tiers)
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
-        """Propose what each tier does; a later one aims at what is left to free."""
-        freed = 0
-        stand_ins: frozenset[str] = frozenset()
+        """Propose what each tier does, which sees what those before it have done."""
+        done = _Done(context)
         for tier in self._tiers:
-            for proposal in tier.rank(_aimed(context, freed)):
-                members = _members_of(proposal, context)
-                if proposal.replacement is None and any(
-                    context.segments[i].type in stand_ins for i in members
-                ):
-                    continue
-                yield proposal
-                freed += _freed_by(proposal, members, context)
-            if isinstance(tier, MakesStandIns):
-                stand_ins |= tier.makes
+            for proposal in tier.rank(done.context_for(tier)):
+                if done.may_still(proposal):
+                    yield proposal
+                    done.note(proposal)
+            done.note_tier(tier)
+
+
+class _Done:
+    """What the tiers so far have done to a context, if the planner takes it all."""
+
+    def __init__(self, context: PlanningContext) -> None:
+        self._context = context
+        self._edits: dict[int, Segment] = {}
+        self._freed_by_edits = 0
+        self._gone: set[int] = set()
+        self._freed = 0
+        self._stand_ins: frozenset[str] = frozenset()
+
+    def context_for(self, tier: Strategy) -> PlanningContext:
+        """Give a context that aims at what is left to free, with the edits so far.
+
+        A tier that learns follows the heap, so it is shown the heap as it is.
+        """
+        context, freed = self._context, self._freed
+        if isinstance(tier, Learning):
+            freed += self._freed_by_edits
+        elif self._edits:
+            context = context.with_edits(self._edits)
+        if context.target is None or not freed:
+            return context
+        return context.aiming_at(context.target + freed)
+
+    def may_still(self, proposal: Proposal) -> bool:
+        """Whether a proposal leaves alone what an earlier tier makes."""
+        if proposal.replacement is not None:
+            return True
+        types = {self._context.segments[i].type for i in self._members(proposal)}
+        return not types & self._stand_ins
+
+    def note(self, proposal: Proposal) -> None:
+        """Note what a proposal edits and frees."""
+        members = self._members(proposal)
+        if not self._context.may_go(members) or not self._gone.isdisjoint(members):
+            return
+        replacement = proposal.replacement
+        freed = sum(map(self._size, members)) - (replacement.tokens if replacement else 0)
+        if replacement is not None and proposal.action in IN_PLACE:
+            self._edits[members[0]] = replacement
+            self._freed_by_edits += freed
+        else:
+            self._gone.update(members)
+            self._freed += freed
+
+    def note_tier(self, tier: Strategy) -> None:
+        """Note what a tier makes in the place of others."""
+        if isinstance(tier, MakesStandIns):
+            self._stand_ins |= tier.makes
+
+    def _size(self, i: int) -> int:
+        return self._edits[i].tokens if i in self._edits else self._context.sizes[i]
+
+    def _members(self, proposal: Proposal) -> tuple[int, ...]:
+        """All that a proposal concerns: whole units, unless it edits in place."""
+        if proposal.action in IN_PLACE:
+            return proposal.members
+        units = self._context.units
+        return tuple({mate for i in proposal.members for mate in units.members(i)})
 
 
 class LearningTiers(Tiers):
@@ -85,24 +141,3 @@ class LearningTiers(Tiers):
         """Propose what the first tier proposes that misses something."""
         proposals = (tier.recall(context) for tier in self._learning)
         return next((proposal for proposal in proposals if proposal is not None), None)
-
-
-def _aimed(context: PlanningContext, freed: int) -> PlanningContext:
-    if not freed or context.target is None:
-        return context
-    return context.aiming_at(context.target + freed)
-
-
-def _members_of(proposal: Proposal, context: PlanningContext) -> tuple[int, ...]:
-    """All that a proposal concerns: whole units, unless it edits in place."""
-    if proposal.action in IN_PLACE:
-        return proposal.members
-    return tuple({mate for i in proposal.members for mate in context.units.members(i)})
-
-
-def _freed_by(proposal: Proposal, members: tuple[int, ...], context: PlanningContext) -> int:
-    """What a proposal frees if the planner takes it."""
-    if not context.may_go(members):
-        return 0
-    size = sum(context.sizes[i] for i in members)
-    return size - (proposal.replacement.tokens if proposal.replacement else 0)

@@ -38,7 +38,7 @@ LAST_RESORT = "truncate"
 
 _law = settings(
     max_examples=max(10, settings().max_examples // 5),
-    suppress_health_check=[HealthCheck.differing_executors],
+    suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow],
 )
 
 _dialects = st.sampled_from(DIALECTS)
