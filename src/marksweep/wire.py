@@ -1,19 +1,36 @@
-"""JSON over HTTP to a model's endpoint, with a time limit and retries. Standard library only."""
+"""JSON over HTTP to a model's endpoint: bounded in time and size, with retries. Needs `http`.
+
+The proxies of the environment (`HTTPS_PROXY`, `NO_PROXY`) are used, and redirects are not followed:
+a conversation goes where it was sent.
+"""
 
 from __future__ import annotations
 
-import http.client
+import asyncio
 import json
+import math
 import time
-from collections.abc import Callable, Mapping
-from urllib.parse import SplitResult, urlsplit
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from importlib.util import find_spec
+from typing import TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
 from marksweep.errors import BadInput, ModelError
+from marksweep.urls import redacted
 
 TIMEOUT = 60.0
-"""Seconds to wait for an answer. Shorter gives up on slow models; longer holds the caller up."""
+"""Seconds to wait for an answer to begin, and for more of it. Shorter gives up on slow models."""
+
+TOTAL_SECONDS = 300.0
+"""Seconds for all attempts and the pauses between them, however busy the endpoint keeps us."""
+
+MAX_ANSWER_BYTES = 16_000_000
+"""Size over which an answer is not read. No model writes as much; something that is none might."""
 
 TRIES = 3
 """Attempts in all. More outlast a longer outage, and wait longer before they give up."""
@@ -21,18 +38,23 @@ TRIES = 3
 FIRST_PAUSE = 0.5
 """Seconds before the second attempt; doubled before each further one."""
 
-LONGEST_PAUSE = 8.0
-"""The most seconds between two attempts, whatever the endpoint asks for."""
+LONGEST_PAUSE = 30.0
+"""The most seconds between two attempts, whatever the endpoint asks for (`Retry-After`)."""
 
 PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 """Statuses that are worth another try."""
 
+OK = 200
+
+T = TypeVar("T")
+
 
 class Reply(msgspec.Struct, frozen=True):
-    """An answer that is no success: the status and what the endpoint said."""
+    """An answer: the status, what the endpoint said, and how long it asks to be left alone."""
 
     status: int
     text: str
+    retry_after: float = 0.0
 
 
 class Rejected(ModelError):
@@ -50,66 +72,121 @@ class Endpoint(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = {}
     timeout: float = TIMEOUT
     tries: int = TRIES
+    total_seconds: float = TOTAL_SECONDS
 
     def __post_init__(self) -> None:
-        """Refuse what is no web address."""
-        parts = urlsplit(self.url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
+        """Refuse what is not a web address, and waiting without end."""
+        if not _is_web_address(self.url):
             raise BadInput(f"url is {self.url!r}; expected http://… or https://….")
-        if self.timeout <= 0 or self.tries < 1:
+        seconds = (self.timeout, self.total_seconds)
+        if not all(0 < each < math.inf for each in seconds) or self.tries < 1:
             raise BadInput(
-                f"timeout is {self.timeout} and tries is {self.tries}; expected more than 0 "
-                "seconds and at least 1 try."
+                f"timeout is {self.timeout}, total_seconds {self.total_seconds} and tries "
+                f"{self.tries}; expected more than 0 seconds and at least 1 try."
             )
+        if find_spec("httpx") is None:
+            raise BadInput("a model is asked with httpx. Install it: pip install 'marksweep[http]'")
+
+    def __repr__(self) -> str:
+        """Show where it is, without a key."""
+        return f"Endpoint({redacted(self.url)!r})"
 
     def post(self, body: object, sleep: Callable[[float], None] = time.sleep) -> object:
         """Post and read JSON. What may pass is tried again; what will not is raised at once."""
         payload = json.dumps(body).encode()
+        deadline = time.monotonic() + self.total_seconds
         pause = FIRST_PAUSE
-        failure: ModelError | None = None
-        for attempt in range(self.tries):
-            if attempt:
-                sleep(min(pause, LONGEST_PAUSE))
-                pause *= 2
+        for attempt in range(1, self.tries + 1):
             try:
-                return self._once(payload)
-            except Rejected as rejected:
-                if rejected.reply.status not in PASSING:
-                    raise
-                failure = rejected
-            except (OSError, http.client.HTTPException) as error:
-                failure = ModelError(
-                    f"{self.url} did not answer: {type(error).__name__}: {error}. Is it running?"
-                )
-        raise failure or ModelError(f"{self.url} was not asked.")
+                return self._once(payload, deadline - time.monotonic())
+            except ModelError as error:
+                failure = error
+            asked = failure.reply.retry_after if isinstance(failure, Rejected) else 0.0
+            wait = min(max(pause, asked), LONGEST_PAUSE)
+            if attempt == self.tries or not _may_pass(failure):
+                raise failure
+            if time.monotonic() + wait >= deadline:
+                break
+            sleep(wait)
+            pause *= 2
+        raise failure
 
-    def _once(self, payload: bytes) -> object:
-        parts = urlsplit(self.url)
-        connection = _connect(parts, self.timeout)
+    def _once(self, payload: bytes, seconds: float) -> object:
+        reply = _run(self._exchange(payload, seconds))
+        if reply.status != OK:
+            raise Rejected(f"{self.url} answered {reply.status}: {reply.text[:500]}", reply)
         try:
-            target = parts.path or "/"
-            if parts.query:
-                target += f"?{parts.query}"
-            headers = {"Content-Type": "application/json", **self.headers}
-            connection.request("POST", target, payload, headers)
-            response = connection.getresponse()
-            text = response.read().decode("utf-8", "replace")
-        finally:
-            connection.close()
-        if response.status != http.client.OK:
-            raise Rejected(
-                f"{self.url} answered {response.status}: {text[:500]}",
-                Reply(response.status, text),
-            )
-        try:
-            answer: object = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise ModelError(f"{self.url} answered no JSON: {text[:200]!r}.") from error
+            answer: object = json.loads(reply.text)
+        except (ValueError, RecursionError):
+            raise Unreadable(f"{self.url} answered no JSON: {reply.text[:200]!r}.") from None
         return answer
 
+    async def _exchange(self, payload: bytes, seconds: float) -> Reply:
+        import httpx
 
-def _connect(parts: SplitResult, timeout: float) -> http.client.HTTPConnection:
-    host = parts.hostname or ""
-    if parts.scheme == "https":
-        return http.client.HTTPSConnection(host, parts.port, timeout=timeout)
-    return http.client.HTTPConnection(host, parts.port, timeout=timeout)
+        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+        content = bytearray()
+        try:
+            async with (
+                asyncio.timeout(seconds),
+                httpx.AsyncClient(timeout=self.timeout) as client,
+                client.stream(
+                    "POST", self.url, content=payload, headers={**headers, **self.headers}
+                ) as response,
+            ):
+                async for chunk in response.aiter_bytes():
+                    content += chunk
+                    if len(content) > MAX_ANSWER_BYTES:
+                        raise Unreadable(
+                            f"{self.url} answers with more than {MAX_ANSWER_BYTES:,} bytes; the "
+                            "rest was not read. Check that it is a model's endpoint."
+                        )
+        except TimeoutError:
+            raise Unreadable(
+                f"{self.url} did not answer within {self.total_seconds:g} seconds in all."
+            ) from None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise ModelError(
+                f"{self.url} did not answer: {type(error).__name__}: {error}. Is it running?"
+            ) from None
+        text = content.decode("utf-8", "replace")
+        return Reply(response.status_code, text, _seconds(response.headers.get("retry-after", "")))
+
+
+class Unreadable(ModelError):
+    """The endpoint answered what another try would not make better."""
+
+
+def _may_pass(failure: ModelError) -> bool:
+    if isinstance(failure, Rejected):
+        return failure.reply.status in PASSING
+    return not isinstance(failure, Unreadable)
+
+
+def _is_web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _seconds(retry_after: str) -> float:
+    """Read what an endpoint asks for: a number of seconds or a date; 0 if it is neither."""
+    if retry_after.strip().isdecimal():
+        return float(retry_after.strip()[:6])
+    try:
+        at = parsedate_to_datetime(retry_after)
+    except ValueError:
+        return 0.0
+    return max(0.0, (at - datetime.now(UTC)).total_seconds()) if at.tzinfo else 0.0
+
+
+def _run(work: Coroutine[object, object, T]) -> T:
+    """Run to the end, also where the caller's thread already runs an event loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(max_workers=1) as threads:
+        return threads.submit(asyncio.run, work).result()

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
+import msgspec
 import pytest
 
 from marksweep.errors import BadInput, ModelError, Refused
@@ -16,7 +21,7 @@ from marksweep.summarizers import (
     Summarizer,
     make_summarizer,
 )
-from marksweep.wire import FIRST_PAUSE, Endpoint
+from marksweep.wire import FIRST_PAUSE, LONGEST_PAUSE, Endpoint
 from tests.session.server import Model, serve
 
 TALK = "\n".join(f"User: fix bug {n} in part_{n}.py, it failed" for n in range(100))
@@ -163,3 +168,110 @@ def test_every_summarizer_is_one() -> None:
         assert isinstance(made, Summarizer)
     assert isinstance(make_summarizer("extractive"), Extractive)
     assert isinstance(make_summarizer(), Extractive)
+
+
+@contextmanager
+def speaking(*pieces: bytes, again: bytes = b"", every: float = 0.0) -> Iterator[str]:
+    """Run a server that says these pieces to whoever connects, and then one piece for ever."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        stop = threading.Event()
+
+        def speak(client: socket.socket) -> None:
+            with client, suppress(OSError):
+                client.recv(65_536)
+                for piece in pieces:
+                    client.sendall(piece)
+                while again and not stop.wait(every):
+                    client.sendall(again)
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    threading.Thread(target=speak, args=(listening.accept()[0],)).start()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            stop.set()
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "pieces", [(b"HTTP/1.1 200 OK\r\n",), (HEAD,)], ids=["in its headers", "in its answer"]
+)
+def test_an_endpoint_that_drips_is_given_up_on_after_the_total_time(pieces: tuple[bytes]) -> None:
+    drop = b" " if pieces[0] == HEAD else b"X-Drop: 1\r\n"
+    with speaking(*pieces, again=drop, every=0.02) as url:
+        endpoint = Endpoint(url, timeout=30, tries=3, total_seconds=0.5)
+        started = time.monotonic()
+        with pytest.raises(ModelError, match=r"within 0\.5 seconds in all"):
+            endpoint.post({})
+        assert time.monotonic() - started < 10
+
+
+def test_an_endless_answer_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("marksweep.wire.MAX_ANSWER_BYTES", 1_000_000)
+    with (
+        speaking(HEAD, again=b" " * 65_536) as url,
+        pytest.raises(ModelError, match="more than 1,000,000 bytes"),
+    ):
+        Endpoint(url).post({})
+
+
+@pytest.mark.parametrize(
+    ("asked", "waited"), [("3", 3.0), ("86400", LONGEST_PAUSE), ("soon", 0.5), ("", 0.5)]
+)
+def test_an_endpoint_is_left_alone_for_as_long_as_it_asks_within_bounds(
+    asked: str, waited: float
+) -> None:
+    busy = f"HTTP/1.1 429 Busy\r\nRetry-After: {asked}\r\nContent-Length: 0\r\n\r\n"
+    pauses: list[float] = []
+    with speaking(busy.encode()) as url, pytest.raises(ModelError, match="429"):
+        Endpoint(url, tries=2).post({}, pauses.append)
+    assert pauses == [waited]
+
+
+def test_a_redirect_is_not_followed(model: Model) -> None:
+    there = f"HTTP/1.1 307 Go\r\nLocation: {model.url}\r\nContent-Length: 0\r\n\r\n"
+    with speaking(there.encode()) as url, pytest.raises(ModelError, match="307"):
+        Endpoint(url).post({})
+    assert model.bodies == []
+
+
+def test_the_proxy_of_the_environment_is_used_and_its_password_not_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    answer = b'HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n{"by":"proxy"}'
+    with speaking(answer) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.replace("://", "://me:hunter2@"))
+        assert Endpoint("http://models.example/v1").post({}) == {"by": "proxy"}
+    with pytest.raises(ModelError) as caught:
+        Endpoint("http://models.example/v1", tries=1).post({})
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_model_can_be_asked_from_within_an_event_loop(model: Model) -> None:
+    async def inside() -> object:
+        return Endpoint(f"{model.url}/chat/completions").post({"messages": []})
+
+    assert asyncio.run(inside())
+
+
+def test_no_message_about_an_endpoint_shows_its_credentials() -> None:
+    endpoint = Endpoint("http://me:hunter2@127.0.0.1:9/?key=hunter2", {"Authorization": "hunter2"})
+    assert "hunter2" not in repr(endpoint)
+    with pytest.raises(ModelError) as caught:
+        msgspec.structs.replace(endpoint, tries=1).post({})
+    assert "hunter2" not in str(caught.value)
+    for wrong in ("ftp://me:hunter2@host", "http://me:hunter2@host:port", "http://:hunter2@"):
+        with pytest.raises(BadInput) as refused:
+            Endpoint(wrong)
+        assert "hunter2" not in str(refused.value)
