@@ -40,15 +40,16 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/core",
         "tests/strategies/test_scored.py",
         "tests/test_engine.py",
-        "tests/heaps/test_view.py",
+        "tests/heaps/test_live_index.py",
         *laws("test_law_*.py"),
     ),
     "collector.py": (SEGMENTS, CONVERSATION, *laws("test_law_[67]*.py")),
     "heaps/segments.py": (SEGMENTS, CONVERSATION, *laws("test_law_6*.py")),
     "heaps/restoring.py": (SEGMENTS, CONVERSATION, *laws("test_undo*.py")),
     "heaps/conversation.py": (CONVERSATION, *laws("test_conversations_1*.py")),
-    "heaps/view.py": ("tests/heaps/test_view.py", SEGMENTS),
+    "heaps/live_index.py": ("tests/heaps/test_live_index.py", SEGMENTS),
     "plugins/": ("tests/plugins",),
+    "session/": ("tests/session/test_strangers.py", "tests/session/test_keeping.py"),
     "dialects/": PROVIDERS,
     "dialects/pairing.py": (*PROVIDERS, CONVERSATION),
     "dialects/detecting.py": ("tests/dialects/test_detection.py",),
@@ -437,26 +438,74 @@ MUTANTS = (
     Mutant(
         "conversation: a trimmed message is written as it was",
         "heaps/conversation.py",
-        "if segment.segment_id in self.view.live:\n                self._cached.pop",
+        "if segment.segment_id in self.index.live:\n                self._cached.pop",
         "if segment.segment_id == '':\n                self._cached.pop",
     ),
     Mutant(
         "view: what goes still counts",
-        "heaps/view.py",
+        "heaps/live_index.py",
         "        self.tokens -= tokens\n",
         "",
     ),
     Mutant(
         "view: the fingerprint keeps what went",
-        "heaps/view.py",
+        "heaps/live_index.py",
         "        self._fingerprint -= digests\n",
         "",
     ),
     Mutant(
         "view: what came back stands at the end",
-        "heaps/view.py",
+        "heaps/live_index.py",
         "self._is_sorted = self._is_sorted and segment.position > self._last",
         "self._is_sorted = True",
+    ),
+    Mutant(
+        "conversation: recency protects all work of a turn",
+        "heaps/conversation.py",
+        "elif exchanges < RECENT_EXCHANGES:",
+        "else:",
+    ),
+    Mutant(
+        "conversation: recency protects the same above the hard limit",
+        "heaps/conversation.py",
+        "if pressure >= Pressure.HARD:",
+        "if pressure < Pressure.NONE:",
+    ),
+    Mutant(
+        "session: roots may go",
+        "session/history.py",
+        "        self._refuse_roots(roots)\n",
+        "",
+    ),
+    Mutant(
+        "session: nobody looks whether the provider takes it",
+        "session/session.py",
+        "                self._history.check(plan)\n",
+        "",
+    ),
+    Mutant(
+        "session: an empty history is taken",
+        "session/history.py",
+        "if self._index and not returned:",
+        "if not self._index and not returned:",
+    ),
+    Mutant(
+        "session: what a plugin claims is believed",
+        "session/session.py",
+        "result = replace(result, tokens_before=before, tokens_after=self._total())",
+        "result = replace(result, tokens_before=before)",
+    ),
+    Mutant(
+        "session: a pinned turn may go",
+        "session/history.py",
+        "for n in config.pinned_turn_indices}",
+        "for n in ()}",
+    ),
+    Mutant(
+        "session: what was added stands behind everything",
+        "session/history.py",
+        "                at = self._segments[free[0]].position",
+        "                at = self._heap.next_position",
     ),
     Mutant(
         "plugins: the target is the limit",
@@ -479,8 +528,8 @@ MUTANTS = (
     Mutant(
         "plugins: notices pile up",
         "plugins/run.py",
-        "said = [m for m in request.history if not _notice_number(m)]",
-        "said = list(request.history)",
+        "(self._notices if _notice_number(message) else said).append(message)",
+        "said.append(message)",
     ),
     Mutant(
         "plugins: messages that shared an id are renamed",
@@ -712,6 +761,7 @@ def attempt(tests: tuple[str, ...], mutant: Mutant | None = None) -> tuple[int, 
         copy = Path(folder)
         shutil.copytree(ROOT / "src", copy / "src")
         shutil.copytree(ROOT / "tests", copy / "tests")
+        shutil.copytree(ROOT / "docs", copy / "docs")
         shutil.copy(ROOT / "pyproject.toml", copy)
         if mutant is not None:
             target = copy / "src/marksweep" / mutant.file

@@ -190,6 +190,17 @@ def test_recent_turns_are_preserved() -> None:
         Conversation(limit=1, preserve_recent_turns=-1)
 
 
+def test_of_a_long_recent_turn_the_words_and_the_newest_exchanges_stay() -> None:
+    read = [reading(f"{n}.py", f"file {n} " * 20) for n in range(9)]
+    script = Script((Said("go"), *read, Answered("ok")))
+    calm = conversation(script, preserve_recent_turns=2)
+    calm.collect(calm.plan(0))
+    assert [m.message_id for m in calm.history] == ["m1", *(f"m{n}" for n in range(14, 21))]
+    tight = conversation(script, preserve_recent_turns=2, limit=100)
+    tight.collect(tight.plan(0))
+    assert [m.message_id for m in tight.history] == ["m1", "m20"], "above the hard limit"
+
+
 def test_masked_results_say_what_they_were_and_come_back() -> None:
     talk = conversation(strategy="mask", limit=100_000)
     plan = talk.plan(0)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from marksweep.errors import BadInput, NotFound
-from marksweep.messages import FunctionCall, Message, Part, Role
+from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
 from marksweep.plugins import ContextUsage, GCConfig, GCResult, GCTriggerReason
 from marksweep.session import Happened, Session, SessionEvent, Tool
 from tests.plugins.histories import text, unpaired, weigh, words
@@ -25,6 +25,9 @@ def session(limit: int = 1000) -> Session:
 def talk(to: Session, turns: int, size: int = 30) -> None:
     for _ in range(turns):
         to.send_message(text(size))
+
+
+ORPHAN = Part(function_response=ToolResult("nobody asked", "look", "a view"))
 
 
 class Custom:
@@ -226,6 +229,10 @@ def collected(change: Callable[[list[Message]], list[Message]]) -> tuple[Session
         (
             lambda history: [*history[:2], said(Role.USER, text(999)), *history[4:]],
             "it would leave",
+        ),
+        (
+            lambda history: [*history[:2], Message(Role.TOOL, (ORPHAN,)), *history[4:]],
+            "its provider would refuse",
         ),
     ],
 )
