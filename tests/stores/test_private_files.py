@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,11 @@ from marksweep.errors import StoreError
 from marksweep.model import Entry, Event
 from marksweep.stores.base import DEFAULT_WORKSPACE
 from marksweep.stores.files import exposed, make_folder, tighten
+from marksweep.stores.graph.open import open_graph
 from marksweep.stores.json_file import JsonStore
 from marksweep.stores.open import open_store
 from marksweep.testing.contracts.handles import NOON, segment, stashed
+from marksweep.testing.graphs import note
 
 KINDS = ("store.db", "context.json")
 
@@ -66,6 +69,21 @@ def test_files_that_were_open_to_others_are_closed_when_the_store_is_opened(
     open_store(folder / name).close()
     assert exposed(folder) == ()
     held.close()
+
+
+@pytest.mark.usefixtures("umask")
+def test_the_long_term_memory_is_its_owners_alone(tmp_path: Path) -> None:
+    folder = tmp_path / ".marksweep"
+    with closing(open_graph(folder)) as graph:
+        graph.put("w", [note("w", "words")])
+        assert {"graph.db", "graph.db-wal", "graph.db-shm"} <= {
+            each.name for each in folder.iterdir()
+        }
+        assert exposed(folder) == ()
+        for file in folder.iterdir():
+            file.chmod(0o666)
+        open_graph(folder).close()
+        assert exposed(folder) == ()
 
 
 def test_a_folder_of_the_user_keeps_its_mode(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
+from operator import attrgetter
 
 from marksweep.model import Segment
 
@@ -29,6 +30,7 @@ Higher lets whole paragraphs be asked for, and each word costs a look into the i
 STEM_CHARS = 6
 """Letters of a stem that count: `adopt` and `adoption` meet."""
 
+_FOUND_BY = attrgetter("text", "file_path", "symbol", "type", "tags", "task_id")
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
@@ -49,6 +51,11 @@ def segment_text(segment: Segment) -> str:
     """All that a segment is found by: its text, file, symbol, type and tags."""
     named = (segment.text, segment.file_path or "", segment.symbol or "", segment.type)
     return "\n".join(named + segment.tags)
+
+
+def found_alike(one: Segment, other: Segment) -> bool:
+    """Tell whether searches find two segments alike: most writes only touch times and counts."""
+    return _FOUND_BY(one) == _FOUND_BY(other)
 
 
 def index_words(text: str) -> str:

@@ -2,8 +2,7 @@
 
     statements   every key and script, with its purpose
     client       connection, transactions, errors in words
-    words        the word index
-    hits         ranked keys to nouns
+    search       the word index, and ranked keys to nouns
     lease        the lock
     segments, stash, journal   the three faces
 

@@ -11,7 +11,7 @@ from marksweep.model import Entry, Event
 from marksweep.stores.base import JournalSize, PlanRetention, redacted
 from marksweep.stores.codec import ENTRY, Codec
 from marksweep.stores.redis.client import Client, Pipeline
-from marksweep.stores.redis.hits import FETCHED_AT_ONCE, read
+from marksweep.stores.redis.search import FETCHED_AT_ONCE, read
 from marksweep.stores.redis.statements import Keys, encode
 
 SHOWN = Codec(tuple[int, datetime])

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from marksweep.model import Segment
+from marksweep.search.words import found_alike
 from marksweep.stores.base import Changes, Hit, Query
 from marksweep.stores.codec import SEGMENT
-from marksweep.stores.redis import words
 from marksweep.stores.redis.client import Client, Pipeline
-from marksweep.stores.redis.hits import hits, read
+from marksweep.stores.redis.search import hits, index, ranked_by_words, read, unindex
 from marksweep.stores.redis.statements import Keys, decode, encode, workspaces
 from marksweep.stores.tables import CHANGES_KEPT, best
 
@@ -72,7 +72,7 @@ class RedisSegments:
             pipe.hset(keys.live_state, "version", version)
             for key in gone:
                 if key in known:
-                    words.unindex(pipe, keys.live_words, key, known[key])
+                    unindex(pipe, keys.live_words, key, known[key])
                     pipe.hdel(keys.live, key)
                     pipe.zrem(keys.put_at, key)
                     pipe.zadd(keys.removed_at, {key: version})
@@ -98,7 +98,7 @@ class RedisSegments:
                 live = self._read(server.hvals(keys.live))
             touched = (Hit(s, s.last_touched_at.timestamp()) for s in live if query.matches(s))
             return best(touched, query.limit)
-        ranked = words.ranked(self._client, keys.live_words, query.words)
+        ranked = ranked_by_words(self._client, keys.live_words, query.words)
         found = hits(self._client, keys.live, ranked, SEGMENT)
         passing = (hit for hit in found if query.matches(hit.found))
         return tuple(islice(passing, max(0, query.limit)))
@@ -135,11 +135,9 @@ def _state(found: Sequence[bytes | None]) -> tuple[int, int]:
 
 
 def _put(pipe: Pipeline, keys: Keys, key: bytes, new: Segment, old: Segment | None) -> None:
-    """Queue the change of the word index; most writes only touch times and counts."""
+    """Queue the change of the word index."""
     if old is not None:
-        if (old.text, old.file_path, old.symbol, old.type, old.tags) == (
-            (new.text, new.file_path, new.symbol, new.type, new.tags)
-        ):
+        if found_alike(old, new):
             return
-        words.unindex(pipe, keys.live_words, key, old)
-    words.index(pipe, keys.live_words, key, new)
+        unindex(pipe, keys.live_words, key, old)
+    index(pipe, keys.live_words, key, new)

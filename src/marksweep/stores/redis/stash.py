@@ -10,9 +10,8 @@ from itertools import islice
 from marksweep.model import Stashed
 from marksweep.stores.base import Hit, Query
 from marksweep.stores.codec import STASHED, microseconds
-from marksweep.stores.redis import words
 from marksweep.stores.redis.client import Client, Pipeline
-from marksweep.stores.redis.hits import hits, read
+from marksweep.stores.redis.search import hits, index, ranked_by_words, read, unindex
 from marksweep.stores.redis.statements import Keys, encode
 from marksweep.stores.tables import heap_order
 
@@ -88,7 +87,7 @@ class RedisStash:
         """Find entries, best first; without words, the one put last first."""
         keys = self._keys(workspace)
         if query.words:
-            ranked = words.ranked(self._client, keys.stash_words, query.words)
+            ranked = ranked_by_words(self._client, keys.stash_words, query.words)
         else:
             with self._client.reading() as server:
                 ranked = [(row, 0.0) for row in server.zrevrange(keys.stash_order, 0, -1)]
@@ -146,7 +145,7 @@ def _add(pipe: Pipeline, keys: Keys, row: int, entry: Stashed, body: bytes) -> N
     pipe.sadd(keys.segment(entry.segment.segment_id), row)
     if entry.expires_at is not None:
         pipe.zadd(keys.stash_expiring, {row: microseconds(entry.expires_at)})
-    words.index(pipe, keys.stash_words, str(row).encode(), entry.segment)
+    index(pipe, keys.stash_words, str(row).encode(), entry.segment)
 
 
 def _remove(pipe: Pipeline, keys: Keys, found: Iterable[tuple[bytes, Stashed]]) -> None:
@@ -156,4 +155,4 @@ def _remove(pipe: Pipeline, keys: Keys, found: Iterable[tuple[bytes, Stashed]]) 
         pipe.zrem(keys.stash_expiring, row)
         pipe.hdel(keys.plan(entry.plan_id), encode(entry.segment.segment_id))
         pipe.srem(keys.segment(entry.segment.segment_id), row)
-        words.unindex(pipe, keys.stash_words, row, entry.segment)
+        unindex(pipe, keys.stash_words, row, entry.segment)

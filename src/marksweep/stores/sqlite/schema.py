@@ -5,11 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 
-from marksweep.search.words import segment_words
 from marksweep.stores.codec import ENTRY, SEGMENT, STASHED, microseconds
 from marksweep.stores.database import Schema
 from marksweep.stores.sqlite import statements as sql
-from marksweep.stores.sqlite.columns import marks
+from marksweep.stores.sqlite.search import SEGMENTS, STASH
 
 
 def _create_tables(database: sqlite3.Connection) -> None:
@@ -20,12 +19,10 @@ def _create_tables(database: sqlite3.Connection) -> None:
 def _index_words(database: sqlite3.Connection) -> None:
     for statement in sql.CREATE_WORD_INDEXES:
         database.execute(statement)
-    for row, body in database.execute(sql.ALL_SEGMENTS).fetchall():
-        segment = SEGMENT.decode(body)
-        database.execute(sql.ADD_SEGMENT_WORDS, (row, segment_words(segment), marks(segment)))
-    for row, body in database.execute(sql.ALL_STASHED).fetchall():
-        segment = STASHED.decode(body).segment
-        database.execute(sql.ADD_STASH_WORDS, (row, segment_words(segment), marks(segment)))
+    live = database.execute(sql.ALL_SEGMENTS).fetchall()
+    SEGMENTS.add_words(database, ((row, SEGMENT.decode(body)) for row, body in live))
+    stashed = database.execute(sql.ALL_STASHED).fetchall()
+    STASH.add_words(database, ((row, STASHED.decode(body).segment) for row, body in stashed))
 
 
 def _note_times(database: sqlite3.Connection) -> None:

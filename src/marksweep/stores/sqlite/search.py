@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 from bisect import bisect_right
+from collections.abc import Iterable
+from functools import lru_cache
+from hashlib import blake2b
 from itertools import accumulate
 from typing import NamedTuple
 
-from marksweep.search.words import query_words
+from marksweep.model import Segment
+from marksweep.search.words import query_words, segment_words
 from marksweep.stores.base import Query
-from marksweep.stores.sqlite import columns
+from marksweep.stores.codec import microseconds
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import Value, Workspace
 
@@ -31,70 +35,97 @@ Match = tuple[int, bytes, float]
 """A row's number, the noun in it, and how well it matches."""
 
 
-class Searched(NamedTuple):
-    """The statements that search one table."""
+class Order(NamedTuple):
+    """What rows are sorted by, and what tells how well each matches."""
 
-    counted: str
-    listed: str
-    listed_matching: str
-    ranked: str
-    newest: str
+    score: str
+    order: str
 
 
-SEGMENTS = Searched(
-    counted=sql.COUNT_SEGMENTS,
-    listed=sql.LIST_SEGMENTS,
-    listed_matching=sql.LIST_MATCHING_SEGMENTS,
-    ranked=sql.RANK_SEGMENTS,
-    newest=sql.MATCH_SEGMENTS,
-)
-STASH = Searched(
-    counted=sql.COUNT_STASH,
-    listed=sql.LIST_STASH,
-    listed_matching=sql.MATCH_STASH,
-    ranked=sql.RANK_STASH,
-    newest=sql.MATCH_STASH,
-)
+BEST = Order("-words.rank", "words.rank")
+NEWEST = Order("0.0", "words.rowid DESC")
 
 
-def search(
-    database: sqlite3.Connection, table: Searched, place: Workspace, query: Query
-) -> list[Match]:
-    """Find rows of a workspace, best first."""
-    times, moments = columns.times(query)
-    limit = max(0, query.limit)
-    marks = [f"marks : ({_any(group)})" for group in columns.marks_asked(query)]
+class IndexedTable:
+    """A table and the index of its words.
 
-    def run(statement: str, *first: Value) -> list[Match]:
-        given = (*first, *place.rows, *moments, limit)
-        return database.execute(statement.format(times=times), given).fetchall()
+    Marks stand in the index for the values that filters ask for, so only what passes is ranked.
+    """
 
-    def match(*groups: list[str]) -> str:
-        return " AND ".join([*(f"words : ({_any(words)})" for words in groups), *marks])
+    def __init__(self, name: str, listed: Order, matching: Order) -> None:
+        self._name = name
+        self._listed = listed
+        self._matching = matching
 
-    def count(what: str, most: int) -> int:
-        (rows,) = database.execute(table.counted, (what, *place.rows, most + 1)).fetchone()
+    def add_words(self, database: sqlite3.Connection, rows: Iterable[tuple[int, Segment]]) -> None:
+        """Index the words of rows that are not indexed."""
+        words = ((row, segment_words(segment), _marks(segment)) for row, segment in rows)
+        database.executemany(sql.ADD_WORDS.format(table=self._name), words)
+
+    def remove_words(self, database: sqlite3.Connection, rows: Iterable[int]) -> None:
+        """Forget the words of rows."""
+        numbers = ((row,) for row in rows)
+        database.executemany(sql.REMOVE_WORDS.format(table=self._name), numbers)
+
+    def search(self, database: sqlite3.Connection, place: Workspace, query: Query) -> list[Match]:
+        """Find rows of a workspace, best first; without words, in the table's own order."""
+        limit = max(0, query.limit)
+        marks = [f"marks : ({_any(group)})" for group in _marks_asked(query)]
+
+        def match(*groups: list[str]) -> str:
+            return " AND ".join([*(f"words : ({_any(words)})" for words in groups), *marks])
+
+        def matching(what: str, order: Order) -> list[Match]:
+            return self._run(sql.LIST_MATCHES, order, database, place, query, what)
+
+        if not query.words:
+            if marks:
+                return matching(match(), self._matching)
+            return self._run(sql.LIST_ROWS, self._listed, database, place, query)
+        counting = ((word, match([word])) for word in query_words(query.words))
+        counts = ((self._count(database, place, what), word) for word, what in counting)
+        counted = sorted(each for each in counts if each[0])
+        words = [word for _, word in counted]
+        rare = words[: _ranked_whole([rows for rows, _ in counted])]
+        weighed = [word for rows, word in counted if rows <= WEIGHED_AT_MOST]
+        if not rare:
+            found = []
+        elif rare == weighed:
+            found = matching(match(rare), BEST)
+        else:  # the rare ones find; the others are only named to be weighed
+            found = matching(match(rare, weighed), BEST)
+        if rare != words:
+            for what in (match(*([word] for word in words)), match(words)):
+                if len(found) < limit:
+                    known = {row for row, _, _ in found}
+                    found += [each for each in matching(what, NEWEST) if each[0] not in known]
+        return found[:limit]
+
+    def _count(self, database: sqlite3.Connection, place: Workspace, what: str) -> int:
+        statement = sql.COUNT_MATCHES.format(table=self._name)
+        given = (what, *place.rows, WEIGHED_AT_MOST + 1)
+        (rows,) = database.execute(statement, given).fetchone()
         return int(rows)
 
-    if not query.words:
-        return run(table.listed_matching, " AND ".join(marks)) if marks else run(table.listed)
-    counted = [(count(match([word]), WEIGHED_AT_MOST), word) for word in query_words(query.words)]
-    counted = sorted(each for each in counted if each[0])
-    words = [word for _, word in counted]
-    rare = words[: _ranked_whole([rows for rows, _ in counted])]
-    weighed = [word for rows, word in counted if rows <= WEIGHED_AT_MOST]
-    if not rare:
-        found = []
-    elif rare == weighed:
-        found = run(table.ranked, match(rare))
-    else:  # the rare ones find; the others are only named to be weighed
-        found = run(table.ranked, match(rare, weighed))
-    if rare != words:
-        for newest in (match(*([word] for word in words)), match(words)):
-            if len(found) < limit:
-                known = {row for row, _, _ in found}
-                found += [each for each in run(table.newest, newest) if each[0] not in known]
-    return found[:limit]
+    def _run(
+        self,
+        statement: str,
+        order: Order,
+        database: sqlite3.Connection,
+        place: Workspace,
+        query: Query,
+        *what: Value,
+    ) -> list[Match]:
+        times, moments = _times(query)
+        filled = statement.format(table=self._name, times=times, **order._asdict())
+        given = (*what, *place.rows, *moments, max(0, query.limit))
+        return database.execute(filled, given).fetchall()
+
+
+TOUCHED = Order("touched_at", "touched_at DESC, row DESC")
+
+SEGMENTS = IndexedTable("segments", listed=TOUCHED, matching=TOUCHED)
+STASH = IndexedTable("stash", listed=Order("0.0", "row DESC"), matching=NEWEST)
 
 
 def _ranked_whole(rows: list[int]) -> int:
@@ -105,3 +136,41 @@ def _ranked_whole(rows: list[int]) -> int:
 def _any(words: list[str]) -> str:
     """Write words as a query of FTS5, in which each is only a word."""
     return " OR ".join(f'"{word}"' for word in words)
+
+
+def _marks(segment: Segment) -> str:
+    """Write the values that filters ask for as words of their own, for the word index."""
+    found = [_mark("type", segment.type)]
+    if segment.file_path is not None:
+        found.append(_mark("file", segment.file_path))
+    if segment.task_id is not None:
+        found.append(_mark("task", segment.task_id))
+    found += [_mark("tag", tag) for tag in segment.tags]
+    return " ".join(found)
+
+
+def _marks_asked(query: Query) -> list[list[str]]:
+    """Write a query's filters as marks: one of each group must be there."""
+    groups = [[_mark("type", each) for each in query.types]] if query.types else []
+    if query.file_path is not None:
+        groups.append([_mark("file", query.file_path)])
+    if query.task_id is not None:
+        groups.append([_mark("task", query.task_id)])
+    return groups + [[_mark("tag", tag)] for tag in query.tags]
+
+
+@lru_cache(maxsize=1 << 14)
+def _mark(kind: str, value: str) -> str:
+    """Write one value of one kind as a word, whatever is in it.
+
+    Values that share a word are no more likely than a disk that errs, and search looks again.
+    """
+    given = f"{kind}={value}".encode("utf-8", "surrogatepass")
+    return blake2b(given, digest_size=8).hexdigest()
+
+
+def _times(query: Query) -> tuple[str, list[Value]]:
+    """Make clauses and their parameters of a query's filters of time."""
+    given = {"since": query.since, "until": query.until}
+    asked = {name: microseconds(moment) for name, moment in given.items() if moment is not None}
+    return " ".join(sql.TIMES[name] for name in asked), list(asked.values())

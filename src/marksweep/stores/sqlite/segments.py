@@ -6,14 +6,14 @@ import sqlite3
 from collections.abc import Sequence
 
 from marksweep.model import Segment
-from marksweep.search.words import segment_words
+from marksweep.search.words import found_alike
 from marksweep.stores.base import Changes, Hit, Query
 from marksweep.stores.codec import SEGMENT, microseconds
 from marksweep.stores.database import Database, unreadable
 from marksweep.stores.sqlite import columns
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import Workspace, bind
-from marksweep.stores.sqlite.search import SEGMENTS, search
+from marksweep.stores.sqlite.search import SEGMENTS
 from marksweep.stores.tables import CHANGES_KEPT
 
 
@@ -62,7 +62,7 @@ class SqliteSegments:
         """Find live segments, best first; without words, last touched first."""
         with self._file.reading() as database:
             place = columns.find_workspace(database, workspace)
-            found = search(database, SEGMENTS, place, query) if place else []
+            found = SEGMENTS.search(database, place, query) if place else []
         segments = self._read([(body,) for _, body, _ in found])
         hits = (Hit(s, float(each[2])) for s, each in zip(segments, found, strict=True))
         return tuple(hit for hit in hits if query.matches(hit.found))
@@ -83,16 +83,16 @@ class SqliteSegments:
 def _remove(
     database: sqlite3.Connection, place: Workspace, version: int, segment_ids: Sequence[str]
 ) -> None:
-    rows: list[tuple[int]] = []
+    rows: list[int] = []
     notes: list[tuple[int, str | bytes, int]] = []
     for segment_id in dict.fromkeys(segment_ids):
         key = bind(segment_id)
         found = database.execute(sql.FIND_SEGMENT, (place.number, key)).fetchone()
         if found is not None:
-            rows.append((found[0],))
+            rows.append(found[0])
             notes.append((place.number, key, version))
-    database.executemany(sql.REMOVE_SEGMENT, rows)
-    database.executemany(sql.REMOVE_SEGMENT_WORDS, rows)
+    database.executemany(sql.REMOVE_SEGMENT, ((row,) for row in rows))
+    SEGMENTS.remove_words(database, rows)
     database.executemany(sql.NOTE_REMOVED, notes)
     (count,) = database.execute(sql.COUNT_REMOVED, (place.number,)).fetchone()
     if count > 2 * CHANGES_KEPT:
@@ -109,6 +109,8 @@ def _put(
     first, last = place.rows
     (highest,) = database.execute(sql.LAST_SEGMENT_ROW, (first, last)).fetchone()
     new_row = first if highest is None else highest + 1
+    outdated: list[int] = []
+    to_index: list[tuple[int, Segment]] = []
     for segment in segments.values():
         key = bind(segment.segment_id)
         created, touched = segment.created_at, segment.last_touched_at
@@ -116,29 +118,14 @@ def _put(
         found = database.execute(sql.FIND_SEGMENT, (place.number, key)).fetchone()
         if found is None:
             database.execute(sql.ADD_SEGMENT, (new_row, place.number, key, version, *content))
-            database.execute(
-                sql.ADD_SEGMENT_WORDS, (new_row, segment_words(segment), columns.marks(segment))
-            )
             database.execute(sql.FORGET_REMOVED_ID, (place.number, key))
+            to_index.append((new_row, segment))
             new_row += 1
             continue
         row, body = found
         database.execute(sql.CHANGE_SEGMENT, (version, *content, row))
-        if _words_differ(SEGMENT.decode(body), segment):
-            database.execute(sql.REMOVE_SEGMENT_WORDS, (row,))
-            database.execute(
-                sql.ADD_SEGMENT_WORDS, (row, segment_words(segment), columns.marks(segment))
-            )
-
-
-def _index(database: sqlite3.Connection, row: int, segment: Segment) -> None:
-    words = (row, segment_words(segment), columns.marks(segment))
-    database.execute(sql.ADD_SEGMENT_WORDS, words)
-
-
-_INDEXED = ("text", "file_path", "symbol", "type", "tags", "task_id")
-
-
-def _words_differ(old: Segment, new: Segment) -> bool:
-    """Tell whether the index must be told: most writes only touch times and counts."""
-    return any(getattr(old, name) != getattr(new, name) for name in _INDEXED)
+        if not found_alike(SEGMENT.decode(body), segment):
+            outdated.append(row)
+            to_index.append((row, segment))
+    SEGMENTS.remove_words(database, outdated)
+    SEGMENTS.add_words(database, to_index)

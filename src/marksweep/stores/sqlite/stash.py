@@ -8,14 +8,13 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from marksweep.model import Stashed
-from marksweep.search.words import segment_words
 from marksweep.stores.base import Hit, Query
 from marksweep.stores.codec import STASHED, microseconds
 from marksweep.stores.database import Database, unreadable
 from marksweep.stores.sqlite import columns
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import Value, Workspace, bind
-from marksweep.stores.sqlite.search import STASH, search
+from marksweep.stores.sqlite.search import STASH
 from marksweep.stores.tables import heap_order
 
 
@@ -43,10 +42,7 @@ class SqliteStash:
             start = first if highest is None else highest + 1
             rows = list(enumerate(latest.values(), start))
             database.executemany(sql.ADD_STASHED, (_row(place, row, each) for row, each in rows))
-            words = (
-                (row, segment_words(s := each.segment), columns.marks(s)) for row, each in rows
-            )
-            database.executemany(sql.ADD_STASH_WORDS, words)
+            STASH.add_words(database, ((row, each.segment) for row, each in rows))
 
     def get(self, workspace: str, segment_ids: Sequence[str]) -> tuple[Stashed, ...]:
         """Fetch the entries of these segments, newest first."""
@@ -91,7 +87,7 @@ class SqliteStash:
         """Find entries, best first; without words, the one put last first."""
         with self._file.reading() as database:
             place = columns.find_workspace(database, workspace)
-            found = search(database, STASH, place, query) if place else []
+            found = STASH.search(database, place, query) if place else []
         entries = self._read(body for _, body, _ in found)
         hits = (Hit(entry, each[2]) for entry, each in zip(entries, found, strict=True))
         return tuple(hit for hit in hits if query.matches(hit.found.segment))
@@ -139,9 +135,9 @@ def _remove(
     database: sqlite3.Connection, place: Workspace, plan_id: str, segment_ids: Iterable[str]
 ) -> None:
     plan = bind(plan_id)
-    rows: list[tuple[int]] = []
+    rows: list[int] = []
     for segment_id in dict.fromkeys(segment_ids):
         span = (place.number, plan, bind(segment_id))
-        rows += database.execute(sql.FIND_STASHED, span).fetchall()
-    database.executemany(sql.REMOVE_STASHED, rows)
-    database.executemany(sql.REMOVE_STASH_WORDS, rows)
+        rows += [row for (row,) in database.execute(sql.FIND_STASHED, span)]
+    database.executemany(sql.REMOVE_STASHED, ((row,) for row in rows))
+    STASH.remove_words(database, rows)

@@ -189,82 +189,32 @@ SELECT version FROM removed WHERE workspace = ? ORDER BY version DESC LIMIT 1 OF
 FORGET_REMOVED = "DELETE FROM removed WHERE workspace = ? AND version <= ?"
 """Forget removals up to a version."""
 
-# Words
+# Words and search. `{table}` is segments or stash, `{times}` clauses of TIMES only; `{score}` and
+# `{order}` are columns. Values are parameters.
 
-ADD_SEGMENT_WORDS = "INSERT INTO segments_words (rowid, words, marks) VALUES (?, ?, ?)"
-"""Index a live segment's words and marks."""
+ADD_WORDS = "INSERT INTO {table}_words (rowid, words, marks) VALUES (?, ?, ?)"
+"""Index a row's words and marks."""
 
-REMOVE_SEGMENT_WORDS = "DELETE FROM segments_words WHERE rowid = ?"
-"""Forget a live segment's words."""
+REMOVE_WORDS = "DELETE FROM {table}_words WHERE rowid = ?"
+"""Forget a row's words."""
 
-ADD_STASH_WORDS = "INSERT INTO stash_words (rowid, words, marks) VALUES (?, ?, ?)"
-"""Index a stash entry's words and marks."""
-
-REMOVE_STASH_WORDS = "DELETE FROM stash_words WHERE rowid = ?"
-"""Forget a stash entry's words."""
-
-# Search. `{times}` is filled with clauses of TIMES only; values are parameters.
-
-COUNT_SEGMENTS = """
+COUNT_MATCHES = """
 SELECT count(*) FROM (
-    SELECT 1 FROM segments_words
-    WHERE segments_words MATCH ? AND rowid BETWEEN ? AND ? LIMIT ?
+    SELECT 1 FROM {table}_words WHERE {table}_words MATCH ? AND rowid BETWEEN ? AND ? LIMIT ?
 )
 """
-"""How many live segments match, up to a number."""
+"""How many rows match, up to a number."""
 
-COUNT_STASH = """
-SELECT count(*) FROM (
-    SELECT 1 FROM stash_words WHERE stash_words MATCH ? AND rowid BETWEEN ? AND ? LIMIT ?
-)
+LIST_ROWS = """
+SELECT row, body, {score} FROM {table} WHERE row BETWEEN ? AND ? {times} ORDER BY {order} LIMIT ?
 """
-"""How many stash entries match, up to a number."""
+"""Rows in the given time."""
 
-LIST_SEGMENTS = """
-SELECT row, body, touched_at FROM segments WHERE row BETWEEN ? AND ? {times}
-ORDER BY touched_at DESC, row DESC LIMIT ?
+LIST_MATCHES = """
+SELECT row, body, {score} FROM {table}_words AS words CROSS JOIN {table} ON row = words.rowid
+WHERE {table}_words MATCH ? AND words.rowid BETWEEN ? AND ? {times} ORDER BY {order} LIMIT ?
 """
-"""Live segments in the given time, last touched first."""
-
-LIST_MATCHING_SEGMENTS = """
-SELECT row, body, touched_at FROM segments_words AS words CROSS JOIN segments ON row = words.rowid
-WHERE segments_words MATCH ? AND words.rowid BETWEEN ? AND ? {times}
-ORDER BY touched_at DESC, row DESC LIMIT ?
-"""
-"""Live segments that match, in the given time, last touched first."""
-
-RANK_SEGMENTS = """
-SELECT row, body, -words.rank FROM segments_words AS words CROSS JOIN segments ON row = words.rowid
-WHERE segments_words MATCH ? AND words.rowid BETWEEN ? AND ? {times}
-ORDER BY words.rank LIMIT ?
-"""
-"""Live segments that match, in the given time, best first."""
-
-MATCH_SEGMENTS = """
-SELECT row, body, 0.0 FROM segments_words AS words CROSS JOIN segments ON row = words.rowid
-WHERE segments_words MATCH ? AND words.rowid BETWEEN ? AND ? {times}
-ORDER BY words.rowid DESC LIMIT ?
-"""
-"""Live segments that match, in the given time, newest first."""
-
-LIST_STASH = """
-SELECT row, body, 0.0 FROM stash WHERE row BETWEEN ? AND ? {times} ORDER BY row DESC LIMIT ?
-"""
-"""Stash entries in the given time, newest first."""
-
-RANK_STASH = """
-SELECT row, body, -words.rank FROM stash_words AS words CROSS JOIN stash ON row = words.rowid
-WHERE stash_words MATCH ? AND words.rowid BETWEEN ? AND ? {times}
-ORDER BY words.rank LIMIT ?
-"""
-"""Stash entries that match, in the given time, best first."""
-
-MATCH_STASH = """
-SELECT row, body, 0.0 FROM stash_words AS words CROSS JOIN stash ON row = words.rowid
-WHERE stash_words MATCH ? AND words.rowid BETWEEN ? AND ? {times}
-ORDER BY words.rowid DESC LIMIT ?
-"""
-"""Stash entries that match, in the given time, newest first."""
+"""Rows that match, in the given time."""
 
 TIMES = {"since": "AND created_at >= ?", "until": "AND created_at < ?"}
 """One clause per filter of time."""

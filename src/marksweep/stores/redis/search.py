@@ -1,14 +1,23 @@
-"""The word index in Redis: one hash per word, ranked here."""
+"""Search in Redis: one hash per word, ranked here; then the nouns, a few at a time."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from marksweep.model import Segment
 from marksweep.search.bm25 import fts5_rarity, score
 from marksweep.search.words import query_words, segment_words
+from marksweep.stores.base import Hit
+from marksweep.stores.codec import Codec
 from marksweep.stores.redis.client import Client, Pipeline
 from marksweep.stores.redis.statements import WordKeys
+
+FETCHED_AT_ONCE = 256
+"""Values fetched per round trip until enough pass the filters. Higher: fewer trips, more bytes."""
+
+Noun = TypeVar("Noun")
 
 
 def index(pipe: Pipeline, keys: WordKeys, key: bytes, segment: Segment) -> None:
@@ -29,7 +38,7 @@ def unindex(pipe: Pipeline, keys: WordKeys, key: bytes, segment: Segment) -> Non
     pipe.decrby(keys.total, counted.total())
 
 
-def ranked(client: Client, keys: WordKeys, words: str) -> list[tuple[bytes, float]]:
+def ranked_by_words(client: Client, keys: WordKeys, words: str) -> list[tuple[bytes, float]]:
     """Rank the documents that have any of the words, best first."""
     wanted = query_words(words)
     if not wanted:
@@ -52,3 +61,24 @@ def ranked(client: Client, keys: WordKeys, words: str) -> list[tuple[bytes, floa
     mean = int(total or 0) / max(1, documents) or 1.0
     scores = score(counts, lengths, documents, mean, fts5_rarity)
     return sorted(scores.items(), key=lambda each: -each[1])
+
+
+def hits(
+    client: Client, where: bytes, ranked: Sequence[tuple[bytes, float]], codec: Codec[Noun]
+) -> Iterator[Hit[Noun]]:
+    """Fetch what is behind ranked keys of a hash, in order. What went meanwhile is left out."""
+    for start in range(0, len(ranked), FETCHED_AT_ONCE):
+        some = ranked[start : start + FETCHED_AT_ONCE]
+        with client.reading() as server:
+            bodies = server.hmget(where, [key for key, _ in some])
+        for body, (_, worth) in zip(bodies, some, strict=True):
+            if body is not None:
+                yield Hit(read(client, codec, [body])[0], worth)
+
+
+def read(client: Client, codec: Codec[Noun], bodies: Sequence[bytes]) -> list[Noun]:
+    """Decode values, or say that they cannot be read."""
+    try:
+        return codec.decode_all(bodies)
+    except ValueError as error:
+        raise client.unreadable(error) from error
