@@ -285,10 +285,14 @@ class Conversation:
     def undo(self, plan_id: str | None = None) -> tuple[str, ...]:
         """Reverse a whole sweep; the latest, if none is named. Give the ids that came back."""
         with self._guard:
-            latest = plan_id or self._collector.latest()
+            latest = plan_id or self.latest()
             if latest is None:
                 raise NotFound("nothing was collected from this conversation, so there is no undo.")
             return self._collector.undo(latest, now=self._clock())
+
+    def latest(self) -> str | None:
+        """Name the newest plan of which something can be undone."""
+        return self._collector.latest()
 
     def restore(self, *message_ids: str) -> tuple[str, ...]:
         """Bring messages back to where they were, each with those it is valid only with."""
@@ -306,10 +310,7 @@ class Conversation:
         with self._guard:
             if message_id in self._heap.live():
                 return why(self._context(), message_id)
-            for entry in self.store.stash.get(self.workspace, [message_id]):
-                swept = f"swept at {entry.stashed_at:%Y-%m-%d %H:%M} by {entry.plan_id}"
-                return f"{swept}: {entry.reason}"
-        raise NotFound(f"{message_id!r} is neither live nor in the stash.")
+            return self._heap.why_swept(message_id)
 
     def ledger(self) -> tuple[Line, ...]:
         """Tokens per role, and of what is fixed; heaviest first."""

@@ -366,7 +366,7 @@ class Stashed(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Event(StrEnum):
-    """What an entry of the journal tells. An intent is written before its deed."""
+    """What an entry of the journal tells. An intent is written before its operation."""
 
     PLANNED = "planned"
     """A plan was shown. Nothing has happened."""
@@ -381,7 +381,7 @@ class Event(StrEnum):
     UNDONE = "undone"
     """All that a plan swept came back."""
     ROLLED_BACK = "rolled back"
-    """A deed that was cut off had not happened; its traces are cleared."""
+    """An operation that was cut off had not happened; its traces are cleared."""
     PURGED = "purged"
     """Deleted segments are past their grace period and gone for good."""
 

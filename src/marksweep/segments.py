@@ -148,11 +148,7 @@ class Segments:
         """Say what keeps a segment alive, or why it is gone."""
         if segment_id in self._heap.live():
             return why(self._context(), segment_id)
-        stashed = self.store.stash.get(self.workspace, [segment_id])
-        if not stashed:
-            raise NotFound(f"{segment_id!r} is neither live nor in the stash.")
-        entry = stashed[0]
-        return f"swept at {entry.stashed_at:%Y-%m-%d %H:%M} by {entry.plan_id}: {entry.reason}"
+        return self._heap.why_swept(segment_id)
 
     def write(
         self,
@@ -340,6 +336,10 @@ class Segments:
     def undo(self, plan_id: str) -> tuple[str, ...]:
         """Reverse a whole sweep."""
         return self._collector.undo(plan_id, now=self._clock())
+
+    def latest(self) -> str | None:
+        """Name the newest plan of which something can be undone."""
+        return self._collector.latest()
 
     def purge(self) -> tuple[str, ...]:
         """Let go for good of deleted segments whose grace period is over."""

@@ -570,7 +570,7 @@ def test_undoing_a_summary_that_was_merged_later_brings_back_the_messages_and_no
     (merged,) = summaries()
     assert merged != summary
     talk.undo(summing_up.plan_id)
-    while talk.store.stash.latest_plan(talk.workspace) is not None:
+    while talk.latest() is not None:
         talk.undo()
     assert [message.raw for message in talk.history] == messages
 

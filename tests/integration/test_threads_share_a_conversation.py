@@ -94,7 +94,7 @@ def test_threads_that_do_everything_at_once_lose_nothing(strategy: Any) -> None:
     with ThreadPoolExecutor(THREADS) as threads:
         said = sum(threads.map(work, range(THREADS)))
     assert talk.tokens == sum(map(count_message, talk.history))
-    while talk.store.stash.latest_plan(talk.workspace) is not None:
+    while talk.latest() is not None:
         talk.undo()
     left = [message.raw for message in talk.history]
     assert len(left) == said + 1

@@ -116,7 +116,7 @@ def test_single_messages_come_back_with_what_they_are_valid_with(
     talk = holding(messages, dialect, "truncate", store=store)
     for name, share in sweeps:
         talk.collect(talk.plan(talk.tokens * share // 100, strategy=another(talk, name)))
-    while (plan_id := store.stash.latest_plan(talk.workspace)) is not None:
+    while (plan_id := talk.latest()) is not None:
         swept = [entry.segment.segment_id for entry in store.stash.of_plan(talk.workspace, plan_id)]
         talk.restore(data.draw(st.sampled_from(swept)))
         assert validate(raws(talk), dialect) == []

@@ -213,6 +213,13 @@ class SegmentHeap:
                     raise NotFound(f"{plan.plan_id} names {segment_id!r}, which is not live.")
                 yield Stashed(segment, plan.plan_id, now, step.reason, expires, instead)
 
+    def why_swept(self, segment_id: str) -> str:
+        """Say when, by which plan and why a segment was swept last."""
+        for entry in self._store.stash.get(self.workspace, [segment_id]):
+            swept = f"swept at {entry.stashed_at:%Y-%m-%d %H:%M} by {entry.plan_id}"
+            return f"{swept}: {entry.reason}"
+        raise NotFound(f"{segment_id!r} is neither live nor in the stash.")
+
     def kept_of(self, plan_id: str) -> tuple[str, ...]:
         """Name what undoing a plan would bring back, and the notes that would leave."""
         entries = self._store.stash.of_plan(self.workspace, plan_id)

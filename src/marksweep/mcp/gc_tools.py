@@ -179,7 +179,7 @@ def context_gc_undo(
 ) -> Undone:
     """Reverse a whole sweep: everything it took comes back to where it was."""
     with here.segments() as context:
-        wanted = plan_id or context.store.stash.latest_plan(context.workspace)
+        wanted = plan_id or context.latest()
         if not wanted:
             raise NotFound("nothing was swept from this workspace, so there is nothing to undo.")
         restored = context.undo(wanted)

@@ -117,7 +117,7 @@ def test_undo_takes_the_note_away_and_then_brings_everything_back() -> None:
     assert talk.undo() == (f"recalled-{before[-2].message_id}",)
     assert talk.history == before
     assert talk.journal(1)[0].event is Event.UNDONE
-    while talk.store.stash.latest_plan(talk.workspace):
+    while talk.latest():
         talk.undo()
     with pytest.raises(NotFound):
         talk.undo()
