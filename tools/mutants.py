@@ -34,6 +34,7 @@ PROVIDERS = tuple(
 FILES = "tests/cli/test_transcript_files.py"
 CONVERSATION = "tests/heaps/test_conversation.py"
 SEGMENTS = "tests/test_segments.py"
+CONTRACT = "tests/heaps/test_heap_contract.py"
 
 TESTS: dict[str, tuple[str, ...]] = {
     "core/": (
@@ -43,8 +44,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/heaps/test_live_index.py",
         *laws("test_law_*.py"),
     ),
-    "collector.py": (SEGMENTS, CONVERSATION, *laws("test_law_[67]*.py")),
-    "heaps/segments.py": (SEGMENTS, CONVERSATION, *laws("test_law_6*.py")),
+    "collector.py": (CONTRACT, SEGMENTS, *laws("test_law_[67]*.py")),
+    "heaps/segments.py": (CONTRACT, SEGMENTS, *laws("test_law_6*.py"), *laws("test_undo*.py")),
     "heaps/restoring.py": (SEGMENTS, CONVERSATION, *laws("test_undo*.py")),
     "heaps/conversation.py": (CONVERSATION, *laws("test_conversations_1*.py")),
     "heaps/live_index.py": ("tests/heaps/test_live_index.py", SEGMENTS),
@@ -394,6 +395,36 @@ MUTANTS = (
         "            if changes.version >= self._version:",
     ),
     Mutant(
+        "heap: copies of what never went stay in the stash",
+        "heaps/segments.py",
+        "        remove_all(stash, self.workspace, extra)\n",
+        "",
+    ),
+    Mutant(
+        "heap: a sweep that never happened is closed as done",
+        "heaps/segments.py",
+        "        if extra:\n            return Event.ROLLED_BACK\n",
+        "",
+    ),
+    Mutant(
+        "heap: what came back stays in the stash",
+        "heaps/segments.py",
+        "        remove_all(stash, self.workspace, back)\n",
+        "",
+    ),
+    Mutant(
+        "heap: a note that was swept outlives the undo of its plan",
+        "heaps/segments.py",
+        "        remove_all(stash, self.workspace, stash.get(self.workspace, notes))\n",
+        "",
+    ),
+    Mutant(
+        "restoring: what a stand-in became stays in the stash",
+        "heaps/restoring.py",
+        "        later += versions\n",
+        "",
+    ),
+    Mutant(
         "restoring: units come back in parts",
         "heaps/restoring.py",
         "        wanted = [mate for mate in mates if mate not in back and mate not in live]",
@@ -442,19 +473,19 @@ MUTANTS = (
         "if segment.segment_id == '':\n                self._cached.pop",
     ),
     Mutant(
-        "view: what goes still counts",
+        "live index: what goes still counts",
         "heaps/live_index.py",
         "        self.tokens -= tokens\n",
         "",
     ),
     Mutant(
-        "view: the fingerprint keeps what went",
+        "live index: the fingerprint keeps what went",
         "heaps/live_index.py",
         "        self._fingerprint -= digests\n",
         "",
     ),
     Mutant(
-        "view: what came back stands at the end",
+        "live index: what came back stands at the end",
         "heaps/live_index.py",
         "self._is_sorted = self._is_sorted and segment.position > self._last",
         "self._is_sorted = True",
