@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from marksweep.errors import BadInput
@@ -87,7 +89,7 @@ def test_nonsense_in_the_environment_names_the_variable(
     ("variable", "value", "message"),
     [
         ("TARGET", "85", "target_percent is 85.0; .* at most 80 .the threshold."),
-        ("PRESSURE", "70", "pressure_percent is 70.0; .* at least 80 .the threshold."),
+        ("PRESSURE", "70", "pressure_percent is 70; .* at least 80 .the threshold."),
     ],
 )
 def test_what_the_environment_asks_for_and_cannot_be_is_refused(
@@ -132,10 +134,10 @@ def test_a_high_threshold_draws_the_default_pressure_up_with_it() -> None:
         ({"threshold_percent": 101}, "threshold_percent is 101; .* at most 100"),
         ({"threshold_percent": "80"}, "threshold_percent is '80'"),
         ({"threshold_percent": float("nan")}, "threshold_percent is nan"),
-        ({"target_percent": 90}, "target_percent is 90.0; .* at most 80 .the threshold."),
-        ({"target_percent": -1}, "target_percent is -1.0; .* at least 0"),
-        ({"pressure_percent": 70}, "pressure_percent is 70.0; .* at least 80 .the threshold."),
-        ({"pressure_percent": 101}, "pressure_percent is 101.0; .* at most 100"),
+        ({"target_percent": 90}, "target_percent is 90; .* at most 80 .the threshold."),
+        ({"target_percent": -1}, "target_percent is -1; .* at least 0"),
+        ({"pressure_percent": 70}, "pressure_percent is 70; .* at least 80 .the threshold."),
+        ({"pressure_percent": 101}, "pressure_percent is 101; .* at most 100"),
         ({"max_turns": 0}, "max_turns is 0; expected a whole number of at least 1"),
         ({"max_turns": 2.5}, "max_turns is 2.5"),
         ({"preserve_recent_turns": -1}, "preserve_recent_turns is -1; .* at least 0"),
@@ -153,3 +155,22 @@ def test_an_impossible_value_names_the_key_the_value_and_the_range(
 ) -> None:
     with pytest.raises(BadInput, match=message):
         GCConfig(**given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 10**400, "x"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "threshold_percent",
+        "target_percent",
+        "pressure_percent",
+        "preserve_recent_turns",
+        "max_turns",
+    ],
+)
+def test_what_is_not_a_number_one_can_work_with_is_refused_in_a_few_words(
+    name: str, value: object
+) -> None:
+    with pytest.raises(BadInput, match=f"{name} is ") as refused:
+        GCConfig(**{name: value})  # type: ignore[arg-type]
+    assert len(str(refused.value)) < 200

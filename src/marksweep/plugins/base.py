@@ -116,8 +116,6 @@ class GCConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 put(self, "target_percent", fitting)
         if isinstance(self.pressure_percent, gives_way):
             put(self, "pressure_percent", max(self.pressure_percent, self.threshold_percent))
-        for name in ("target_percent", "pressure_percent", "threshold_percent"):
-            put(self, name, float(getattr(self, name)))
         check_percent(
             "target_percent", self.target_percent, most=self.threshold_percent, most_is="threshold"
         )
@@ -127,6 +125,8 @@ class GCConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             least=self.threshold_percent,
             least_is="threshold",
         )
+        for name in ("target_percent", "pressure_percent", "threshold_percent"):
+            put(self, name, float(getattr(self, name)))
         if self.max_turns is not None:
             check_turns("max_turns", self.max_turns, least=1)
         check_turns("preserve_recent_turns", self.preserve_recent_turns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import reprlib
 from collections.abc import Mapping
 
 import msgspec
@@ -24,6 +25,10 @@ PRESSURE = Variable("GC_PRESSURE", HARD_PERCENT)
 
 PREFIXES = ("MARKSWEEP_", "JAATO_")
 """The first one that is set wins."""
+
+
+MAX_TURNS = 10**9
+"""Turns over which a number is a mistake: no conversation has as many."""
 
 
 class Assumed(float):
@@ -66,14 +71,18 @@ def check_percent(
         return
     low = f"above {above:g}" if above is not None else f"at least {_bound(least, least_is)}"
     raise BadInput(
-        f"{name} is {value!r}; expected a number {low} and at most {_bound(most, most_is)}."
+        f"{name} is {reprlib.repr(value)}; expected a number {low} and at most "
+        f"{_bound(most, most_is)}."
     )
 
 
 def check_turns(name: str, value: object, *, least: int = 0) -> None:
     """Refuse a value that is no count of turns."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise BadInput(f"{name} is {value!r}; expected a whole number of at least {least}.")
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MAX_TURNS:
+        raise BadInput(
+            f"{name} is {reprlib.repr(value)}; expected a whole number of at least {least} and at "
+            f"most {MAX_TURNS:,}."
+        )
 
 
 def check_object(name: str, value: object) -> None:
