@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from marksweep.dialects import dialect_named, read, repair, validate, write
+from marksweep.dialects import dialect_named, read, repair, validate, write, written
 from marksweep.dialects.pairing import NO_RESULT
 from marksweep.messages import InlineData, Part, Role
 from tests.dialects.masked import with_text
@@ -152,3 +152,11 @@ def test_a_whole_request_is_read_with_its_system_instruction() -> None:
     assert history.system.text == "be brief"
     assert write(history, history.messages[:1]) == {**body, "contents": [HI]}
     assert write(read({"contents": "hi"})) == {"contents": "hi"}
+
+
+def test_results_from_elsewhere_are_named_after_their_calls() -> None:
+    use = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "1"}
+    given = [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
+    _, answered = written(read(given, "anthropic").messages, "gemini")
+    assert answered["parts"][0]["functionResponse"]["name"] == "f"

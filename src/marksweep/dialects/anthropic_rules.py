@@ -9,6 +9,7 @@ from marksweep.dialects.pairing import Slot, Together, each_run, leading, match,
 from marksweep.dialects.rulebook import (
     calls_unanswered,
     dropping,
+    dropping_empty,
     ids_repeated,
     renaming,
     results_astray,
@@ -19,7 +20,7 @@ from marksweep.dialects.rulebook import (
     system_inside,
     told,
 )
-from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
+from marksweep.messages import FunctionCall, Part, Role, ToolResult
 
 PROVIDER = "anthropic"
 
@@ -71,19 +72,6 @@ def _says_nothing(messages: Messages) -> Iterator[Fault]:
             yield Fault(i, "a message has no content")
         elif any(map(_is_empty, message.parts)):
             yield Fault(i, "a text block is empty")
-
-
-def _drop_empty(dialect: Dialect, messages: Messages) -> Mended:
-    faulty = {fault.position for fault in _says_nothing(messages)}
-    out: list[Message] = []
-    for i, message in enumerate(messages):
-        if i not in faulty:
-            out.append(message)
-            continue
-        parts = [part for part in message.parts if not _is_empty(part)]
-        if parts:
-            out.append(with_parts(dialect, message, parts))
-    return out, [Fault(i, "dropped what was empty") for i in sorted(faulty)]
 
 
 def _misplaced(messages: Messages) -> dict[Slot, str]:
@@ -236,7 +224,7 @@ RULES = (
         f"{MESSAGES}.",
         "Drop the empty block or message.",
         _says_nothing,
-        _drop_empty,
+        dropping_empty(_says_nothing, _is_empty),
     ),
     Rule(
         "call-ids-unique",

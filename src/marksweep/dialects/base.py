@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -254,6 +254,16 @@ def no_messages(value: Json) -> BadInput:
 def word(value: Json) -> str:
     """Give a field that should be text; nothing for anything else."""
     return value if isinstance(value, str) else ""
+
+
+def role_in(raw: Json, roles: Mapping[str, Role], default: str = "") -> Role:
+    """Give the role of a message; Unreadable if it is not an object with one of these."""
+    if not isinstance(raw, dict):
+        raise Unreadable(f"{type(raw).__name__} where a message object was expected")
+    role = roles.get(word(raw.get("role", default)))
+    if role is None:
+        raise Unreadable(f"role {raw.get('role')!r}; expected one of {', '.join(roles)}")
+    return role
 
 
 def ordered(faults: Iterable[Fault]) -> list[Fault]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
-from marksweep.dialects.base import Json, Messages, Unreadable, encoded, word
+from marksweep.dialects.base import Json, Messages, Unreadable, encoded
 from marksweep.dialects.pairing import Tying, ties_of
-from marksweep.messages import Message, Part, Role
+from marksweep.messages import Message, Part
 
 
 class TiedByCalls:
@@ -23,16 +23,6 @@ class TiedByCalls:
     def joins(self, before: Message, after: Message) -> bool:  # noqa: ARG002
         """Never: any two messages may follow each other."""
         return False
-
-
-def role_in(raw: Json, roles: Mapping[str, Role], default: str = "") -> Role:
-    """Give the role of a message; Unreadable if it is not an object with one of these."""
-    if not isinstance(raw, dict):
-        raise Unreadable(f"{type(raw).__name__} where a message object was expected")
-    role = roles.get(word(raw.get("role", default)))
-    if role is None:
-        raise Unreadable(f"role {raw.get('role')!r}; expected one of {', '.join(roles)}")
-    return role
 
 
 def parts_of(content: Json, part: Callable[[dict[str, Json]], Part]) -> Iterator[Part]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from marksweep.dialects.base import Json, Rule, Unreadable, word
-from marksweep.dialects.common import TiedByCalls, role_in
+from marksweep.dialects.base import Json, Rule, Unreadable, role_in, word
+from marksweep.dialects.common import TiedByCalls
 from marksweep.dialects.gemini_rules import (
     RULES,
     follows_model,

@@ -9,6 +9,7 @@ from marksweep.dialects.pairing import Slot, Together, anywhere, each_message, o
 from marksweep.dialects.rulebook import (
     calls_unanswered,
     dropping,
+    dropping_empty,
     results_astray,
     results_without_call,
     start_with_user,
@@ -73,18 +74,6 @@ def _says_nothing(messages: Messages) -> Iterator[Fault]:
             yield Fault(i, "a content has no parts")
         elif any(map(_is_empty, message.parts)):
             yield Fault(i, "a part's text is empty")
-
-
-def _drop_empty(dialect: Dialect, messages: Messages) -> Mended:
-    faulty = {fault.position for fault in _says_nothing(messages)}
-    out: list[Message] = []
-    for i, message in enumerate(messages):
-        parts = [part for part in message.parts if not _is_empty(part)]
-        if i not in faulty:
-            out.append(message)
-        elif parts:
-            out.append(with_parts(dialect, message, parts))
-    return out, [Fault(i, "dropped what was empty") for i in sorted(faulty)]
 
 
 def follows_model(before: Message, message: Message) -> bool:
@@ -170,7 +159,7 @@ RULES = (
         f"parameter'; {CONTENTS}. A part that carries a signature may have an empty text.",
         "Drop the empty part or content.",
         _says_nothing,
-        _drop_empty,
+        dropping_empty(_says_nothing, _is_empty),
     ),
     Rule(
         "responses-have-calls",

@@ -104,6 +104,23 @@ def dropping(find: Find) -> Mend:
     return mend
 
 
+def dropping_empty(check: Check, is_empty: Callable[[Part], bool]) -> Mend:
+    """Mend by leaving out the empty parts of what a check finds; a message without others goes."""
+
+    def mend(dialect: Dialect, messages: Messages) -> Mended:
+        faulty = {fault.position for fault in check(messages)}
+        out: list[Message] = []
+        for i, message in enumerate(messages):
+            parts = [part for part in message.parts if not is_empty(part)]
+            if i not in faulty:
+                out.append(message)
+            elif parts:
+                out.append(with_parts(dialect, message, parts))
+        return out, [Fault(i, "dropped what was empty") for i in sorted(faulty)]
+
+    return mend
+
+
 def system_inside(messages: Messages) -> Iterator[Fault]:
     """Find system messages where the provider wants none."""
     for i, message in enumerate(messages):
