@@ -625,3 +625,12 @@ def test_a_position_is_not_given_twice_even_if_the_last_segment_is_in_the_stash(
     again.add(segment("a"))
     again.restore("last")
     assert ids(again) == ["z", "last", "a"]
+
+
+def test_an_id_that_is_in_the_stash_is_not_given_again(heap: Segments) -> None:
+    heap.add(segment("a", text="the first"))
+    heap.collect(heap.plan(target_tokens=0))
+    with pytest.raises(BadInput, match="in the stash: a"):
+        heap.add(segment("a", text="another"))
+    heap.restore("a")
+    assert [each.text for each in heap.list()] == ["the first"]

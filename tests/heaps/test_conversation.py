@@ -596,3 +596,13 @@ def test_a_conversation_that_goes_on_for_ever_takes_no_more_memory(tmp_path: Pat
     assert len(talk.journal()) > 10
     assert {name: size for name, size in sizes().items() if size > before[name] + 60} == {}
     talk.close()
+
+
+def test_a_pin_that_was_set_since_a_sweep_stays_when_it_is_undone() -> None:
+    talk = conversation(LONG, "anthropic")
+    plan = talk.plan(0, "mask")
+    talk.collect(plan)
+    name = plan.steps[0].segments[0]
+    talk.pin(name, "ada")
+    talk.undo(plan.plan_id)
+    assert "pinned by ada" in talk.why(name)
