@@ -36,6 +36,8 @@ CONVERSATION = "tests/heaps/test_conversation.py"
 SEGMENTS = "tests/test_segments.py"
 CONTRACT = "tests/heaps/test_heap_contract.py"
 
+GRAPH = ("tests/graph/test_marking.py", "tests/graph/test_prune.py::TestMemoryOnSqlite")
+
 TESTS: dict[str, tuple[str, ...]] = {
     "core/": (
         "tests/core",
@@ -44,11 +46,13 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/heaps/test_live_index.py",
         *laws("test_law_*.py"),
     ),
-    "collector.py": (CONTRACT, SEGMENTS, *laws("test_law_[67]*.py")),
-    "heaps/segments.py": (CONTRACT, SEGMENTS, *laws("test_law_6*.py"), *laws("test_undo*.py")),
+    "collector.py": ("tests/test_collector.py", CONTRACT, SEGMENTS),
+    "heaps/segments.py": (SEGMENTS, CONTRACT, CONVERSATION, *laws("test_undo*.py")),
     "heaps/restoring.py": (SEGMENTS, CONVERSATION, *laws("test_undo*.py")),
     "heaps/conversation.py": (CONVERSATION, *laws("test_conversations_1*.py")),
     "heaps/live_index.py": ("tests/heaps/test_live_index.py", SEGMENTS),
+    "heaps/graph.py": GRAPH,
+    "graph/": GRAPH,
     "plugins/": ("tests/plugins",),
     "session/": ("tests/session/test_strangers.py", "tests/session/test_keeping.py"),
     "dialects/": PROVIDERS,
@@ -537,6 +541,84 @@ MUTANTS = (
         "session/history.py",
         "                at = self._segments[free[0]].position",
         "                at = self._heap.next_position",
+    ),
+    Mutant(
+        "graph: a pinned memory may go",
+        "heaps/graph.py",
+        "        if row.pinned:\n            return f",
+        "        if not row:\n            return f",
+    ),
+    Mutant(
+        "graph: what was read lately may go",
+        "heaps/graph.py",
+        "self.now_us - row.read_us < self._protected_us",
+        "self.now_us - row.read_us < 0",
+    ),
+    Mutant(
+        "graph: what is cited outside may go",
+        "heaps/graph.py",
+        "return self.rules.cited.get(row.memory_id)",
+        "return None",
+    ),
+    Mutant(
+        "graph: a cap is no cap",
+        "heaps/graph.py",
+        "            elif size > left:",
+        "            elif size > limit:",
+    ),
+    Mutant(
+        "graph: chunks stay when their memory goes",
+        "heaps/graph.py",
+        "            keys[Kind.CHUNK] += chunks.get(i, ())\n",
+        "            chunks = {}\n",
+    ),
+    Mutant(
+        "graph: a plan of another workspace is applied",
+        "heaps/graph.py",
+        "if plan.workspace != self.workspace or plan.heap != HEAP:",
+        "if plan.heap != HEAP:",
+    ),
+    Mutant(
+        "graph: a sweep that was cut off is not finished",
+        "heaps/graph.py",
+        "        self.sweep(intent.plan, now)\n        return Event.SWEPT",
+        "        return Event.SWEPT",
+    ),
+    Mutant(
+        "graph: a purge forgets the grace period",
+        "heaps/graph.py",
+        "before = now - self._limits.grace",
+        "before = now",
+    ),
+    Mutant(
+        "graph: a purge makes no backup",
+        "heaps/graph.py",
+        "        self._backup(nodes, now)\n",
+        "",
+    ),
+    Mutant(
+        "graph: entities that only point at each other stay",
+        "graph/strategies.py",
+        "        if key not in kept:",
+        "        if key not in kept and not survey.entities:",
+    ),
+    Mutant(
+        "graph: what stays keeps nothing",
+        "graph/strategies.py",
+        "staying = {row.key for i, row in context.live if i not in going}",
+        "staying: set[int] = set()",
+    ),
+    Mutant(
+        "graph: the newest of equal notes stays",
+        "graph/strategies.py",
+        "each[1].created_us,",
+        "-each[1].created_us,",
+    ),
+    Mutant(
+        "graph: reading does not lengthen a life",
+        "graph/strategies.py",
+        "return max(row.created_us, row.last_seen_us or 0, row.read_us or 0)",
+        "return row.created_us",
     ),
     Mutant(
         "plugins: the target is the limit",
