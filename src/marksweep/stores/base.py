@@ -164,10 +164,6 @@ class Stash(Protocol):
         """Fetch what a plan swept, in heap order."""
         ...
 
-    def latest_plan(self, workspace: str) -> str | None:
-        """Name the plan of the entry that was put last."""
-        ...
-
     def remove(self, workspace: str, plan_id: str, segment_ids: Sequence[str]) -> None:
         """Let go of a plan's entries, all or nothing. Unknown ids are no error."""
         ...

@@ -196,10 +196,6 @@ class StashTable:
         found = [self._entries[number] for number in numbers if number in self._entries]
         return tuple(sorted(found, key=heap_order))
 
-    def latest_plan(self) -> str | None:
-        """Name the plan of the entry that was put last."""
-        return next(reversed(self._entries.values())).plan_id if self._entries else None
-
     def remove(self, plan_id: str, segment_ids: Iterable[str]) -> None:
         """Let go of a plan's entries. Unknown ids are no error."""
         for segment_id in segment_ids:
@@ -423,11 +419,6 @@ class TableStash:
         """Fetch what a plan swept, in heap order."""
         with self._reading(workspace) as table:
             return table.of_plan(plan_id)
-
-    def latest_plan(self, workspace: str) -> str | None:
-        """Name the plan of the entry that was put last."""
-        with self._reading(workspace) as table:
-            return table.latest_plan()
 
     def remove(self, workspace: str, plan_id: str, segment_ids: Sequence[str]) -> None:
         """Let go of a plan's entries, all or nothing. Unknown ids are not an error."""

@@ -63,13 +63,6 @@ class RedisStash:
             rows = server.hvals(keys.plan(plan_id))
         return tuple(sorted(self._fetch(keys, rows), key=heap_order))
 
-    def latest_plan(self, workspace: str) -> str | None:
-        """Name the plan of the entry that was put last."""
-        keys = self._keys(workspace)
-        with self._client.reading() as server:
-            rows = server.zrevrange(keys.stash_order, 0, 0)
-        return next((entry.plan_id for entry in self._fetch(keys, rows)), None)
-
     def remove(self, workspace: str, plan_id: str, segment_ids: Sequence[str]) -> None:
         """Let go of a plan's entries, all or nothing. Unknown ids are no error."""
         keys = self._keys(workspace)

@@ -67,15 +67,6 @@ class SqliteStash:
             found = database.execute(sql.STASHED_OF_PLAN, span).fetchall()
         return tuple(sorted(self._read(body for (body,) in found), key=heap_order))
 
-    def latest_plan(self, workspace: str) -> str | None:
-        """Name the plan of the entry that was put last."""
-        with self._file.asking() as database:
-            place = columns.find_workspace(database, workspace)
-            if place is None:
-                return None
-            found = database.execute(sql.LATEST_PLAN, place.rows).fetchone()
-        return None if found is None else columns.unbind(found[0])
-
     def remove(self, workspace: str, plan_id: str, segment_ids: Sequence[str]) -> None:
         """Let go of a plan's entries, all or nothing. Unknown ids are no error."""
         with self._file.writing() as database:

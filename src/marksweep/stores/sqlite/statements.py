@@ -245,9 +245,6 @@ STASHED_OF_SEGMENT = "SELECT row, body FROM stash WHERE workspace = ? AND segmen
 STASHED_OF_PLAN = "SELECT body FROM stash WHERE workspace = ? AND plan_id = ?"
 """The entries of one plan."""
 
-LATEST_PLAN = "SELECT plan_id FROM stash WHERE row BETWEEN ? AND ? ORDER BY row DESC LIMIT 1"
-"""The plan of the entry that was put last."""
-
 EXPIRED = "SELECT body FROM stash WHERE workspace = ? AND expires_at <= ? ORDER BY row"
 """Entries whose deletion has become final, oldest first."""
 

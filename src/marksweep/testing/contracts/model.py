@@ -102,7 +102,6 @@ class StoreModelContract(Handles):
         stash = handle.stash
         newest = tuple(reversed(model.values()))
         assert stash.count(workspace) == len(model)
-        assert stash.latest_plan(workspace) == (newest[0].plan_id if newest else None)
         assert tuple(hit.found for hit in stash.search(workspace, Query())) == newest
         for key in {key for _, key in model}:
             wanted = tuple(each for each in newest if each.segment.segment_id == key)

@@ -35,7 +35,6 @@ class StashContract(Handles):
     def test_an_empty_stash_has_nothing(self, stash: Stash) -> None:
         assert stash.get("w", ["a"]) == ()
         assert stash.of_plan("w", "plan") == ()
-        assert stash.latest_plan("w") is None
         assert stash.expired("w", NOON) == ()
         assert stash.count("w") == 0
         stash.remove("w", "plan", ["a"])
@@ -69,15 +68,6 @@ class StashContract(Handles):
         stash.put("w", [stashed("m", position=1), stashed("b", "plan-2", position=0)])
         found = stash.of_plan("w", "plan-1")
         assert [each.segment.segment_id for each in found] == ["m", "z", "a"]
-
-    def test_the_latest_plan_is_that_of_the_last_put(self, stash: Stash) -> None:
-        stash.put("w", [stashed("a", "plan-2")])
-        stash.put("w", [stashed("b", "plan-1")])
-        assert stash.latest_plan("w") == "plan-1"
-        stash.put("w", [stashed("a", "plan-2")])
-        assert stash.latest_plan("w") == "plan-2"
-        stash.remove("w", "plan-2", ["a"])
-        assert stash.latest_plan("w") == "plan-1"
 
     def test_only_the_plans_own_entries_are_removed(self, stash: Stash) -> None:
         stash.put("w", [stashed("a"), stashed("b"), stashed("a", "plan-2")])
@@ -126,7 +116,6 @@ class StashContract(Handles):
         stash.remove("two", "plan-1", ["a"])
         assert stash.count("one") == 1
         assert stash.count("two") == 0
-        assert stash.latest_plan("two") is None
 
     @pytest.mark.parametrize("name", HOSTILE_NAMES, ids=ascii)
     def test_hostile_names_are_names_in_the_stash(
@@ -139,7 +128,6 @@ class StashContract(Handles):
         assert again.of_plan(name, name) == (entry,)
         again.remove(name, name, [name])
         assert again.count(name) == 1
-        assert again.latest_plan(name) == "plan-0"
 
     def test_a_put_that_fails_halfway_leaves_nothing(self, stash: Stash) -> None:
         stash.put("w", [stashed("a", text="old")])
