@@ -7,6 +7,7 @@ tables      a workspace in memory, behind the store in memory and the JSON store
 database    a SQLite file of ours: transactions, versions, errors in words
 files       private files, durable replacement, the lock between processes
 codec       nouns to bytes and back
+heartbeat   what renews a lease while it is held
 health      who may read the files, what was left behind, whether they are sound
 salvage     what can still be read of a damaged store
 """

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
-from marksweep.errors import StoreBusy, StoreError
+from marksweep.errors import StoreBusy
 from marksweep.stores.graph.base import GraphStore
+from marksweep.stores.heartbeat import renewing
 
 LEASE_SECONDS = 30.0
 """Life of a lease without renewal. Shorter frees the work of a lost machine sooner, but a holder
@@ -46,12 +46,6 @@ class Lease:
                 "again."
             )
 
-    def renew_until(self, released: threading.Event) -> None:
-        """Prolong the lease at intervals; one that was lost is told by the next `check`."""
-        with suppress(StoreError):
-            while not released.wait(LEASE_SECONDS / 3):
-                self.check()
-
 
 @contextmanager
 def hold(
@@ -68,13 +62,10 @@ def hold(
             )
         time.sleep(POLL_SECONDS)
     lease = Lease(store, workspace_id, purpose, holder)
-    released = threading.Event()
-    heartbeat = threading.Thread(target=lease.renew_until, args=(released,), daemon=True)
     try:
-        heartbeat.start()
-        yield lease
+        with renewing(lease.check, LEASE_SECONDS):
+            yield lease
     finally:
-        released.set()
         store.release(workspace_id, purpose, holder)
 
 

@@ -19,7 +19,7 @@ from marksweep.stores.base import KEEP_PLANS, PlanRetention
 from marksweep.stores.files import LOCK_TIMEOUT
 from marksweep.stores.redis.client import Client
 from marksweep.stores.redis.journal import RedisJournal
-from marksweep.stores.redis.lease import LEASE_SECONDS, Lease, Renewal
+from marksweep.stores.redis.lease import LEASE_SECONDS, Lease
 from marksweep.stores.redis.segments import RedisSegments
 from marksweep.stores.redis.stash import RedisStash
 from marksweep.stores.redis.statements import Keys
@@ -44,7 +44,7 @@ class RedisStore:
     ) -> None:
         self._client = Client(url, lock_timeout)
         self._prefix = prefix
-        self._renewal = Renewal(self._client, lease_seconds)
+        self._lease_seconds = lease_seconds
         self._mutex = threading.Lock()
         self._leases: dict[str, Lease] = {}
         self.segments = RedisSegments(self._client, prefix)
@@ -57,7 +57,8 @@ class RedisStore:
             lease = self._leases.get(workspace)
             if lease is None:
                 key = Keys(self._prefix, workspace).lock
-                lease = self._leases[workspace] = Lease(key, self._renewal)
+                lease = Lease(self._client, key, self._lease_seconds)
+                self._leases[workspace] = lease
         return lease.held()
 
     def scrub(self) -> tuple[str, ...]:
