@@ -23,11 +23,11 @@ from threading import RLock
 import msgspec
 
 from marksweep.core.strategy import Proposal
-from marksweep.errors import BadInput, NotFound
+from marksweep.errors import BadInput, NotFound, PlanOutdated
 from marksweep.model import Action, Entry, Event, Plan, Report, Snapshot, Unit
 from marksweep.stores.graph.base import EPOCH, DeletedRow, GraphStore, MemoryRow, Nodes, Survey
 from marksweep.stores.graph.leases import CHANGE, Lease, hold
-from marksweep.stores.graph.nouns import Entity, Kind, duplicates
+from marksweep.stores.graph.nouns import Chunk, Entity, Kind, duplicates
 
 HEAP = "graph"
 """What plans on the graph name as their heap."""
@@ -361,11 +361,18 @@ class GraphHeap:
         return counts.memories + counts.chunks + counts.entities
 
     def check(self, plan: Plan) -> None:
-        """Refuse a plan of another heap; what changed since it was made is left alone."""
+        """Refuse a plan of another heap, and one that was carried out.
+
+        What changed since a plan was made does not outdate it: the sweep leaves that alone.
+        """
         if plan.workspace != self.workspace or plan.heap != HEAP:
             raise BadInput(
                 f"plan {plan.plan_id} is for {plan.heap} workspace {plan.workspace!r}, not for the "
                 f"graph of {self.workspace!r}. Apply it where it was made."
+            )
+        if self.kept_of(plan.plan_id):
+            raise PlanOutdated(
+                f"{plan.plan_id} was applied already. Nothing was done. Plan again, or undo it."
             )
 
     def sweep(self, plan: Plan, now: datetime) -> Report:
@@ -402,7 +409,7 @@ class GraphHeap:
         return _names(self._store.deleted(self.workspace, plan_id=plan_id))
 
     def kept_with(self, ids: Sequence[str]) -> tuple[str, ...]:
-        """See that these are hidden; a memory brings its chunks and entities along."""
+        """Name these and the memories of chunks among them; a memory brings all it holds along."""
         hidden = set(_names(self._store.deleted(self.workspace)))
         missing = [each for each in ids if each not in hidden]
         if missing:
@@ -410,7 +417,9 @@ class GraphHeap:
                 f"not deleted, or purged already: {', '.join(missing)}. Nothing was restored. "
                 "Backups hold what was purged."
             )
-        return tuple(ids)
+        chunks = self._store.find(self.workspace, Nodes(chunks=nodes_of(ids).chunks))
+        owners = [ref(Kind.MEMORY, node.memory_id) for node in chunks if isinstance(node, Chunk)]
+        return tuple(dict.fromkeys((*ids, *(owner for owner in owners if owner in hidden))))
 
     def bring_back(
         self, ids: Sequence[str], *, plan_id: str = "", now: datetime
