@@ -52,7 +52,7 @@ def start(directory: Path, port: int, *options: str) -> subprocess.Popen[bytes]:
         try:
             with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
                 client.sendall(b"PING\r\n")
-                if client.recv(64).startswith(b"+PONG"):
+                if client.recv(64).startswith((b"+PONG", b"-NOAUTH")):
                     return process
         except OSError as error:
             if process.poll() is not None or time.monotonic() > deadline:

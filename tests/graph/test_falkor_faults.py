@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from marksweep.errors import StoreError, StoreTooNew
+from marksweep.stores.files import is_exposed
 from marksweep.stores.graph.base import GraphQuery
 from marksweep.stores.graph.falkor import FalkorGraphStore, connection
 from marksweep.stores.graph.falkor.server import EmbeddedServer
@@ -35,6 +37,57 @@ def test_a_redis_without_falkordb_is_a_clear_error(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="is Redis without FalkorDB"):
             store.put("w", [note("w", "x")])
         store.close()
+
+
+def test_a_wrong_password_is_told_at_once_and_not_shown(tmp_path: Path) -> None:
+    with killable_server(tmp_path, *falkor_options(), "--requirepass", "right") as server:
+        for given in (":hunter2@", ""):
+            store = FalkorGraphStore(server.url.replace("://", f"://{given}"))
+            started = time.monotonic()
+            with pytest.raises(StoreError, match="does not accept the user or password") as told:
+                store.counts("w")
+            assert time.monotonic() - started < connection.RECONNECT_SECONDS / 2
+            assert "hunter2" not in str(told.value)
+            store.close()
+
+
+def test_a_server_that_never_answers_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"127.0.0.1:{silent.getsockname()[1]}"
+        store = FalkorGraphStore(f"redis://{url}", patience_seconds=0.1)
+        with pytest.raises(StoreError, match="no FalkorDB answers at"):
+            store.counts("w")
+        store.close()
+
+
+def test_tls_to_a_server_without_it_is_a_clear_error(falkor_url: str) -> None:
+    store = FalkorGraphStore(falkor_url.replace("redis://", "rediss://"))
+    with pytest.raises(StoreError, match=r"no TLS connection to .*falkordb://"):
+        store.counts("w")
+    store.close()
+
+
+def test_an_embedded_server_is_for_its_owner_alone(tmp_path: Path) -> None:
+    for folder in (tmp_path / "short", tmp_path / ("long" * 40) / "er"):
+        store = FalkorGraphStore.embedded(folder)
+        store.put("w", [note("w", "x")])
+        store.scrub()
+        assert store._server is not None
+        where = store._server.socket_path
+        assert not is_exposed(where.parent)
+        seen = [path for path in folder.rglob("*") if path != where]
+        assert any(path.suffix in (".aof", ".rdb") for path in seen)
+        assert [path for path in (folder, *seen) if is_exposed(path)] == []
+        store.close()
+
+
+def test_a_folder_of_somebody_else_is_not_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "planted").mkdir(mode=0o777)
+    monkeypatch.setattr(os, "getuid", lambda: 4711)
+    with pytest.raises(StoreError, match="not a folder of this user alone"):
+        EmbeddedServer(tmp_path / "planted").open()
 
 
 def test_a_graph_of_a_newer_marksweep_is_refused(falkor_url: str) -> None:
@@ -85,15 +138,16 @@ def test_what_is_stale_is_known_after_a_restart_from_a_rewritten_file(tmp_path: 
         store.close()
 
 
-def test_a_statement_that_takes_long_is_waited_for(falkor_url: str) -> None:
+def test_a_statement_that_takes_long_is_waited_for(
+    falkor_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "CONNECT_SECONDS", 0.2)
     with fresh_graphs(falkor_url)() as store:
         store.put("w", [note("w", "x")])
         assert isinstance(store, FalkorGraphStore)
         slow = "UNWIND range(1, 4000000) AS i RETURN sum(i)"
         assert store.query("w", slow, {}) == [("8000002000000",)]
-        server = store._db._connected()
-        options = server.connection.connection_pool.connection_kwargs
-        assert options["socket_timeout"] is None
+        assert connection.CONNECT_SECONDS < connection.ANSWER_SECONDS
 
 
 def test_a_killed_server_loses_nothing_and_its_clients_reconnect(tmp_path: Path) -> None:

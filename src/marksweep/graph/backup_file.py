@@ -19,6 +19,7 @@ from typing import TypeVar
 import msgspec
 
 from marksweep.errors import BadInput, StoreCorrupt, StoreError, StoreTooNew
+from marksweep.stores.files import make_folder, open_new
 from marksweep.stores.graph.base import Item
 from marksweep.stores.graph.nouns import Alias, Chunk, Entity, Memory, Mention, Relation
 
@@ -161,8 +162,8 @@ class Writer:
     def __enter__(self) -> Writer:
         """Begin the file."""
         try:
-            self._part.parent.mkdir(parents=True, exist_ok=True)
-            self._raw = self._part.open("wb")
+            make_folder(self._part.parent)
+            self._raw = open_new(self._part)
         except OSError as error:
             raise StoreError(
                 f"no backup can be written to {self.path}: {error}. Name a place for files."

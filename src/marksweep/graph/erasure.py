@@ -13,7 +13,7 @@ from marksweep.core.plan import plan_from
 from marksweep.core.strategy import Proposal
 from marksweep.errors import MarksweepError
 from marksweep.graph.backup import backups_in, erase_from_backup, halves_in
-from marksweep.heaps.graph import GraphHeap, NamedUnits, nodes_of, ref, refs_of
+from marksweep.heaps.graph import GraphHeap, NamedUnits, journal_name, nodes_of, ref, refs_of
 from marksweep.heaps.restoring import remove_all
 from marksweep.model import Action, Event, Segment
 from marksweep.stores.base import Query, Store
@@ -24,7 +24,6 @@ from marksweep.stores.graph.nouns import Kind
 OUT_OF_REACH = (
     "copies of backups that were taken elsewhere",
     "what a model or a log was already shown",
-    "free space and logs of the store's files, until they are overwritten",
 )
 """What erasing cannot reach, whatever it does."""
 
@@ -109,21 +108,42 @@ class Eraser:
                 collector.record(Event.PURGED, now=now, segments=refs_of(Nodes(found, chunks)))
             gone = self._graph.remove(workspace_id, memory_ids)
             stashed = self._erase_stash(workspace_id, memory_ids)
+            self._redact(workspace_id, memory_ids, stashed, refs_of(gone))
             erased, damaged = self._erase_backups(memory_ids, chunks)
             elsewhere = set(memory_ids).difference(found) if stashed or erased else ()
             along = Nodes(memories=tuple(sorted(elsewhere)), entities=gone.entities)
             if len(along):
                 collector.record(Event.PURGED, now=now, segments=refs_of(along))
-            left = (*damaged, *self._clear_halves(now), *self._tell_of(workspace_id, memory_ids))
-        return Forgotten(gone=gone, stash=stashed, backups=erased, unreached=(*left, *OUT_OF_REACH))
+            left = (
+                *damaged,
+                *self._clear_halves(now),
+                *self._tell_of(workspace_id, memory_ids),
+                *self._graph.scrub(),
+                *self._store.scrub(),
+            )
+        return Forgotten(
+            gone=gone, stash=len(stashed), backups=erased, unreached=(*left, *OUT_OF_REACH)
+        )
 
-    def _erase_stash(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
-        """Erase stashed segments that are a forgotten memory or refer to one."""
+    def _erase_stash(self, workspace_id: str, memory_ids: Sequence[str]) -> list[str]:
+        """Erase stashed segments that are a forgotten memory or refer to one; name them."""
         stash = self._store.stash
         hits = stash.search(workspace_id, Query(limit=max(1, stash.count(workspace_id))))
         about = [hit.found for hit in hits if _is_about(hit.found.segment, memory_ids)]
         remove_all(stash, workspace_id, about)
-        return len(about)
+        return [entry.segment.segment_id for entry in about]
+
+    def _redact(
+        self,
+        workspace_id: str,
+        memory_ids: Sequence[str],
+        segment_ids: Sequence[str],
+        nodes: Sequence[str],
+    ) -> None:
+        """Take what was said of these out of the plans in the journals; ids and sizes stay."""
+        named = [ref(Kind.MEMORY, each) for each in memory_ids]
+        self._store.journal.redact(journal_name(workspace_id), [*named, *nodes])
+        self._store.journal.redact(workspace_id, [*memory_ids, *segment_ids])
 
     def _erase_backups(
         self, memory_ids: Sequence[str], chunk_ids: Sequence[str]

@@ -217,6 +217,13 @@ class GraphStore(Protocol):
         """Give a lease back. Not holding it is no error."""
         ...
 
+    def scrub(self) -> tuple[str, ...]:
+        """Make what was erased unreadable in the store's files, too.
+
+        Gives what could not be done now, in words; it is tried again when the store is opened.
+        """
+        ...
+
     def close(self) -> None:
         """Let go of files and connections. A closed store refuses further calls."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -39,6 +40,10 @@ return redis.call('PEXPIRE', KEYS[1], ARGV[2])"""
 DROP_LEASE = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 return 0"""
+
+
+REWRITE_POLL_SECONDS = 0.05
+"""How often to look whether the server has written its files anew."""
 
 
 class FalkorGraphStore:
@@ -212,6 +217,29 @@ class FalkorGraphStore:
     def query(self, workspace_id: str, statement: str, params: Params) -> list[Row]:
         """Run a statement of one's own that changes nothing."""
         return self._db.read(workspace_id, statement, params)
+
+    def scrub(self) -> tuple[str, ...]:
+        """Have the server write its files anew, without what was erased."""
+        left = []
+        if int(self._persistence("aof_enabled")):
+            self._db.command("BGREWRITEAOF")
+            self._await_end("aof_rewrite_in_progress", "aof_rewrite_scheduled")
+            if self._persistence("aof_last_bgrewrite_status") != "ok":
+                left.append(f"the append-only file of {self._db.url}: its server cannot rewrite it")
+        if self._db.command("CONFIG", "GET", "save") not in ({"save": ""}, ["save", ""]):
+            self._db.command("BGSAVE", "SCHEDULE")
+            self._await_end("rdb_bgsave_in_progress")
+            if self._persistence("rdb_last_bgsave_status") != "ok":
+                left.append(f"the snapshot of {self._db.url}: its server cannot write a new one")
+        return tuple(left)
+
+    def _persistence(self, field: str) -> str:
+        found = self._db.command("INFO", "persistence")
+        return str(found[field]) if isinstance(found, dict) else ""
+
+    def _await_end(self, *fields: str) -> None:
+        while any(self._persistence(field) == "1" for field in fields):
+            time.sleep(REWRITE_POLL_SECONDS)
 
     def processor_seconds(self) -> float:
         """Tell how much processor time the server has used since it started."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -26,7 +28,10 @@ FIRST_DELAY, LONGEST_DELAY = 0.05, 1.0
 """Back-off between two tries, in seconds; doubles from the first to the longest."""
 
 CONNECT_SECONDS = 5.0
-"""How long a server may take to accept a connection before it counts as away."""
+"""How long a server may take to accept a connection, to agree on TLS and to know the password."""
+
+ANSWER_SECONDS = 600.0
+"""How long a statement may take. On half a million chunks the longest take a few seconds."""
 
 INDEX_POLL_SECONDS = 0.02
 """How often to look whether a server has finished its indexes."""
@@ -187,7 +192,17 @@ class Connection:
                 raise StoreError(f"the store at {self.url} was closed; open a new one to go on.")
             try:
                 return work(self._connected())
-            except (redis_errors.ConnectionError, OSError) as error:
+            except redis_errors.AuthenticationError as error:
+                raise StoreError(
+                    f"FalkorDB at {self.url} does not accept the user or password: {error}. "
+                    "Correct them in the URL."
+                ) from error
+            except (redis_errors.ConnectionError, redis_errors.TimeoutError, OSError) as error:
+                if self._lacks_tls(error):
+                    raise StoreError(
+                        f"no TLS connection to {self.url}: {error}. A server without TLS is named "
+                        "by falkordb://."
+                    ) from error
                 self._checked.clear()
                 if time.monotonic() + delay > deadline:
                     raise StoreError(
@@ -206,6 +221,13 @@ class Connection:
             except redis_errors.RedisError as error:
                 raise StoreError(f"FalkorDB at {self.url} cannot be used: {error}") from error
 
+    def _lacks_tls(self, error: Exception) -> bool:
+        """Tell whether TLS failed: a server without it answers nonsense, or nothing at all."""
+        no_answer = isinstance(error, redis_errors.TimeoutError)
+        return self.url.startswith("rediss:") and (
+            no_answer or isinstance(error.__context__, ssl.SSLError)
+        )
+
     def _connected(self) -> FalkorDB:
         with self._connecting:
             if self._server is None:
@@ -213,8 +235,9 @@ class Connection:
                 try:
                     self._server = FalkorDB.from_url(
                         self.url,
-                        socket_timeout=None,
+                        socket_timeout=CONNECT_SECONDS,
                         socket_connect_timeout=CONNECT_SECONDS,
+                        redis_connect_func=_greet,
                         retry=Retry(NoBackoff(), 0),
                     )
                 except ValueError:  # its message may quote a part of the password
@@ -224,6 +247,22 @@ class Connection:
                         "password written as %2F, %3F, %23 and %40."
                     ) from None
             return self._server
+
+
+class _Wire(Protocol):
+    """A connection of the client's, as far as it is set up here."""
+
+    _sock: socket.socket
+
+    def on_connect(self) -> None:
+        """Sign in."""
+        ...
+
+
+def _greet(connection: _Wire) -> None:
+    """Sign in within CONNECT_SECONDS; from then on a statement may take longer."""
+    connection.on_connect()
+    connection._sock.settimeout(ANSWER_SECONDS)  # noqa: SLF001  there is no other way to it
 
 
 def _text(statement: str, params: Params) -> bytes:

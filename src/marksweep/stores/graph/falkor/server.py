@@ -16,15 +16,17 @@ import os
 import secrets
 import signal
 import socket
+import stat
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import IO, BinaryIO
 
 from marksweep.errors import StoreError
+from marksweep.stores.files import is_exposed, make_folder, open_new, open_private, tighten
 
 START_SECONDS = 600.0
 """How long a server that lives may take to read its append-only file back before we give up.
@@ -38,6 +40,12 @@ STOP_SECONDS = 60.0
 LOOK_SECONDS = 0.25
 """How often to look whether a server that does not answer yet is still alive."""
 
+LONGEST_SOCKET = 104
+"""Bytes that the path of a socket must stay below, on the strictest system."""
+
+PRIVATE_UMASK = 0o077
+"""What keeps the server's files for its owner's eyes."""
+
 WAITING = {"OMP_WAIT_POLICY": "PASSIVE"}
 """How the server's threads wait for each other, unless the environment says otherwise: asleep.
 
@@ -50,10 +58,10 @@ class EmbeddedServer:
 
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory).absolute()
-        digest = hashlib.blake2b(str(self.directory).encode(), digest_size=8).hexdigest()
-        # The directory's own path may be longer than a socket's may be.
-        self.socket_path = Path(tempfile.gettempdir()) / f"marksweep-{os.getuid()}-{digest}.sock"
-        self._using: TextIO | None = None
+        self.socket_path = _socket_of(self.directory)
+        self._mark = self.directory
+        self._using: BinaryIO | None = None
+        """The open file that says we use the server, and where it is."""
 
     @property
     def url(self) -> str:
@@ -63,9 +71,12 @@ class EmbeddedServer:
     def open(self) -> None:
         """Start the server, or join the one that runs."""
         users = self.directory / "users"
-        users.mkdir(parents=True, exist_ok=True)
+        make_folder(users)
+        for folder in (self.directory, self.socket_path.parent):
+            _check_own(folder)
         with self._alone():
-            self._using = (users / secrets.token_hex(8)).open("w")
+            self._mark = users / secrets.token_hex(8)
+            self._using = open_new(self._mark)
             fcntl.flock(self._using, fcntl.LOCK_EX)
             if not _answers(self.socket_path):
                 self._start()
@@ -75,7 +86,7 @@ class EmbeddedServer:
         if self._using is None:
             return
         with self._alone():
-            Path(self._using.name).unlink(missing_ok=True)
+            self._mark.unlink(missing_ok=True)
             self._using.close()
             self._using = None
             if not self._others():
@@ -83,7 +94,7 @@ class EmbeddedServer:
 
     def _start(self) -> None:
         """Start a server unless one lives, and wait until it answers."""
-        with (self.directory / "alive.lock").open("w") as alive:
+        with open_private(self.directory / "alive.lock") as alive:
             if _locked(alive):
                 self._launch(alive.fileno())
         started = looked = time.monotonic()
@@ -99,7 +110,7 @@ class EmbeddedServer:
             time.sleep(0.02)
 
     def _lives(self) -> bool:
-        with (self.directory / "alive.lock").open("w") as alive:
+        with open_private(self.directory / "alive.lock") as alive:
             return not _locked(alive)
 
     def _launch(self, lock: int) -> None:
@@ -128,6 +139,7 @@ class EmbeddedServer:
             check=True,
             stdout=subprocess.DEVNULL,
             pass_fds=[lock],
+            umask=PRIVATE_UMASK,
             env={**WAITING, **os.environ},
         )
 
@@ -136,7 +148,7 @@ class EmbeddedServer:
         with suppress(OSError, ValueError):
             _ask(self.socket_path, "WAITAOF", "1", "0", "2000")
             os.kill(int((self.directory / "falkordb.pid").read_text()), signal.SIGKILL)
-        with (self.directory / "alive.lock").open("w") as alive:
+        with open_private(self.directory / "alive.lock") as alive:
             deadline = time.monotonic() + STOP_SECONDS
             while not _locked(alive) and time.monotonic() < deadline:
                 time.sleep(0.005)
@@ -154,7 +166,7 @@ class EmbeddedServer:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Let one process at a time start or stop the server."""
-        with (self.directory / "server.lock").open("w") as lock:
+        with open_private(self.directory / "server.lock") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
@@ -169,6 +181,27 @@ def binaries() -> tuple[Path, Path]:
         )
     binaries = Path(package.origin).parent / "bin"
     return binaries / "redis-server", binaries / "falkordb.so"
+
+
+def _socket_of(directory: Path) -> Path:
+    """Name the socket: in the directory, or in a folder of our own if its path is too long."""
+    inside = directory / "falkordb.sock"
+    if len(os.fsencode(inside)) < LONGEST_SOCKET:
+        return inside
+    digest = hashlib.blake2b(os.fsencode(directory), digest_size=8).hexdigest()
+    return Path(tempfile.gettempdir()) / f"marksweep-{os.getuid()}" / f"{digest}.sock"
+
+
+def _check_own(folder: Path) -> None:
+    """Close a folder to others; refuse one that somebody else made, who could answer for us."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    tighten(folder)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or is_exposed(folder):
+        raise StoreError(
+            f"{folder} is not a folder of this user alone, so whoever answers there may not be our "
+            "server. Remove it, or name another place for the memory."
+        )
 
 
 def _answers(path: Path) -> bool:
@@ -186,7 +219,7 @@ def _ask(path: Path, *words: str) -> bytes:
         return connection.recv(1024)
 
 
-def _locked(file: TextIO) -> bool:
+def _locked(file: IO[bytes] | IO[str]) -> bool:
     """Take the lock on a file if it is free."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -221,6 +221,10 @@ class SqliteGraphStore:
             lambda db: db.execute(sql.DROP_LEASE, (workspace_id, purpose, holder)).rowcount
         )
 
+    def scrub(self) -> tuple[str, ...]:
+        """Take what was erased out of the file and its log."""
+        return self._db.scrub()
+
     def close(self) -> None:
         """Let go of the file."""
         self._db.close()

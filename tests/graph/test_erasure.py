@@ -1,0 +1,112 @@
+"""What was forgotten everywhere is in no file of ours, also while a second process is open."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from marksweep import KnowledgeGraph, Segments, Settings
+from marksweep.model import Action
+from marksweep.settings import Memory, Store
+from marksweep.stores.files import exposed
+
+TELLTALE = "Xylophagous"
+NEIGHBOUR = """
+import sys
+from marksweep import KnowledgeGraph, Settings
+from marksweep.settings import Memory, Store
+project, store, graph = sys.argv[1:]
+settings = Settings(store=Store(location=store), memory=Memory(location=graph))
+memory = KnowledgeGraph.open(project, settings=settings)
+assert memory.search_memory("xylophagous").hits
+print("ready", flush=True)
+sys.stdin.readline()
+memory.close()
+"""
+
+
+@pytest.fixture(params=["sqlite", "falkordb"])
+def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
+    folder = tmp_path / ".marksweep"
+    where = str(folder) if request.param == "sqlite" else f"falkordb:{folder / 'falkor'}"
+    return Settings(store=Store(location=str(folder / "store.db")), memory=Memory(location=where))
+
+
+@contextmanager
+def neighbour(folder: Path, settings: Settings) -> Iterator[None]:
+    """A second process that has read the memory and keeps it open."""
+    where = (str(folder), settings.store.location, settings.memory.location)
+    process = subprocess.Popen(
+        [sys.executable, "-c", NEIGHBOUR, *where],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    try:
+        yield
+    finally:
+        process.communicate("\n", timeout=60)
+
+
+def telling(folder: Path) -> list[str]:
+    """Name the files that hold the secret, in whatever case, compressed or not."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not path.is_socket():
+            content = path.read_bytes()
+            if path.suffix == ".gz":
+                content = gzip.decompress(content)
+            if TELLTALE.lower().encode() in content.lower():
+                found.append(path.name)
+    return found
+
+
+def test_no_file_holds_what_was_forgotten_everywhere(tmp_path: Path, settings: Settings) -> None:
+    memory = KnowledgeGraph.open(tmp_path, settings=settings)
+    note = memory.add_memory(f"{TELLTALE} beetles eat wood")
+    memory.add_memory("Ada stays")
+    memory.export_backup()
+    memory.forget([note.memory_id])
+    memory.undo(memory.history()[0].plan_id)
+    context = Segments(memory.store)
+    context.write(f"about {TELLTALE}", segment_id="s", type="log", references=[note.memory_id])
+    context.collect(context.plan_for(["s"], Action.STASH))
+    assert telling(tmp_path) != []
+    with neighbour(tmp_path, settings):
+        done = memory.forget([note.memory_id], everywhere=True)
+        assert done.gone.memories == (note.memory_id,)
+        assert not any("while another process reads" in each for each in done.unreached)
+        assert telling(tmp_path) == []
+    assert [hit.memory.text for hit in memory.search_memory("ada").hits] == ["Ada stays"]
+    memory.close()
+    assert telling(tmp_path) == []
+    assert exposed(tmp_path / ".marksweep") == ()
+
+
+def test_what_a_reader_keeps_goes_when_the_graph_is_opened_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("marksweep.stores.graph.sqlite.connection.BUSY_SECONDS", 0.1)
+    settings = Settings(store=Store(location=str(tmp_path / "store.db")))
+    memory = KnowledgeGraph.open(tmp_path, settings=settings)
+    note = memory.add_memory(f"{TELLTALE} beetles eat wood")
+    with closing(sqlite3.connect(tmp_path / "graph.db")) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM memory").fetchone()
+        done = memory.forget([note.memory_id], everywhere=True)
+        assert any("it goes when the store is next opened" in each for each in done.unreached)
+        assert telling(tmp_path) != []
+        memory.close()
+    KnowledgeGraph.open(tmp_path, settings=settings).close()
+    assert telling(tmp_path) == []
