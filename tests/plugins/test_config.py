@@ -89,7 +89,7 @@ def test_nonsense_in_the_environment_names_the_variable(
     ("variable", "value", "message"),
     [
         ("TARGET", "85", "target_percent is 85.0; .* at most 80 .the threshold."),
-        ("PRESSURE", "70", "pressure_percent is 70; .* at least 80 .the threshold."),
+        ("PRESSURE", "70", "pressure_percent is 70.0; .* at least 80 .the threshold."),
     ],
 )
 def test_what_the_environment_asks_for_and_cannot_be_is_refused(
