@@ -12,7 +12,7 @@ from mcp import Client
 from mcp_types import TextContent
 
 from marksweep.mcp.app import build_server
-from marksweep.mcp.desk import Desk
+from marksweep.mcp.server_state import ServerState
 
 MODES = ("legacy", "2026-07-28")
 """The protocol before, and the current one."""
@@ -68,12 +68,12 @@ def _words(content: list[Any]) -> str:
 @asynccontextmanager
 async def agent(folder: Path, mode: str = "2026-07-28", **offers: Any) -> AsyncIterator[Agent]:
     """Start a server on a folder, in memory, and connect to it."""
-    desk = Desk([folder])
+    state = ServerState([folder])
     try:
-        async with Client(build_server(desk), mode=mode, **offers) as client:
+        async with Client(build_server(state), mode=mode, **offers) as client:
             yield Agent(client)
     finally:
-        await desk.close()
+        await state.close()
 
 
 def with_agent(

@@ -19,7 +19,7 @@ from mcp_types import (
 )
 
 from marksweep.mcp.app import build_server
-from marksweep.mcp.desk import Desk
+from marksweep.mcp.server_state import ServerState
 from tests.mcp.support import Agent, with_agent
 
 LONG = "The parser in src/parse.py fails on empty input because line 42 reads too far. " * 30
@@ -183,16 +183,16 @@ def test_the_project_is_the_clients_folder(tmp_path: Path, mode: str) -> None:
 
     async def work() -> None:
         (tmp_path / "my project").mkdir()
-        desk = Desk()
-        server = build_server(desk)
+        state = ServerState()
+        server = build_server(state)
         async with Client(server, mode=mode, list_roots_callback=roots) as client:
             one = Agent(client)
             await one.add("a")
             await one.add("b")
             words = await one.fail("index_codebase", path=str(tmp_path))
             assert "outside the folders" in words
-        assert desk.folders == ((tmp_path / "my project").resolve(),)
-        await desk.close()
+        assert state.folders == ((tmp_path / "my project").resolve(),)
+        await state.close()
 
     asyncio.run(work())
     assert (tmp_path / "my project" / ".marksweep" / "store.db").exists()
@@ -205,10 +205,10 @@ def test_a_client_without_folders_works_where_the_server_was_started(
     monkeypatch.chdir(tmp_path)
 
     async def work() -> None:
-        desk = Desk()
-        async with Client(build_server(desk), mode=mode) as client:
+        state = ServerState()
+        async with Client(build_server(state), mode=mode) as client:
             await Agent(client).add("a")
-        await desk.close()
+        await state.close()
 
     asyncio.run(work())
     assert (tmp_path / ".marksweep" / "store.db").exists()

@@ -12,8 +12,8 @@ from mcp import Client, MCPError
 from mcp_types import INVALID_PARAMS, Tool
 
 from marksweep.mcp.app import build_server
-from marksweep.mcp.desk import Desk
 from marksweep.mcp.reference import updated
+from marksweep.mcp.server_state import ServerState
 from tests.mcp.support import Agent, with_agent
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +25,7 @@ NOT_IDEMPOTENT = {"context_add", "context_recall", "context_gc_undo", "context_g
 
 def tools() -> dict[str, Tool]:
     async def listed() -> list[Tool]:
-        async with Client(build_server(Desk())) as client:
+        async with Client(build_server(ServerState())) as client:
             return (await client.list_tools()).tools
 
     return {tool.name: tool for tool in asyncio.run(listed())}

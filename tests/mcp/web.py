@@ -13,9 +13,9 @@ import uvicorn
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from marksweep.mcp.desk import Desk
 from marksweep.mcp.guard import Tokens
 from marksweep.mcp.http import HttpOptions, http_app
+from marksweep.mcp.server_state import ServerState
 
 ADA = "ada-has-a-long-token"
 BOB = "bob-has-another-token"
@@ -25,9 +25,9 @@ BOTH = {ADA: ["ada", "shared"], BOB: ["bob", "shared"]}
 class Server:
     """Where a server listens."""
 
-    def __init__(self, port: int, desk: Desk) -> None:
+    def __init__(self, port: int, state: ServerState) -> None:
         self.address = f"http://127.0.0.1:{port}/mcp"
-        self.desk = desk
+        self.state = state
 
     @contextlib.asynccontextmanager
     async def client(self, token: str = "", workspace: str = "", mode: str = "auto"):  # type: ignore[no-untyped-def] # noqa: ANN201
@@ -45,8 +45,8 @@ def serving(
     folder: Path, tokens: dict[str, list[str]] | None = None, rate: float = 5_000
 ) -> Iterator[Server]:
     """Serve a folder while the block runs."""
-    desk = Desk([folder])
-    app = http_app(HttpOptions(rate=rate), desk, Tokens(tokens or {}))
+    state = ServerState([folder])
+    app = http_app(HttpOptions(rate=rate), state, Tokens(tokens or {}))
     config = uvicorn.Config(
         app, port=0, log_config=None, access_log=False, timeout_graceful_shutdown=2
     )
@@ -55,7 +55,7 @@ def serving(
 
     async def serve() -> None:
         await server.serve(sockets=[socket])
-        await desk.close()
+        await state.close()
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
@@ -63,7 +63,7 @@ def serving(
         while not server.started:
             assert thread.is_alive(), "the server did not start"
             threading.Event().wait(0.01)
-        yield Server(socket.getsockname()[1], desk)
+        yield Server(socket.getsockname()[1], state)
     finally:
         server.should_exit = True
         thread.join(timeout=30)

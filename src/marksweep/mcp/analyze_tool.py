@@ -11,11 +11,11 @@ from pydantic import Field
 
 from marksweep.core.score import Scorer
 from marksweep.errors import BadInput, NotFound
-from marksweep.mcp.asking import Here, desk_of
+from marksweep.mcp.asking import CurrentWorkspace, state_of
 from marksweep.mcp.context_tools import usage
-from marksweep.mcp.desk import Place
 from marksweep.mcp.gc_results import Analysis, Blocker, Candidate, DeadWeight, Transcript
 from marksweep.mcp.results import Usage
+from marksweep.mcp.server_state import Workspace
 from marksweep.mcp.tool import Ctx, StrictTool
 from marksweep.model import Plan, Step
 from marksweep.segments import Segments
@@ -29,7 +29,7 @@ Strategy = Annotated[
 
 def context_gc_analyze(
     ctx: Ctx,
-    here: Here,
+    here: CurrentWorkspace,
     *,
     max_candidates: Annotated[
         int, Field(ge=0, le=10_000, description="Candidates listed; the plan may have more.")
@@ -111,7 +111,7 @@ def _analysis(plan: Plan, rows: list[Candidate], used: Usage) -> Analysis:
     )
 
 
-def _of_transcript(ctx: Ctx, here: Place, path: str, most: int) -> Analysis:
+def _of_transcript(ctx: Ctx, here: Workspace, path: str, most: int) -> Analysis:
     from marksweep.mcp.transcripts import weigh
     from marksweep.reading import dead_weight
 
@@ -121,7 +121,7 @@ def _of_transcript(ctx: Ctx, here: Place, path: str, most: int) -> Analysis:
 
     with here.segments() as context:
         settings = context.settings
-    weighed = weigh(desk_of(ctx).allowed(path), tell, settings)
+    weighed = weigh(state_of(ctx).allowed(path), tell, settings)
     plan = weighed.plan
     with here.segments() as context:
         used = Usage.of(plan.tokens_before, context.budget)

@@ -1,4 +1,4 @@
-"""The server: the tools, the resources and the prompts on one desk."""
+"""The server: the tools, the resources and the prompts, on one state."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from mcp.server.context import ServerMiddleware
 
 import marksweep
 from marksweep.mcp import analyze_tool, compress_tool, context_tools, gc_tools, memory_tools
-from marksweep.mcp.desk import Desk
 from marksweep.mcp.prompts import add_prompts, in_words
 from marksweep.mcp.resources import add_resources
+from marksweep.mcp.server_state import ServerState
 
 INSTRUCTIONS = """\
 marksweep keeps track of what you remember and collects what you no longer need.
@@ -31,12 +31,14 @@ TOOLS = (
 """All tools, in the order in which they are listed."""
 
 
-def build_server(desk: Desk, middleware: Sequence[ServerMiddleware[Desk]] = ()) -> MCPServer[Desk]:
-    """Put the server together. The desk is the caller's to close."""
+def build_server(
+    state: ServerState, middleware: Sequence[ServerMiddleware[ServerState]] = ()
+) -> MCPServer[ServerState]:
+    """Put the server together. The state is the caller's to close."""
 
     @asynccontextmanager
-    async def lifespan(_: MCPServer[Desk]) -> AsyncIterator[Desk]:
-        yield desk
+    async def lifespan(_: MCPServer[ServerState]) -> AsyncIterator[ServerState]:
+        yield state
 
     server = MCPServer(
         "marksweep",
@@ -48,6 +50,6 @@ def build_server(desk: Desk, middleware: Sequence[ServerMiddleware[Desk]] = ()) 
         lifespan=lifespan,
         middleware=[*middleware, in_words],
     )
-    add_resources(server, desk)
+    add_resources(server, state)
     add_prompts(server)
     return server

@@ -16,7 +16,7 @@ from mcp.server.mcpserver import ListRoots, Resolve
 from mcp_types import ListRootsResult
 from pydantic import BaseModel, Field
 
-from marksweep.mcp.desk import Desk, Place
+from marksweep.mcp.server_state import ServerState, Workspace
 from marksweep.mcp.tool import Ctx
 
 
@@ -26,7 +26,7 @@ class Consent(BaseModel):
     delete: bool = Field(title="Delete these", description="They can be restored for a while.")
 
 
-def desk_of(ctx: Ctx) -> Desk:
+def state_of(ctx: Ctx) -> ServerState:
     """Give what the server works on."""
     return ctx.request_context.lifespan_context
 
@@ -47,23 +47,26 @@ def can_sample(ctx: Ctx) -> bool:
 async def client_folders(ctx: Ctx) -> ListRootsResult | ListRoots | None:
     """Ask for the client's folders, if the server was started without any."""
     offered = ctx.client_capabilities
-    if desk_of(ctx).is_settled or offered is None or offered.roots is None:
+    if state_of(ctx).is_settled or offered is None or offered.roots is None:
         return None
     return ListRoots()
 
 
-async def here(ctx: Ctx, told: Annotated[ListRootsResult | None, Resolve(client_folders)]) -> Place:
+async def here(
+    ctx: Ctx, told: Annotated[ListRootsResult | None, Resolve(client_folders)]
+) -> Workspace:
     """Find the workspace of a call."""
-    desk = desk_of(ctx)
-    if not desk.is_settled:
-        await anyio.to_thread.run_sync(desk.settle, folders_of(told))
-    opened = desk.opened()
-    place = await anyio.to_thread.run_sync(desk.place) if opened is None else opened
-    if desk.settings.memory.keeps_segments:
-        memory = await anyio.to_thread.run_sync(desk.memory)
-        cited = await memory.cited_segments(workspace_id=place.name)
-        await anyio.to_thread.run_sync(place.keep, cited)
-    return place
+    state = state_of(ctx)
+    if not state.is_settled:
+        await anyio.to_thread.run_sync(state.settle, folders_of(told))
+    opened = state.opened()
+    if opened is None:
+        opened = await anyio.to_thread.run_sync(state.open_workspace)
+    if state.settings.memory.keeps_segments:
+        memory = await anyio.to_thread.run_sync(state.memory)
+        cited = await memory.cited_segments(workspace_id=opened.name)
+        await anyio.to_thread.run_sync(opened.keep, cited)
+    return opened
 
 
 def folders_of(told: ListRootsResult | None) -> list[Path]:
@@ -75,5 +78,5 @@ def folders_of(told: ListRootsResult | None) -> list[Path]:
     return [path for path in paths if path.is_dir()] or [Path.cwd()]
 
 
-Here = Annotated[Place, Resolve(here)]
+CurrentWorkspace = Annotated[Workspace, Resolve(here)]
 """The workspace of a call, found before the tool runs."""

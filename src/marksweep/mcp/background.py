@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from marksweep.errors import MarksweepError
-from marksweep.mcp.desk import Desk
+from marksweep.mcp.server_state import ServerState
 
 ACTOR = "background"
 """Who the journal says it was."""
@@ -22,10 +22,10 @@ logger = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def collecting(desk: Desk, every_hours: float | None) -> AsyncIterator[None]:
+async def collecting(state: ServerState, every_hours: float | None) -> AsyncIterator[None]:
     """Collect the memory at intervals meanwhile; None: as the project's settings say."""
     stop = threading.Event()
-    running = asyncio.create_task(asyncio.to_thread(_collect, desk, every_hours, stop))
+    running = asyncio.create_task(asyncio.to_thread(_collect, state, every_hours, stop))
     try:
         yield
     finally:
@@ -33,11 +33,11 @@ async def collecting(desk: Desk, every_hours: float | None) -> AsyncIterator[Non
         await asyncio.wait([running])
 
 
-def _collect(desk: Desk, every_hours: float | None, stop: threading.Event) -> None:
-    while not desk.is_settled:
+def _collect(state: ServerState, every_hours: float | None, stop: threading.Event) -> None:
+    while not state.is_settled:
         if stop.wait(SETTLING_SECONDS):
             return
-    hours = desk.settings.memory.collect_every_hours if every_hours is None else every_hours
+    hours = state.settings.memory.collect_every_hours if every_hours is None else every_hours
     if not hours:
         return
     from marksweep.graph.background import Collected, collect_regularly
@@ -49,7 +49,7 @@ def _collect(desk: Desk, every_hours: float | None, stop: threading.Event) -> No
             logger.info("background collection of %r: %s", outcome.workspace_id, outcome.skipped)
 
     try:
-        memory = desk.memory()
+        memory = state.memory()
     except MarksweepError as error:
         told(error)
         return

@@ -9,7 +9,7 @@ from mcp_types import CreateMessageResult, SamplingMessage, TextContent, ToolAnn
 from pydantic import Field
 
 from marksweep.errors import NotFound
-from marksweep.mcp.asking import Here, can_sample
+from marksweep.mcp.asking import CurrentWorkspace, can_sample
 from marksweep.mcp.context_tools import LONGEST_TEXT, Name
 from marksweep.mcp.gc_results import Compressed
 from marksweep.mcp.tool import Ctx, StrictTool
@@ -28,7 +28,7 @@ SHARE = 0.5
 """Tokens that the client's model may answer with, as a share of the original's."""
 
 
-def original(here: Here, segment_id: str) -> Segment:
+def original(here: CurrentWorkspace, segment_id: str) -> Segment:
     """Look up the segment that is to be shortened."""
     with here.segments() as context:
         segment = context.get(segment_id)
@@ -55,7 +55,7 @@ async def sampled(
 
 
 def context_gc_compress(
-    here: Here,
+    here: CurrentWorkspace,
     *,
     segment: Annotated[Segment, Resolve(original)],
     answer: Annotated[CreateMessageResult | None, Resolve(sampled)],

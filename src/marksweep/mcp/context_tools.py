@@ -12,8 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from marksweep.clock import utc_now
 from marksweep.errors import BadInput
-from marksweep.mcp.asking import Here
-from marksweep.mcp.desk import Attention
+from marksweep.mcp.asking import CurrentWorkspace
 from marksweep.mcp.results import (
     Added,
     Configured,
@@ -23,6 +22,7 @@ from marksweep.mcp.results import (
     Recalled,
     Usage,
 )
+from marksweep.mcp.server_state import FocusArgs
 from marksweep.mcp.tool import Ctx, StrictTool
 from marksweep.model import GCPolicy, Hold, Link, Reference, Segment, Stashed
 from marksweep.segments import Segments
@@ -71,7 +71,7 @@ class NewSegment(_Given):
 
 
 def context_add(
-    here: Here,
+    here: CurrentWorkspace,
     segments: Annotated[list[NewSegment], Field(min_length=1, max_length=MOST_AT_ONCE)],
 ) -> Added:
     """Add pieces of context (messages, code, logs, notes, decisions, summaries) to the working set,
@@ -102,7 +102,7 @@ def _segment(given: NewSegment, now: datetime) -> Segment:
 
 
 def context_focus(
-    here: Here,
+    here: CurrentWorkspace,
     task: Annotated[str, Field(description="Id of the task at hand.")] = "",
     active_file: Annotated[str, Field(description="The file being worked on.")] = "",
     active_lines: Annotated[
@@ -116,13 +116,13 @@ def context_focus(
         raise BadInput("active_lines without active_file. Name the file that the lines are in.")
     if active_lines and active_lines[0] > active_lines[1]:
         raise BadInput(f"active_lines is {list(active_lines)}; expected the first line first.")
-    here.focus(Attention(task or None, active_file or None, active_lines, tuple(open_files)))
+    here.focus(FocusArgs(task or None, active_file or None, active_lines, tuple(open_files)))
     return Focused(task=task, active_file=active_file, open_files=open_files)
 
 
 def context_gc_pin(
     ctx: Ctx,
-    here: Here,
+    here: CurrentWorkspace,
     segment_ids: Names,
     reason: Annotated[str, Field(max_length=500, description="Why it must stay.")] = "",
 ) -> Protected:
@@ -135,7 +135,7 @@ def context_gc_pin(
     return Protected(segment_ids=segment_ids, pinned=True)
 
 
-def context_gc_unpin(here: Here, segment_ids: Names) -> Protected:
+def context_gc_unpin(here: CurrentWorkspace, segment_ids: Names) -> Protected:
     """Take the protection of context_gc_pin away."""
     with here.segments() as context:
         _all_live(context, segment_ids)
@@ -159,7 +159,7 @@ def _client(ctx: Ctx) -> str:
 
 
 def context_recall(
-    here: Here,
+    here: CurrentWorkspace,
     *,
     words: Annotated[str, Field(max_length=1_000, description="What it was about.")] = "",
     segment_ids: Annotated[list[Name], Field(max_length=MOST_AT_ONCE)] = [],  # noqa: B006
@@ -207,7 +207,7 @@ Hours = Annotated[float, Field(ge=0, le=876_000)]
 
 
 def context_gc_configure(
-    here: Here,
+    here: CurrentWorkspace,
     *,
     limit_tokens: Annotated[int, Field(ge=0, le=10**12)] | None = None,
     soft_percent: Percent | None = None,

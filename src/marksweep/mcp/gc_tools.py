@@ -14,10 +14,10 @@ from marksweep.clock import utc_now
 from marksweep.core.score import age_hours
 from marksweep.errors import BadInput, NotConfirmed, NotFound, PlanOutdated, Refused
 from marksweep.mcp.analyze_tool import Strategy
-from marksweep.mcp.asking import Consent, Here, can_confirm
+from marksweep.mcp.asking import Consent, CurrentWorkspace, can_confirm
 from marksweep.mcp.context_tools import MOST_AT_ONCE, Name, usage
-from marksweep.mcp.desk import Place
 from marksweep.mcp.gc_results import Event, History, Pruned, Undone
+from marksweep.mcp.server_state import Workspace
 from marksweep.mcp.tool import Ctx, StrictTool
 from marksweep.model import Action, Plan, Report
 from marksweep.segments import Segments
@@ -33,7 +33,7 @@ NAMED_IN_QUESTION = 10
 
 
 async def plan_to_show(
-    here: Here, segment_ids: list[str], plan_id: str, strategy: Disposal
+    here: CurrentWorkspace, segment_ids: list[str], plan_id: str, strategy: Disposal
 ) -> Plan | None:
     """Make or fetch the plan of a prune that may delete, to ask first; None if it only stashes."""
     if bool(segment_ids) == bool(plan_id):
@@ -43,7 +43,7 @@ async def plan_to_show(
     return await anyio.to_thread.run_sync(_plan, here, segment_ids, plan_id, strategy)
 
 
-def _plan(here: Place, segment_ids: list[str], plan_id: str, strategy: Disposal) -> Plan:
+def _plan(here: Workspace, segment_ids: list[str], plan_id: str, strategy: Disposal) -> Plan:
     with here.segments() as context:
         if not plan_id:
             return _plan_for(context, segment_ids, strategy)
@@ -97,7 +97,7 @@ async def consent(
 
 async def context_gc_prune(
     ctx: Ctx,
-    here: Here,
+    here: CurrentWorkspace,
     *,
     shown: Annotated[Plan | None, Resolve(plan_to_show)],
     answer: Annotated[ElicitationResult[Consent], Resolve(consent)],
@@ -122,7 +122,7 @@ async def context_gc_prune(
 
 
 def _prune(
-    here: Place,
+    here: Workspace,
     shown: Plan | None,
     answer: ElicitationResult[Consent],
     segment_ids: list[str],
@@ -174,7 +174,7 @@ def _check(context: Segments, plan: Plan, answer: ElicitationResult[Consent]) ->
 
 
 def context_gc_undo(
-    here: Here,
+    here: CurrentWorkspace,
     plan_id: Annotated[str, Field(max_length=200, description="The latest if left out.")] = "",
 ) -> Undone:
     """Reverse a whole sweep: everything it took comes back to where it was."""
@@ -186,7 +186,9 @@ def context_gc_undo(
         return Undone(plan_id=wanted, restored=list(restored), usage=usage(context))
 
 
-def context_gc_history(here: Here, limit: Annotated[int, Field(ge=1, le=1_000)] = 20) -> History:
+def context_gc_history(
+    here: CurrentWorkspace, limit: Annotated[int, Field(ge=1, le=1_000)] = 20
+) -> History:
     """List what was planned, swept, restored and undone, newest first."""
     with here.segments() as context:
         return History(events=[Event.of(entry) for entry in context.history(limit)])

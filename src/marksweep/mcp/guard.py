@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from marksweep.errors import BadInput
-from marksweep.mcp.desk import Access
+from marksweep.mcp.server_state import Access
 
 VARIABLE = "MARKSWEEP_TOKEN"
 """The environment variable that may hold one token."""

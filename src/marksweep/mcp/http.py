@@ -19,9 +19,9 @@ from starlette.types import ASGIApp
 from marksweep.errors import Refused
 from marksweep.mcp.app import build_server
 from marksweep.mcp.background import collecting
-from marksweep.mcp.desk import ACCESS, Desk
 from marksweep.mcp.guard import ACCESS_KEY, VARIABLE, Guard, Rates, Tokens
 from marksweep.mcp.logs import log_to_stderr
+from marksweep.mcp.server_state import ACCESS, ServerState
 
 PATH = "/mcp"
 
@@ -69,8 +69,8 @@ def serve_http(
     collect_every: float | None = None,
 ) -> None:
     """Serve until interrupted. Refused without a token unless only this machine can connect."""
-    desk = Desk(roots, store=store, workspace=workspace)
-    tokens = Tokens.load(options.token_file, desk.workspace())
+    state = ServerState(roots, store=store, workspace=workspace)
+    tokens = Tokens.load(options.token_file, state.workspace())
     if not tokens and not options.is_loopback:
         raise Refused(
             f"--host {options.host} can be reached from other machines, and there is no token. "
@@ -79,15 +79,15 @@ def serve_http(
     log_to_stderr(log_level, tokens.values)
     # With uvicorn's parser in C (httptools, found by itself) this takes a quarter off every call.
     loop = {"use_uvloop": True}
-    anyio.run(_serve, options, desk, tokens, collect_every, backend_options=loop)
+    anyio.run(_serve, options, state, tokens, collect_every, backend_options=loop)
 
 
 async def _serve(
-    options: HttpOptions, desk: Desk, tokens: Tokens, collect_every: float | None
+    options: HttpOptions, state: ServerState, tokens: Tokens, collect_every: float | None
 ) -> None:
     anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
     config = uvicorn.Config(
-        http_app(options, desk, tokens),
+        http_app(options, state, tokens),
         host=options.host,
         port=options.port,
         log_config=None,
@@ -98,16 +98,16 @@ async def _serve(
     socket = config.bind_socket()
     try:
         logger.info("listening on http://%s:%s%s", options.host, socket.getsockname()[1], PATH)
-        async with collecting(desk, collect_every):
+        async with collecting(state, collect_every):
             await uvicorn.Server(config).serve(sockets=[socket])
     finally:
         socket.close()
-        await desk.close()
+        await state.close()
 
 
-def http_app(options: HttpOptions, desk: Desk, tokens: Tokens) -> ASGIApp:
+def http_app(options: HttpOptions, state: ServerState, tokens: Tokens) -> ASGIApp:
     """Put the server behind its guard."""
-    server = build_server(desk, [admitted])
+    server = build_server(state, [admitted])
     app = server.streamable_http_app(
         streamable_http_path=PATH,
         max_request_body_size=MAX_BODY,
@@ -125,7 +125,9 @@ def _security(options: HttpOptions) -> TransportSecuritySettings:
     return TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)
 
 
-async def admitted(ctx: ServerRequestContext[Desk, object], call_next: CallNext) -> HandlerResult:
+async def admitted(
+    ctx: ServerRequestContext[ServerState, object], call_next: CallNext
+) -> HandlerResult:
     """Work with what the guard let the caller see; without that, not at all."""
     scope = getattr(ctx.request, "scope", {})
     if ACCESS_KEY not in scope:

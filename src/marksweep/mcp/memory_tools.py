@@ -14,7 +14,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from marksweep.errors import NotConfirmed, Refused
-from marksweep.mcp.asking import Consent, Here, can_confirm, desk_of
+from marksweep.mcp.asking import Consent, CurrentWorkspace, can_confirm, state_of
 from marksweep.mcp.memory_results import Indexed, MemoryHit, MemoryPruned, MemoryStats, SearchResult
 from marksweep.mcp.tool import Ctx, StrictTool, Told
 from marksweep.model import Plan
@@ -28,7 +28,7 @@ T = TypeVar("T")
 TELL_SECONDS = 0.1
 """How often progress is told at most. More often costs more than it says."""
 
-Workspace = Annotated[
+WorkspaceName = Annotated[
     str, Field(max_length=500, description="Whose memory; the current workspace if left out.")
 ]
 
@@ -85,20 +85,20 @@ class Memory(NamedTuple):
     workspace: str
 
 
-async def memory_here(ctx: Ctx, here: Here, workspace_id: str) -> Memory:
+async def memory_here(ctx: Ctx, here: CurrentWorkspace, workspace_id: str) -> Memory:
     """Open the memory of a call; Refused if the workspace is not the caller's."""
-    desk = desk_of(ctx)
-    workspace = desk.workspace(workspace_id or here.name)
-    return Memory(await anyio.to_thread.run_sync(desk.memory), workspace)
+    state = state_of(ctx)
+    workspace = state.workspace(workspace_id or here.name)
+    return Memory(await anyio.to_thread.run_sync(state.memory), workspace)
 
 
-Mind = Annotated[Memory, Resolve(memory_here)]
+CurrentMemory = Annotated[Memory, Resolve(memory_here)]
 """The memory of a call, opened before the tool runs."""
 
 
 async def index_codebase(
     ctx: Ctx,
-    memory: Mind,
+    memory: CurrentMemory,
     *,
     path: Annotated[
         str, Field(max_length=4_096, description="A folder inside the allowed ones.")
@@ -107,11 +107,11 @@ async def index_codebase(
         list[str], Field(max_length=50, description="Only these; all if left out.")
     ] = [],  # noqa: B006
     include_tests: bool = True,
-    workspace_id: Workspace = "",  # noqa: ARG001 - `memory_here` reads it
+    workspace_id: WorkspaceName = "",  # noqa: ARG001 - `memory_here` reads it
 ) -> Indexed:
     """Read a codebase into the long-term memory: files, functions, classes, and what calls what.
     Only what changed is read again; what is gone becomes stale, for prune_memory to clean up."""
-    folder = desk_of(ctx).allowed(path)
+    folder = state_of(ctx).allowed(path)
     try:
         from marksweep.indexing.indexer import index_codebase as index
     except ModuleNotFoundError as error:
@@ -124,7 +124,7 @@ async def index_codebase(
             workspace_id=memory.workspace,
             languages=languages,
             include_tests=include_tests,
-            include=desk_of(ctx).settings.index.include,
+            include=state_of(ctx).settings.index.include,
             progress=lambda at: tell(at.done, at.total, at.path),
         )
     )
@@ -133,7 +133,7 @@ async def index_codebase(
 
 
 async def search_memory(
-    memory: Mind,
+    memory: CurrentMemory,
     *,
     query: Annotated[str, Field(min_length=1, max_length=1_000, description="Words to look for.")],
     limit: Annotated[int, Field(ge=1, le=100)] = 10,
@@ -142,7 +142,7 @@ async def search_memory(
         str, Field(max_length=4_096, description="A file, or the folder it is in.")
     ] = "",
     tags: Annotated[list[str], Field(max_length=50, description="All of these.")] = [],  # noqa: B006
-    workspace_id: Workspace = "",  # noqa: ARG001 - `memory_here` reads it
+    workspace_id: WorkspaceName = "",  # noqa: ARG001 - `memory_here` reads it
 ) -> SearchResult:
     """Search the long-term memory: indexed code and notes, best first, with what they mention."""
     from marksweep.stores.graph.base import GraphQuery
@@ -163,13 +163,13 @@ PruneChoice = Literal[
 
 
 async def plan_to_delete(
-    ctx: Ctx, memory: Mind, dry_run: bool, strategy: str, limit: int | None
+    ctx: Ctx, memory: CurrentMemory, dry_run: bool, strategy: str, limit: int | None
 ) -> Plan | None:
     """Find the plan that a deletion carries out: the one that was shown last, or a new one."""
     if dry_run:
         return None
     graph, workspace = memory
-    shown = desk_of(ctx).shown_plans.get((workspace, strategy))
+    shown = state_of(ctx).shown_plans.get((workspace, strategy))
     if shown is not None:
         return await graph.find_plan(workspace, shown)
     from marksweep.graph.strategies import PruneStrategy
@@ -191,7 +191,7 @@ async def consent(
 
 async def prune_memory(
     ctx: Ctx,
-    memory: Mind,
+    memory: CurrentMemory,
     *,
     plan: Annotated[Plan | None, Resolve(plan_to_delete)],
     answer: Annotated[ElicitationResult[Consent], Resolve(consent)],
@@ -221,13 +221,13 @@ async def prune_memory(
     """Clean up the long-term memory: what is stale, orphaned or no longer mentioned. Shows what
     would go; to delete exactly that, call again with dry_run false and confirm true. What was
     deleted can be restored for a week."""
-    desk = desk_of(ctx)
+    state = state_of(ctx)
     graph, workspace = memory
     limits = graph.settings.limits
     if plan is None:
         response = await graph.prune_memory(workspace, strategy=strategy, limit=limit)
         if response.plan.steps:
-            desk.shown_plans[workspace, strategy] = response.plan_id
+            state.shown_plans[workspace, strategy] = response.plan_id
         return MemoryPruned.of(response, workspace, strategy, limits)
     if not isinstance(answer, AcceptedElicitation):
         raise Told("Error: The user did not agree to the deletion. Nothing was deleted.")
@@ -244,11 +244,11 @@ async def prune_memory(
         response = await _to_its_end(deletion)
     except (NotConfirmed, Refused) as refusal:
         raise Told(f"Error: {refusal}") from refusal
-    desk.shown_plans.pop((workspace, strategy), None)
+    state.shown_plans.pop((workspace, strategy), None)
     return MemoryPruned.of(response, workspace, strategy, limits)
 
 
-async def memory_stats(memory: Mind, *, workspace_id: Workspace = "") -> MemoryStats:  # noqa: ARG001
+async def memory_stats(memory: CurrentMemory, *, workspace_id: WorkspaceName = "") -> MemoryStats:  # noqa: ARG001
     """Count what the long-term memory of a workspace holds, and what is stale or deleted in it."""
     counts = await memory.graph.stats(workspace_id=memory.workspace)
     return MemoryStats.of(memory.workspace, counts)

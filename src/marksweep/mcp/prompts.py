@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 from pydantic import Field
 
-from marksweep.mcp.desk import Desk
+from marksweep.mcp.server_state import ServerState
 
 
 def clean_up(
@@ -54,13 +54,15 @@ PROMPTS = {
 """The prompts by name, each with its title."""
 
 
-def add_prompts(server: MCPServer[Desk]) -> None:
+def add_prompts(server: MCPServer[ServerState]) -> None:
     """Offer the prompts of this module."""
     for name, (prompt, title) in PROMPTS.items():
         server.prompt(name=name, title=title)(prompt)
 
 
-async def in_words(ctx: ServerRequestContext[Desk, object], call_next: CallNext) -> HandlerResult:
+async def in_words(
+    ctx: ServerRequestContext[ServerState, object], call_next: CallNext
+) -> HandlerResult:
     """Answer a bad request for a prompt as the caller's mistake; the SDK takes it for its own."""
     try:
         return await call_next(ctx)

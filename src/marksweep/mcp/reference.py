@@ -15,7 +15,7 @@ from mcp.server import MCPServer
 from mcp_types import Prompt, Tool, ToolAnnotations
 
 from marksweep.mcp.app import build_server
-from marksweep.mcp.desk import Desk
+from marksweep.mcp.server_state import ServerState
 from marksweep.schemas import Shape
 
 MARKER = "<!-- Written by marksweep.mcp.reference from the server. Do not edit below. -->"
@@ -23,7 +23,7 @@ MARKER = "<!-- Written by marksweep.mcp.reference from the server. Do not edit b
 
 async def reference() -> str:
     """Write the reference."""
-    server = build_server(Desk())
+    server = build_server(ServerState())
     parts = ["## Tools", *[_tool(tool) for tool in await server.list_tools()]]
     parts += ["## Resources", await _resources(server)]
     parts += ["## Prompts", *[_prompt(prompt) for prompt in await server.list_prompts()]]
@@ -64,7 +64,7 @@ def _hints(hints: ToolAnnotations | None) -> str:
     return ", ".join(words)
 
 
-async def _resources(server: MCPServer[Desk]) -> str:
+async def _resources(server: MCPServer[ServerState]) -> str:
     rows = [
         (each.uri_template, each.description) for each in await server.list_resource_templates()
     ]

@@ -10,7 +10,7 @@ from mcp.server.mcpserver import ResourceSecurity
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
 from marksweep.errors import MarksweepError, NotFound
-from marksweep.mcp.desk import Desk
+from marksweep.mcp.server_state import ServerState
 from marksweep.segments import Segments
 
 ENTRIES = 100
@@ -22,12 +22,12 @@ BY_NAME = ResourceSecurity(reject_path_traversal=False, reject_absolute_paths=Fa
 """Segments may be called anything, also like a path: ids only look things up in the store."""
 
 
-def add_resources(server: MCPServer[Desk], desk: Desk) -> None:
-    """Let a server's resources be read from its desk."""
+def add_resources(server: MCPServer[ServerState], state: ServerState) -> None:
+    """Let a server's resources be read from its state."""
 
     def read(look: Callable[[Segments], object]) -> str:
         try:
-            with desk.place().segments() as context:
+            with state.open_workspace().segments() as context:
                 return msgspec.json.encode(look(context)).decode()
         except NotFound as error:
             raise ResourceNotFoundError(str(error)) from error

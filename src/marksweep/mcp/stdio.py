@@ -19,8 +19,8 @@ from pydantic import ValidationError
 
 from marksweep.mcp.app import build_server
 from marksweep.mcp.background import collecting
-from marksweep.mcp.desk import Desk
 from marksweep.mcp.logs import log_to_stderr
+from marksweep.mcp.server_state import ServerState
 
 Incoming = SessionMessage | Exception
 """A message, or what was wrong with a line that is not one."""
@@ -41,18 +41,18 @@ def serve_stdio(
 ) -> None:
     """Serve until the client closes its end. Without roots, its client's folders are asked for."""
     log_to_stderr(log_level)
-    anyio.run(_serve, Desk(roots, store=store, workspace=workspace), collect_every)
+    anyio.run(_serve, ServerState(roots, store=store, workspace=workspace), collect_every)
 
 
-async def _serve(desk: Desk, collect_every: float | None) -> None:
+async def _serve(state: ServerState, collect_every: float | None) -> None:
     try:
-        async with collecting(desk, collect_every):
-            await _run(build_server(desk))
+        async with collecting(state, collect_every):
+            await _run(build_server(state))
     finally:
-        await desk.close()
+        await state.close()
 
 
-async def _run(server: MCPServer[Desk]) -> None:
+async def _run(server: MCPServer[ServerState]) -> None:
     """Run as the SDK does, but leave no line without an answer that wants one."""
     lowlevel = server._lowlevel_server  # noqa: SLF001 - the only one that takes streams
     sent, received = anyio.create_memory_object_stream[Incoming]()

@@ -19,9 +19,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic_core import ErrorDetails
 
 from marksweep.errors import MarksweepError
-from marksweep.mcp.desk import Desk
+from marksweep.mcp.server_state import ServerState
 
-Ctx = Context[Desk, Any]
+Ctx = Context[ServerState, Any]
 """The context of a call."""
 
 SHOWN = 120

@@ -1,4 +1,4 @@
-"""The desk: what one server works on. Its store, its workspaces, and the folders it may read."""
+"""What one server works on: its store, its workspaces, and the folders it may read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import msgspec
 
 from marksweep.core.roots import Focus
 from marksweep.errors import BadInput, Refused
-from marksweep.graph.place import Place as Where
+from marksweep.graph.place import Place as ProjectPaths
 from marksweep.graph.place import place_of
 from marksweep.paths import expanded
 from marksweep.segments import Segments
@@ -45,8 +45,8 @@ ACCESS: ContextVar[Access] = ContextVar("marksweep_access", default=Access())  #
 """The access of the request at hand. On stdio nobody sets it: the client has started us."""
 
 
-class Attention(msgspec.Struct, frozen=True):
-    """What the agent is at."""
+class FocusArgs(msgspec.Struct, frozen=True):
+    """What the agent says it works on."""
 
     task: str | None = None
     file: str | None = None
@@ -54,7 +54,7 @@ class Attention(msgspec.Struct, frozen=True):
     open_files: tuple[str, ...] = ()
 
 
-class Place:
+class Workspace:
     """One workspace at work: one caller at a time, with settings that can be turned."""
 
     def __init__(self, store: Store, name: str, folder: Path, changes: Changes) -> None:
@@ -63,7 +63,7 @@ class Place:
         self._folder = folder
         self._changes = changes
         self._guard = RLock()
-        self._attention = Attention()
+        self._focus_args = FocusArgs()
         self._segments = self._open(changes)
 
     def _open(self, changes: Changes) -> Segments:
@@ -76,10 +76,10 @@ class Place:
         with self._guard:
             yield self._segments
 
-    def focus(self, attention: Attention) -> None:
+    def focus(self, args: FocusArgs) -> None:
         """Say what the agent is at; a change of settings does not forget it."""
         with self._guard:
-            self._attention = attention
+            self._focus_args = args
             self._look(self._segments)
 
     def keep(self, cited: Mapping[str, str]) -> None:
@@ -93,7 +93,7 @@ class Place:
             return self._segments.current_focus()
 
     def _look(self, segments: Segments) -> None:
-        at = self._attention
+        at = self._focus_args
         segments.focus(task=at.task, file=at.file, lines=at.lines, open_files=at.open_files)
 
     def configure(self, changes: Changes) -> Settings:
@@ -109,7 +109,7 @@ class Place:
             return self._segments.settings
 
 
-class Desk:
+class ServerState:
     """What a server works on, known once it has its folders."""
 
     def __init__(
@@ -120,13 +120,13 @@ class Desk:
         workspace: str = "",
         changes: Changes | None = None,
     ) -> None:
-        """Prepare the desk. Without folders they are the client's, told at its first call."""
+        """Prepare it. Without folders they are the client's, told at its first call."""
         self._workspace = workspace
         self._changes = {**(changes or {}), **({"store": {"location": store}} if store else {})}
         self._guard = RLock()
-        self._places: dict[str, Place] = {}
+        self._workspaces: dict[str, Workspace] = {}
         self._store: Store | None = None
-        self._where: Where
+        self._paths: ProjectPaths
         self._memory: GraphMemory | None = None
         self.settings = Settings()
         """The project's, once the folders are known."""
@@ -154,22 +154,22 @@ class Desk:
                     "Start the server with --root FOLDER."
                 )
             self.settings = settings = load_settings(found[0], explicit=self._changes)
-            self._where = place_of(settings, found[0])
-            self._store = open_store(self._where.store, settings.store.retention)
+            self._paths = place_of(settings, found[0])
+            self._store = open_store(self._paths.store, settings.store.retention)
             self._workspace = self._workspace or settings.store.workspace
             self.folders = found
 
-    def place(self, workspace: str = "") -> Place:
+    def open_workspace(self, workspace: str = "") -> Workspace:
         """Give the workspace of the request at hand, or another that its caller may see."""
         with self._guard:
             name = self.workspace(workspace)
-            if name not in self._places:
-                self._places[name] = Place(self.store, name, self.folders[0], self._changes)
-            return self._places[name]
+            if name not in self._workspaces:
+                self._workspaces[name] = Workspace(self.store, name, self.folders[0], self._changes)
+            return self._workspaces[name]
 
-    def opened(self) -> Place | None:
+    def opened(self) -> Workspace | None:
         """Give the workspace of the request at hand if it is open already: this never waits."""
-        return self._places.get(self.workspace())
+        return self._workspaces.get(self.workspace())
 
     def workspace(self, wanted: str = "") -> str:
         """Name the workspace of the request at hand; Refused if it is not the caller's."""
@@ -220,9 +220,9 @@ class Desk:
                 store = self.store
                 self._memory = GraphMemory(
                     KnowledgeGraph(
-                        open_graph(self._where.graph),
+                        open_graph(self._paths.graph),
                         store,
-                        backups=self._where.backups,
+                        backups=self._paths.backups,
                         settings=MemorySettings.of(self.settings),
                         actor=ACTOR,
                         focus=self._focus,
@@ -232,8 +232,8 @@ class Desk:
 
     def _focus(self, workspace: str, now: datetime) -> Focus:
         """Tell what the agent of a workspace is at, if it is one of ours."""
-        place = self._places.get(workspace)
-        return place.current_focus() if place else Focus(now=now)
+        opened = self._workspaces.get(workspace)
+        return opened.current_focus() if opened else Focus(now=now)
 
     async def close(self) -> None:
         """Close the store and the memory."""
