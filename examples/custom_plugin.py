@@ -1,11 +1,12 @@
-"""A GC plugin of your own: keep the first request and the last few messages."""
+"""A GC plugin of your own: keep the first request and the newest turns."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from marksweep import GCConfig, GCResult, GCTriggerReason, Session
+from marksweep import GCConfig, GCResult, GCTriggerReason, InstructionBudget, Session
 from marksweep.messages import Message
+from marksweep.messages.turns import starts_turn
 from marksweep.plugins import ContextUsage
 
 
@@ -34,15 +35,18 @@ class KeepLast:
         context_usage: ContextUsage,
         config: GCConfig,
         reason: GCTriggerReason,
+        budget: InstructionBudget | None = None,
     ) -> tuple[list[Message], GCResult]:
-        """Keep the first message and the last few."""
-        kept = [history[0], *history[-config.preserve_recent_turns :]]
-        before = context_usage.get("total_tokens", 0)
+        """Drop what lies between; the session counts what that frees."""
+        turns = [at for at, message in enumerate(history) if starts_turn(message)]
+        recent = turns[-config.preserve_recent_turns :]
+        kept = [*history[: turns[0] + 1], *history[max(recent[0], turns[0] + 1) :]]
+        tokens = budget.total_tokens() if budget else context_usage.get("total_tokens", 0)
         result = GCResult(
             success=True,
             items_collected=len(history) - len(kept),
-            tokens_before=before,
-            tokens_after=before * len(kept) // len(history),
+            tokens_before=tokens,
+            tokens_after=tokens,
             plugin_name=self.name,
             trigger_reason=reason,
         )
@@ -50,8 +54,8 @@ class KeepLast:
 
 
 session = Session(lambda messages: f"That is {len(messages)} messages.", context_limit=200)
-session.set_gc_plugin(KeepLast(), GCConfig(preserve_recent_turns=3))  # type: ignore[arg-type]
+session.set_gc_plugin(KeepLast(), GCConfig(preserve_recent_turns=3))
 for number in range(12):
     print(session.send_message(f"Message {number}").text)
 for result in session.get_gc_history():
-    print(f"{result.plugin_name}: {result.items_collected} messages gone")
+    print(f"{result.plugin_name}: {result.items_collected} messages, {result.tokens_freed} tokens")

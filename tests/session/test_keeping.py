@@ -173,6 +173,19 @@ def test_after_a_restart_a_session_goes_on_and_its_collections_are_undone(
     store.close()
 
 
+def test_a_reopened_session_gives_no_summary_the_number_of_one_that_was_taken_out() -> None:
+    store = MemoryStore()
+    chat = session(store, "gc_summarize")
+    chat.manual_gc()
+    assert "gc_summary_1" in [m.message_id for m in chat.history]
+    chat.set_gc_plugin(Custom(keep=4))  # type: ignore[arg-type]
+    chat.manual_gc()
+    assert "gc_summary_1" not in [m.message_id for m in chat.history]
+    again = session(store, "gc_summarize")
+    again.manual_gc()
+    assert "gc_summary_2" in [m.message_id for m in again.history]
+
+
 def test_a_reopened_session_takes_other_instructions_but_no_other_history() -> None:
     store = MemoryStore()
     first = Session(lambda _: "yes", store=store, system_instructions="be brief")

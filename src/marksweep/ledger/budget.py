@@ -241,7 +241,7 @@ class InstructionBudget:
     def _count_summaries(self, history: Sequence[Message]) -> None:
         found = [made_by_collection(m) for m in history if m.role is Role.USER]
         numbers = [each[1] for each in found if each is not None and each[0] == SUMMARY]
-        self._summaries = max([self._summaries, *numbers])
+        self.reserve_summaries(max(numbers, default=0))
 
     def entries(self) -> Mapping[InstructionSource, SourceEntry]:
         """Every source with its children, right now."""
@@ -259,6 +259,10 @@ class InstructionBudget:
     def non_history(self) -> Mapping[InstructionSource, SourceEntry]:
         """The sources that no history speaks for."""
         return {source: entry for source, entry in self._entries.items() if source not in _DERIVED}
+
+    def reserve_summaries(self, number: int) -> None:
+        """Give no new summary this number or one below it."""
+        self._summaries = max(self._summaries, number)
 
     def next_summary(self) -> int:
         """Take the next number for a summary. No number is given twice."""

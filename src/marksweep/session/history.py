@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import count
 from textwrap import shorten
 
 import msgspec
@@ -25,7 +26,7 @@ from marksweep.heaps.conversation import SPOKEN, ConversationHeap, Protection
 from marksweep.heaps.conversation_stash import Recalled, recalled
 from marksweep.heaps.forms import NeutralForm
 from marksweep.messages import Counter, Message
-from marksweep.messages.turns import TurnNumbers, starts_turn
+from marksweep.messages.turns import SUMMARY, TurnNumbers, starts_turn
 from marksweep.model import IN_PLACE, Action, GCPolicy, Plan, Pressure, Segment
 from marksweep.plugins.base import GCConfig, GCResult
 from marksweep.stores.base import Store
@@ -62,12 +63,21 @@ class SessionHistory:
         """Tokens of all messages."""
         return self.heap.size()
 
+    def summaries(self) -> int:
+        """Give the highest number of a summary that is live or was taken out."""
+        numbers = count(1)
+        while self._is_taken(f"{SUMMARY}{(number := next(numbers))}"):
+            pass
+        return number - 1
+
+    def _is_taken(self, message_id: str) -> bool:
+        stashed = self._store.stash.get(self.heap.workspace, [message_id])
+        return message_id in self.heap.live() or bool(stashed)
+
     def append(self, message: Message) -> Message:
         """Take a message in; one whose id is taken gets another."""
-        taken = self.heap.live().get(message.message_id) or self._store.stash.get(
-            self.heap.workspace, [message.message_id]
-        )
-        message = replace(message, message_id="") if taken else message
+        if self._is_taken(message.message_id):
+            message = replace(message, message_id="")
         self.heap.append([message], "", utc_now())
         self.turns += starts_turn(message)
         return message

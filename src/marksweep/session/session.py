@@ -103,6 +103,7 @@ class Session:
             turns=self.budget.turns,
         )
         self.budget.follow_heap(lambda: self._history.heap, self._count)
+        self.budget.reserve_summaries(self._history.summaries())
         self._open(system_instructions, history)
         for tool in tools:
             self.add_tool(tool)
