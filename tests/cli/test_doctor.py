@@ -19,8 +19,8 @@ from marksweep.stores.graph.sqlite import SqliteGraphStore
 from marksweep.stores.json_file import JsonStore
 from marksweep.stores.open import open_store
 from marksweep.stores.sqlite import SqliteStore
-from marksweep.testing.graphs import note
 from tests.cli.support import fill, run
+from tests.graph.graphs import note
 
 
 @pytest.fixture(autouse=True)

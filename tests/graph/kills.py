@@ -28,8 +28,8 @@ from marksweep.stores.graph.falkor.server import EmbeddedServer
 from marksweep.stores.graph.nouns import Chunk, Memory, Mention, Record
 from marksweep.stores.graph.sqlite import SqliteGraphStore
 from marksweep.stores.sqlite import SqliteStore
-from marksweep.testing.graph_contract import everything
-from marksweep.testing.graphs import file, later, note
+from tests.graph.graph_contract import everything
+from tests.graph.graphs import file, later, note
 from tests.graph.memories import Clock
 from tests.graph.servers import free_port, often_rewritten, start
 

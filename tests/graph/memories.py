@@ -15,8 +15,8 @@ from marksweep.heaps.graph import Limits
 from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.sqlite import SqliteGraphStore
 from marksweep.stores.memory import MemoryStore
-from marksweep.testing.graph_contract import OpenStore
-from marksweep.testing.graphs import START
+from tests.graph.graph_contract import OpenStore
+from tests.graph.graphs import START
 
 
 class Clock:

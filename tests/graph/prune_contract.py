@@ -26,8 +26,8 @@ from marksweep.model import Entry, Event, Reference, Segment, Stashed
 from marksweep.stores.graph.base import Nodes, Run, Seen
 from marksweep.stores.graph.leases import CHANGE, hold
 from marksweep.stores.graph.nouns import Memory, Record
-from marksweep.testing.graph_contract import everything, found, shape
-from marksweep.testing.graphs import file, later, note
+from tests.graph.graph_contract import everything, found, shape
+from tests.graph.graphs import file, later, note
 from tests.graph.memories import OnWorld, World
 
 

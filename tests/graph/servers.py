@@ -14,7 +14,7 @@ from pathlib import Path
 from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.falkor import FalkorGraphStore
 from marksweep.stores.graph.falkor.server import WAITING, binaries
-from marksweep.testing.graph_contract import OpenStore
+from tests.graph.graph_contract import OpenStore
 
 SERVER, MODULE = binaries()
 

@@ -10,7 +10,7 @@ from marksweep.graph.outcomes import MemorySettings
 from marksweep.heaps.graph import Limits
 from marksweep.model import Event
 from marksweep.stores.graph.leases import hold
-from marksweep.testing.graphs import file
+from tests.graph.graphs import file
 from tests.graph.memories import World, sqlite_graphs
 
 

@@ -10,8 +10,8 @@ from marksweep.graph.backup import load_backup, write_backup
 from marksweep.graph.backup_file import check_backup, read_backup
 from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.nouns import Memory
-from marksweep.testing.graph_contract import OpenStore, everything, found
-from marksweep.testing.graphs import HOSTILE, START, file, note
+from tests.graph.graph_contract import OpenStore, everything, found
+from tests.graph.graphs import HOSTILE, START, file, note
 from tests.graph.memories import World, sqlite_graphs
 from tests.graph.servers import fresh_graphs
 

@@ -18,7 +18,7 @@ from marksweep.model import Action, Reference, Segment
 from marksweep.settings import Memory
 from marksweep.stores.graph.base import Survey
 from marksweep.stores.graph.falkor.server import EmbeddedServer
-from marksweep.testing.graph_contract import OpenStore
+from tests.graph.graph_contract import OpenStore
 from tests.graph.memories import OnWorld, World, sqlite_graphs
 from tests.graph.prune_contract import with_stale
 from tests.graph.servers import fresh_graphs

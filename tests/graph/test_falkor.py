@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from marksweep.testing.graph_contract import (
+from tests.graph.graph_contract import (
     HostileContract,
     MoveContract,
     OpenStore,
     RememberContract,
 )
-from marksweep.testing.graph_merge_contract import MergeContract
-from marksweep.testing.graph_search_contract import SearchContract
-from marksweep.testing.graph_sweep_contract import LeaseContract, RunContract, SweepContract
+from tests.graph.graph_merge_contract import MergeContract
+from tests.graph.graph_search_contract import SearchContract
+from tests.graph.graph_sweep_contract import LeaseContract, RunContract, SweepContract
 from tests.graph.servers import fresh_graphs
 
 

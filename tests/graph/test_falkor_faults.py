@@ -18,9 +18,9 @@ from marksweep.stores.files import is_exposed
 from marksweep.stores.graph.base import GraphQuery
 from marksweep.stores.graph.falkor import FalkorGraphStore, connection
 from marksweep.stores.graph.falkor.server import EmbeddedServer
-from marksweep.testing.graph_contract import everything, shape
-from marksweep.testing.graph_sweep_contract import nodes_of
-from marksweep.testing.graphs import file, later, note
+from tests.graph.graph_contract import everything, shape
+from tests.graph.graph_sweep_contract import nodes_of
+from tests.graph.graphs import file, later, note
 from tests.graph.servers import falkor_options, free_port, fresh_graphs, killable_server
 
 
@@ -197,7 +197,7 @@ def test_a_server_killed_during_a_purge_leaves_no_live_row_hurt(tmp_path: Path) 
 USER = """
 import sys
 from marksweep.stores.graph.falkor import FalkorGraphStore
-from marksweep.testing.graphs import note
+from tests.graph.graphs import note
 
 store = FalkorGraphStore.embedded(sys.argv[1])
 store.put("w", [note("w", sys.argv[2])])

@@ -22,8 +22,8 @@ from marksweep.stores.open import open_store
 from marksweep.testing.builders import NOW
 from marksweep.testing.contracts.heap import HeapContract, NewPlace, nothing_happens
 from marksweep.testing.faults import FaultyStore
-from marksweep.testing.graph_contract import OpenStore, everything
-from marksweep.testing.graphs import file
+from tests.graph.graph_contract import OpenStore, everything
+from tests.graph.graphs import file
 from tests.graph.memories import sqlite_graphs
 from tests.graph.servers import fresh_graphs
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from marksweep.stores.graph.base import GraphStore, Nodes, Run, Seen
 from marksweep.stores.graph.nouns import Chunk, Memory, entity_id
-from marksweep.testing.graph_contract import OpenStore, everything
-from marksweep.testing.graphs import file, later, note
+from tests.graph.graph_contract import OpenStore, everything
+from tests.graph.graphs import file, later, note
 from tests.graph.memories import World, sqlite_graphs
 from tests.graph.servers import fresh_graphs
 

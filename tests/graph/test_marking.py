@@ -19,7 +19,7 @@ from marksweep.model import Reference, Segment
 from marksweep.stores.graph.base import MemoryRow, Survey
 from marksweep.stores.graph.nouns import CODE_INDEXER, Kind
 from marksweep.stores.graph.rows import micros
-from marksweep.testing.graphs import START, later
+from tests.graph.graphs import START, later
 
 NOW = later(days=100)
 

@@ -10,8 +10,8 @@ from marksweep.errors import StoreError
 from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.falkor.original import migrate
 from marksweep.stores.graph.nouns import Entity, Memory
-from marksweep.testing.graph_contract import OpenStore, everything, found
-from marksweep.testing.graphs import START
+from tests.graph.graph_contract import OpenStore, everything, found
+from tests.graph.graphs import START
 from tests.graph.memories import sqlite_graphs
 from tests.graph.servers import fresh_graphs
 

@@ -9,7 +9,7 @@ from marksweep.graph.extract import MOST_ENTITIES, extract
 from marksweep.graph.notes import cut, note_record, same_words
 from marksweep.stores.graph.base import checked
 from marksweep.stores.graph.nouns import duplicates
-from marksweep.testing.graphs import START, entity
+from tests.graph.graphs import START, entity
 
 
 def found(text: str) -> set[tuple[str, str]]:

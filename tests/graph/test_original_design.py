@@ -19,7 +19,7 @@ from marksweep.mcp.memory_results import prune_text
 from marksweep.model import Event
 from marksweep.stores.graph.falkor import FalkorGraphStore
 from marksweep.stores.graph.nouns import Kind
-from marksweep.testing.graphs import file
+from tests.graph.graphs import file
 from tests.graph.memories import World, sqlite_graphs
 from tests.graph.servers import fresh_graphs
 

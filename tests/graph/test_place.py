@@ -17,8 +17,8 @@ from marksweep.graph.place import Place, place_of
 from marksweep.settings import Memory, Store, load_settings
 from marksweep.stores.graph.falkor import FalkorGraphStore
 from marksweep.stores.graph.open import open_graph
-from marksweep.testing.graph_contract import found, shape
-from marksweep.testing.graphs import note
+from tests.graph.graph_contract import found, shape
+from tests.graph.graphs import note
 from tests.mcp.support import Agent, with_agent
 
 

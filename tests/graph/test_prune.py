@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from marksweep.heaps.graph import Limits
-from marksweep.testing.graph_contract import OpenStore
+from tests.graph.graph_contract import OpenStore
 from tests.graph.memories import sqlite_graphs
 from tests.graph.prune_contract import (
     ClientContract,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from marksweep.graph.notes import note_record
 from marksweep.stores.graph.base import GraphHit, GraphQuery
 from marksweep.stores.graph.ranking import CANDIDATES, Match, candidates, joined, ranked
-from marksweep.testing.graph_contract import OpenStore
-from marksweep.testing.graphs import START, file
+from tests.graph.graph_contract import OpenStore
+from tests.graph.graphs import START, file
 from tests.graph.memories import sqlite_graphs
 from tests.graph.servers import fresh_graphs
 

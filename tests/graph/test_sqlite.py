@@ -10,17 +10,17 @@ import pytest
 from marksweep.errors import StoreTooNew
 from marksweep.stores.graph.base import SCHEMA_VERSION, GraphStore
 from marksweep.stores.graph.sqlite import SqliteGraphStore
-from marksweep.testing.graph_contract import (
+from tests.graph.graph_contract import (
     HostileContract,
     MoveContract,
     OpenStore,
     RememberContract,
     found,
 )
-from marksweep.testing.graph_merge_contract import MergeContract
-from marksweep.testing.graph_search_contract import SearchContract
-from marksweep.testing.graph_sweep_contract import LeaseContract, RunContract, SweepContract
-from marksweep.testing.graphs import entity, file
+from tests.graph.graph_merge_contract import MergeContract
+from tests.graph.graph_search_contract import SearchContract
+from tests.graph.graph_sweep_contract import LeaseContract, RunContract, SweepContract
+from tests.graph.graphs import entity, file
 
 
 class TestSqliteGraph(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from marksweep.indexing.indexer import index_codebase
-from marksweep.testing.graph_contract import OpenStore, everything, found
+from tests.graph.graph_contract import OpenStore, everything, found
 from tests.graph.memories import OnWorld, World, sqlite_graphs
 from tests.graph.servers import fresh_graphs
 

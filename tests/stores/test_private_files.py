@@ -18,7 +18,7 @@ from marksweep.stores.graph.open import open_graph
 from marksweep.stores.json_file import JsonStore
 from marksweep.stores.open import open_store
 from marksweep.testing.contracts.handles import NOON, segment, stashed
-from marksweep.testing.graphs import note
+from tests.graph.graphs import note
 
 KINDS = ("store.db", "context.json")
 

@@ -1,7 +1,5 @@
 """The contract of graph stores: runs, soft deletion, purging, isolation, leases."""
 
-# ruff: noqa: D102, S101  these are tests
-
 from __future__ import annotations
 
 import subprocess
@@ -14,8 +12,8 @@ from marksweep.errors import StoreBusy
 from marksweep.stores.graph.base import GraphStore, Nodes, Run, Seen
 from marksweep.stores.graph.leases import hold, new_holder
 from marksweep.stores.graph.nouns import Kind, Memory, Record
-from marksweep.testing.graph_contract import OnStore, everything, found, shape
-from marksweep.testing.graphs import START, entity, file, later, note
+from tests.graph.graph_contract import OnStore, everything, found, shape
+from tests.graph.graphs import START, entity, file, later, note
 
 
 def begin(store: GraphStore, run_id: str, repository: str = "/repo") -> None:
@@ -328,7 +326,7 @@ class LeaseContract(OnStore):
         assert not store.renew("w", "prune", first, 30)
 
     def test_nobody_waits_for_a_dead_process(self, store: GraphStore) -> None:
-        process = subprocess.Popen(["true"])  # noqa: S607
+        process = subprocess.Popen(["true"])
         process.wait()
         host = new_holder().rsplit(":", 2)[0]
         assert store.acquire("w", "prune", f"{host}:{process.pid}:x", 60) == ""

@@ -1,14 +1,12 @@
 """The contract of graph stores: searching. See `graph_contract`."""
 
-# ruff: noqa: D102, S101  these are tests
-
 from __future__ import annotations
 
 import msgspec
 
 from marksweep.stores.graph.base import GraphQuery, GraphStore
-from marksweep.testing.graph_contract import OnStore, found
-from marksweep.testing.graphs import file, later, note
+from tests.graph.graph_contract import OnStore, found
+from tests.graph.graphs import file, later, note
 
 
 class SearchContract(OnStore):

@@ -1,13 +1,11 @@
 """The contract of graph stores, continued: merging entities, for good."""
 
-# ruff: noqa: D102, S101  these are tests
-
 from __future__ import annotations
 
 from marksweep.stores.graph.base import GraphStore, Item
 from marksweep.stores.graph.nouns import Alias, Mention, Relation
-from marksweep.testing.graph_contract import OnStore, everything
-from marksweep.testing.graphs import entity, file, note
+from tests.graph.graph_contract import OnStore, everything
+from tests.graph.graphs import entity, file, note
 
 CONFIG, LOWER, SHORT = (entity("w", name) for name in ("Config", "config", "cfg"))
 

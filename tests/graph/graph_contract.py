@@ -4,8 +4,6 @@ Derive a class from these and from those in `graph_search_contract`, `graph_merg
 `graph_sweep_contract`, and give it an `open_store` fixture.
 """
 
-# ruff: noqa: D102, S101  these are tests
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -17,7 +15,7 @@ import pytest
 from marksweep.errors import BadInput, StoreError
 from marksweep.stores.graph.base import GraphQuery, GraphStore, Item, Nodes
 from marksweep.stores.graph.nouns import Memory, Mention
-from marksweep.testing.graphs import HOSTILE, entity, file, later, note
+from tests.graph.graphs import HOSTILE, entity, file, later, note
 
 OpenStore = Callable[[], AbstractContextManager[GraphStore]]
 
