@@ -74,11 +74,11 @@ class Increment:
             with self._collector.holding(focus.now):
                 self._heap.refresh()
                 freed = self._take_batch(focus)
-            self.pass_over(freed)
+            self.record_pass(freed)
             return Due.NOTHING
         return wanted
 
-    def pass_over(self, freed: int) -> None:
+    def record_pass(self, freed: int) -> None:
         """Note what a batch, or the full collection that a step asked for, has freed."""
         self._backoff = after_pass(freed, self._heap.size(), self._changes, self._backoff)
 

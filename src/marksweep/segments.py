@@ -357,9 +357,9 @@ class Segments:
         """
         try:
             if self._increment.step(self.current_focus()) is Due.FULL:
-                self._increment.pass_over(self.collect().tokens_freed)
+                self._increment.record_pass(self.collect().tokens_freed)
         except StoreError:
-            self._increment.pass_over(0)
+            self._increment.record_pass(0)
 
     def current_focus(self) -> Focus:
         """Tell what the agent is at, as the rules see it now."""
