@@ -20,7 +20,7 @@ from typing import Self, TypeVar
 from marksweep.conversation import RECALL_TOKENS, Conversation
 from marksweep.core.budget import Line
 from marksweep.dialects.base import Json
-from marksweep.heaps.conversation_stash import Recalled
+from marksweep.heaps.stash_search import Recalled
 from marksweep.messages import Message
 from marksweep.model import Plan, Report
 

@@ -35,12 +35,12 @@ from marksweep.dialects.base import Json
 from marksweep.errors import BadInput, NotFound
 from marksweep.heaps.conversation import MESSAGE, ConversationHeap, Protection
 from marksweep.heaps.conversation_intake import PLAIN, Intake
-from marksweep.heaps.conversation_stash import (
+from marksweep.heaps.forms import ProviderForm
+from marksweep.heaps.stash_search import (
     Recalled,
     recalled,
     recently_said,
 )
-from marksweep.heaps.forms import ProviderForm
 from marksweep.messages import Message
 from marksweep.messages.weight import as_passed, count_message
 from marksweep.model import Entry, Plan, Pressure, Report

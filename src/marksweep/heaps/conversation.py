@@ -28,9 +28,9 @@ from marksweep.core.roots import Focus, locked, pinned
 from marksweep.dialects import dialect_named
 from marksweep.dialects.base import Json
 from marksweep.dialects.editing import Line, with_texts
-from marksweep.heaps.conversation_stash import RECALLED
 from marksweep.heaps.forms import MessageForm
 from marksweep.heaps.segments import SegmentHeap
+from marksweep.heaps.stash_search import RECALLED
 from marksweep.messages import Counter, Message, Outcome, Place, Role, Text
 from marksweep.messages.text import outcomes_of, texts_of
 from marksweep.messages.turns import (

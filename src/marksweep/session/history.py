@@ -23,8 +23,8 @@ from marksweep.core.strategy import Proposal
 from marksweep.dialects import validate
 from marksweep.errors import NotFound, Refused
 from marksweep.heaps.conversation import SPOKEN, ConversationHeap, Protection
-from marksweep.heaps.conversation_stash import Recalled, recalled
 from marksweep.heaps.forms import NeutralForm
+from marksweep.heaps.stash_search import Recalled, recalled
 from marksweep.messages import Counter, Message
 from marksweep.messages.turns import SUMMARY, TurnNumbers, starts_turn
 from marksweep.model import IN_PLACE, Action, GCPolicy, Plan, Pressure, Segment

@@ -25,7 +25,7 @@ from marksweep.errors import (
     Refused,
     StoreError,
 )
-from marksweep.heaps.conversation_stash import Recalled
+from marksweep.heaps.stash_search import Recalled
 from marksweep.ledger import BudgetSnapshot, ChildKind, InstructionBudget, InstructionSource
 from marksweep.ledger.budget import CONTEXT_LIMIT
 from marksweep.ledger.counting import CountOnce
