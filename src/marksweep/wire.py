@@ -1,19 +1,18 @@
 """JSON over HTTP to a model's endpoint: bounded in time and size, with retries. Needs `http`.
 
 The proxies of the environment (`HTTPS_PROXY`, `NO_PROXY`) are used, and redirects are not followed:
-a conversation goes where it was sent.
+a conversation goes where it was sent. What it takes to ask is imported when somebody asks: it
+takes longer to load than all the rest of a conversation.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
+import os
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from importlib.util import find_spec
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -122,6 +121,8 @@ class Endpoint(msgspec.Struct, frozen=True):
         return answer
 
     async def _exchange(self, payload: bytes, seconds: float) -> Reply:
+        import asyncio
+
         import httpx
 
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
@@ -157,6 +158,20 @@ class Unreadable(ModelError):
     """The endpoint answered what another try would not make better."""
 
 
+def address(base: str, path: str) -> str:
+    """Give the full address of a call; the base of an API is accepted as well as the address."""
+    trimmed = base.rstrip("/")
+    return trimmed if trimmed.endswith(path) else trimmed + path
+
+
+def key_from(variable: str, url: str) -> str:
+    """Read the key for an endpoint from the environment."""
+    key = os.environ.get(variable)
+    if not key:
+        raise BadInput(f"{variable} is not set; it should hold the key for {url}.")
+    return key
+
+
 def _may_pass(failure: ModelError) -> bool:
     if isinstance(failure, Rejected):
         return failure.reply.status in PASSING
@@ -173,6 +188,8 @@ def _is_web_address(url: str) -> bool:
 
 def _seconds(retry_after: str) -> float:
     """Read what an endpoint asks for: a number of seconds or a date; 0 if it is neither."""
+    from email.utils import parsedate_to_datetime
+
     if retry_after.strip().isdecimal():
         return float(retry_after.strip()[:6])
     try:
@@ -184,6 +201,9 @@ def _seconds(retry_after: str) -> float:
 
 def _run(work: Coroutine[object, object, T]) -> T:
     """Run to the end, also where the caller's thread already runs an event loop."""
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:

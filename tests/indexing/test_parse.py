@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from marksweep.errors import UnknownName
 from marksweep.indexing.chunking import MAX_CHUNK_CHARS, MAX_CHUNK_LINES
 from marksweep.indexing.languages import LANGUAGES, chosen, language_of
-from marksweep.indexing.parse import parse, parse_text
-from marksweep.indexing.parsed import Parsed
+from marksweep.indexing.parse import Parsed, parse, parse_text
 
 
 def symbols(parsed: Parsed) -> list[tuple[str, str, int, int]]:

@@ -11,8 +11,7 @@ from functools import lru_cache
 
 import msgspec
 
-from marksweep.indexing.parse import parse, parse_text
-from marksweep.indexing.parsed import Parsed
+from marksweep.indexing.parse import Parsed, parse, parse_text
 from marksweep.stores.graph.nouns import (
     Chunk,
     Entity,

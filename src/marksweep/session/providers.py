@@ -6,7 +6,6 @@ long by raising ContextOverflow.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
@@ -14,10 +13,10 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from marksweep.dialects import read, written
-from marksweep.errors import BadInput, ContextOverflow, ModelError
+from marksweep.errors import ContextOverflow, ModelError
 from marksweep.messages import Message, Role
 from marksweep.session.tools import Tool
-from marksweep.wire import TIMEOUT, TRIES, Endpoint, Rejected
+from marksweep.wire import TIMEOUT, TRIES, Endpoint, Rejected, address, key_from
 
 MOST_TOKENS = 4_096
 """Tokens an answer may have where a provider wants to be told. Longer answers are cut there."""
@@ -102,9 +101,9 @@ class OpenAIProvider:
         timeout: float = TIMEOUT,
         tries: int = TRIES,
     ) -> None:
-        headers = {"Authorization": f"Bearer {_key(api_key_env, url)}"} if api_key_env else {}
+        headers = {"Authorization": f"Bearer {key_from(api_key_env, url)}"} if api_key_env else {}
         self._model = model
-        self._endpoint = Endpoint(_address(url, "/chat/completions"), headers, timeout, tries)
+        self._endpoint = Endpoint(address(url, "/chat/completions"), headers, timeout, tries)
 
     def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Answer:
         """Post a chat completion."""
@@ -152,10 +151,10 @@ class AnthropicProvider:
     ) -> None:
         headers = {"anthropic-version": "2023-06-01"}
         if api_key_env:
-            headers["x-api-key"] = _key(api_key_env, url)
+            headers["x-api-key"] = key_from(api_key_env, url)
         self._model = model
         self._most_tokens = most_tokens
-        self._endpoint = Endpoint(_address(url, "/messages"), headers, timeout, tries)
+        self._endpoint = Endpoint(address(url, "/messages"), headers, timeout, tries)
 
     def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Answer:
         """Post a message. System messages go where this provider wants them."""
@@ -222,16 +221,3 @@ def _usage(plain: object, given: str, said: str, *also_given: str) -> Usage:
         return value if isinstance(value, int) else 0
 
     return Usage(number(given) + sum(map(number, also_given)), number(said))
-
-
-def _address(url: str, path: str) -> str:
-    """Accept the base of an API as well as the full address."""
-    base = url.rstrip("/")
-    return base if base.endswith(path) else base + path
-
-
-def _key(variable: str, url: str) -> str:
-    key = os.environ.get(variable)
-    if not key:
-        raise BadInput(f"{variable} is not set; it should hold the key for {url}.")
-    return key
