@@ -426,13 +426,14 @@ class ConversationHeap(SegmentHeap):
         return self._cache(segment).message
 
     def _cache(self, segment: Segment) -> CachedMessage:
+        """Read a message once, as long as it is live; what was swept or is only planned, anew."""
         live = self.index.live.get(segment.segment_id)
-        if live is not None and live.raw != segment.raw:  # a form that is only planned
+        if live is not None and live.raw != segment.raw:
             return CachedMessage(self.form.read(segment))
         cached = self._cached.get(segment.segment_id)
         if cached is None:
             cached = CachedMessage(self.form.read(segment))
-            if _was_said(segment):
+            if live is not None and _was_said(segment):
                 self._cached[segment.segment_id] = cached
         return cached
 

@@ -87,3 +87,14 @@ def test_atoms_of_lines_are_remembered_for_short_lines_only() -> None:
     assert text._remembered_atoms.cache_info().currsize == 0
     text.atoms_of("\n".join(f"line_{n}" for n in range(2 * text.CACHED_LINES)))
     assert text._remembered_atoms.cache_info().currsize == text.CACHED_LINES
+
+
+def test_what_is_learnt_of_the_past_after_a_restart_is_not_kept_by_the_heap(tmp_path: Path) -> None:
+    talk = conversation(tmp_path)
+    read(talk, 0, 12)
+    talk.close()
+    again = conversation(tmp_path)
+    again.plan()
+    assert known(again).index.remembered
+    assert again._heap._cached.keys() <= again._heap.live().keys()
+    again.close()
