@@ -294,7 +294,7 @@ def test_a_damaged_line_inside_the_journal_is_refused_with_its_number(
         store.journal.append(DEFAULT_WORKSPACE, Entry(Event.SWEPT, NOON))
     lines = journal.read_bytes().split(b"\n")
     journal.write_bytes(b"\n".join([lines[0], lines[1][:9], lines[2], b""]))
-    with pytest.raises(StoreCorrupt, match=r"context\.journal\.jsonl: line 2 is no journal entry"):
+    with pytest.raises(StoreCorrupt, match=r"journal\.jsonl: line 2 is not a journal entry"):
         JsonStore(path).journal.read(DEFAULT_WORKSPACE)
 
 

@@ -72,7 +72,7 @@ def speaker_of(text: str) -> str | None:
 
 
 class Recall:
-    """Texts in order, told one by one, and found again."""
+    """Texts in order, added one by one, and found again."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []

@@ -5,7 +5,7 @@
     journal    what was shown and done, append-only
 
 Each call is atomic on its own. What spans several calls (stash, journal, sweep) is the collector's
-business: it works under `lock` and mends what a crash left half done.
+business: it works under `lock` and repairs what a crash left half done.
 """
 
 from __future__ import annotations
@@ -135,8 +135,8 @@ class SegmentStore(Protocol):
     ) -> int:
         """Put and remove in one step, all or nothing; return the new version.
 
-        A put replaces the segment with that id. Removing an unknown id is no error. An id that is
-        both removed and put is there afterwards.
+        A put replaces the segment with that id. Removing an unknown id is not an error. An id
+        that is both removed and put is there afterwards.
         """
         ...
 
@@ -165,7 +165,7 @@ class Stash(Protocol):
         ...
 
     def remove(self, workspace: str, plan_id: str, segment_ids: Sequence[str]) -> None:
-        """Let go of a plan's entries, all or nothing. Unknown ids are no error."""
+        """Drop a plan's entries, all or nothing. Unknown ids are not an error."""
         ...
 
     def search(self, workspace: str, query: Query) -> tuple[Hit[Stashed], ...]:
@@ -188,7 +188,7 @@ class Journal(Protocol):
     """
 
     def append(self, workspace: str, entry: Entry) -> Entry:
-        """Add an entry, durably unless it only closes a deed; return it with its number.
+        """Add an entry, durably unless it only closes an operation; return it with its number.
 
         A plan that is shown again is stored once: the entry that has it is returned.
         """
@@ -235,7 +235,7 @@ class Store(Protocol):
     def lock(self, workspace: str) -> AbstractContextManager[None]:
         """Hold a workspace for one sweep, across processes; StoreBusy if it takes too long.
 
-        A holder that dies lets go. The same thread may take it again.
+        A holder that dies releases it. The same thread may take it again.
         """
         ...
 
@@ -247,7 +247,7 @@ class Store(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of files and connections. A closed store refuses further calls."""
+        """Release files and connections. A closed store refuses further calls."""
         ...
 
 

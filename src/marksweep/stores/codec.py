@@ -1,6 +1,6 @@
 """Nouns to JSON bytes and back, for every store that keeps bytes.
 
-Text that is no valid Unicode (a lone surrogate, as `os.fsdecode` gives for odd file names) goes
+Text that is not valid Unicode (a lone surrogate, as `os.fsdecode` gives for odd file names) goes
 through `json` with escapes, so that what comes back is what went in.
 """
 

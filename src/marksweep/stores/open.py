@@ -31,7 +31,7 @@ def open_store(where: str | Path, retention: PlanRetention = KEEP_PLANS) -> Stor
     """
     text = str(where)
     if not text or "\0" in text:
-        raise BadInput(f"{text!r} is no place for a store. Name a file, a folder or a URL.")
+        raise BadInput(f"{text!r} is not a place for a store. Name a file, a folder or a URL.")
     scheme, rest = split_scheme(where) if isinstance(where, str) else ("", "")
     if not scheme:
         return _by_ending(expanded(where), retention)

@@ -34,7 +34,7 @@ from marksweep.stores.codec import ENTRY, microseconds
 CHANGES_KEPT = 10_000
 """Changes remembered per workspace, so that readers learn of them one by one.
 
-A reader who was away for more of them is told everything afresh; in a database, which keeps what is
+A reader who was away for more of them is given everything again; in a database, which keeps what is
 live with its version, only removals are forgotten. Higher spares slow readers that; each change
 costs an id's worth of space.
 """
@@ -197,7 +197,7 @@ class StashTable:
         return tuple(sorted(found, key=heap_order))
 
     def remove(self, plan_id: str, segment_ids: Iterable[str]) -> None:
-        """Let go of a plan's entries. Unknown ids are no error."""
+        """Drop a plan's entries. Unknown ids are not an error."""
         for segment_id in segment_ids:
             later: int | None = None
             for number in self._numbers(segment_id):
@@ -347,7 +347,7 @@ class StashWriter(Protocol):
         ...
 
     def remove(self, plan_id: str, segment_ids: Sequence[str]) -> None:
-        """Let go of a plan's entries."""
+        """Drop a plan's entries."""
         ...
 
 
@@ -421,7 +421,7 @@ class TableStash:
             return table.of_plan(plan_id)
 
     def remove(self, workspace: str, plan_id: str, segment_ids: Sequence[str]) -> None:
-        """Let go of a plan's entries, all or nothing. Unknown ids are not an error."""
+        """Drop a plan's entries, all or nothing. Unknown ids are not an error."""
         with self._writing(workspace) as table:
             table.remove(plan_id, tuple(segment_ids))
 

@@ -18,7 +18,7 @@ from marksweep.stores.codec import SEGMENT
 FORMAT = 1
 """The version of the files' shape that this code writes, and the newest it reads."""
 
-SALVAGE = "The file was left as it is. Mend it by hand, or read what can be read with salvage()."
+SALVAGE = "The file was left as it is. Repair it by hand, or read what can be read with salvage()."
 
 
 class Stashing(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -186,7 +186,7 @@ class StashFile:
         table.put(entries)
 
     def remove(self, plan_id: str, segment_ids: Sequence[str]) -> None:
-        """Let go of entries. The caller holds the file's lock."""
+        """Drop entries. The caller holds the file's lock."""
         table = self.table()
         gone = {(plan_id, segment_id) for segment_id in segment_ids} & self._written.keys()
         if gone:
@@ -281,7 +281,7 @@ class JournalFile:
         if rest and rest != self._torn:
             log.warning(
                 "%s: line %d was cut off after %d bytes and is passed over. A crash while it was "
-                "written leaves this; the deed it speaks of is checked when the store is used.",
+                "written leaves this; its operation is settled when the store is used.",
                 self.path,
                 self._line + 1,
                 len(rest),
@@ -293,7 +293,7 @@ class JournalFile:
             entry = ENTRY.decode(line)
         except ValueError as error:
             raise StoreCorrupt(
-                f"{self.path}: line {self._line + 1} is no journal entry: {error}. {SALVAGE}"
+                f"{self.path}: line {self._line + 1} is not a journal entry: {error}. {SALVAGE}"
             ) from error
         self._line += 1
         self._table.entries.append(entry)

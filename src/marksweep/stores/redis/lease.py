@@ -18,7 +18,7 @@ LEASE_SECONDS = 9.0
 """How long a holder that died, or lost its connection, keeps others out.
 
 Less than stores wait for a lock, so that who waits gets it. Lower lets others in sooner; higher
-forgives a holder that is held up for a while.
+forgives a holder that is delayed for a while.
 """
 
 _FIRST_PAUSE = 0.002
@@ -62,7 +62,7 @@ class Lease:
             if not self._run(LET_GO, token):
                 log.warning(
                     "%s: a lease of %g s ran out while it was held; another process may have "
-                    "worked on the workspace meanwhile. This one was held up, or cut off.",
+                    "worked on the workspace meanwhile. This one was delayed, or cut off.",
                     self._client.name,
                     self._seconds,
                 )
@@ -87,6 +87,6 @@ class Lease:
     def _busy(self) -> StoreBusy:
         return StoreBusy(
             f"{self._client.name}: the workspace is held by another for more than "
-            f"{self._client.timeout:g} s. Try again; a holder that died lets go within "
+            f"{self._client.timeout:g} s. Try again; that of a holder that died ends within "
             f"{self._seconds:g} s."
         )

@@ -64,7 +64,7 @@ class RedisStash:
         return tuple(sorted(self._fetch(keys, rows), key=heap_order))
 
     def remove(self, workspace: str, plan_id: str, segment_ids: Sequence[str]) -> None:
-        """Let go of a plan's entries, all or nothing. Unknown ids are no error."""
+        """Drop a plan's entries, all or nothing. Unknown ids are not an error."""
         keys = self._keys(workspace)
         wanted = [(plan_id, segment_id) for segment_id in dict.fromkeys(segment_ids)]
 

@@ -39,7 +39,7 @@ def make_workspace(database: sqlite3.Connection, name: str) -> Workspace:
 
 
 def bind(text: str) -> str | bytes:
-    """Make a column's value of any string. What is no valid Unicode becomes bytes."""
+    """Make a column's value of any string. What is not valid Unicode becomes bytes."""
     if text.isascii():
         return text
     try:

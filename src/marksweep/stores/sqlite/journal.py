@@ -16,7 +16,7 @@ from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import Value, Workspace, bind
 
 CLOSING = frozenset({Event.SWEPT, Event.RESTORED, Event.UNDONE, Event.ROLLED_BACK})
-"""Entries that close a deed. If a power cut takes one, the next deed works it out again."""
+"""Entries that close an operation. If a power cut takes one, the next settles it again."""
 
 
 class SqliteJournal:
@@ -27,7 +27,7 @@ class SqliteJournal:
         self._retention = retention
 
     def append(self, workspace: str, entry: Entry) -> Entry:
-        """Add an entry, durably and all that was before it unless it only closes a deed.
+        """Add an entry, durably and all that was before it unless it only closes an operation.
 
         A plan that is shown again is stored once.
         """

@@ -68,7 +68,7 @@ class SqliteStash:
         return tuple(sorted(self._read(body for (body,) in found), key=heap_order))
 
     def remove(self, workspace: str, plan_id: str, segment_ids: Sequence[str]) -> None:
-        """Let go of a plan's entries, all or nothing. Unknown ids are no error."""
+        """Drop a plan's entries, all or nothing. Unknown ids are not an error."""
         with self._file.writing() as database:
             place = columns.find_workspace(database, workspace)
             if place is not None:

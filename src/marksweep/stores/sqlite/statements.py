@@ -170,13 +170,13 @@ UPDATE segments SET version = ?, created_at = ?, touched_at = ?, body = ? WHERE 
 """Put a segment in the place of the one with its id."""
 
 REMOVE_SEGMENT = "DELETE FROM segments WHERE row = ?"
-"""Let go of a segment."""
+"""Drop a segment."""
 
 NOTE_REMOVED = "INSERT OR REPLACE INTO removed (workspace, segment_id, version) VALUES (?, ?, ?)"
 """Remember that a segment went, for readers who knew it."""
 
 FORGET_REMOVED_ID = "DELETE FROM removed WHERE workspace = ? AND segment_id = ?"
-"""A segment is back: readers must not be told that it went."""
+"""A segment is back: readers must not be given its removal."""
 
 COUNT_REMOVED = "SELECT count(*) FROM removed WHERE workspace = ?"
 """How many removals are remembered."""
@@ -237,7 +237,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?)
 """Keep an entry."""
 
 REMOVE_STASHED = "DELETE FROM stash WHERE row = ?"
-"""Let go of an entry."""
+"""Drop an entry."""
 
 STASHED_OF_SEGMENT = "SELECT row, body FROM stash WHERE workspace = ? AND segment_id = ?"
 """The entries of one segment, one per plan."""
