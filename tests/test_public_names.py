@@ -26,6 +26,7 @@ PUBLIC = {
     "GCRemovalItem",
     "GCResult",
     "GCTriggerReason",
+    "GraphClient",
     "GraphMemory",
     "Heap",
     "Hold",

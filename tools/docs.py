@@ -19,7 +19,7 @@ from marksweep.cli.app import app
 from marksweep.cli.collect import TranscriptPlan
 from marksweep.cli.config import Checked, Trusted
 from marksweep.cli.doctor import Check
-from marksweep.cli.memory_group import Exported, Imported
+from marksweep.cli.memory_group import Exported, Imported, Migrated
 from marksweep.cli.prune import Erased
 from marksweep.cli.replay import Replayed
 from marksweep.cli.working_set import Pinned, Restored, Undone, Why
@@ -63,6 +63,7 @@ SHAPES: Mapping[str, object] = {
     "memory forget": Forgotten,
     "memory merge": Plan,
     "memory merge --apply": Report,
+    "memory migrate": Migrated,
     "stash list": list[Stashed],
     "stash search": list[Stashed],
     "stash restore": Restored,

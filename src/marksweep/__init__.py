@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         StoreTooNew,
         UnknownName,
     )
+    from marksweep.graph.client import GraphClient
     from marksweep.graph.memory import GraphMemory, KnowledgeGraph
     from marksweep.indexing.indexer import index_codebase
     from marksweep.ledger import InstructionBudget, InstructionSource, SourceEntry
@@ -81,6 +82,7 @@ _HOMES = {
     "GCRemovalItem": "plugins.base",
     "GCResult": "plugins.base",
     "GCTriggerReason": "plugins.base",
+    "GraphClient": "graph.client",
     "GraphMemory": "graph.memory",
     "Heap": "core.heap",
     "Hold": "model",
@@ -152,6 +154,7 @@ __all__ = [
     "GCRemovalItem",
     "GCResult",
     "GCTriggerReason",
+    "GraphClient",
     "GraphMemory",
     "Heap",
     "Hold",

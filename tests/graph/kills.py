@@ -97,9 +97,10 @@ def prune_for_ever(place: Place) -> None:
 
 
 def check(place: Place) -> None:
-    """Look for harm, then let a whole run complete."""
+    """Look for harm, settle what was cut off, and let a whole run complete."""
     memory, clock = place.open()
     look(memory)
+    memory.recover(workspace_id="w")
     clock.at = later(days=1000)
     memory.graph.mark_stale("w", [record.memory.memory_id for record in dead(0)])
     shown = memory.prune_memory("w", strategy="all")

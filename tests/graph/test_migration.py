@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import json
 import secrets
 from pathlib import Path
 
 import pytest
 import redis
+from click.testing import CliRunner
 
+from marksweep.cli.app import app
 from marksweep.errors import StoreError
 from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.falkor.original import migrate
@@ -90,3 +93,18 @@ def test_a_graph_that_cannot_be_read_is_a_clear_error(tmp_path: Path) -> None:
         pytest.raises(StoreError, match="cannot be read"),
     ):
         migrate("redis://127.0.0.1:1", "old", store, START)
+
+
+def test_the_command_line_migrates_a_graph(
+    falkor_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = f"old-{secrets.token_hex(4)}"
+    with redis.Redis.from_url(falkor_url) as server:
+        server.execute_command("GRAPH.QUERY", name, OLD)
+    url = falkor_url.replace("redis://", "falkordb://")
+    run = CliRunner().invoke
+    done = run(app, ["memory", "migrate", url, name, "--json"])
+    assert json.loads(done.stdout)["items"] == {"default": 1, "one": 9, "two": 6}
+    assert run(app, ["memory", "migrate", url, "nothing-here"]).exit_code == 4
+    assert run(app, ["memory", "migrate", "redis.example", name]).exit_code == 2

@@ -31,6 +31,7 @@ from marksweep.graph.outcomes import counted
 from marksweep.model import Plan, Report
 from marksweep.stores.graph.base import Nodes
 from marksweep.stores.graph.nouns import Record
+from marksweep.stores.graph.open import server_url
 
 SHOWN = 20
 """Groups of entities that a preview lists."""
@@ -55,9 +56,17 @@ class Imported(msgspec.Struct, frozen=True):
     """Nodes and edges."""
 
 
+class Migrated(msgspec.Struct, frozen=True):
+    """A graph of the original layout that was copied."""
+
+    graph: str
+    items: dict[str, int]
+    """Nodes and edges by workspace."""
+
+
 @click.group("memory")
 def memory() -> None:
-    """Back memories up, bring them back, forget them, merge what is one thing."""
+    """Back memories up, bring them back, forget them, merge what is one thing, migrate."""
 
 
 @make_command("backups")
@@ -280,5 +289,29 @@ def _merged(done: Report) -> RenderableType:
     return render.line(f"merged: {number:,} {'entity is' if number == 1 else 'entities are'} gone")
 
 
-for _command in (backups, export, import_, forget, merge):
+@make_command("migrate")
+@click.argument("url")
+@click.argument("graph")
+@store_option
+@json_option
+def migrate(url: str, graph: str, store: str | None, as_json: bool) -> None:
+    """Copy a graph of the original layout on a FalkorDB server into this memory.
+
+    That layout keeps all workspaces in one graph; each becomes one here. The old graph is only
+    read, and copying again changes nothing.
+
+    Example:  marksweep memory migrate falkordb://localhost:6379 knowledge
+    """
+    from marksweep.stores.graph.falkor.original import migrate as copy_graph
+
+    with memory_of(store, None) as (opened, _):
+        counts = copy_graph(server_url(url), graph, opened.graph, opened.now())
+    lines = [f"{name}: {items:,} nodes and edges" for name, items in counts.items()]
+    shown = [render.line(line) for line in lines or [f"nothing: {graph!r} is empty"]]
+    emit(Migrated(graph, counts), Group(*shown), as_json=as_json)
+    if not counts:
+        sys.exit(NOTHING)
+
+
+for _command in (backups, export, import_, forget, merge, migrate):
     memory.add_command(_command)

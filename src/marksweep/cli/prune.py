@@ -118,6 +118,7 @@ def _prune(
         if plan_id is None:
             preview = memory.plan(name, strategy, limit=limit, preview=SHOWN)
             plan = preview.plan
+            memory.save(plan)
             how = () if yes else _how(plan, memory.settings.limits)
             emit(preview, Group(_shown(preview), *how), as_json=as_json)
             if not plan.steps:

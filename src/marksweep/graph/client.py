@@ -159,7 +159,7 @@ class GraphClient:
         return len(self._delete(workspace_id, PruneStrategy.ORPHANED_ENTITIES).entities)
 
     def _code(self, workspace_id: str) -> list[MemoryRow]:
-        survey = self._graph.survey(workspace_id)
+        survey = self._graph.survey_memories(workspace_id)
         return [
             row for row in survey.memories if row.source == CODE_INDEXER and row.deleted_us is None
         ]

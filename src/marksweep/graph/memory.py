@@ -300,6 +300,7 @@ class KnowledgeGraph:
         chosen = PruneStrategy.named(strategy)
         if dry_run:
             shown = self.plan(workspace, chosen, limit=limit)
+            self.save(shown.plan)
             return PruneResponse(plan=shown.plan, rows=shown.rows, planned=planned(shown.plan))
         if not confirm:
             raise NotConfirmed(NOT_CONFIRMED)
@@ -308,11 +309,11 @@ class KnowledgeGraph:
                 "Deleting in the default workspace needs its name. Pass "
                 f"workspace_id={DEFAULT_WORKSPACE!r}."
             )
-        plan = (
-            self.find_plan(workspace, plan_id)
-            if plan_id
-            else self.plan(workspace, chosen, limit=limit).plan
-        )
+        if plan_id:
+            plan = self.find_plan(workspace, plan_id)
+        else:
+            plan = self.plan(workspace, chosen, limit=limit).plan
+            self.save(plan)
         done = self.collect(plan, limit=limit)
         return PruneResponse(
             plan=plan,
@@ -321,8 +322,12 @@ class KnowledgeGraph:
             restorable_until=done.restorable_until,
         )
 
+    def save(self, plan: Plan) -> None:
+        """Keep a plan in the journal, so that it can be looked up by its id."""
+        self.collector(plan.workspace).save(plan, now=self.now())
+
     def find_plan(self, workspace_id: str, plan_id: str) -> Plan:
-        """Look up a plan that was shown."""
+        """Look up a plan that was saved."""
         return self.collector(workspace_id).saved(plan_id)
 
     def plan(
@@ -333,10 +338,9 @@ class KnowledgeGraph:
         limit: int | None = None,
         preview: int = 20,
     ) -> Preview:
-        """Say what a strategy would take, and keep that plan in the journal.
+        """Say what a strategy would take, and why. Nothing is touched.
 
-        The plan takes up to `limit` nodes, by default as many as the cap allows. One that takes
-        nothing is not kept.
+        The plan takes up to `limit` nodes, by default as many as the cap allows.
         """
         now = self.now()
         crossed = self._crossed(workspace_id, strategy)
@@ -346,8 +350,6 @@ class KnowledgeGraph:
         most = self.settings.limits.cap(context.size) if limit is None else limit
         capped = context.within(most, proposals)
         plan, taken = plan_with_indices(capped, strategy, proposals)
-        if plan.steps:
-            self.collector(workspace_id).save(plan, now=now)
         rows = [
             PreviewRow.of(context.survey.memories[i], context.sizes[i] - 1, step.reason)
             for step, (i, *_) in zip(plan.steps, taken, strict=True)
@@ -542,6 +544,7 @@ class GraphMemory:
     merge_entities = _as_async(KnowledgeGraph.merge_entities)
     prune_memory = _as_async(KnowledgeGraph.prune_memory)
     plan = _as_async(KnowledgeGraph.plan)
+    save = _as_async(KnowledgeGraph.save)
     find_plan = _as_async(KnowledgeGraph.find_plan)
     cited_segments = _as_async(KnowledgeGraph.cited_segments)
     collect = _as_async(KnowledgeGraph.collect)

@@ -174,7 +174,9 @@ async def plan_to_delete(
         return await graph.find_plan(workspace, shown)
     from marksweep.graph.strategies import PruneStrategy
 
-    return (await graph.plan(workspace, PruneStrategy.named(strategy), limit=limit)).plan
+    plan = (await graph.plan(workspace, PruneStrategy.named(strategy), limit=limit)).plan
+    await graph.save(plan)
+    return plan
 
 
 async def consent(
@@ -226,8 +228,7 @@ async def prune_memory(
     limits = graph.settings.limits
     if plan is None:
         response = await graph.prune_memory(workspace, strategy=strategy, limit=limit)
-        if response.plan.steps:
-            state.shown_plans[workspace, strategy] = response.plan_id
+        state.shown_plans[workspace, strategy] = response.plan_id
         return MemoryPruned.of(response, workspace, strategy, limits)
     if not isinstance(answer, AcceptedElicitation):
         raise Told("Error: The user did not agree to the deletion. Nothing was deleted.")

@@ -41,5 +41,13 @@ def open_graph(where: str | Path) -> GraphStore:
     from marksweep.stores.graph.falkor import FalkorGraphStore
 
     if rest.startswith("//"):
-        return FalkorGraphStore(f"{_SERVERS[scheme]}:{rest}")
+        return FalkorGraphStore(server_url(text))
     return FalkorGraphStore.embedded(expanded(rest))
+
+
+def server_url(where: str) -> str:
+    """Spell the URL of a FalkorDB server as its client does."""
+    scheme, rest = split_scheme(where)
+    if scheme not in _SERVERS or not rest.startswith("//"):
+        raise BadInput(f"{where!r} is not a FalkorDB server. Expected falkordb://host:6379.")
+    return f"{_SERVERS[scheme]}:{rest}"
