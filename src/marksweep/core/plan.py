@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from hashlib import blake2b
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -106,7 +106,7 @@ def plan_from(
     prices: Prices | None = None,
 ) -> Plan:
     """Take from proposals until the target is met, or all of them if there is none."""
-    return plan_with_indices(candidates, strategy, proposals, prices)[0]
+    return _taken(candidates, proposals).plan(strategy, prices)
 
 
 def plan_with_indices(
@@ -116,6 +116,12 @@ def plan_with_indices(
     prices: Prices | None = None,
 ) -> tuple[Plan, StepIndices]:
     """Plan, for somebody who carries the plan out on the very snapshot it is made from."""
+    builder = _taken(candidates, proposals)
+    indices = builder.indices()
+    return builder.plan(strategy, prices), indices
+
+
+def _taken(candidates: Candidates, proposals: Iterable[Proposal]) -> PlanBuilder:
     builder = PlanBuilder(candidates)
     target = candidates.target
     if target is None or candidates.size > target:
@@ -123,7 +129,7 @@ def plan_with_indices(
             builder.take(proposal)
             if target is not None and builder.left <= target:
                 break
-    return builder.plan(strategy, prices), builder.indices()
+    return builder
 
 
 def plan_recall(context: PlanningContext, proposal: Proposal, prices: Prices | None = None) -> Plan:
@@ -133,7 +139,7 @@ def plan_recall(context: PlanningContext, proposal: Proposal, prices: Prices | N
     return builder.plan("recall", prices)
 
 
-class _Draft(NamedTuple):
+class _Draft(msgspec.Struct, frozen=True, gc=False):
     """A step whose segments have no names yet."""
 
     members: tuple[int, ...]
@@ -207,7 +213,7 @@ class PlanBuilder:
         self.left += note.tokens
 
     def plan(self, strategy: str, prices: Prices | None = None) -> Plan:
-        """Make the plan."""
+        """Make the plan. The builder is spent then: of a large plan, drafts make way for steps."""
         candidates, snapshot = self._candidates, self._candidates.snapshot
         target = self._target()
         blockers: tuple[Blocker, ...] = ()
@@ -237,14 +243,14 @@ class PlanBuilder:
 
     def _steps(self) -> tuple[Step, ...]:
         """Name the steps that still hold, in the order they were taken."""
-        drafts = [draft for draft in self._drafts if draft is not None]
-        names = self._candidates.ids_of([draft.members for draft in drafts])
-        return tuple(
-            [
-                Step(ids, draft.action, draft.size, draft.reason, draft.replacement)
-                for ids, draft in zip(names, drafts, strict=True)
-            ]
-        )
+        names = self._candidates.ids_of(self.indices())
+        waiting = [draft for draft in reversed(self._drafts) if draft is not None]
+        self._drafts.clear()
+        steps: list[Step] = []
+        for ids in names:
+            draft = waiting.pop()
+            steps.append(Step(ids, draft.action, draft.size, draft.reason, draft.replacement))
+        return tuple(steps)
 
     def _target(self) -> int:
         """Give the target; without one, where everything proposed would have led."""
