@@ -168,8 +168,10 @@ class HeldForm(NeutralForm):
         return held if held is not None else self.say(segment.text, segment.segment_id)
 
     def forget_all_but(self, names: Iterable[str]) -> None:
-        """Let go of all forms but these."""
+        """Let go of all forms but these, once the others are the most."""
         kept = set(names)
+        if len(self._held) <= 2 * len(kept):
+            return
         self._held = {name: each for name, each in self._held.items() if name in kept}
         self._forms = {}
         for name, message in self._held.items():

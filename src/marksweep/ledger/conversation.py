@@ -87,17 +87,18 @@ class _Classifier:
     def classify(self, segment: Segment, message: Message) -> EntryRef:
         """Say what the next message is."""
         turn = segment.topic_id or PREAMBLE
-        made = made_by_collection(message)
         if message.role is Role.SYSTEM:
             self._systems += 1
             return EntryRef(f"system_{self._systems - 1}", ChildKind.SYSTEM_MESSAGE)
-        if made is not None:
-            kind = ChildKind.TURN_SUMMARY if made[0] == SUMMARY else ChildKind.NOTICE
-            return EntryRef(f"{made[0]}{made[1]}", kind)
-        if is_summary(message):
-            return EntryRef(segment.segment_id, ChildKind.TURN_SUMMARY)
-        if segment.segment_id == self._first_request:
-            return EntryRef("original_request", ChildKind.ORIGINAL_REQUEST)
+        if message.role is Role.USER:
+            if segment.segment_id == self._first_request:
+                return EntryRef("original_request", ChildKind.ORIGINAL_REQUEST)
+            made = made_by_collection(message)
+            if is_summary(message):
+                key = f"{SUMMARY}{made[1]}" if made else segment.segment_id
+                return EntryRef(key, ChildKind.TURN_SUMMARY)
+            if made is not None:
+                return EntryRef(f"{made[0]}{made[1]}", ChildKind.NOTICE)
         if message.is_work:
             return self._working(segment, turn)
         return EntryRef(turn, ChildKind.TURN)
