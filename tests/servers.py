@@ -37,7 +37,7 @@ def redis_server() -> Path:
 @contextmanager
 def running_redis(*options: str) -> Iterator[str]:
     """Run a server that keeps nothing, and give its URL."""
-    port = _free_port()
+    port = free_port()
     with tempfile.TemporaryDirectory(prefix="marksweep-redis-") as folder:
         command = [str(redis_server()), "--port", str(port), "--bind", "127.0.0.1"]
         command += ["--save", "", "--appendonly", "no", "--dir", folder, *options]
@@ -56,7 +56,7 @@ def running_redis(*options: str) -> Iterator[str]:
                 server.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

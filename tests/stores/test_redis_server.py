@@ -14,7 +14,7 @@ from redis.crc import key_slot
 from marksweep.errors import StoreBusy, StoreCorrupt, StoreError
 from marksweep.stores.redis import RedisStore
 from marksweep.testing.contracts.handles import segment, stashed
-from tests.servers import running_redis
+from tests.servers import free_port, running_redis
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +48,9 @@ def test_a_server_that_is_away_is_said() -> None:
 
 
 def test_a_cluster_is_refused_at_once() -> None:
+    bus = str(free_port())  # by default the server's own and 10,000, which there may not be
     with (
-        running_redis("--cluster-enabled", "yes") as url,
+        running_redis("--cluster-enabled", "yes", "--cluster-port", bus) as url,
         pytest.raises(StoreError, match=r"127.0.0.1.*Redis Cluster.*Name a single server"),
     ):
         RedisStore(url)
