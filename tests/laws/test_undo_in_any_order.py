@@ -20,7 +20,7 @@ from marksweep.core.budget import Budget
 from marksweep.core.plan import plan_recall
 from marksweep.core.strategy import Proposal
 from marksweep.dialects import validate
-from marksweep.errors import NotFound, StoreError
+from marksweep.errors import BadInput, NotFound, Refused, StoreError
 from marksweep.model import Action, Event, Plan
 from marksweep.segments import Segments
 from marksweep.stores.memory import MemoryStore
@@ -214,7 +214,7 @@ class SegmentsWalk(Walk):
         live = [s for s in self.heap.list() if s.tokens > 2 and not s.pinned]
         if live:
             chosen = data.draw(st.sampled_from(live))
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(BadInput, Refused):
                 report = self.heap.compress(chosen.segment_id, chosen.text[: len(chosen.text) // 2])
                 self.plans[report.plan_id] = self.heap.saved(report.plan_id)
 
