@@ -118,7 +118,12 @@ def check(place: Place) -> None:
 
 
 def look(memory: KnowledgeGraph) -> None:
-    back = memory.graph.fetch("w", [record.memory.memory_id for record in LIVE])
+    ids = [record.memory.memory_id for record in LIVE]
+    back = memory.graph.fetch("w", ids)
+    if len(back) < len(ids):
+        listed = {row.memory_id for row in memory.graph.survey_memories("w").memories}
+        missing = set(ids) - {found.memory.memory_id for found in back}
+        raise AssertionError(f"lost: {missing - listed}; there, but not found: {missing & listed}")
     for record, found in zip(LIVE, back, strict=True):
         same = (
             found.memory.text == record.memory.text

@@ -10,13 +10,14 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from marksweep.errors import StoreError, StoreTooNew
 from marksweep.stores.files import is_exposed
 from marksweep.stores.graph.base import GraphQuery
-from marksweep.stores.graph.falkor import FalkorGraphStore, connection
+from marksweep.stores.graph.falkor import FalkorGraphStore, connection, statements
 from marksweep.stores.graph.falkor.server import EmbeddedServer
 from tests.graph.graph_contract import everything, shape
 from tests.graph.graph_sweep_contract import nodes_of
@@ -167,6 +168,32 @@ def test_a_killed_server_loses_nothing_and_its_clients_reconnect(tmp_path: Path)
             hits = store.search("w", GraphQuery(words=f"restart {number}"))
             assert hits[0].memory.text == f"after restart {number}"
         store.close()
+
+
+def test_after_a_restart_nothing_is_read_before_the_indexes_are_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that is back builds its indexes anew; a look-up meanwhile may miss live rows."""
+    sent: list[str] = []
+    read = connection.Connection._read
+
+    def noted(
+        self: connection.Connection, server: object, workspace_id: str, *given: Any
+    ) -> list[list[tuple[Any, ...]]]:
+        sent.extend(given[0])
+        return read(self, server, workspace_id, *given)
+
+    with killable_server(tmp_path, *falkor_options()) as server:
+        store = FalkorGraphStore(server.url)
+        record = file("w", "a.py", {"a": []})
+        store.put("w", [record])
+        monkeypatch.setattr(connection.Connection, "_read", noted)
+        server.restart()
+        assert len(store.fetch("w", [record.memory.memory_id])) == 1
+        store.close()
+    assert statements.UNFINISHED_INDEXES in sent
+    lookups = [n for n, each in enumerate(sent) if each == statements.MEMORIES]
+    assert sent.index(statements.UNFINISHED_INDEXES) < lookups[-1]
 
 
 def test_a_server_killed_during_a_purge_leaves_no_live_row_hurt(tmp_path: Path) -> None:

@@ -8,12 +8,22 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
 
-from marksweep.stores.graph.base import EPOCH, FileRow, MemoryRow, Run
-from marksweep.stores.graph.nouns import Chunk, Entity, Memory, Scalar
+from marksweep.stores.graph.base import EPOCH, FileRow, GraphHit, MemoryRow, Run
+from marksweep.stores.graph.nouns import (
+    Chunk,
+    Entity,
+    Memory,
+    Mention,
+    Record,
+    Relation,
+    Scalar,
+)
 
 Cell = str | int | float | None
 Row = tuple[Cell, ...]
@@ -242,3 +252,62 @@ def run_of(row: Row) -> Run:
 def title(memory: Memory, chunk: Chunk) -> str:
     """Name a chunk for search: where it is and what it defines."""
     return plain(f"{memory.relative_path} {chunk.symbol} {' '.join(memory.tags)}".strip())
+
+
+HIT_CHUNK = len(MEMORY_COLUMNS)
+"""Where the chunk begins in a row of a hit: memory, chunk, score."""
+HIT_SCORE = HIT_CHUNK + len(CHUNK_COLUMNS)
+"""Where the score is."""
+
+Mentioned = Mapping[str, Sequence[Entity]]
+"""What chunks mention, by chunk id."""
+
+
+def records(
+    wanted: Iterable[str],
+    memories: Mapping[str, Memory],
+    chunks: Iterable[Chunk],
+    relations: Iterable[Relation],
+    mentioned: Mentioned,
+) -> tuple[Record, ...]:
+    """Make a record of each memory that was wanted and is there, in that order."""
+    chunks_of: defaultdict[str, list[Chunk]] = defaultdict(list)
+    for chunk in sorted(chunks, key=lambda chunk: (chunk.position, chunk.chunk_id)):
+        chunks_of[chunk.memory_id].append(chunk)
+    relations_of: defaultdict[str, list[Relation]] = defaultdict(list)
+    for relation in relations:
+        relations_of[relation.memory_id].append(relation)
+    return tuple(
+        _record(memories[each], chunks_of[each], relations_of[each], mentioned)
+        for each in wanted
+        if each in memories
+    )
+
+
+def _record(
+    memory: Memory, chunks: Sequence[Chunk], relations: Sequence[Relation], mentioned: Mentioned
+) -> Record:
+    mentions = [(c.chunk_id, entity) for c in chunks for entity in mentioned.get(c.chunk_id, ())]
+    entities = {entity.entity_id: entity for _, entity in mentions}
+    return Record(
+        memory=memory,
+        chunks=tuple(chunks),
+        entities=tuple(entities[each] for each in sorted(entities)),
+        mentions=tuple(Mention(chunk_id, entity.entity_id) for chunk_id, entity in mentions),
+        relations=tuple(relations),
+    )
+
+
+def hits(workspace_id: str, rows: Iterable[Row], mentioned: Mentioned) -> tuple[GraphHit, ...]:
+    """Make a hit of each row, with the live entities that its chunk mentions."""
+    return tuple(
+        GraphHit(
+            memory=memory_of(workspace_id, row[:HIT_CHUNK]),
+            chunk=chunk_of(workspace_id, row[HIT_CHUNK:HIT_SCORE]),
+            score=float(row[HIT_SCORE] or 0.0),
+            entities=tuple(
+                e for e in mentioned.get(str(row[HIT_CHUNK]), ()) if e.deleted_at is None
+            ),
+        )
+        for row in rows
+    )

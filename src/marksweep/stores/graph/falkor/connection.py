@@ -58,6 +58,8 @@ class Connection:
         self._server: FalkorDB | None = None
         self._connecting = threading.Lock()
         self._checked: set[str] = set()
+        self._thread = threading.local()
+        """Whether this thread is at work: then a new connection is one that was lost."""
         self._closed = False
 
     def read(
@@ -191,7 +193,12 @@ class Connection:
             if self._closed:
                 raise StoreError(f"the store at {self.url} was closed; open a new one to go on.")
             try:
-                return work(self._connected())
+                server = self._connected()
+                self._thread.is_working = True
+                try:
+                    return work(server)
+                finally:
+                    self._thread.is_working = False
             except redis_errors.AuthenticationError as error:
                 raise StoreError(
                     f"FalkorDB at {self.url} does not accept the user or password: {error}. "
@@ -237,7 +244,7 @@ class Connection:
                         self.url,
                         socket_timeout=CONNECT_SECONDS,
                         socket_connect_timeout=CONNECT_SECONDS,
-                        redis_connect_func=_greet,
+                        redis_connect_func=self._greet,
                         retry=Retry(NoBackoff(), 0),
                     )
                 except ValueError:  # its message may quote a part of the password
@@ -246,7 +253,24 @@ class Connection:
                         "falkordb://[user:password@]host[:port], with `/`, `?`, `#` and `@` in a "
                         "password written as %2F, %3F, %23 and %40."
                     ) from None
-            return self._server
+            server = self._server
+        # The client replaces a connection that was lost while idle without a word: not in the
+        # middle of work, but here.
+        pool = server.connection.connection_pool
+        pool.release(pool.get_connection())
+        return server
+
+    def _greet(self, connection: _Wire) -> None:
+        """Sign in within CONNECT_SECONDS; from then on a statement may take longer.
+
+        Behind a new connection may be a server that has restarted: layouts are checked again, and
+        work that was under way starts anew.
+        """
+        connection.on_connect()
+        connection._sock.settimeout(ANSWER_SECONDS)  # noqa: SLF001  there is no other way to it
+        self._checked.clear()
+        if getattr(self._thread, "is_working", False):
+            raise redis_errors.ConnectionError("the connection was lost")
 
 
 class _Wire(Protocol):
@@ -257,12 +281,6 @@ class _Wire(Protocol):
     def on_connect(self) -> None:
         """Sign in."""
         ...
-
-
-def _greet(connection: _Wire) -> None:
-    """Sign in within CONNECT_SECONDS; from then on a statement may take longer."""
-    connection.on_connect()
-    connection._sock.settimeout(ANSWER_SECONDS)  # noqa: SLF001  there is no other way to it
 
 
 def _text(statement: str, params: Params) -> bytes:

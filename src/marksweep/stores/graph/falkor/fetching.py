@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from marksweep.stores.graph import assemble
 from marksweep.stores.graph.base import Nodes
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection
 from marksweep.stores.graph.nouns import Chunk, Entity, Kind, Memory, Record, Relation
-from marksweep.stores.graph.rows import Row, chunk_of, entity_of, memory_of, plain
+from marksweep.stores.graph.rows import Row, chunk_of, entity_of, memory_of, plain, records
 
 
 def fetch(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> tuple[Record, ...]:
@@ -30,7 +29,7 @@ def fetch(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> tuple
     chunks = [chunk_of(workspace_id, row) for row in chunk_rows]
     relations = [Relation(*map(str, row)) for row in relation_rows]
     mentioned = _by_chunk(workspace_id, entity_rows)
-    return assemble.records(ids, memories, chunks, relations, mentioned)
+    return records(ids, memories, chunks, relations, mentioned)
 
 
 def entities_of(

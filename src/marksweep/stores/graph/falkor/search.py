@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from marksweep.stores.graph import assemble
 from marksweep.stores.graph.base import GraphHit, GraphQuery
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection
 from marksweep.stores.graph.falkor.fetching import entities_of
 from marksweep.stores.graph.ranking import Match, candidates, joined, ranked
-from marksweep.stores.graph.rows import (
-    Row,
-    micros_or_none,
-    plain,
-    words,
-)
+from marksweep.stores.graph.rows import HIT_CHUNK, Row, hits, micros_or_none, plain, words
 
 Given = dict[str, object]
 """The parameters of a search."""
@@ -31,8 +25,8 @@ def search(db: Connection, workspace_id: str, query: GraphQuery) -> tuple[GraphH
         rows = _found(db, workspace_id, given, wanted)
     else:
         rows = db.read(workspace_id, cypher.NEWEST, given)
-    mentioned = entities_of(db, workspace_id, [str(row[assemble.WIDTH]) for row in rows])
-    return assemble.hits(workspace_id, rows, mentioned)
+    mentioned = entities_of(db, workspace_id, [str(row[HIT_CHUNK]) for row in rows])
+    return hits(workspace_id, rows, mentioned)
 
 
 def _given(query: GraphQuery) -> Given:
@@ -53,7 +47,7 @@ def _found(db: Connection, workspace_id: str, given: Given, wanted: Sequence[str
     limit = int(str(given["limit"]))
     scores = _ranked(db, workspace_id, given, wanted, limit)
     rows = db.read(workspace_id, cypher.HITS, ids=list(scores)) if scores else []
-    whole = {str(row[assemble.WIDTH]): row for row in rows}
+    whole = {str(row[HIT_CHUNK]): row for row in rows}
     return [(*whole[each], score) for each, score in scores.items() if each in whole]
 
 

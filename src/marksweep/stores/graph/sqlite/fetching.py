@@ -6,10 +6,9 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Sequence
 
-from marksweep.stores.graph import assemble
 from marksweep.stores.graph.base import Nodes
 from marksweep.stores.graph.nouns import Chunk, Entity, Kind, Memory, Record, Relation
-from marksweep.stores.graph.rows import chunk_of, entity_of, memory_of, plain
+from marksweep.stores.graph.rows import chunk_of, entity_of, memory_of, plain, records
 from marksweep.stores.graph.sqlite import statements as sql
 from marksweep.stores.graph.sqlite.connection import number, pick
 
@@ -25,7 +24,7 @@ def fetch(
     chunks = [chunk_of(workspace_id, row) for row in db.execute(sql.CHUNKS_OF_MEMORIES, (ws,))]
     relations = [Relation(*row) for row in db.execute(sql.RELATIONS_OF_MEMORIES, (ws,))]
     mentioned = entities_of(db, workspace_id, [chunk.chunk_id for chunk in chunks])
-    return assemble.records(ids, memories, chunks, relations, mentioned)
+    return records(ids, memories, chunks, relations, mentioned)
 
 
 def entities_of(

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from marksweep.stores.graph import assemble
 from marksweep.stores.graph.base import GraphHit, GraphQuery
 from marksweep.stores.graph.ranking import Match, candidates, joined, ranked
 from marksweep.stores.graph.rows import (
+    HIT_CHUNK,
     Cell,
     Row,
+    hits,
     micros_or_none,
     plain,
     words,
@@ -50,8 +51,8 @@ def search(db: sqlite3.Connection, workspace_id: str, query: GraphQuery) -> tupl
     if query.words and not wanted:
         return ()
     rows = _found(db, given, wanted) if wanted else db.execute(sql.NEWEST, given).fetchall()
-    mentioned = entities_of(db, workspace_id, [str(row[assemble.WIDTH]) for row in rows])
-    return assemble.hits(workspace_id, rows, mentioned)
+    mentioned = entities_of(db, workspace_id, [str(row[HIT_CHUNK]) for row in rows])
+    return hits(workspace_id, rows, mentioned)
 
 
 def _found(db: sqlite3.Connection, given: Given, wanted: Sequence[str]) -> list[Row]:
