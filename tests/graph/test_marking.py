@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,14 +12,15 @@ from hypothesis import strategies as st
 
 from marksweep.core.plan import plan_from
 from marksweep.core.roots import Focus
-from marksweep.errors import UnknownName
+from marksweep.errors import BadInput, UnknownName
 from marksweep.graph.crossing import Memories, mark_together
 from marksweep.graph.strategies import PruneStrategy
-from marksweep.heaps.graph import GraphContext, GraphRules
+from marksweep.heaps.graph import GraphContext, GraphHeap, GraphRules
 from marksweep.model import Reference, Segment
 from marksweep.stores.graph.base import MemoryRow, Survey
 from marksweep.stores.graph.nouns import CODE_INDEXER, Kind
 from marksweep.stores.graph.rows import micros
+from marksweep.stores.graph.sqlite import SqliteGraphStore
 from tests.graph.graphs import START, later
 
 NOW = later(days=100)
@@ -132,6 +134,17 @@ def test_a_plan_takes_no_more_than_its_limit_and_says_what_is_left(
     assert part.freed + part.short_by == whole.freed + whole.short_by
     fits = [step.size for step in whole.steps if step.size <= limit]
     assert part.freed > 0 or not fits, "the next run would be no further"
+
+
+def test_a_plan_is_refused_by_the_heap_of_another_workspace(tmp_path: Path) -> None:
+    store = SqliteGraphStore(tmp_path / "graph.db")
+    here, there = GraphHeap(store, "here"), GraphHeap(store, "there")
+    context = here.context(GraphRules(), NOW)
+    plan = plan_from(context, "all", PruneStrategy.ALL.rank(context))
+    here.check(plan)
+    with pytest.raises(BadInput, match="workspace 'here', not for the graph of 'there'"):
+        there.check(plan)
+    store.close()
 
 
 def test_an_unknown_strategy_names_the_known_ones() -> None:
