@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import sys
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -92,7 +93,7 @@ class _Sandbox:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        path = filter(None, sys.path)
+        path = [*filter(None, sys.path), str(Path.cwd())]  # the user names what is imported
         self._worker = ProcessWorker(sandbox_worker.__name__, name, path=path)
         try:
             hello = _answer(self._worker.greeting(STARTING))
