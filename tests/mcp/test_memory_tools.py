@@ -157,3 +157,38 @@ def test_workspaces_of_the_memory_are_apart(code: Path) -> None:
         assert (await one.call("search_memory", query="parse"))["hits"] == []
 
     with_agent(code, work)
+
+
+def test_a_codebase_that_shrank_is_indexed_when_the_share_is_named(code: Path, mode: str) -> None:
+    for number in range(20):
+        (code / f"m{number}.py").write_text(f"def f{number}(): pass\n")
+
+    async def work(one: Agent) -> None:
+        await one.call("index_codebase")
+        for number in range(20):
+            (code / f"m{number}.py").unlink()
+        assert "max_shrink=" in await one.fail("index_codebase")
+        assert (await one.call("index_codebase", max_shrink=1.0))["newly_stale"] == 20
+
+    with_agent(code, work, mode)
+
+
+def test_a_plan_over_the_cap_takes_a_part_and_a_limit_takes_more(code: Path, mode: str) -> None:
+    for number in range(90):
+        (code / f"m{number}.py").write_text(f"def f{number}(): pass\n")
+
+    async def work(one: Agent) -> None:
+        await one.call("index_codebase")
+        for number in range(90):
+            (code / f"m{number}.py").unlink()
+        await one.call("index_codebase", max_shrink=1.0)
+        shown = await one.call("prune_memory")
+        assert len(shown["planned"]["memories"]) == 50
+        more = await one.call("prune_memory", limit=180)
+        assert len(more["planned"]["memories"]) == 90
+        done = await one.call(
+            "prune_memory", dry_run=False, confirm=True, workspace_id="default", limit=180
+        )
+        assert len(done["deleted"]["memories"]) == 90
+
+    with_agent(code, work, mode)

@@ -63,7 +63,7 @@ class _Teller:
 
 
 async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
-    """Do work that lets go of what it holds also when the call is cancelled.
+    """Do work that releases what it holds also when the call is cancelled.
 
     A cancelled call is cancelled at every await, also at those that clean up. So the work runs
     apart, is told once, and is waited for.
@@ -107,6 +107,9 @@ async def index_codebase(
         list[str], Field(max_length=50, description="Only these; all if left out.")
     ] = [],  # noqa: B006
     include_tests: bool = True,
+    max_shrink: Annotated[
+        float, Field(ge=0, le=1, description="Share of the files known so far that may be gone.")
+    ] = 0.5,
     workspace_id: WorkspaceName = "",  # noqa: ARG001 - `memory_here` reads it
 ) -> Indexed:
     """Read a codebase into the long-term memory: files, functions, classes, and what calls what.
@@ -124,6 +127,7 @@ async def index_codebase(
             workspace_id=memory.workspace,
             languages=languages,
             include_tests=include_tests,
+            max_shrink=max_shrink,
             include=state_of(ctx).settings.index.include,
             progress=lambda at: tell(at.done, at.total, at.path),
         )
@@ -233,16 +237,15 @@ async def prune_memory(
     if not isinstance(answer, AcceptedElicitation):
         raise Told("Error: The user did not agree to the deletion. Nothing was deleted.")
     asked = answer.data.delete and not confirm
-    deletion = graph.prune_memory(
-        workspace if asked or workspace != DEFAULT_WORKSPACE else workspace_id,
-        dry_run=False,
-        confirm=answer.data.delete,
-        strategy=strategy,
-        plan_id=plan.plan_id,
-        limit=plan.freed if asked else limit,
-    )
     try:
-        response = await _to_its_end(deletion)
+        response = await graph.prune_memory(
+            workspace if asked or workspace != DEFAULT_WORKSPACE else workspace_id,
+            dry_run=False,
+            confirm=answer.data.delete,
+            strategy=strategy,
+            plan_id=plan.plan_id,
+            limit=plan.freed if asked else limit,
+        )
     except (NotConfirmed, Refused) as refusal:
         raise Told(f"Error: {refusal}") from refusal
     state.shown_plans.pop((workspace, strategy), None)
