@@ -126,7 +126,7 @@ class Tying:
         if message.role is not Role.MODEL:
             self._run = []
             self._thought = False
-            return sorted(tied)
+            return sorted(tied) if len(tied) > 1 else list(tied)
         had_thought = self._thought
         self._thought = had_thought or any(part.thought is not None for part in message.parts)
         if self._thought and self._run:

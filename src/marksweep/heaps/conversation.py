@@ -536,10 +536,12 @@ def _was_said(segment: Segment) -> bool:
 
 def _default_policy(message: Message) -> GCPolicy:
     """Say how easily a message may go by what it is, wherever it stands."""
-    if is_summary(message):
-        return GCPolicy.PRESERVABLE
-    is_notice = made_by_collection(message) is not None
-    return GCPolicy.EPHEMERAL if is_notice or message.is_work else GCPolicy.PARTIAL
+    if message.role is Role.USER:
+        if is_summary(message):
+            return GCPolicy.PRESERVABLE
+        if made_by_collection(message) is not None:
+            return GCPolicy.EPHEMERAL
+    return GCPolicy.EPHEMERAL if message.is_work else GCPolicy.PARTIAL
 
 
 def _standing(segments: Sequence[Segment], positions: Iterable[int]) -> Iterator[int]:

@@ -117,6 +117,10 @@ class Message(msgspec.Struct, frozen=True, gc=False):
         return tuple(part.function_response for part in self.parts if part.function_response)
 
 
+LONGEST_ARGUMENT = 60
+"""Characters of an argument that are repeated where a call is told in a few words."""
+
+
 class Outcome(msgspec.Struct, frozen=True, gc=False):
     """What a call came to: one result of a message, with the call it answers."""
 
@@ -129,8 +133,16 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     is_error: bool = False
     call: bytes = b""
     """The call as one value: equal for equal calls, whatever the order of their arguments."""
-    said: str = ""
-    """The call in a few words, for people to read."""
+
+    @property
+    def said(self) -> str:
+        """The call in a few words, for people to read: its name and its first argument."""
+        args = self.args
+        first = next(iter(args.values()), "") if isinstance(args, dict) and args else args
+        said = " ".join(str(first).split()) if first not in (None, "", {}) else ""
+        if len(said) > LONGEST_ARGUMENT:
+            said = said[: LONGEST_ARGUMENT - 1] + "…"
+        return f"{self.name or 'a tool'} {said}".rstrip()
 
 
 Path = tuple[str | int, ...]

@@ -141,21 +141,7 @@ def outcomes_of(message: Message, calls: Sequence[FunctionCall]) -> Iterator[Out
         name = call.name if call else result.name
         args = call.args if call else None
         text = result_text(result.result)
-        one, said = _as_one(name, args), _in_words(name, args)
-        yield Outcome(at, name, args, text, result.is_error, one, said)
-
-
-LONGEST_ARGUMENT = 60
-"""Characters of an argument that are repeated where a call is told in a few words."""
-
-
-def _in_words(name: str, args: object) -> str:
-    """Say a call in a few words: its name and its first argument."""
-    first = next(iter(args.values()), "") if isinstance(args, dict) and args else args
-    said = " ".join(str(first).split()) if first not in (None, "", {}) else ""
-    if len(said) > LONGEST_ARGUMENT:
-        said = said[: LONGEST_ARGUMENT - 1] + "…"
-    return f"{name or 'a tool'} {said}".rstrip()
+        yield Outcome(at, name, args, text, result.is_error, _as_one(name, args))
 
 
 def _as_one(name: str, args: object) -> bytes:

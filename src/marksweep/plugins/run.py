@@ -284,12 +284,16 @@ def due(usage: ContextUsage, config: GCConfig) -> GCTriggerReason | None:
 
 def _notice_number(message: Message) -> int:
     """Give the number of a notice; 0 if the message is none."""
+    if message.role is not Role.USER:
+        return 0
     made = made_by_collection(message)
     return made[1] if made is not None and made[0] == NOTICE else 0
 
 
 def _told_apart(history: Sequence[Message]) -> tuple[list[Message], dict[str, str]]:
     """Rename messages that share an id after their place; map the new names to the old."""
+    if len({message.message_id for message in history}) == len(history):
+        return list(history), {}
     messages: list[Message] = []
     taken: set[str] = set()
     renamed: dict[str, str] = {}
