@@ -136,19 +136,6 @@ def test_a_dropped_run_becomes_one_marker() -> None:
     assert set(kept) <= set(lines("a").split("\n"))
 
 
-def test_long_arguments_are_trimmed_and_stay_valid_json() -> None:
-    batches = [
-        [calls({"path": "a.py", "content": lines("w")}), answers("written")],
-        [says("ok"), user("ok")],
-    ]
-    context = told(maker(QUALITY)(by_words), *batches, limit=300)
-    call = next(m for m in context if m.get("tool_calls"))["tool_calls"][0]
-    arguments = json.loads(call["function"]["arguments"])
-    assert arguments["path"] == "a.py"
-    assert MARKER in arguments["content"]
-    assert call["id"] == "c0"
-
-
 def test_what_the_agent_acted_on_outlives_what_it_only_saw() -> None:
     seen = "\n".join(f"entry {n} name_{n} is here with words to fill the line" for n in range(60))
     batches = [

@@ -125,3 +125,22 @@ def test_what_the_user_said_outlasts_what_tools_said_of_the_same_kind() -> None:
     talk.collect(talk.plan(talk.tokens // 2))
     left = Counter(message["role"] for message in talk.messages)
     assert left["user"] > 2 * left["tool"]
+
+
+@pytest.mark.parametrize("strategy", ["coverage", "coverage_quality"])
+@pytest.mark.parametrize("share", [0.8, 0.5, 0.3, 0.1])
+def test_a_call_stays_whole_or_goes_with_its_results(strategy: str, share: float) -> None:
+    messages: list[Message] = [{"role": "user", "content": "Write the modules."}]
+    for n in range(12):
+        messages += [call(n, path=f"file_{n}.py", content=lines(f"file{n}")), result(n, "ok")]
+    messages += [{"role": "assistant", "content": "Done."}, {"role": "user", "content": "Go on."}]
+    talk = Conversation(limit=10**6, strategy=strategy)
+    talk.extend(messages)
+    target = int(share * talk.tokens)
+    talk.collect(talk.plan(target))
+    assert talk.tokens <= target
+    left = talk.messages
+    assert [m for m in left if m.get("tool_calls")] == [
+        m for m in messages if m.get("tool_calls") and m in left
+    ]
+    assert validate(left) == []

@@ -1,8 +1,8 @@
 """The messages that coverage knows, in blocks: learnt once, and followed through every change.
 
-A bulky text is cut into blocks, and so is a long string in the arguments of a call. What else a
-call says is its frame: it goes only when nothing else of the call and its results is left, so that
-pairs stay whole. A small text is one block.
+A bulky text is cut into blocks, a small one is one block. What a message calls for is its frame,
+arguments included, however long: it is never cut, and goes only when nothing else of the calls and
+their results is left. So pairs stay whole, and no model sees a call that it did not make.
 
 Messages are learnt in order; the same stream gives the same state. Which blocks are kept in a
 shorter form is noted when that form is proposed, so that a sweep, an undo or a restore is followed
@@ -156,7 +156,7 @@ class CoverageState:
         for text in texts:
             is_long = MAX_BYTES_PER_CHARACTER * len(text.words) >= BULKY_TOKENS
             tokens = count(text.words) if is_long else 0
-            if tokens < BULKY_TOKENS or (text.is_call and not text.place[1]):
+            if tokens < BULKY_TOKENS or text.is_call:
                 small.append(text)
                 continue
             blocks = add(message, cut(text.words), observed=text.is_observed)
