@@ -606,3 +606,16 @@ def test_a_pin_that_was_set_since_a_sweep_stays_when_it_is_undone() -> None:
     talk.pin(name, "ada")
     talk.undo(plan.plan_id)
     assert "pinned by ada" in talk.why(name)
+
+
+def test_an_instruction_in_the_middle_stays() -> None:
+    talk = Conversation(limit=100_000)
+    instruction = {"role": "system", "content": "Answer in one word from now on."}
+    for turn in range(4):
+        talk.extend([{"role": "user", "content": f"What is in the file number {turn}?"}])
+        talk.extend([{"role": "assistant", "content": f"Nothing of interest in {turn}."}])
+        if turn == 1:
+            talk.extend([instruction])
+    talk.collect(talk.plan(0, "truncate"))
+    assert instruction in talk.messages
+    assert len(talk.messages) < 9
