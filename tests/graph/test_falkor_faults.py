@@ -82,6 +82,23 @@ def test_an_embedded_server_is_for_its_owner_alone(tmp_path: Path) -> None:
         store.close()
 
 
+def test_queries_that_a_server_noted_go_with_what_was_erased(
+    falkor_url: str, tmp_path: Path
+) -> None:
+    """FalkorDB writes every query with its parameters to a stream, unless told otherwise."""
+    with fresh_graphs(falkor_url)() as store:
+        store.put("w", [note("w", "x")])
+        assert isinstance(store, FalkorGraphStore)
+        stream = f"telemetry{{{store._db.prefix}w}}"
+        store._db.command("XADD", stream, "*", "Query parameters", "x")
+        left = store.scrub()
+        assert any("GRAPH.CONFIG SET CMD_INFO no" in each for each in left)
+        assert store._db.command("XLEN", stream) == 0
+    store = FalkorGraphStore.embedded(tmp_path)
+    assert store.scrub() == ()
+    store.close()
+
+
 def test_a_folder_of_somebody_else_is_not_trusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -219,8 +219,18 @@ class FalkorGraphStore:
         return self._db.read(workspace_id, statement, params)
 
     def scrub(self) -> tuple[str, ...]:
-        """Have the server write its files anew, without what was erased."""
+        """Have the server write its files anew, without what was erased.
+
+        The queries that the server noted go, too: texts are among their parameters.
+        """
         left = []
+        for workspace_id in self._db.graphs():
+            self._db.command("DEL", f"telemetry{{{self._db.prefix}{workspace_id}}}")
+        if self._db.command("GRAPH.CONFIG", "GET", "CMD_INFO") == ["CMD_INFO", True]:
+            left.append(
+                f"queries that {self._db.url} notes for its telemetry; switch that off with "
+                "GRAPH.CONFIG SET CMD_INFO no, and forget again"
+            )
         if int(self._persistence("aof_enabled")):
             self._db.command("BGREWRITEAOF")
             self._await_end("aof_rewrite_in_progress", "aof_rewrite_scheduled")

@@ -46,6 +46,9 @@ LONGEST_SOCKET = 104
 PRIVATE_UMASK = 0o077
 """What keeps the server's files for its owner's eyes."""
 
+NO_TELEMETRY = ("CMD_INFO", "no")
+"""Keeps the server from writing every query, with the texts in it, into a stream of its own."""
+
 WAITING = {"OMP_WAIT_POLICY": "PASSIVE"}
 """How the server's threads wait for each other, unless the environment says otherwise: asleep.
 
@@ -119,7 +122,6 @@ class EmbeddedServer:
         for cut_off in self.directory.glob("temp-rewriteaof-*.aof"):
             cut_off.unlink(missing_ok=True)
         settings = {
-            "loadmodule": str(module),
             "port": "0",
             "unixsocket": str(self.socket_path),
             "unixsocketperm": "700",
@@ -130,7 +132,7 @@ class EmbeddedServer:
             "pidfile": str(self.directory / "falkordb.pid"),
             "daemonize": "yes",
         }
-        command = [str(executable)]
+        command = [str(executable), "--loadmodule", str(module), *NO_TELEMETRY]
         for name, value in settings.items():
             command += [f"--{name}", value]
         self.socket_path.unlink(missing_ok=True)
