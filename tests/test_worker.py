@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -113,3 +115,26 @@ def test_it_ends_with_whoever_started_it_even_in_the_middle_of_work(path: list[s
     parent.kill()
     parent.communicate(timeout=60)  # the worker holds standard error as long as it lives
     assert not folder.exists()
+
+
+def test_one_whose_caller_was_killed_while_it_started_leaves_nothing_behind(
+    path: list[str], tmp_path: Path
+) -> None:
+    script = (
+        "import os, signal\n"
+        "from marksweep.worker import ProcessWorker\n"
+        f"worker = ProcessWorker('echoing', 'hello', path={path!r})\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    folders = tmp_path / "temporary"
+    folders.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "TMPDIR": str(folders)},
+        stderr=subprocess.PIPE,  # the worker holds it as long as it lives
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert b"Traceback" not in done.stderr
+    assert list(folders.iterdir()) == []

@@ -123,16 +123,25 @@ def take_pipes() -> tuple[Iterator[bytes], Callable[[bytes], None]]:
     folder = Path.cwd()
     waiting: SimpleQueue[bytes] = SimpleQueue()
 
-    def listen() -> None:
-        with contextlib.suppress(OSError, EOFError):
-            while True:
-                waiting.put(_receive(requests))
+    def end() -> None:
         with contextlib.suppress(OSError):  # a caller that was killed could not remove it
             folder.rmdir()
         os._exit(0)
 
+    def listen() -> None:
+        with contextlib.suppress(OSError, EOFError):
+            while True:
+                waiting.put(_receive(requests))
+        end()
+
+    def answer(message: bytes) -> None:
+        try:
+            _send(answers, message)
+        except OSError:
+            end()
+
     threading.Thread(target=listen, daemon=True).start()
-    return iter(waiting.get, None), lambda answer: _send(answers, answer)
+    return iter(waiting.get, None), answer
 
 
 def folders_of(*packages: str) -> list[str]:
