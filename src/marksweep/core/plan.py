@@ -20,7 +20,18 @@ from marksweep.core.cost import Prices, price
 from marksweep.core.fingerprint import packed
 from marksweep.core.strategy import Proposal, Strategy
 from marksweep.errors import BadInput
-from marksweep.model import IN_PLACE, Action, Blocker, Cost, Plan, Segment, Snapshot, Step, Unit
+from marksweep.model import (
+    IN_PLACE,
+    NEVER,
+    Action,
+    Blocker,
+    Cost,
+    Plan,
+    Segment,
+    Snapshot,
+    Step,
+    Unit,
+)
 
 MAX_BLOCKERS = 8
 """How many reasons a plan names when it misses its target; the largest ones."""
@@ -306,8 +317,9 @@ def _largest(blockers: list[Blocker]) -> tuple[Blocker, ...]:
 
 
 def with_id(plan: Plan) -> Plan:
-    """Name a plan by its content: same input, same id."""
-    digest = blake2b(packed(msgspec.structs.replace(plan, steps=())), digest_size=6)
+    """Name a plan by its content, whenever it was made: shown again, it has the same id."""
+    timeless = msgspec.structs.replace(plan, steps=(), made_at=NEVER)
+    digest = blake2b(packed(timeless), digest_size=6)
     for start in range(0, len(plan.steps), _HASHED_AT_ONCE):
         digest.update(packed(plan.steps[start : start + _HASHED_AT_ONCE]))
     return msgspec.structs.replace(plan, plan_id=f"plan-{digest.hexdigest()}")
