@@ -13,7 +13,7 @@ from pathlib import Path
 
 from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.falkor import FalkorGraphStore
-from marksweep.stores.graph.falkor.server import WAITING, binaries
+from marksweep.stores.graph.falkor.server import WAITING, binaries, drop_unfinished
 from tests.graph.graph_contract import OpenStore
 
 SERVER, MODULE = binaries()
@@ -34,6 +34,7 @@ def free_port() -> int:
 
 def start(directory: Path, port: int, *options: str) -> subprocess.Popen[bytes]:
     """Start a server that persists in a directory, and wait until it answers."""
+    drop_unfinished(directory)
     process = subprocess.Popen(
         [
             str(SERVER),

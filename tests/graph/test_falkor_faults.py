@@ -349,3 +349,26 @@ def test_an_embedded_server_that_was_killed_comes_back_with_its_data(tmp_path: P
     assert shape(store, "w") == (1, 1, 0, 0, 0)
     server.close()
     store.close()
+
+
+def test_a_transaction_cut_off_in_the_log_is_never_carried_out(tmp_path: Path) -> None:
+    store = FalkorGraphStore.embedded(tmp_path)
+    store.put("w", [note("w", "first")])
+    (log,) = (tmp_path / "appendonlydir").glob("*.incr.aof")
+    store._db.command("WAITAOF", 1, 0, 2000)
+    before = log.stat().st_size
+    store.put("w", [note("w", "half")])
+    store.close()
+    content = log.read_bytes()
+    begins = content.index(b"MULTI", before)
+    log.write_bytes(content[: content.index(b"EXEC", begins) - 20])
+    for text in ("second", "third"):
+        store = FalkorGraphStore.embedded(tmp_path)
+        store.put("w", [note("w", text)])
+        os.kill(server_pid(tmp_path), signal.SIGKILL)
+        store.close()
+    store = FalkorGraphStore.embedded(tmp_path)
+    assert sorted(hit.memory.text for hit in store.search("w", GraphQuery())) == [
+        *("first", "second", "third")
+    ]
+    store.close()

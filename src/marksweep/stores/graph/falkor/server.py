@@ -121,6 +121,7 @@ class EmbeddedServer:
         executable, module = binaries()
         for cut_off in self.directory.glob("temp-rewriteaof-*.aof"):
             cut_off.unlink(missing_ok=True)
+        drop_unfinished(self.directory)
         settings = {
             "port": "0",
             "unixsocket": str(self.socket_path),
@@ -183,6 +184,40 @@ def binaries() -> tuple[Path, Path]:
         )
     binaries = Path(package.origin).parent / "bin"
     return binaries / "redis-server", binaries / "falkordb.so"
+
+
+def drop_unfinished(directory: Path) -> None:
+    """Drop a transaction that was cut off at the end of a server's append-only files.
+
+    Redis cuts a file that ends in the middle of a command behind the last whole one, also within
+    a transaction. Half of it would be carried out with whatever is written next, and at the start
+    after that what was written next is lost.
+    """
+    for log in sorted((directory / "appendonlydir").glob("*.incr.aof"))[-1:]:
+        with log.open("r+b") as file:
+            file.truncate(_whole_until(file))
+
+
+def _whole_until(file: BinaryIO) -> int:
+    """Tell where the last whole command or transaction ends; the end if it cannot be read."""
+    whole = 0
+    is_open = False
+    while head := file.readline():
+        if not head.endswith(b"\n"):
+            return whole
+        if not head.startswith(b"*"):
+            return file.seek(0, os.SEEK_END)
+        words = []
+        for _ in range(int(head[1:])):
+            size = file.readline()
+            word = file.read(int(size[1:]) + 2) if size.endswith(b"\n") else b""
+            if not word.endswith(b"\r\n"):
+                return whole
+            words.append(word)
+        name = words[0].strip().upper()
+        is_open = name == b"MULTI" or (is_open and name != b"EXEC")
+        whole = whole if is_open else file.tell()
+    return whole
 
 
 def _socket_of(directory: Path) -> Path:
