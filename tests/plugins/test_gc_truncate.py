@@ -349,3 +349,13 @@ class TestWaitingForTheBetterMoment:
     def test_an_impossible_value_is_refused(self, value: object) -> None:
         with pytest.raises(BadInput, match="pays_within_turns"):
             load_gc_plugin("gc_truncate", {"pays_within_turns": value})
+
+
+def test_messages_that_share_an_id_keep_it() -> None:
+    history = [
+        msgspec.structs.replace(m, message_id="twin") if m.message_id in ("u8", "m9") else m
+        for m in talk(10)
+    ]
+    kept, _ = collect(history, limit=1600)
+    assert len(kept) < len(history)
+    assert ids(kept).count("twin") == 2
