@@ -23,7 +23,7 @@ class Size(msgspec.Struct, frozen=True):
         """Read a size."""
         found = _SIZE.fullmatch(text.strip())
         if found is None:
-            raise BadInput(f"{text!r} is no size; expected for example 32000, 32k or 60%.")
+            raise BadInput(f"{text!r} is not a size; expected for example 32000, 32k or 60%.")
         number, unit = float(found[1]), found[2].lower()
         return cls(percent=number) if unit == "%" else cls(tokens=int(number * _FACTORS[unit]))
 

@@ -297,14 +297,14 @@ class TestMemory:
 
 
 class TestValidate:
-    def test_a_broken_history_is_found_and_mended(self, tmp_path: Path) -> None:
+    def test_a_broken_history_is_found_and_repaired(self, tmp_path: Path) -> None:
         broken = history(2)
         del broken[3]
         (tmp_path / "broken.json").write_text(json.dumps(broken))
-        found = run("validate", "broken.json", "--check", "--repair", "mended.json")
+        found = run("validate", "broken.json", "--check", "--repair", "repaired.json")
         assert found.exit_code == 1
-        assert validate(json.loads(Path("mended.json").read_text())) == []
-        assert run("validate", "mended.json", "--check").exit_code == 0
+        assert validate(json.loads(Path("repaired.json").read_text())) == []
+        assert run("validate", "repaired.json", "--check").exit_code == 0
 
 
 class TestBadInput:
@@ -313,7 +313,7 @@ class TestBadInput:
         [
             (("analyze", "ghost.json"), "does not exist"),
             (("collect", "chat.json"), "needs --limit"),
-            (("collect", "chat.json", "--limit", "many"), "is no size"),
+            (("collect", "chat.json", "--limit", "many"), "is not a size"),
             (("collect", "chat.json", "--limit", "2k", "--strategy", "magic"), "no strategy named"),
             (("collect", "chat.json", "--limit", "2k", "--write", "-o", "x"), "leave -o out"),
             (("collect", "-", "--limit", "2k", "--write"), "Name one"),

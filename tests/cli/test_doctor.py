@@ -1,4 +1,4 @@
-"""Doctor finds what is wrong with a store and mends it, and nothing is lost by that."""
+"""Doctor finds what is wrong with a store and repairs it, and nothing is lost by that."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def checks(*options: str) -> dict[str, dict[str, Any]]:
 
 
 def kept(path: Path) -> dict[str, bytes]:
-    """Give what was kept of a store before it was mended."""
+    """Give what was kept of a store before it was repaired."""
     (folder,) = path.parent.glob(f"{path.name}.before-*")
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     return {file.name: file.read_bytes() for file in folder.iterdir()}
@@ -55,7 +55,7 @@ def test_a_sound_store_is_left_alone(tmp_path: Path, name: str) -> None:
     fill(tmp_path / name)
     before = {file: file.read_bytes() for file in tmp_path.iterdir()}
     assert "10 live" in checks("--store", name)["store"]["found"]
-    assert run("doctor", "--store", name, "--mend").exit_code == 0
+    assert run("doctor", "--store", name, "--repair").exit_code == 0
     assert {file: file.read_bytes() for file in before} == before
     assert not list(tmp_path.glob("*.before-*"))
 
@@ -81,8 +81,8 @@ def test_files_that_others_may_read_are_made_private(tmp_path: Path, name: str) 
     (tmp_path / name).chmod(0o644)
     assert checks("--store", name)["permissions"]["mend"]
     (tmp_path / name).chmod(0o644)
-    mended = checks("--store", name, "--mend", "--yes")
-    assert mended["permissions"]["found"] == "mended: yours alone"
+    repaired = checks("--store", name, "--repair", "--yes")
+    assert repaired["permissions"]["found"] == "repaired: yours alone"
     assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
     assert checks("--store", name)["permissions"]["ok"]
 
@@ -94,8 +94,8 @@ def test_a_json_store_that_was_cut_off_is_written_anew(tmp_path: Path) -> None:
     cut = whole[: whole.index(b'"s7"')]
     path.write_bytes(cut)
     assert not checks("--store", "set.json")["store"]["ok"]
-    mended = checks("--store", "set.json", "--mend", "--yes")
-    assert mended["store"]["found"].startswith("mended: 7 segments written anew; could not be read")
+    repaired = checks("--store", "set.json", "--repair", "--yes")
+    assert repaired["store"]["found"].startswith("repaired: 7 segments rebuilt; could not be read")
     assert ids("set.json") == {f"s{n}" for n in range(7)}
     assert kept(path)["set.json"] == cut
 
@@ -111,7 +111,7 @@ def test_a_damaged_database_is_written_anew(tmp_path: Path) -> None:
     content[page * 4096 : (page + 1) * 4096] = b"\xff" * 4096
     path.write_bytes(content)
     assert not checks("--store", "set.db")["store"]["ok"]
-    assert "mended" in checks("--store", "set.db", "--mend", "--yes")["store"]["found"]
+    assert "repaired" in checks("--store", "set.db", "--repair", "--yes")["store"]["found"]
     assert {"s0", "s50", "s150", "s199"} <= ids("set.db")
     assert kept(path)["set.db"] == bytes(content)
     assert health.damage(path) == ""
@@ -121,7 +121,7 @@ def test_what_is_no_store_at_all_is_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "bad.db"
     path.write_bytes(b"this is not a database, but long enough to be one")
     before = path.read_bytes()
-    assert not checks("--store", "bad.db", "--mend", "--yes")["store"]["ok"]
+    assert not checks("--store", "bad.db", "--repair", "--yes")["store"]["ok"]
     assert path.read_bytes() == before
     with pytest.raises(StoreError, match="nothing in it can be read"):
         health.rebuild(path)
@@ -133,7 +133,9 @@ def test_a_sweep_that_was_cut_off_is_finished(tmp_path: Path) -> None:
     store.journal.append("default", Entry(Event.SWEEPING, datetime.now(UTC), "plan-x"))
     store.close()
     assert checks("--store", "set.db")["sweeps"]["found"] == "cut off in default"
-    assert checks("--store", "set.db", "--mend", "--yes")["sweeps"]["found"] == "mended: default"
+    assert (
+        checks("--store", "set.db", "--repair", "--yes")["sweeps"]["found"] == "repaired: default"
+    )
     entries = json.loads(run("journal", "--store", "set.db", "--json").output)
     assert entries[0]["event"] == "rolled back"
     assert ids("set.db") == {f"s{n}" for n in range(10)}
@@ -144,7 +146,7 @@ def test_what_a_killed_process_left_behind_is_removed_and_kept(tmp_path: Path) -
     draft = tmp_path / ".set.json.0123.draft"
     draft.write_bytes(b"half of")
     assert not checks("--store", "set.json")["leftovers"]["ok"]
-    assert "removed" in checks("--store", "set.json", "--mend", "--yes")["leftovers"]["found"]
+    assert "removed" in checks("--store", "set.json", "--repair", "--yes")["leftovers"]["found"]
     assert not draft.exists()
     assert kept(tmp_path / "set.json")[".set.json.0123.draft"] == b"half of"
 
@@ -181,7 +183,7 @@ def test_a_damaged_memory_is_written_anew_from_what_can_be_read(tmp_path: Path) 
     assert not found["ok"]
     assert found["mend"]
 
-    told = checks("--mend", "--yes")["memory"]
+    told = checks("--repair", "--yes")["memory"]
 
     assert told["ok"]
     assert "could not be read" in told["found"]
@@ -200,7 +202,7 @@ def test_a_memory_of_which_nothing_can_be_read_is_left_as_it_is(tmp_path: Path) 
     path = folder / "graph.db"
     path.write_bytes(b"SQLite format 3\0" + b"\xff" * 5_000)
     before = path.read_bytes()
-    found = checks("--mend", "--yes")["memory"]
+    found = checks("--repair", "--yes")["memory"]
     assert not found["ok"]
     assert "index again" in found["found"].replace("\n", " ")
     assert path.read_bytes() == before
@@ -217,15 +219,16 @@ def test_a_damaged_store_does_not_hide_a_damaged_memory(tmp_path: Path) -> None:
     assert not found["memory"]["ok"]
 
 
-def test_mending_without_a_terminal_needs_yes(tmp_path: Path) -> None:
+def test_repairing_without_a_terminal_needs_yes(tmp_path: Path) -> None:
     fill(tmp_path / "set.json")
     left = tmp_path / ".set.json.0123.draft"
     left.write_bytes(b"half of")
+    assert run("doctor", "--store", "set.json", "--repair").exit_code == 3
     assert run("doctor", "--store", "set.json", "--mend").exit_code == 3
     assert left.exists()
 
 
-def test_a_falkordb_that_is_away_is_told() -> None:
+def test_a_falkordb_that_is_away_is_reported() -> None:
     found = checks("--falkordb", "redis://127.0.0.1:1")["FalkorDB"]
     assert not found["ok"]
     assert "127.0.0.1:1" in found["found"]

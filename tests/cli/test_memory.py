@@ -186,7 +186,7 @@ class TestBadBackups:
     def test_a_path_that_is_no_file_is_bad_input(self, backup: Path, path: str) -> None:
         os.mkfifo("fifo")
         Path("loop").symlink_to("loop")
-        self.refused(Path(path), 2, "is no file")
+        self.refused(Path(path), 2, "is not a file")
 
     @staticmethod
     def refused(path: Path, code: int, why: str) -> None:

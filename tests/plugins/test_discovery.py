@@ -172,7 +172,7 @@ def test_a_broken_plugin_is_reported_by_name_and_takes_no_other_down(
     assert set(broken) == {"gc_broken", "gc_leaving", "gc_nothing", "gc_truncate"}
     assert broken["gc_broken"][0] == "gc-custom 1.2"
     assert "gc_custom_absent" in broken["gc_broken"][1]
-    assert "no function" in broken["gc_nothing"][1]
+    assert "is not a function" in broken["gc_nothing"][1]
     assert "gc_broken of gc-custom 1.2" in str(told["warnings"])
     assert "gc-custom 1.2 cannot be loaded" in str(told["refused"])
 
@@ -180,9 +180,9 @@ def test_a_broken_plugin_is_reported_by_name_and_takes_no_other_down(
 def test_a_plugin_that_fails_to_start_is_told_by_its_name(told: dict[str, object]) -> None:
     assert told["not started"] == [
         "the GC plugin 'gc_sulking' cannot be started: KeyError: 'no licence'. "
-        "Mend its options or the package that provides it.",
+        "Fix its options or the package that provides it.",
         "the GC plugin 'custom' cannot be started: ZeroDivisionError: oops. "
-        "Mend its options or the package that provides it.",
+        "Fix its options or the package that provides it.",
     ]
 
 

@@ -1,7 +1,7 @@
-"""`marksweep doctor`: is everything here that should be, and sound? And, on request, mended.
+"""`marksweep doctor`: check that everything is there and sound; repair it on request.
 
-A check that can be mended carries its mend. Before the first one is carried out, every file of the
-store is copied into a folder beside it, so nothing can get worse.
+A check that can be repaired carries its repair. Before the first one is carried out, every file of
+the store is copied into a folder beside it, so nothing can get worse.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ OPTIONAL = {
 }
 """Packages that may be missing, and what they are for."""
 
-ANEW = "write it anew from what can be read"
+REBUILD = "rebuild it from what can be read"
 
 NOT_THERE = "not there yet; it is made when first used"
 
@@ -62,58 +62,61 @@ class Check(msgspec.Struct, frozen=True, omit_defaults=True):
     found: str
     ok: bool
     mend: str = ""
-    """What `--mend` would do about it."""
+    """What `--repair` would do about it."""
 
 
-Mend = Callable[[], str]
-"""Puts something right; says what was done."""
+Repair = Callable[[], str]
+"""Repairs something; reports what was done."""
 
 
 class Finding(NamedTuple):
     """A check and, if something can be done about it, what."""
 
     check: Check
-    mend: Mend | None = None
+    repair: Repair | None = None
     changes: Path | None = None
-    """The store or database that the mend changes: it is kept as it was first."""
+    """The store or database that the repair changes: it is copied aside first."""
 
 
 @make_command("doctor")
-@click.option("--mend", is_flag=True, help="Put right what can be; all is kept as it was.")
+@click.option("--repair", is_flag=True, help="Repair what can be; a copy is kept of all of it.")
+@click.option("--mend", is_flag=True, hidden=True)
 @click.option("--falkordb", metavar="URL", help="Also ask this one: falkordb://host:6379.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @store_option
 @json_option
-def command(mend: bool, falkordb: str | None, yes: bool, store: str | None, as_json: bool) -> None:
-    """Check versions, settings, the token counter, the store and the memory; mend on request.
+def command(
+    repair: bool, mend: bool, falkordb: str | None, yes: bool, store: str | None, as_json: bool
+) -> None:
+    """Check versions, settings, the token counter, the store and the memory; repair on request.
 
     Looked at in the store: who may read its files, what a killed process left behind, whether the
-    content is sound, sweeps that were cut off. Close what uses the store before you mend it. Exits
-    with 1 if something is wrong.
+    content is sound, sweeps that were cut off. Close what uses the store before you repair it.
+    Exits with 1 if something is wrong.
 
-    Example:  marksweep doctor --store project.db --mend
+    Example:  marksweep doctor --store project.db --repair
     """
     findings = list(_findings(store, falkordb))
     checks = [finding.check for finding in findings]
-    if mend and any(finding.mend for finding in findings):
+    if (repair or mend) and any(finding.repair for finding in findings):
         if not as_json:
             render.console().print(_shown(checks))
-        if not confirmed("Mend what can be mended?", yes=yes):
+        if not confirmed("Repair what can be repaired?", yes=yes):
             sys.exit(NOTHING)
-        checks = [*_mended(findings)]
+        checks = [*_repaired(findings)]
     emit(checks, _shown(checks), as_json=as_json)
     if not all(check.ok for check in checks):
         sys.exit(NOTHING)
 
 
-def _mended(findings: list[Finding]) -> Iterator[Check]:
+def _repaired(findings: list[Finding]) -> Iterator[Check]:
     for path in dict.fromkeys(finding.changes for finding in findings):
         if path is not None:
             files = (*health.files_of(path), *health.stale_drafts(path))
             kept = health.copy_aside(path, files, utc_now())
             yield Check("kept as it was", str(kept), ok=True)
-    for check, mend, _ in findings:
-        yield check if mend is None else _tried(check.what, mend)
+    for check, repair, _ in findings:
+        yield check if repair is None else _tried(check.what, repair)
 
 
 def _findings(store: str | None, falkordb: str | None) -> Iterator[Finding]:
@@ -181,7 +184,7 @@ def _store(where: str) -> Iterator[Finding]:
         return
     yield from _files(path)
     if found := health.damage(path):
-        yield Finding(Check(what, found, ok=False, mend=ANEW), lambda: _rebuilt(path), path)
+        yield Finding(Check(what, found, ok=False, mend=REBUILD), lambda: _rebuilt(path), path)
     else:
         yield from _content(what, where)
 
@@ -203,7 +206,7 @@ def _memory(places: Place) -> Iterator[Finding]:
     if path.parent != Path(places.store).parent:
         yield from _files(path)
     if found := health.database_damage(path):
-        check = Check(what, found, ok=False, mend=ANEW)
+        check = Check(what, found, ok=False, mend=REBUILD)
         yield Finding(check, lambda: _rebuilt_graph(path), path)
     else:
         yield Finding(Check(what, "sound", ok=True))
@@ -255,20 +258,20 @@ def _content(what: str, where: str) -> Iterator[Finding]:
 
 def _private(path: Path) -> str:
     health.make_private(path)
-    return "mended: yours alone"
+    return "repaired: yours alone"
 
 
 def _cleared(left: tuple[Path, ...]) -> str:
     for file in left:
         file.unlink()
-    return f"mended: removed {', '.join(file.name for file in left)}"
+    return f"repaired: removed {', '.join(file.name for file in left)}"
 
 
 def _rebuilt(path: Path) -> str:
     found = health.rebuild(path)
     number = sum(len(each.segments) + len(each.stashed) for each in found.workspaces)
     lost = f"; could not be read: {found.skipped[0].place}" if found.skipped else ""
-    return f"mended: {number:,} segments written anew{lost}"
+    return f"repaired: {number:,} segments rebuilt{lost}"
 
 
 def _rebuilt_graph(path: Path) -> str:
@@ -276,8 +279,8 @@ def _rebuilt_graph(path: Path) -> str:
     number = f"{found.memories:,} memories, {found.chunks:,} chunks, {found.entities:,} entities"
     lost = "; could not be read: " + "; ".join(each.place for each in found.skipped)
     return (
-        f"mended: {number} written anew{lost if found.skipped else ''}. Index again to have the "
-        "code read afresh"
+        f"repaired: {number} rebuilt{lost if found.skipped else ''}. Index again to have the "
+        "code read again"
     )
 
 
@@ -288,7 +291,7 @@ def _finished(where: str, names: list[str]) -> str:
             Segments(store, workspace=name, actor="doctor")
     finally:
         store.close()
-    return f"mended: {', '.join(names)}"
+    return f"repaired: {', '.join(names)}"
 
 
 def _shown(checks: list[Check]) -> RenderableType:
@@ -296,6 +299,6 @@ def _shown(checks: list[Check]) -> RenderableType:
     table.show_header = False
     for check in checks:
         mark = Text("ok", style="green") if check.ok else Text("!!", style="bold red")
-        hint = f" (--mend: {check.mend})" if check.mend else ""
+        hint = f" (--repair: {check.mend})" if check.mend else ""
         table.add_row(mark, check.what, check.found + hint)
     return table

@@ -18,22 +18,22 @@ from marksweep.dialects.base import Finding
 @make_command("validate")
 @click.argument("transcript")
 @click.option("--check", is_flag=True, help="Exit with 1 if there is anything to find.")
-@click.option("--repair", "output", type=click.Path(path_type=Path), help="Mend into this file.")
+@click.option("--repair", "output", type=click.Path(path_type=Path), help="Repair into this file.")
 @click.option("--dialect", help="The format, if it cannot be told from the content.")
 @json_option
 def command(
     transcript: str, check: bool, output: Path | None, dialect: str | None, as_json: bool
 ) -> None:
-    """Find where a history breaks its provider's rules, and mend it.
+    """Find where a history breaks its provider's rules, and repair it.
 
-    Example:  marksweep validate history.json --repair mended.json
+    Example:  marksweep validate history.json --repair repaired.json
     """
     loaded = transcripts.load(transcript, dialect).transcript
     found = validate(loaded.history.given, loaded.history.dialect)
     emit(found, _shown(found), as_json=as_json)
     if output is not None:
-        mended, _ = repair(loaded.history.given, loaded.history.dialect)
-        transcripts.save(output, loaded.encoded(mended))
+        repaired, _ = repair(loaded.history.given, loaded.history.dialect)
+        transcripts.save(output, loaded.encoded(repaired))
     if check and found:
         sys.exit(NOTHING)
 
@@ -42,7 +42,7 @@ def _shown(found: list[Finding]) -> Table | str:
     if not found:
         return " valid: nothing to find"
     table = Table(box=None, padding=(0, 1), header_style="dim")
-    for name in ("message", "rule", "what", "how to mend it"):
+    for name in ("message", "rule", "what", "how to repair it"):
         table.add_column(name, overflow="fold")
     for finding in found:
         table.add_row(str(finding.position), finding.rule, finding.what, finding.mend)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from marksweep.dialects.base import Dialect, Fault, Mended, Messages, Rule, with_parts
+from marksweep.dialects.base import Dialect, Fault, Messages, Repaired, Rule, with_parts
 from marksweep.dialects.pairing import Slot, Together, each_run, leading, match, run_after
 from marksweep.dialects.rulebook import (
+    as_check,
     calls_unanswered,
     dropping,
     dropping_empty,
@@ -18,7 +19,6 @@ from marksweep.dialects.rulebook import (
     starts_with_user,
     system_as_user,
     system_inside,
-    told,
 )
 from marksweep.messages import FunctionCall, Part, Role, ToolResult
 
@@ -149,7 +149,7 @@ def _marks_wrong(messages: Messages) -> Iterator[Fault]:
         yield Fault(slot.message, what)
 
 
-def _unmark(dialect: Dialect, messages: Messages) -> Mended:
+def _unmark(dialect: Dialect, messages: Messages) -> Repaired:
     wrong = [slot for slot, _ in _marks(messages)]
     out = list(messages)
     for slot in wrong:
@@ -168,7 +168,7 @@ def _space_at_end(messages: Messages) -> Iterator[Fault]:
             yield Fault(len(messages) - 1, "the last message is the assistant's and ends in space")
 
 
-def _strip_end(dialect: Dialect, messages: Messages) -> Mended:
+def _strip_end(dialect: Dialect, messages: Messages) -> Repaired:
     faults = list(_space_at_end(messages))
     if not faults:
         return list(messages), []
@@ -195,7 +195,7 @@ RULES = (
         "The API answers '`tool_use` blocks can only be in `assistant` messages' and "
         f"'`tool_result` blocks can only be in `user` messages'; {TOOL_CALLS}.",
         "Drop the block, or move it to a message of the right role.",
-        told(_misplaced),
+        as_check(_misplaced),
         dropping(_misplaced),
     ),
     Rule(
@@ -204,7 +204,7 @@ RULES = (
         f"{THINKING}: thinking blocks are passed back complete and unmodified, with their "
         "signature; they may be left out of earlier turns.",
         "Pass the block back as it came, or leave it out.",
-        told(_unsigned),
+        as_check(_unsigned),
         dropping(_unsigned),
     ),
     Rule(
@@ -213,7 +213,7 @@ RULES = (
         "The API answers 'Each `…_tool_result` block must have a corresponding "
         f"`server_tool_use` block before it'; {SERVER_TOOLS}.",
         "Keep a server tool's call and result together in one turn of the assistant.",
-        told(_server_loose),
+        as_check(_server_loose),
         dropping(_server_loose),
     ),
     Rule(
@@ -245,7 +245,7 @@ RULES = (
             client_result,
             "a tool_result answers {result.call_id!r}, which nothing asks for",
         ),
-        TOGETHER.mend,
+        TOGETHER.repair,
     ),
     Rule(
         "results-first",
@@ -254,7 +254,7 @@ RULES = (
         "content, before any text.",
         "Move the tool_result to the start of the next message of the user.",
         results_astray(TOGETHER, "a tool_result is not first in what follows message {last}"),
-        TOGETHER.mend,
+        TOGETHER.repair,
     ),
     Rule(
         "calls-answered",
@@ -263,7 +263,7 @@ RULES = (
         f"after'; {TOOL_CALLS}. A call at the very end may still be waiting.",
         "Add a tool_result for each tool_use that has none.",
         calls_unanswered(TOGETHER, "tool_use {call.id!r} has no tool_result in the next message"),
-        TOGETHER.mend,
+        TOGETHER.repair,
     ),
     Rule(
         "thinking-not-last",
@@ -271,7 +271,7 @@ RULES = (
         "The API answers 'The final block in an assistant message cannot be `thinking`'; "
         f"{THINKING}.",
         "Put back what followed the thinking, or leave the thinking out.",
-        told(_trailing_thoughts),
+        as_check(_trailing_thoughts),
         dropping(_trailing_thoughts),
     ),
     Rule(

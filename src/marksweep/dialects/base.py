@@ -1,4 +1,4 @@
-"""What a dialect is, and the words in which validity is told.
+"""What a dialect is, and the types in which validity is reported.
 
 A dialect reads one provider message into a role and parts, and builds provider messages from parts.
 It never sees the whole conversation, except in its rules and its ties.
@@ -37,7 +37,7 @@ class Skipped(msgspec.Struct, frozen=True):
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """Where a rule is broken, or was mended, and how."""
+    """Where a rule is broken, or was repaired, and how."""
 
     position: int
     what: str
@@ -64,20 +64,20 @@ class Change(msgspec.Struct, frozen=True):
 
 
 Messages = Sequence[Message]
-Mended = tuple[list[Message], list[Fault]]
+Repaired = tuple[list[Message], list[Fault]]
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """One thing a provider demands of a history, how to see it broken and how to mend it."""
+    """One thing a provider demands of a history, how to detect a breach and how to repair it."""
 
     name: str
     provider: str
     source: str
     """Where the provider says so: a page of its documentation, or its error message."""
     advice: str
-    """How to mend it, for people to read."""
+    """How to repair it, for people to read."""
     check: Callable[[Messages], Iterator[Fault]]
-    mend: Callable[[Dialect, Messages], Mended]
+    repair: Callable[[Dialect, Messages], Repaired]
     """Makes the check pass with the least change; gives back the same messages if it passes."""
 
 
@@ -244,7 +244,7 @@ def encoded(arguments: Json) -> str:
 
 
 def no_messages(value: Json) -> BadInput:
-    """Say that something is no list of messages."""
+    """Make the error for something that is not a list of messages."""
     return BadInput(
         f"{type(value).__name__} where messages were expected. Pass a list of provider "
         "messages, or a request that holds one."

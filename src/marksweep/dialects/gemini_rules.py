@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from marksweep.dialects.base import Dialect, Fault, Mended, Messages, Rule, with_parts
+from marksweep.dialects.base import Dialect, Fault, Messages, Repaired, Rule, with_parts
 from marksweep.dialects.pairing import Slot, Together, anywhere, each_message, one_after
 from marksweep.dialects.rulebook import (
+    as_check,
     calls_unanswered,
     dropping,
     dropping_empty,
@@ -16,7 +17,6 @@ from marksweep.dialects.rulebook import (
     starts_with_user,
     system_as_user,
     system_inside,
-    told,
 )
 from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
 
@@ -92,7 +92,7 @@ def _call_after_model(messages: Messages) -> Iterator[Fault]:
             yield Fault(i, "a content that calls follows another of the model")
 
 
-def join_calls(dialect: Dialect, messages: Messages) -> Mended:
+def join_calls(dialect: Dialect, messages: Messages) -> Repaired:
     """Make one content of the model's text and the calls that follow it."""
     out: list[Message] = []
     faults: list[Fault] = []
@@ -122,7 +122,7 @@ def _signature_missing(messages: Messages) -> Iterator[Fault]:
         yield Fault(slot.message, "the first functionCall of a step has no thoughtSignature")
 
 
-def _sign(dialect: Dialect, messages: Messages) -> Mended:
+def _sign(dialect: Dialect, messages: Messages) -> Repaired:
     out = list(messages)
     slots = _unsigned(messages)
     for slot in slots:
@@ -149,7 +149,7 @@ RULES = (
         PROVIDER,
         f"{FUNCTION_CALLING}: the model's content calls, the user's responds.",
         "Drop the part, or move it to a content of the right role.",
-        told(_misplaced),
+        as_check(_misplaced),
         dropping(_misplaced),
     ),
     Rule(
@@ -172,7 +172,7 @@ RULES = (
             named_result,
             "a functionResponse of {result.name!r}, which nothing asks for",
         ),
-        TOGETHER.mend,
+        TOGETHER.repair,
     ),
     Rule(
         "responses-follow-calls",
@@ -181,7 +181,7 @@ RULES = (
         f"function call turn'; {FUNCTION_CALLING}.",
         "Move all responses into one content directly behind the calls.",
         results_astray(TOGETHER, "a functionResponse is not in the turn after message {last}"),
-        TOGETHER.mend,
+        TOGETHER.repair,
     ),
     Rule(
         "as-many-responses-as-calls",
@@ -193,7 +193,7 @@ RULES = (
         calls_unanswered(
             TOGETHER, "call of {call.name!r} has no functionResponse in the next turn"
         ),
-        TOGETHER.mend,
+        TOGETHER.repair,
     ),
     Rule(
         "calls-after-user",

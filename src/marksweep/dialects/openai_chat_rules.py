@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from marksweep.dialects.base import Dialect, Fault, Mended, Messages, Rule, with_parts
+from marksweep.dialects.base import Dialect, Fault, Messages, Repaired, Rule, with_parts
 from marksweep.dialects.pairing import Calls, Separate, Slot, call_of, result_of
 from marksweep.dialects.rulebook import (
     calls_unanswered,
@@ -38,10 +38,10 @@ def _late_system(messages: Messages) -> list[int]:
 
 def _system_late(messages: Messages) -> Iterator[Fault]:
     for i in _late_system(messages):
-        yield Fault(i, "a system message stands behind other messages")
+        yield Fault(i, "a system message comes after other messages")
 
 
-def _system_to_front(_: Dialect, messages: Messages) -> Mended:
+def _system_to_front(_: Dialect, messages: Messages) -> Repaired:
     late = _late_system(messages)
     if not late:
         return list(messages), []
@@ -64,7 +64,7 @@ def _content_missing(messages: Messages) -> Iterator[Fault]:
             yield Fault(i, "a message has neither content nor tool calls")
 
 
-def _mend_content(dialect: Dialect, messages: Messages) -> Mended:
+def _repair_content(dialect: Dialect, messages: Messages) -> Repaired:
     out = list(messages)
     faults = list(_content_missing(messages))
     for fault in faults:
@@ -95,12 +95,12 @@ RULES = (
         "\"Invalid value for 'content': expected a string, got null\".",
         "Give the message content, an empty text if there is none.",
         _content_missing,
-        _mend_content,
+        _repair_content,
     ),
     Rule(
         "call-ids-unique",
         PROVIDER,
-        f"{FUNCTION_CALLING}: each call has an id of its own, by which its output is matched.",
+        f"{FUNCTION_CALLING}: each call has a unique id, by which its output is matched.",
         "Give each call of a message its own id, and the same id to its tool message.",
         ids_repeated(
             call_of,
@@ -118,7 +118,7 @@ RULES = (
         results_without_call(
             call_of, result_of, "a tool message answers {result.call_id!r}, which no call asks for"
         ),
-        SEPARATE.mend,
+        SEPARATE.repair,
     ),
     Rule(
         "results-follow-calls",
@@ -127,7 +127,7 @@ RULES = (
         f"messages responding to each 'tool_call_id'\"; {FUNCTION_CALLING}.",
         "Move the tool message directly behind the assistant message that asked for it.",
         results_astray(SEPARATE, "a tool message does not follow the call in message {last}"),
-        SEPARATE.mend,
+        SEPARATE.repair,
     ),
     Rule(
         "calls-answered",
@@ -136,7 +136,7 @@ RULES = (
         f"{FUNCTION_CALLING}. A call at the very end may still be waiting.",
         "Add a tool message for each call that has none.",
         calls_unanswered(SEPARATE, "call {call.id!r} has no tool message"),
-        SEPARATE.mend,
+        SEPARATE.repair,
     ),
 )
 """In the order in which a repair applies them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from marksweep.dialects.base import Dialect, Fault, Mended, Messages, Rule, composed
+from marksweep.dialects.base import Dialect, Fault, Messages, Repaired, Rule, composed
 from marksweep.dialects.pairing import NO_RESULT, call_of, last_asking, match, result_of
 from marksweep.dialects.rulebook import (
     drop_parts,
@@ -20,7 +20,7 @@ FUNCTION_CALLING = "https://platform.openai.com/docs/guides/function-calling"
 REASONING = "https://platform.openai.com/docs/guides/reasoning#keeping-reasoning-items-in-context"
 
 
-def _drop_outputs(dialect: Dialect, messages: Messages) -> Mended:
+def _drop_outputs(dialect: Dialect, messages: Messages) -> Repaired:
     orphans = match(messages).orphans
     if not orphans:
         return list(messages), []
@@ -46,7 +46,7 @@ def _calls_unanswered(messages: Messages) -> Iterator[Fault]:
         yield Fault(i, f"call {call_id!r} has no output")
 
 
-def _add_outputs(dialect: Dialect, messages: Messages) -> Mended:
+def _add_outputs(dialect: Dialect, messages: Messages) -> Repaired:
     missing = set(_missing(messages))
     out: list[Message] = []
     held: list[Message] = []
@@ -82,7 +82,7 @@ def _reasoning_alone(messages: Messages) -> Iterator[Fault]:
         yield Fault(i, "a reasoning item is not followed by what the model said or did")
 
 
-def _drop_reasoning(_: Dialect, messages: Messages) -> Mended:
+def _drop_reasoning(_: Dialect, messages: Messages) -> Repaired:
     loose = set(_loose_thoughts(messages))
     out = [message for i, message in enumerate(messages) if i not in loose]
     return out, [Fault(i, "dropped a reasoning item that stood alone") for i in sorted(loose)]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from marksweep.dialects.base import Dialect, Fault, Mended, Messages, composed, with_parts
+from marksweep.dialects.base import Dialect, Fault, Messages, Repaired, composed, with_parts
 from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
 
 NO_RESULT = "No result was recorded for this call."
@@ -107,7 +107,7 @@ class Tying:
     """Says, message by message, which earlier ones the next is valid only together with.
 
     A result is tied to its call; the messages of a model's run in which it thought are tied to
-    each other, since thoughts stay with their deeds.
+    each other, since thoughts stay with the calls they led to.
     """
 
     def __init__(self, calls: Calls = call_of, results: Results = result_of) -> None:
@@ -209,7 +209,7 @@ class Separate:
             astray = [slot for slot in done if not i < slot.message < end]
             yield Place(Group(i, i), slots, [] if i == waiting else missing, astray)
 
-    def mend(self, dialect: Dialect, messages: Messages) -> Mended:
+    def repair(self, dialect: Dialect, messages: Messages) -> Repaired:
         """Move results to where they belong, add the missing, drop those without a call."""
         found = match(messages)
         gone = {slot.message for slot in found.orphans}
@@ -275,7 +275,7 @@ class Together:
             missing = [] if group.last == waiting else missing
             yield Place(group, slots, missing, [slot for slot in done if slot not in good])
 
-    def mend(self, dialect: Dialect, messages: Messages) -> Mended:
+    def repair(self, dialect: Dialect, messages: Messages) -> Repaired:
         """Move results to where they belong, add the missing, drop those without a call."""
         found = match(messages, self.calls, self.results)
         lost = set(found.orphans)
@@ -303,7 +303,7 @@ class Together:
     def _laid_out(
         self, dialect: Dialect, messages: Messages, lost: set[Slot], moves: dict[int, list[Part]]
     ) -> list[Message]:
-        """Write the history anew: without the lost parts, with the moved ones after their calls."""
+        """Rewrite the history: without the lost parts, with the moved ones after their calls."""
         gone = _by_message_of(lost)
         out: list[Message] = []
         incoming: list[Part] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from marksweep.dialects.base import Dialect, Fault, Mended, Messages, composed, with_parts
+from marksweep.dialects.base import Dialect, Fault, Messages, Repaired, composed, with_parts
 from marksweep.dialects.pairing import Calls, Results, Separate, Slot, Together, match
 from marksweep.messages import Message, Part, Role
 
@@ -19,7 +19,7 @@ def starts_with_user(messages: Messages) -> Iterator[Fault]:
         yield Fault(first, "the first message is the model's")
 
 
-def start_with_user(dialect: Dialect, messages: Messages) -> Mended:
+def start_with_user(dialect: Dialect, messages: Messages) -> Repaired:
     """Put a short user message in front of the model's."""
     for fault in starts_with_user(messages):
         name = f"{messages[fault.position].message_id}.opening"
@@ -29,7 +29,7 @@ def start_with_user(dialect: Dialect, messages: Messages) -> Mended:
     return list(messages), []
 
 
-def drop_parts(dialect: Dialect, messages: Messages, slots: dict[Slot, str]) -> Mended:
+def drop_parts(dialect: Dialect, messages: Messages, slots: dict[Slot, str]) -> Repaired:
     """Drop parts, each with the reason given; a message left with nothing goes too."""
     gone: dict[int, set[int]] = {}
     for slot in slots:
@@ -46,7 +46,7 @@ def drop_parts(dialect: Dialect, messages: Messages, slots: dict[Slot, str]) -> 
 
 
 Check = Callable[[Messages], Iterator[Fault]]
-Mend = Callable[[Dialect, Messages], Mended]
+Repair = Callable[[Dialect, Messages], Repaired]
 Answers = Separate | Together
 """Where a provider wants the results of calls."""
 
@@ -89,25 +89,25 @@ Find = Callable[[Messages], dict[Slot, str]]
 """Names the parts that break a rule, each with what is wrong."""
 
 
-def told(find: Find) -> Check:
+def as_check(find: Find) -> Check:
     """Make a check of it."""
     return lambda messages: (Fault(slot.message, what) for slot, what in find(messages).items())
 
 
-def dropping(find: Find) -> Mend:
-    """Mend by leaving those parts out."""
+def dropping(find: Find) -> Repair:
+    """Repair by leaving those parts out."""
 
-    def mend(dialect: Dialect, messages: Messages) -> Mended:
+    def repair(dialect: Dialect, messages: Messages) -> Repaired:
         slots = find(messages)
         return drop_parts(dialect, messages, slots) if slots else (list(messages), [])
 
-    return mend
+    return repair
 
 
-def dropping_empty(check: Check, is_empty: Callable[[Part], bool]) -> Mend:
-    """Mend by leaving out the empty parts of what a check finds; a message without others goes."""
+def dropping_empty(check: Check, is_empty: Callable[[Part], bool]) -> Repair:
+    """Repair by leaving out the empty parts of what a check finds; an empty message goes."""
 
-    def mend(dialect: Dialect, messages: Messages) -> Mended:
+    def repair(dialect: Dialect, messages: Messages) -> Repaired:
         faulty = {fault.position for fault in check(messages)}
         out: list[Message] = []
         for i, message in enumerate(messages):
@@ -118,7 +118,7 @@ def dropping_empty(check: Check, is_empty: Callable[[Part], bool]) -> Mend:
                 out.append(with_parts(dialect, message, parts))
         return out, [Fault(i, "dropped what was empty") for i in sorted(faulty)]
 
-    return mend
+    return repair
 
 
 def system_inside(messages: Messages) -> Iterator[Fault]:
@@ -128,7 +128,7 @@ def system_inside(messages: Messages) -> Iterator[Fault]:
             yield Fault(i, "a message has the role system")
 
 
-def system_as_user(dialect: Dialect, messages: Messages) -> Mended:
+def system_as_user(dialect: Dialect, messages: Messages) -> Repaired:
     """Let the user say what a system message says; one that says nothing goes."""
     faults = list(system_inside(messages))
     out: list[Message] = []
@@ -142,7 +142,7 @@ def system_as_user(dialect: Dialect, messages: Messages) -> Mended:
 
 def rename_calls(
     dialect: Dialect, messages: Messages, names: dict[Slot, str], calls: Calls, results: Results
-) -> Mended:
+) -> Repaired:
     """Give calls other ids, and their results the same."""
     found = match(messages, calls, results)
     new = dict(names)
@@ -189,16 +189,16 @@ def renaming(
     calls: Calls,
     results: Results,
     find: Callable[[Messages, Calls], Iterator[Slot]] = repeated_ids,
-) -> Mend:
-    """Mend by giving such calls ids of their own, and their results the same."""
+) -> Repair:
+    """Repair by giving such calls unique ids, and their results the same."""
 
-    def mend(dialect: Dialect, messages: Messages) -> Mended:
+    def repair(dialect: Dialect, messages: Messages) -> Repaired:
         names = fresh_ids(messages, list(find(messages, calls)), calls)
         if not names:
             return list(messages), []
         return rename_calls(dialect, messages, names, calls, results)
 
-    return mend
+    return repair
 
 
 def fresh_ids(messages: Messages, slots: list[Slot], calls: Calls) -> dict[Slot, str]:

@@ -16,11 +16,11 @@ from marksweep.dialects.history import History, read, rewritten
 from marksweep.messages import Message
 
 READABLE = "readable"
-"""The rule that what stands in a history is a message at all."""
+"""The rule that every item of a history is a message."""
 
 PASSES = 8
-"""How often a repair may go through the rules. One pass is nearly always enough: a mend that
-breaks an earlier rule is mended in the next. Higher costs time only on histories that need it."""
+"""How often a repair may go through the rules. One pass is nearly always enough: a repair that
+breaks an earlier rule is corrected in the next. Higher only costs time on those that need it."""
 
 
 def validate(messages: Json, dialect: str | None = None) -> list[Finding]:
@@ -61,19 +61,19 @@ def repair(messages: Json, dialect: str | None = None) -> tuple[Json, list[Chang
         Change(READABLE, skipped.position, f"took it out: {skipped.reason}")
         for skipped in history.skipped
     ]
-    mended, more = repaired(history.messages, history.dialect)
+    fixed, more = repaired(history.messages, history.dialect)
     changes += more
     if not changes:
         return messages, []
     if isinstance(messages, Sequence) and any(isinstance(m, Message) for m in messages):
-        return mended, changes
+        return fixed, changes
     unreadable = {skipped.position for skipped in history.skipped}
     asides = tuple(aside for aside in history.asides if aside.position not in unreadable)
-    return rewritten(msgspec.structs.replace(history, asides=asides), mended), changes
+    return rewritten(msgspec.structs.replace(history, asides=asides), fixed), changes
 
 
 def repaired(messages: Messages, dialect: str) -> tuple[list[Message], list[Change]]:
-    """Apply each rule's mend in turn, until none is broken."""
+    """Apply each rule's repair in turn, until none is broken."""
     kind = dialect_named(dialect)
     current = list(messages)
     changes: list[Change] = []
@@ -82,7 +82,7 @@ def repaired(messages: Messages, dialect: str) -> tuple[list[Message], list[Chan
         for rule in kind.rules:
             if next(rule.check(current), None) is None:
                 continue
-            current, faults = rule.mend(kind, current)
+            current, faults = rule.repair(kind, current)
             changes += [Change(rule.name, fault.position, fault.what) for fault in faults]
         if len(changes) == before:
             break

@@ -35,7 +35,7 @@ END = b'{"items"'
 """What the last line begins with."""
 
 LONGEST_LINE = 1 << 28
-"""Bytes of a line that are read: a file that unpacks to more in one piece is no backup of ours."""
+"""Bytes of a line that are read: a file with a longer one is not a backup of ours."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -199,7 +199,7 @@ class Writer:
 
 def _raw_lines(path: Path) -> Iterator[bytes]:
     if not path.is_file():
-        raise BadInput(f"{path} is no file. Name a backup, a file that ends in {SUFFIX}.")
+        raise BadInput(f"{path} is not a file. Name a backup, a file that ends in {SUFFIX}.")
     try:
         with gzip.open(path) as file:
             while line := file.readline(LONGEST_LINE):

@@ -95,7 +95,7 @@ def load_gc_plugin(name: str, config: Mapping[str, object] | None = None) -> GCP
     except Exception as error:
         raise BadInput(
             f"the GC plugin {name!r} cannot be started: {type(error).__name__}: {error}. "
-            "Mend its options or the package that provides it."
+            "Fix its options or the package that provides it."
         ) from error
     raise BadInput(
         f"{name!r} made a {type(plugin).__name__}, which is no GCPlugin: {PLUGIN_NEEDS}."
@@ -120,7 +120,7 @@ def _offered(name: str) -> Factory:
         if broken.name in {name, PREFIX + name}:
             raise BadInput(
                 f"the GC plugin {broken.name!r} of {broken.package} cannot be loaded: "
-                f"{broken.error}. Mend or remove that package."
+                f"{broken.error}. Fix or remove that package."
             )
     raise UnknownName(
         f"no GC plugin named {name!r}; known are {', '.join(sorted(survey.plugins))}. "
@@ -131,10 +131,10 @@ def _offered(name: str) -> Factory:
 def _load(entry: EntryPoint) -> Factory | BrokenPlugin:
     try:
         factory = entry.load()
-    except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a stranger's module does
+    except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a third-party module does
         return _broken(entry, f"{type(error).__name__}: {error}")
     if not callable(factory):
-        return _broken(entry, f"{entry.value} is no function")
+        return _broken(entry, f"{entry.value} is not a function")
     made: Factory = factory
     return made
 

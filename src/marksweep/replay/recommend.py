@@ -137,7 +137,7 @@ def settings_file(chosen: Recommendation, result: Result, before: str = "") -> s
     try:
         kept = tomllib.loads(before)
     except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"the settings file is no TOML: {error}. Mend it or move it away.") from None
+        raise BadInput(f"the settings file is not TOML: {error}. Fix it or move it away.") from None
     window = {"limit_tokens": chosen.limit_tokens, **given.get("window", {})}
     kept["window"] = {**kept.get("window", {}), **window}
     kept["conversation"] = given["conversation"]

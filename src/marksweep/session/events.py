@@ -25,7 +25,7 @@ class Happened(StrEnum):
     OVERFLOW = "overflow"
     """The provider refused a request as too long."""
     REPAIRED = "repaired"
-    """A plugin left a history that no provider takes; it was mended."""
+    """A plugin left a history that no provider accepts; it was repaired."""
     ANSWERED = "answered"
     """The model answered."""
     BUDGET = "budget"

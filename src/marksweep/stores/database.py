@@ -332,7 +332,7 @@ def statements_of(script: str) -> Iterator[str]:
             pending = ""
 
 
-_REPAIR = "`marksweep doctor --mend` writes it anew from what can be read; or restore a backup."
+_REPAIR = "`marksweep doctor --repair` rebuilds it from what can be read; or restore a backup."
 
 _MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
     (

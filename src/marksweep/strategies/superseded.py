@@ -1,6 +1,6 @@
 """Superseded: results that something later has made worthless become one line each.
 
-    the same call was made again          a command run again, a file read again, an error mended
+    the same call was made again          a command run again, a file read again, an error fixed
     the file was read whole, or written   earlier reads of it are out of date
     the same text came again              identical output of whatever call
 
