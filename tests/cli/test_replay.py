@@ -196,7 +196,7 @@ class TestReplay:
             ((), "MARKSWEEP_DATA"),
             (("nowhere",), "does not exist"),
             (("chat.json", "-s", "magic"), "no strategy named 'magic'"),
-            (("chat.json", "-b", "much"), "no size"),
+            (("chat.json", "-b", "much"), "not a size"),
             (("chat.json", "-b", "0%"), "leaves no room"),
             (("short.json",), "no transcript can be replayed"),
         ],
@@ -267,6 +267,7 @@ class TestReplay:
         deadline = time.monotonic() + 60
         while not Path("hung").exists() and time.monotonic() < deadline:
             time.sleep(0.1)
+        assert Path("hung").exists()
         started.send_signal(signal.SIGINT)
         _, said = started.communicate(timeout=60)
         assert started.returncode == 130, said
@@ -306,7 +307,7 @@ import os, pathlib, time
 
 class Hangs:
     def start(self, pinned, limit):
-        pathlib.Path("hung").touch()
+        (pathlib.Path(__file__).parent / "hung").touch()
         time.sleep(900)
 
     def add(self, messages):

@@ -327,8 +327,10 @@ def test_history_starts_empty_and_is_limited(tmp_path: Path) -> None:
     async def work(one: Agent) -> None:
         assert (await one.call("context_gc_history"))["events"] == []
         assert "empty" in one.said
-        for _ in range(3):
+        for number in range(3):
+            await one.call("context_add", segments=[{"text": f"note {number}", "type": "note"}])
             await one.call("context_gc_analyze")
+        assert len((await one.call("context_gc_history"))["events"]) == 3
         assert len((await one.call("context_gc_history", limit=2))["events"]) == 2
         assert "'limit' is 0" in await one.fail("context_gc_history", limit=0)
         assert "'limit' is 'many'" in await one.fail("context_gc_history", limit="many")

@@ -69,6 +69,8 @@ def test_every_tool_says_what_it_takes_gives_and_risks() -> None:
 
 def test_prune_memory_takes_what_the_design_of_the_memory_says() -> None:
     schema = tools()["prune_memory"].input_schema
+    limit = schema["properties"].pop("limit")
+    assert limit["default"] is None
     found = {
         name: (given["type"], given["default"]) for name, given in schema["properties"].items()
     }
