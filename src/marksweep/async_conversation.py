@@ -5,7 +5,7 @@
         request(messages=await talk.messages())
 
 All decisions are those of `Conversation`. Its calls run one after the other, in the order in which
-they were made, in a thread of their own. A call whose task is cancelled is still carried out: half
+they were made, in a separate thread. A call whose task is cancelled is still carried out: half
 a sweep would be worse.
 """
 
@@ -43,7 +43,7 @@ class AsyncConversation:
         return await self._run(lambda: self._talk.messages)
 
     async def history(self) -> list[Message]:
-        """Give the messages as they stand, neutral. Nothing is collected."""
+        """Give the messages as they are, neutral. Nothing is collected."""
         return await self._run(lambda: self._talk.history)
 
     async def plan(self, target_tokens: int | None = None) -> Plan:

@@ -6,5 +6,5 @@ from datetime import UTC, datetime
 
 
 def utc_now() -> datetime:
-    """Tell the time."""
+    """Return the time."""
     return datetime.now(UTC)

@@ -43,14 +43,14 @@ OPERATIONS = (
 INTENTS = (Event.SWEEPING, Event.RESTORING)
 """Events that announce an operation; the outcome follows."""
 
-Tell = Callable[[Report], None]
+Notify = Callable[[Report], None]
 
-Watch = Callable[[Plan, str], contextlib.AbstractContextManager[Tell]]
-"""Told of each collection, with what triggered it; see `telemetry`. It must not raise."""
+Watch = Callable[[Plan, str], contextlib.AbstractContextManager[Notify]]
+"""Observes each collection, with what triggered it; see `telemetry`. It must not raise."""
 
 
 @contextlib.contextmanager
-def _unwatched(plan: Plan, trigger: str) -> Iterator[Tell]:  # noqa: ARG001
+def _unwatched(plan: Plan, trigger: str) -> Iterator[Notify]:  # noqa: ARG001
     yield lambda _: None
 
 
@@ -104,9 +104,9 @@ class Collector:
         """
         if not isinstance(plan, Plan):
             raise BadInput(f"{plan!r} is not a plan. Pass what `plan` gave.")
-        with self._watch(plan, trigger) as tell:
+        with self._watch(plan, trigger) as notify:
             report = self._collect(plan, now, confirm)
-            tell(report)
+            notify(report)
             return report
 
     def _collect(self, plan: Plan, now: datetime, confirm: str) -> Report:

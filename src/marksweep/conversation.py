@@ -59,7 +59,7 @@ RECALL_TOKENS = 2_000
 """Tokens that `recall` may give back, unless said otherwise."""
 
 REPLAYED_WINDOWS = 8
-"""What a learning strategy is told after a restart, in multiples of the limit: the newest.
+"""What a learning strategy observes after a restart, in multiples of the limit: the newest.
 
 More lets older text come back, and makes opening a long conversation slower.
 """
@@ -90,7 +90,7 @@ class Conversation:
         """Begin or reopen a conversation.
 
         `counter` gives the tokens of a message, which it is given in the form it was passed.
-        `watch` is told of each collection, such as `telemetry.Telemetry().watch`.
+        `watch` observes each collection, such as `telemetry.Telemetry().watch`.
         """
         if not isinstance(preserve_recent_turns, int) or preserve_recent_turns < 0:
             raise BadInput(
@@ -176,7 +176,7 @@ class Conversation:
         return names
 
     def _teach(self) -> None:
-        """Tell a strategy that learns what was said before the program started."""
+        """Let a strategy that learns observe what was said before the program started."""
         if self._is_taught or self._feed is None:
             return
         self._is_taught = True
@@ -198,7 +198,7 @@ class Conversation:
 
     @property
     def history(self) -> list[Message]:
-        """The messages as they stand, neutral. Nothing is collected."""
+        """The messages as they are, neutral. Nothing is collected."""
         with self._guard:
             return self._heap.messages()
 
@@ -352,12 +352,12 @@ class Conversation:
         heap = self._heap
         digest = digesting(
             weigh=heap.weigh,
-            tell=lambda segments: transcript([heap.message(s) for s in segments]),
+            render=lambda segments: transcript([heap.message(s) for s in segments]),
         )
         return MessageTools(heap.outcomes, digest, heap.texts, heap.trimmed, heap.note)
 
     def _learnt_context(self, target: int) -> PlanningContext:
-        """Give a context of which a strategy that learns has been told."""
+        """Give a context that a strategy that learns has observed."""
         self._teach()
         context = self._context(target)
         if self._feed is not None:

@@ -83,7 +83,7 @@ class Increment:
         self._backoff = after_pass(freed, self._heap.size(), self._changes, self._backoff)
 
     def mark_all(self, focus: Focus) -> None:
-        """Mark afresh: at the start, when the focus moved, after a full collection."""
+        """Mark from scratch: at the start, when the focus moved, after a full collection."""
         self._heap.refresh()
         view = self._heap.index
         view.mark_all([name for name, s in view.live.items() if reason_to_stay(s, focus)])

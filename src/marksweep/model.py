@@ -2,7 +2,7 @@
 
 A heap gives a `Snapshot` of `Segment`s, joined by `Reference`s. Deciding turns it into a `Plan` of
 `Step`s; doing the plan yields a `Report`. What a sweep took out lies in the stash as `Stashed`, and
-the journal tells it all in `Entry`s.
+the journal records it all in `Entry`s.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Action(StrEnum):
     TRIM = "trim"
     """Only the parts worth keeping stay, one marker per dropped run; the original is stashed."""
     RECALL = "recall"
-    """Parts that were swept come back in a note of their own; nothing goes."""
+    """Parts that were swept come back in a separate note; nothing goes."""
 
 
 IN_PLACE = frozenset({Action.MASK, Action.TRIM})
@@ -118,7 +118,7 @@ class Reference(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 NEVER = datetime.min.replace(tzinfo=UTC)
-"""Stands for a time that was not given."""
+"""Placeholder for a time that was not given."""
 
 REFERENCE_TAG = "ref:"
 """A tag that starts with this names a segment that is referred to."""
@@ -128,7 +128,7 @@ class Segment(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     """The smallest thing that can be kept or given up.
 
     `type` is message, code, log, note, decision or summary for context segments; other heaps have
-    words of their own. `tokens` 0 means not counted yet. Naive times are read as UTC and sequences
+    their own words. `tokens` 0 means not counted yet. Naive times are read as UTC and sequences
     become tuples. A plain string in `references` is a strong reference; so is a tag `ref:<id>`.
     """
 
@@ -137,7 +137,7 @@ class Segment(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     created_at: datetime
     text: str = ""
     raw: str = ""
-    """The thing itself in a format of its own, where `text` is only what it says."""
+    """The thing itself in its own format, where `text` is only what it says."""
     last_touched_at: datetime = NEVER
     """When it was last read or written; `created_at` if not given."""
     tokens: int = 0
@@ -203,7 +203,7 @@ def _references(given: Iterable[Reference | str]) -> tuple[Reference, ...]:
 
 
 def _in_fixed_order(name: str, given: Iterable[T]) -> Iterable[T]:
-    """Sort a set, which has no order of its own: same input, same output."""
+    """Sort a set, which has no order: same input, same output."""
     if isinstance(given, str):
         raise BadInput(f"{name} is {given!r}; expected a list of texts.")
     return sorted(given, key=str) if isinstance(given, set | frozenset) else given
@@ -233,7 +233,7 @@ class Step(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Size freed, net of the replacement; below 0 for RECALL, which takes room."""
     reason: str
     replacement: Segment | None = None
-    """What stands in its place afterwards, for COMPRESS, MASK and TRIM; for RECALL, the note."""
+    """What replaces it, for COMPRESS, MASK and TRIM; for RECALL, the note."""
 
 
 class Blocker(msgspec.Struct, frozen=True, gc=False):
@@ -318,7 +318,7 @@ class Report(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     size_after: int
     swept: tuple[str, ...] = ()
     created: tuple[str, ...] = ()
-    """Ids of the replacements that now stand in the heap."""
+    """Ids of the replacements that are now in the heap."""
     unit: Unit = Unit.TOKENS
 
     @property
@@ -362,18 +362,18 @@ class Stashed(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     expires_at: datetime | None = None
     """When a confirmed deletion becomes final; None: never."""
     replaced_by: str | None = None
-    """The segment that stands in its place in the heap."""
+    """The segment that replaces it in the heap."""
 
 
 class Event(StrEnum):
-    """What an entry of the journal tells. An intent is written before its operation."""
+    """What an entry of the journal records. An intent is written before its operation."""
 
     PLANNED = "planned"
     """A plan was shown. Nothing has happened."""
     SWEEPING = "sweeping"
-    """Intent: the stash holds the content, the heap is about to let go of it."""
+    """Intent: the stash holds the content, the heap is about to remove it."""
     SWEPT = "swept"
-    """The heap has let go."""
+    """The heap has removed it."""
     RESTORING = "restoring"
     """Intent: the heap is about to take segments back."""
     RESTORED = "restored"
@@ -401,4 +401,4 @@ class Entry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 ContextSegment = Segment
-"""A segment of the working set: the name it goes by in the public surface."""
+"""A segment of the working set: its name in the public surface."""

@@ -37,7 +37,7 @@ def kind_of(mode: int) -> str:
 
 
 def expanded(path: str | Path) -> Path:
-    """Replace `~` by the home folder it stands for; BadInput if there is none."""
+    """Replace `~` by the home folder; BadInput if there is none."""
     try:
         return Path(path).expanduser()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""JSON Schema in words: what the generated references say of a type."""
+"""JSON Schema as text: what the generated references say of a type."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
         return f"`{json.dumps(self.default)}`"
 
     def in_words(self, named: Callable[[str], str]) -> str:
-        """Say what values fit; `named` says what stands for a type with a name."""
+        """Say what values fit; `named` gives the text for a type with a name."""
         if self.ref:
             return named(self.ref.rpartition("/")[2])
         if self.enum:
@@ -53,8 +53,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(held, Shape) and held != Shape():
             return f"{_WORDS[self.type]} of {held.in_words(named)}"
         bounds = (("≥", self.minimum), (">", self.above), ("≤", self.maximum))
-        told = [f"{sign} {bound:,}" for sign, bound in bounds if bound is not None]
-        return " ".join([_WORDS.get(self.format or self.type, "anything"), *told])
+        limits = [f"{sign} {bound:,}" for sign, bound in bounds if bound is not None]
+        return " ".join([_WORDS.get(self.format or self.type, "anything"), *limits])
 
 
 _WORDS = {

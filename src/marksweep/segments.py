@@ -74,7 +74,7 @@ class Segments:
         """Open the working set. What is not given is taken from the settings.
 
         `shorten` turns a long text into a shorter one; without it nothing is compressed unasked.
-        `watch` is told of each collection, such as `telemetry.Telemetry().watch`.
+        `watch` observes each collection, such as `telemetry.Telemetry().watch`.
         """
         self.settings = settings = settings or Settings()
         where = settings.store.location if store is None else store
@@ -141,7 +141,7 @@ class Segments:
         return tally(self._heap.snapshot().segments)
 
     def history(self, limit: int | None = None) -> tuple[Entry, ...]:
-        """Give what the journal tells, newest first."""
+        """Give what the journal records, newest first."""
         return self.store.journal.read(self.workspace, limit=limit)
 
     def why(self, segment_id: str) -> str:
@@ -246,7 +246,7 @@ class Segments:
         self._increment.mark_all(self.current_focus())
 
     def keep(self, cited: Mapping[str, str]) -> None:
-        """Keep segments that something elsewhere refers to, each with why, until told again."""
+        """Keep segments that something elsewhere refers to, each with why, until called again."""
         if cited != self._cited:
             self._cited = dict(cited)
             self._increment.mark_all(self.current_focus())
@@ -342,7 +342,7 @@ class Segments:
         return self._collector.latest()
 
     def purge(self) -> tuple[str, ...]:
-        """Let go for good of deleted segments whose grace period is over."""
+        """Remove for good the deleted segments whose grace period is over."""
         return self._collector.purge(now=self._clock())
 
     def close(self) -> None:
@@ -362,7 +362,7 @@ class Segments:
             self._increment.record_pass(0)
 
     def current_focus(self) -> Focus:
-        """Tell what the agent is at, as the rules see it now."""
+        """Return what the agent is at, as the rules see it now."""
         now = self._clock()
         since = now - timedelta(hours=self.settings.roots.recent_file_hours)
         active = self._focus.active_file

@@ -3,8 +3,8 @@
     Conversation(limit=100_000, watch=Telemetry().watch)      # or Segments(…, watch=…)
     session.set_gc_plugin(traced(load_gc_plugin("gc_budget")), config)
 
-A traced plugin is a plugin: it does what the one inside does, and tells what came of it. Without a
-tracer or meter provider configured in the process, telling costs next to nothing.
+A traced plugin is a plugin: it does what the one inside does, and reports the outcome. Without a
+tracer or meter provider configured in the process, reporting costs next to nothing.
 
     span       marksweep.gc.collect, with the attributes below
     counter    marksweep.gc.collections, marksweep.gc.tokens_freed
@@ -85,7 +85,7 @@ class Collected(msgspec.Struct, frozen=True):
 
 
 class Telemetry:
-    """Tells collections as spans and metrics."""
+    """Reports collections as spans and metrics."""
 
     def __init__(
         self,
@@ -114,32 +114,32 @@ class Telemetry:
 
     @contextmanager
     def watch(self, plan: Plan, trigger: str) -> Iterator[Callable[[Report], None]]:
-        """Tell a collection of a `Conversation` or of `Segments`."""
+        """Report a collection of a `Conversation` or of `Segments`."""
         labels = {STRATEGY: plan.strategy, HEAP: plan.heap, TRIGGER: trigger}
-        with self.telling(labels) as tell:
-            yield lambda report: tell(
+        with self.reporting(labels) as report_outcome:
+            yield lambda report: report_outcome(
                 Collected(report.tokens_before, report.tokens_after, len(report.swept))
             )
 
     @contextmanager
-    def telling(self, labels: Mapping[str, str]) -> Iterator[Callable[[Collected], None]]:
-        """Tell what happens in here as one collection; if nothing is told, it failed."""
+    def reporting(self, labels: Mapping[str, str]) -> Iterator[Callable[[Collected], None]]:
+        """Report what happens in here as one collection; without an outcome, it failed."""
         started = time.perf_counter()
         outcome = "failed"
         with self._tracer.start_as_current_span(SPAN, attributes=labels) as span:
 
-            def tell(collected: Collected) -> None:
+            def report_outcome(collected: Collected) -> None:
                 nonlocal outcome
                 outcome = collected.outcome
                 span.set_attributes(collected.attributes())
                 self._freed.add(max(0, collected.freed), labels)
 
             try:
-                yield tell
+                yield report_outcome
             finally:
-                told = {**labels, OUTCOME: outcome}
-                self._collections.add(1, told)
-                self._duration.record(time.perf_counter() - started, told)
+                measured = {**labels, OUTCOME: outcome}
+                self._collections.add(1, measured)
+                self._duration.record(time.perf_counter() - started, measured)
 
 
 def traced(
@@ -148,13 +148,13 @@ def traced(
     tracer_provider: TracerProvider | None = None,
     meter_provider: MeterProvider | None = None,
 ) -> TracedPlugin:
-    """Wrap a plugin so that each of its collections is told."""
+    """Wrap a plugin so that each of its collections is reported."""
     telemetry = Telemetry(tracer_provider=tracer_provider, meter_provider=meter_provider)
     return TracedPlugin(plugin, telemetry)
 
 
 class TracedPlugin:
-    """A plugin that tells what another one does."""
+    """A plugin that reports what another one does."""
 
     def __init__(self, plugin: GCPlugin, telemetry: Telemetry) -> None:
         self._plugin = plugin
@@ -187,11 +187,11 @@ class TracedPlugin:
         reason: GCTriggerReason,
         budget: InstructionBudget | None = None,
     ) -> tuple[list[Message], GCResult]:
-        """Collect inside a span. What the plugin raises is told and raised again."""
+        """Collect inside a span. What the plugin raises is recorded and raised again."""
         labels = {PLUGIN: self.name, TRIGGER: reason.value}
         given: dict[str, Any] = {"budget": budget} if takes_budget(self._plugin) else {}
-        with self._telemetry.telling(labels) as tell:
+        with self._telemetry.reporting(labels) as report_outcome:
             kept, result = self._plugin.collect(history, context_usage, config, reason, **given)
             items, failed = result.items_collected, not result.success
-            tell(Collected(result.tokens_before, result.tokens_after, items, failed))
+            report_outcome(Collected(result.tokens_before, result.tokens_after, items, failed))
             return kept, result

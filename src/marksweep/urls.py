@@ -1,11 +1,11 @@
-"""URLs: told from paths, and shown without the credentials that they carry."""
+"""URLs: distinguished from paths, and shown without the credentials that they carry."""
 
 from __future__ import annotations
 
 import re
 
 MASK = "***"
-"""What stands in place of a secret."""
+"""What replaces a secret."""
 
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*:/{2,})(?P<rest>\S+)")
 

@@ -1,8 +1,8 @@
 """A worker: a Python process of ours that answers one request after the other.
 
 What happens in it may crash or hang, and the caller goes on. It imports nothing from the folder it
-is started in: it has a folder of its own, no PYTHON* variables, and after Python's own search path
-only the folders it is told.
+is started in: it has its own folder, no PYTHON* variables, and after Python's own search path
+only the folders it is given.
 
 A message is its length in four bytes, and its content. `take_pipes` is the worker's side.
 """

@@ -136,7 +136,7 @@ def _prune(
 
 
 def _is_named(name: str, workspace: str | None) -> bool:
-    """Tell whether somebody has typed which workspace is meant; all but the default are."""
+    """Return whether somebody has typed which workspace is meant; all but the default are."""
     return workspace is not None or name != DEFAULT_WORKSPACE
 
 
@@ -170,7 +170,7 @@ def _shown(preview: Preview) -> RenderableType:
 
 
 def _how(plan: Plan, limits: Limits) -> list[RenderableType]:
-    """Tell how to delete it."""
+    """Return how to delete it."""
     if not plan.steps:
         return [render.line(line, style="yellow") for line in blockers_text(plan)]
     more = f" --limit {plan.freed}" if plan.freed > limits.cap(plan.size_before) else ""

@@ -45,7 +45,7 @@ def console() -> Console:
 
 
 def is_narrow() -> bool:
-    """Tell whether tables should leave something out."""
+    """Return whether tables should leave something out."""
     return console().width < NARROW
 
 

@@ -1,7 +1,7 @@
 """The planning context: all that a strategy may look at when it ranks.
 
 A snapshot with its roots, and the time, pressure and target passed in. References, units and marks
-are worked out once, when something first asks: a strategy that goes by age alone needs no marks.
+are worked out once, when something first asks: a strategy that uses age alone needs no marks.
 Nobody changes a context once it is made.
 """
 
@@ -34,7 +34,7 @@ class PlanningContext:
     """The size to land at; None: wherever all that the strategy offers leads."""
     pressure: Pressure = Pressure.SOFT
     unanswered: int | None = None
-    """The first segment that the model has not answered: what comes back stands in front of it.
+    """The first segment that the model has not answered: what comes back is placed before it.
 
     None: nothing can come back by itself.
     """

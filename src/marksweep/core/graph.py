@@ -34,7 +34,7 @@ class Graph:
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """Where each segment stands in the snapshot."""
+        """The index of each segment in the snapshot."""
         names = [segment.segment_id for segment in self._segments]
         return dict(zip(names, range(len(names)), strict=True))
 
@@ -51,7 +51,7 @@ class Graph:
         for i, segment in enumerate(segments):
             for reference in segment.all_references if segment.tags else segment.references:
                 name, hold = reference.target, reference.hold
-                # Results follow their call: in a conversation nearly all targets stand near.
+                # Results follow their call: in a conversation nearly all targets are near.
                 if i and segments[i - 1].segment_id == name:
                     last = i - 1
                 elif last is None or segments[last].segment_id != name:

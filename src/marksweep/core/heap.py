@@ -13,7 +13,7 @@ What an implementation must see to:
 
 - `sweep` and `bring_back` are atomic towards readers of the heap. What goes is kept before it goes,
   in a stash or under a tombstone, so that a crash leaves an extra copy, never a hole.
-- What comes back comes as whole units, and never beside what stands in for it.
+- What comes back comes as whole units, and never beside its stand-in.
 - `settle` is called with the intent that has no outcome yet: after a crash, after an error, and
   after every `bring_back`. It finishes the operation or clears its traces, and says which of the
   two is true. It may be cut off itself, and is then called again.

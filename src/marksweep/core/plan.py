@@ -59,7 +59,7 @@ class Candidates(Protocol):
     """All that the planner needs to know of a heap: things with a size, by index.
 
     A `PlanningContext` is one, over segments. A heap whose snapshot is columns gives its own: one
-    index may then stand for a memory with all its chunks, sized by their number.
+    index may then mean a memory with all its chunks, sized by their number.
     """
 
     @property

@@ -154,7 +154,7 @@ def find_roots(
 
 
 def last_messages(segments: Sequence[Segment], count: int = RECENT_MESSAGES) -> frozenset[str]:
-    """Name the last `count` messages of segments that stand in heap order."""
+    """Name the last `count` messages of segments that are in heap order."""
     found: list[str] = []
     for segment in reversed(segments):
         if len(found) >= count:

@@ -22,7 +22,7 @@ Scorer = Callable[[Segment, datetime], float]
 HALF_LIFE_HOURS = 24.0
 """Age at which recency has lost half its weight.
 
-Shorter tells minutes apart and treats yesterday as gone; longer tells days apart.
+Shorter separates minutes and treats yesterday as gone; longer separates days.
 """
 
 DISPENSABLE: Mapping[str, float] = MappingProxyType(

@@ -1,4 +1,4 @@
-"""What a strategy is: it ranks. One that learns is also told what comes and goes.
+"""What a strategy is: it ranks. One that learns also observes what comes and goes.
 
     class Oldest:
         name = "oldest"
@@ -10,8 +10,8 @@
 The planner takes from the ranking until the target is met. It closes units, refuses what must stay
 and counts what is freed, so that a strategy need not.
 
-A `Learning` strategy keeps what it knows from one plan to the next. Its owner tells it of every
-segment once when it comes and once when it leaves, whether it stands alone or in tiers.
+A `Learning` strategy keeps what it knows from one plan to the next. Its owner passes it every
+segment once when it comes and once when it leaves, whether it is used alone or in tiers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Proposal(msgspec.Struct, frozen=True, gc=False):
     """What a strategy would do next, if those before it are done."""
 
     members: tuple[int, ...]
-    """Indices into the snapshot: any member of a unit stands for the whole unit."""
+    """Indices into the snapshot: any member of a unit means the whole unit."""
     action: Action
     reason: str
     replacement: Segment | None = None
@@ -53,7 +53,7 @@ class Strategy(Protocol):
 
 @runtime_checkable
 class Learning(Strategy, Protocol):
-    """A strategy that remembers what it was told, chooses its own depth and may bring things back.
+    """A strategy that remembers what it observed, chooses its own depth and may bring things back.
 
     A conversation with such a strategy collects when its limit is reached, not before, unless it
     was given a budget: how far below the limit a sweep lands is for the strategy to choose.
@@ -76,5 +76,5 @@ class Learning(Strategy, Protocol):
         ...
 
     def recall(self, context: PlanningContext) -> Proposal | None:
-        """Propose a note to stand in front of `context.unanswered`; None if nothing is missed."""
+        """Propose a note to put before `context.unanswered`; None if nothing is missed."""
         ...

@@ -1,4 +1,4 @@
-"""Why: the path from a root that keeps a segment alive, in words."""
+"""Why: the path from a root that keeps a segment alive, as text."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ def age_in_words(hours: float) -> str:
 
 
 def told_minutes(hours: float) -> int:
-    """Round an age down to what its words tell of it."""
+    """Round an age down to the precision its words have."""
     if hours < 1:
         return int(hours * 60)
     return int(hours) * 60 if hours < 48 else int(hours / 24) * 24 * 60

@@ -106,7 +106,7 @@ class _Doomed:
         self._entities = {m.entity_id for m in mentions if m.chunk_id in self._chunks} - kept
 
     def names(self, item: Item) -> bool:
-        """Tell whether an item goes."""
+        """Return whether an item goes."""
         match item:
             case Memory():
                 return item.memory_id in self._memories

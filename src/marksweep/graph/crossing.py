@@ -94,7 +94,7 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True):
     until: datetime
 
     def holds(self, memories: Memories, focus: Focus) -> bool:
-        """Tell whether the same would be found again from these memories and the same segments."""
+        """Return whether the same would be found from these memories and the same segments."""
         same = self.memories is memories and self.focus.now <= focus.now < self.until
         return same and msgspec.structs.replace(self.focus, now=focus.now) == focus
 
@@ -192,7 +192,7 @@ def _only_cited(segments: Sequence[Segment], memories: Memories) -> list[Segment
 
 
 def _decisions_fade(segments: Iterable[Segment], focus: Focus) -> datetime:
-    """Tell when the first of the decisions that are recent now no longer is."""
+    """Return when the first of the decisions that are recent now no longer is."""
     ends = [
         segment.created_at + focus.recent_decisions
         for segment in segments

@@ -125,7 +125,7 @@ def _unmentioned(context: GraphContext, proposed: Iterable[int]) -> Iterator[int
 
 
 def holds_until(context: GraphContext) -> datetime | None:
-    """Tell when time alone takes a memory's protection or life away; None if never."""
+    """Return when time alone takes a memory's protection or life away; None if never."""
     protected = context.rules.recently_read // MICROSECOND
     lives = {source: life // MICROSECOND for source, life in context.rules.ttl.items()}
     ends: list[int] = []

@@ -3,7 +3,7 @@
 What must be together is tied when a message arrives, and its turn and policy are settled then; the
 running total of tokens is kept. So taking in one message does not depend on how many there are.
 
-    system messages, the first request, what stands first of all      LOCKED
+    system messages, the first request, the first message of all      LOCKED
     summaries that a collection wrote                                 PRESERVABLE
     words of the user and the agent                                   PARTIAL
     calls, their results, notices of a collection                     EPHEMERAL
@@ -48,7 +48,7 @@ MESSAGE = "message"
 """The type of segments that are messages."""
 
 SUMMARY = "summary"
-"""The type of segments that stand for messages: told by the user, composed from their text."""
+"""The type of segments that stand for messages: said by the user, composed from their text."""
 
 NOTE = "note"
 """The type of segments that a collection adds for the model to read, such as a notice."""
@@ -139,14 +139,14 @@ class ConversationHeap(SegmentHeap):
             self._read_again()
 
     def _read_again(self) -> None:
-        """Work out afresh what follows from the live messages."""
+        """Recompute what follows from the live messages."""
         self._line = None
         self._start_over()
         self._unread = list(self.index.live.values())
 
     @property
     def next_position(self) -> int:
-        """Where the next message will stand, if nobody else adds one before."""
+        """The position of the next message, if nobody else adds one before."""
         return self._last_position + 1
 
     def append(
@@ -252,7 +252,7 @@ class ConversationHeap(SegmentHeap):
     def _policy(self, message: Message) -> GCPolicy:
         """Say how easily a message may go that has just been read.
 
-        What stands first of all is locked: providers want a history to begin with the user,
+        The first message of all is locked: providers want a history to begin with the user,
         whatever that first message is.
         """
         opens = not self._is_open and message.role is not Role.MODEL
@@ -351,8 +351,8 @@ class ConversationHeap(SegmentHeap):
         self._line = None
         super()._write(put=put, remove=remove)
 
-    def _start_anew(self) -> None:
-        super()._start_anew()
+    def _reset(self) -> None:
+        super()._reset()
         self._cached.clear()
         self._names.clear()
 
@@ -426,7 +426,7 @@ class ConversationHeap(SegmentHeap):
         return self._cache(segment).message
 
     def _cache(self, segment: Segment) -> CachedMessage:
-        """Read a message once, as long as it is live; what was swept or is only planned, anew."""
+        """Read a live message once; one that was swept or is only planned, each time."""
         live = self.index.live.get(segment.segment_id)
         if live is not None and live.raw != segment.raw:
             return CachedMessage(self.form.read(segment))
@@ -438,7 +438,7 @@ class ConversationHeap(SegmentHeap):
         return cached
 
     def weigh(self, text: str) -> int:
-        """Count the tokens that a text would take as a message of its own."""
+        """Count the tokens that a text would take as a separate message."""
         return self.counter(self.form.say(text, SUMMARY))
 
     def messages(self) -> list[Message]:
@@ -516,7 +516,7 @@ class ConversationHeap(SegmentHeap):
             self._write(put=[self.revised(self._find(message.message_id), message)])
 
     def note(self, text: str, before: Segment) -> Segment:
-        """Make a note that stands right in front of a message."""
+        """Make a note that comes right before a message."""
         name = f"{RECALLED}-{before.segment_id}"
         return Segment(
             segment_id=name,
@@ -535,7 +535,7 @@ def _was_said(segment: Segment) -> bool:
 
 
 def _default_policy(message: Message) -> GCPolicy:
-    """Say how easily a message may go by what it is, wherever it stands."""
+    """Give a message's policy by what it is, wherever it is."""
     if message.role is Role.USER:
         if is_summary(message):
             return GCPolicy.PRESERVABLE
@@ -545,7 +545,7 @@ def _default_policy(message: Message) -> GCPolicy:
 
 
 def _standing(segments: Sequence[Segment], positions: Iterable[int]) -> Iterator[int]:
-    """Give the index of what stands at these positions."""
+    """Give the index of what is at these positions."""
     for position in positions:
         yield from range(_index(segments, position), _index(segments, position + 1))
 

@@ -130,7 +130,7 @@ class HeldForm(NeutralForm):
     """Neutral messages that are held, not written: a segment keeps the name of its message's form.
 
     No two different messages ever have the same name, so a strategy that remembers messages from
-    one collection to the next tells by it whether one has changed.
+    one collection to the next sees by it whether one has changed.
     """
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class HeldForm(NeutralForm):
         self._count = 0
 
     def speak(self, messages: Iterable[Message]) -> None:
-        """Go by the rules of the dialect that most of these messages were read in."""
+        """Use the rules of the dialect that most of these messages were read in."""
         named = Counter(message.dialect for message in messages if message.dialect)
         self.rules = dialect_named(named.most_common(1)[0][0]) if named else TiedByCalls()
 
@@ -168,7 +168,7 @@ class HeldForm(NeutralForm):
         return held if held is not None else self.say(segment.text, segment.segment_id)
 
     def forget_all_but(self, names: Iterable[str]) -> None:
-        """Let go of all forms but these, once the others are the most."""
+        """Evict all forms but these, once the others are the most."""
         kept = set(names)
         if len(self._held) <= 2 * len(kept):
             return

@@ -442,7 +442,7 @@ class GraphHeap:
         return Event.SWEPT
 
     def _has_begun(self, plan: Plan) -> bool:
-        """Tell whether something that a plan takes is gone. A merge is whole as far as it came."""
+        """Return whether something that a plan takes is gone. A merge is whole as far as it got."""
         if plan.deletes:
             return bool(self.kept_of(plan.plan_id))
         named = planned(plan)

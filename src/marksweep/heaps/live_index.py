@@ -85,7 +85,7 @@ class LiveIndex:
         self._fingerprint += made
 
     def drop(self, segment_ids: Iterable[str]) -> list[Segment]:
-        """Let go of segments and give them; those that are not there are no error."""
+        """Remove segments and return them; those that are not there are ignored."""
         popped = [self.live.pop(name, None) for name in segment_ids]
         found = [segment for segment in popped if segment is not None]
         self._let_go(found)
@@ -154,7 +154,7 @@ class LiveIndex:
         return tuple(sorted([live[name] for name in names], key=_place))
 
     def mark_all(self, roots: Collection[str]) -> None:
-        """Work `reached` out afresh. The only thing here whose time grows with the heap."""
+        """Recompute `reached` from scratch. The only thing here whose time grows with the heap."""
         segments = self.in_order()
         graph = Graph(segments)
         marks = reach(graph, Units(graph), [graph.index[root] for root in roots])

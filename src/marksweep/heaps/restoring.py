@@ -107,7 +107,7 @@ def is_back(entry: Stashed, live: Mapping[str, Segment]) -> bool:
 
 
 def _stand_ins(entries: Iterable[Stashed]) -> set[str]:
-    """Name what stands for segments under another id."""
+    """Name the stand-ins of segments under another id."""
     return {
         entry.replaced_by
         for entry in entries

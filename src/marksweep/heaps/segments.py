@@ -87,12 +87,12 @@ class SegmentHeap:
             if changes.version == self._version:
                 return
             if changes.complete:
-                self._start_anew()
+                self._reset()
             self._let_go(changes.removed)
             self._take_in(changes.put)
             self._version = changes.version
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         self.index = LiveIndex(self._recent_messages)
 
     def snapshot(self) -> Snapshot:
@@ -163,7 +163,7 @@ class SegmentHeap:
             self._write(put=[replace(segment, references=references)])
 
     def unlink(self, source: str, target: str) -> None:
-        """Drop all references from one segment to another; none to drop is no error."""
+        """Drop all references from one segment to another; none to drop is not an error."""
         with self._editing():
             segment = self._find(source)
             references = tuple(r for r in segment.references if r.target != target)
@@ -236,7 +236,7 @@ class SegmentHeap:
     def bring_back(
         self, ids: Sequence[str], *, plan_id: str = "", now: datetime
     ) -> tuple[str, ...]:
-        """Put segments back where they were, for what stands in for them, all or nothing.
+        """Put segments back where they were, for their stand-ins, all or nothing.
 
         A pin that was set or taken meanwhile stays so. What is obsolete then leaves the stash when
         the heap settles.

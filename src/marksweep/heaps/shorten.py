@@ -1,4 +1,4 @@
-"""Shortened segments: a shorter text that stands for a longer one."""
+"""Shortened segments: a shorter text that replaces a longer one."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def shortening(
     def shorter(segment: Segment) -> Segment | None:
         try:
             text = shorten(segment.text)
-        except Exception:  # noqa: BLE001  whatever a stranger's function raises
+        except Exception:  # noqa: BLE001  whatever a third-party function raises
             _log.exception("%s could not be shortened", segment.segment_id)
             return None
         if not isinstance(text, str) or not text.strip():

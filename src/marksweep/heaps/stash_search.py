@@ -35,7 +35,7 @@ EVERYTHING = Query(limit=1_000_000)
 RANK_ALL_MESSAGES = 20_000
 """Swept messages up to which all are ranked; of more, those that the store finds by their words.
 
-Higher ranks longer conversations with all that stands around each message, and takes longer.
+Higher ranks longer conversations with all that surrounds each message, and takes longer.
 """
 
 

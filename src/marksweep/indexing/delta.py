@@ -94,7 +94,7 @@ class Below:
         self._paths = {path.rstrip("/") for path in paths}
 
     def __contains__(self, path: str) -> bool:
-        """Tell whether a path is one of them or lies below one."""
+        """Return whether a path is one of them or lies below one."""
         if not self._paths:
             return False
         parts = path.split("/")
@@ -122,12 +122,12 @@ class Renames:
 
 
 def is_live(row: FileRow) -> bool:
-    """Tell whether a row shows in searches."""
+    """Return whether a row shows in searches."""
     return not row.stale and not row.deleted
 
 
 def shrank_too_much(live: int, gone: int, max_shrink: float, walk: Walk) -> bool:
-    """Tell whether more is gone than a person would delete at once."""
+    """Return whether more is gone than a person would delete at once."""
     return gone > max(live * max_shrink, 0 if walk.is_empty else SHRINK_FREELY)
 
 

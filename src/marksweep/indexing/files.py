@@ -89,7 +89,7 @@ def too_big(size: int, limit: int) -> str:
 
 
 def changed_ns(state: os.stat_result) -> int:
-    """Tell when a file last changed: its content, or the name or place it has.
+    """Return when a file last changed: its content, or the name or place it has.
 
     Putting another file of the same size and time in its place is seen by the second.
     """

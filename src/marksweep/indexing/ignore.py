@@ -50,7 +50,7 @@ class Pattern:
         self._only_below = line.rstrip().endswith("/**")
 
     def matches(self, path: str) -> bool:
-        """Tell whether it speaks of this very path, not of a folder that the path lies in."""
+        """Return whether it speaks of this very path, not of a folder that the path lies in."""
         if self._regex is None:
             return False
         for match in self._regex.finditer(path):
@@ -77,7 +77,7 @@ class Rules:
         """The folder of each ignore file and its patterns, the last first; the deepest first."""
 
     def ignores(self, path: str) -> bool:
-        """Tell whether a path is ignored, not asking whether a folder above it is."""
+        """Return whether a path is ignored, not asking whether a folder above it is."""
         for base, patterns in self.chain:
             below = path[len(base) :]
             for pattern in patterns:

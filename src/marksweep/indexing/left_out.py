@@ -144,7 +144,7 @@ def kinds(names: Collection[str]) -> frozenset[Kind]:
 
 
 def kind_of_folder(name: str, beside: Collection[str]) -> Kind | None:
-    """Tell why a folder is left out; `beside` are the names in the folder that it lies in."""
+    """Return why a folder is left out; `beside` are the names in the folder that it lies in."""
     lower = name.lower()
     if lower in _SECRET_FOLDERS:
         return Kind.SECRETS
@@ -156,7 +156,7 @@ def kind_of_folder(name: str, beside: Collection[str]) -> Kind | None:
 
 
 def kind_of_file(name: str) -> Kind | None:
-    """Tell by its name why a file is left out."""
+    """Return by its name why a file is left out."""
     if _SECRET_NAME.fullmatch(name):
         return Kind.SECRETS
     if name.lower() in _LOCKS:
@@ -165,7 +165,7 @@ def kind_of_file(name: str) -> Kind | None:
 
 
 def kind_of_content(path: str, content: bytes) -> Kind | None:
-    """Tell by its content why a file is left out."""
+    """Return by its content why a file is left out."""
     if b"PRIVATE KEY" in content and _PRIVATE_KEY.search(content):
         return Kind.SECRETS
     if path.lower().endswith(_MAY_BE_MINIFIED) and len(content) >= MINIFIED_BYTES:

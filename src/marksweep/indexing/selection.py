@@ -32,7 +32,7 @@ _TEST_PATH = re.compile(
 
 
 def is_test(path: str) -> bool:
-    """Tell by its path whether a file is a test."""
+    """Return whether, by its path, a file is a test."""
     return _TEST_PATH.search(path) is not None
 
 
@@ -64,7 +64,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def takes(self, path: str) -> bool:
-        """Tell by its name whether a file is looked at."""
+        """Return whether, by its name, a file is looked at."""
         if self.languages and language_of(path).name not in self.languages:
             return False
         return self.include_tests or not is_test(path)
@@ -88,7 +88,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         return "" if kind is None or kind in self.include else REASONS[kind]
 
     def covers(self, path: str, size: int) -> bool:
-        """Tell whether a file that had this size when it was indexed would be looked at."""
+        """Return whether a file that had this size when it was indexed would be looked at."""
         return size <= self.max_bytes and self.takes(path)
 
     @property

@@ -133,7 +133,7 @@ def _state(root: Path, selection: Selection) -> State:
 
 
 def _differs(root: Path, selection: Selection, before: State, unfit: Collection[str]) -> bool:
-    """Tell whether there is anything for a run to do.
+    """Return whether there is anything for a run to do.
 
     A store that lies within the root is written by every run; it must not start the next one. It
     is among the files that the last run found unfit.

@@ -32,14 +32,14 @@ def state_of(ctx: Ctx) -> ServerState:
 
 
 def can_confirm(ctx: Ctx) -> bool:
-    """Tell whether the client can ask its user."""
+    """Return whether the client can ask its user."""
     offered = ctx.client_capabilities
     elicitation = offered.elicitation if offered else None
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
 
 def can_sample(ctx: Ctx) -> bool:
-    """Tell whether the client lends its model."""
+    """Return whether the client lends its model."""
     offered = ctx.client_capabilities
     return offered is not None and offered.sampling is not None
 

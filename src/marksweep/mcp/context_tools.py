@@ -256,7 +256,7 @@ def context_gc_configure(
 
 
 def usage(context: Segments) -> Usage:
-    """Tell how full a working set is."""
+    """Return how full a working set is."""
     return Usage.of(context.tokens, context.budget)
 
 

@@ -51,7 +51,7 @@ class Transcript(Part):
     dead_weight: list[DeadWeight] = Field(description="Heaviest first.")
 
     def words(self, tokens: int) -> str:
-        """Tell the share, and the heaviest reasons."""
+        """Render the share, and the heaviest reasons."""
         share = self.dead_tokens / tokens if tokens else 0.0
         head = (
             f"{self.path} ({self.dialect}, {self.messages:,} messages, {tokens:,} tokens): "
@@ -75,7 +75,7 @@ class Analysis(Result):
     transcript: Transcript | None = Field(default=None, description="If a session was looked at.")
 
     def words(self) -> str:
-        """Tell usage, plan and the first candidates."""
+        """Render usage, plan and the first candidates."""
         if self.transcript:
             return self.transcript.words(self.tokens_before)
         if not self.candidates_total:
@@ -111,7 +111,7 @@ class Pruned(Result):
 
     @classmethod
     def of(cls, plan: Plan, report: Report, wanted: Sequence[str] = ()) -> Pruned:
-        """Tell what a report says of its plan."""
+        """Render what a report says of its plan."""
         went: dict[str, list[str]] = {}
         for step in plan.steps:
             went.setdefault(step.action.value, []).extend(step.segments)
@@ -129,7 +129,7 @@ class Pruned(Result):
         )
 
     def words(self) -> str:
-        """Tell counts, tokens, and how to take it back."""
+        """Render counts, tokens, and how to take it back."""
         went = f"{len(self.stashed)} stashed, {len(self.deleted)} deleted"
         if self.compressed:
             went += f", {len(self.compressed)} shortened"
@@ -148,7 +148,7 @@ class Undone(Result):
     usage: Usage
 
     def words(self) -> str:
-        """Tell it in a line."""
+        """Render it in a line."""
         return f"Undid {self.plan_id}: {len(self.restored)} segments are back."
 
 
@@ -165,7 +165,7 @@ class Event(Part):
 
     @classmethod
     def of(cls, entry: Entry) -> Event:
-        """Tell what an entry says."""
+        """Render what an entry says."""
         report, plan = entry.report, entry.plan
         count = len(report.swept) if report else len(plan.steps) if plan else len(entry.segments)
         return cls(
@@ -185,7 +185,7 @@ class History(Result):
     events: list[Event]
 
     def words(self) -> str:
-        """Tell the newest."""
+        """Render the newest."""
         if not self.events:
             return "The journal is empty."
         rows = (f"{e.at} {e.event} {e.plan_id} ({e.segments} segments)" for e in self.events)
@@ -205,7 +205,7 @@ class Compressed(Result):
     tokens_after: int
 
     def words(self) -> str:
-        """Tell what it saved, and how to take it back."""
+        """Render what it saved, and how to take it back."""
         note = f" {self.note}" if self.note else ""
         return (
             f"{self.segment_id}: {self.tokens_before:,} → {self.tokens_after:,} tokens, by "

@@ -52,7 +52,7 @@ class Tokens:
         self.values = tuple(workspaces)
 
     def __bool__(self) -> bool:
-        """Tell whether there are any."""
+        """Return whether there are any."""
         return bool(self._by_digest)
 
     @classmethod

@@ -39,7 +39,7 @@ class Indexed(Result):
 
     @classmethod
     def of(cls, report: IndexReport) -> Indexed:
-        """Tell what a report says."""
+        """Render what a report says."""
         made = cls(
             path=report.path,
             workspace_id=report.workspace_id,
@@ -60,7 +60,7 @@ class Indexed(Result):
         return made
 
     def words(self) -> str:
-        """Tell it as the indexer does."""
+        """Render it as the indexer does."""
         return self._text
 
 
@@ -79,7 +79,7 @@ class MemoryHit(Part):
 
     @classmethod
     def of(cls, hit: GraphHit) -> MemoryHit:
-        """Tell what a hit holds."""
+        """Render what a hit holds."""
         chunk = hit.chunk
         return cls(
             memory_id=hit.memory.memory_id,
@@ -124,7 +124,7 @@ class NodeIds(Part):
 
     @classmethod
     def of(cls, nodes: Nodes) -> NodeIds:
-        """Tell what nodes there are."""
+        """Render what nodes there are."""
         return cls(
             memories=list(nodes.memories), chunks=list(nodes.chunks), entities=list(nodes.entities)
         )
@@ -145,7 +145,7 @@ class MemoryPruned(Result):
     def of(
         cls, response: PruneResponse, workspace: str, strategy: str, limits: Limits
     ) -> MemoryPruned:
-        """Tell what a response says."""
+        """Render what a response says."""
         made = cls(
             workspace_id=workspace,
             strategy=strategy,
@@ -158,7 +158,7 @@ class MemoryPruned(Result):
         return made
 
     def words(self) -> str:
-        """Tell it as the memory does."""
+        """Render it as the memory does."""
         return self._text
 
 
@@ -216,11 +216,11 @@ class MemoryStats(Result):
 
     @classmethod
     def of(cls, workspace: str, counts: Counts) -> MemoryStats:
-        """Tell what was counted."""
+        """Render what was counted."""
         return cls(workspace_id=workspace, **msgspec.structs.asdict(counts))
 
     def words(self) -> str:
-        """Tell it in a line, and what to do about what is stale."""
+        """Render it in a line, and what to do about what is stale."""
         rows = (f"{value:,} {name}" for name, value in self if name != "workspace_id")
         hint = " Clean up: prune_memory." if self.stale else ""
         return f"Workspace {self.workspace_id!r}: {', '.join(rows)}.{hint}"

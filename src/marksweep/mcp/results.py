@@ -41,7 +41,7 @@ class Usage(Part):
         )
 
     def words(self) -> str:
-        """Tell it in a line."""
+        """Render it in a line."""
         state = (
             "above the hard limit"
             if self.current > self.hard_limit
@@ -62,7 +62,7 @@ class Protected(Result):
     pinned: bool
 
     def words(self) -> str:
-        """Tell it in a line."""
+        """Render it in a line."""
         state = "Pinned: never collected" if self.pinned else "No longer pinned"
         return f"{state}: {', '.join(self.segment_ids)}"
 
@@ -75,7 +75,7 @@ class Configured(Result):
     changed: list[str]
 
     def words(self) -> str:
-        """Tell what changed, and the limits."""
+        """Render what changed, and the limits."""
         changed = f"Changed until the server ends: {', '.join(self.changed)}. " * bool(self.changed)
         return f"{changed}Working set: {self.usage.words()}."
 
@@ -88,7 +88,7 @@ class Added(Result):
     usage: Usage
 
     def words(self) -> str:
-        """Tell it in a line."""
+        """Render it in a line."""
         names = ", ".join(self.segment_ids[:LISTED])
         more = "" if len(self.segment_ids) <= LISTED else " …"
         return (
@@ -105,7 +105,7 @@ class Focused(Result):
     open_files: list[str]
 
     def words(self) -> str:
-        """Tell it in a line."""
+        """Render it in a line."""
         named = {"task": self.task, "file": self.active_file, "open": ", ".join(self.open_files)}
         at = "; ".join(f"{what} {which}" for what, which in named.items() if which)
         return f"Focus: {at}. What belongs to it stays." if at else "Focus: nothing in particular."
@@ -122,7 +122,7 @@ class Found(Part):
 
     @classmethod
     def of(cls, entry: Stashed) -> Found:
-        """Tell what the stash holds."""
+        """Render what the stash holds."""
         segment = entry.segment
         return cls(
             segment_id=segment.segment_id,

@@ -36,7 +36,7 @@ class Result(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def words(self) -> str:
-        """Tell it in a few lines."""
+        """Render it in a few lines."""
         raise NotImplementedError
 
 

@@ -137,7 +137,7 @@ class Run:
         self.digester = Digester(
             request.options.summarizer,
             weigh=self.heap.weigh,
-            tell=lambda segments: transcript([self.heap.message(s) for s in segments]),
+            render=lambda segments: transcript([self.heap.message(s) for s in segments]),
             label=lambda: f"{SUMMARY}{ledger.next_summary()}",
         )
         target = request.target(self.tokens_before)

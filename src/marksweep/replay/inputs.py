@@ -115,7 +115,7 @@ def _paths(names: Sequence[str], leave_out: Path | None) -> Iterator[tuple[str, 
 
 
 def _may_be_there(path: Path) -> bool:
-    """Tell whether a file is there, or cannot be looked at; reading it tells why."""
+    """Return whether a file is there, or cannot be looked at; reading it tells why."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -146,7 +146,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _is_transcript(folder: str, name: str) -> bool:
-    """Tell whether to read a file; one that cannot be looked at is read, which tells why."""
+    """Return whether to read a file; one that cannot be looked at is read, which tells why."""
     if not name.removesuffix(".xz").removesuffix(".gz").endswith(ENDINGS):
         return False
     try:

@@ -60,7 +60,7 @@ def segment_text(segment: Segment) -> str:
 
 
 def found_alike(one: Segment, other: Segment) -> bool:
-    """Tell whether searches find two segments alike: most writes only touch times and counts."""
+    """Return whether searches find two segments alike: most writes only touch times and counts."""
     return _FOUND_BY(one) == _FOUND_BY(other)
 
 

@@ -93,7 +93,7 @@ def require_trust(claims: Iterable[Claim]) -> None:
 
 
 def is_agreed(claim: Claim) -> bool:
-    """Tell whether the user has agreed to exactly this."""
+    """Return whether the user has agreed to exactly this."""
     return any(each.digest == claim.digest for each in _agreements())
 
 

@@ -62,7 +62,7 @@ class Query(msgspec.Struct, frozen=True, gc=False, kw_only=True):
                 msgspec.structs.force_setattr(self, name, given.replace(tzinfo=UTC))
 
     def matches(self, segment: Segment) -> bool:
-        """Tell whether a segment passes every filter. Words are not looked at."""
+        """Return whether a segment passes every filter. Words are not looked at."""
         return (
             (not self.types or segment.type in self.types)
             and (self.file_path is None or segment.file_path == self.file_path)
@@ -123,7 +123,7 @@ class SegmentStore(Protocol):
     """The live segments of each workspace."""
 
     def changes(self, workspace: str, since: int = 0) -> Changes:
-        """Tell what was put or removed after version `since`; from 0, everything.
+        """Return what was put or removed after version `since`; from 0, everything.
 
         In no order. Cheap when nothing happened. A store that no longer knows what was removed
         since then, or never had that version, tells everything.

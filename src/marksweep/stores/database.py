@@ -391,7 +391,7 @@ def in_words(path: Path, error: sqlite3.Error) -> StoreError:
 
 
 def _is_named(error: sqlite3.Error, name: str) -> bool:
-    """Tell whether SQLite's name for an error begins so."""
+    """Return whether SQLite's name for an error begins so."""
     return getattr(error, "sqlite_errorname", "").startswith(name)
 
 

@@ -113,7 +113,7 @@ def exposed(folder: Path) -> tuple[Path, ...]:
 
 
 def is_exposed(path: Path) -> bool:
-    """Tell whether others than its owner may read, write or enter a file or folder.
+    """Return whether others than its owner may read, write or enter a file or folder.
 
     Modes mean nothing on Windows, where a folder's files have its owner's rights.
     """

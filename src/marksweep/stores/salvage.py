@@ -81,7 +81,7 @@ def salvage(path: str | Path) -> Salvaged:
 
 
 def is_database(path: Path) -> bool:
-    """Tell whether a file is, or was meant to be, a SQLite database."""
+    """Return whether a file is, or was meant to be, a SQLite database."""
     if not path.is_file():
         return False
     with path.open("rb") as file:

@@ -72,7 +72,7 @@ class LiveTable:
         return self._live.get(segment_id)
 
     def changes(self, since: int) -> Changes:
-        """Tell what was put or removed after a version, or everything if that is too long ago."""
+        """Return what was put or removed after a version, or everything if that is too long ago."""
         live = self._live
         if since == self.version:
             return Changes(self.version, complete=since == 0)
@@ -377,7 +377,7 @@ class TableSegments:
         self._workspaces = workspaces
 
     def changes(self, workspace: str, since: int = 0) -> Changes:
-        """Tell what was put or removed after version `since`; from 0, everything."""
+        """Return what was put or removed after version `since`; from 0, everything."""
         with self._reading(workspace) as table:
             return table.changes(since)
 

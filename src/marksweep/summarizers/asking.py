@@ -73,7 +73,7 @@ def _within(work: Callable[[], object], seconds: float, name: str) -> object:
     def run() -> None:
         try:
             done.append(work())
-        except Exception as error:  # noqa: BLE001  whatever a stranger's function raises
+        except Exception as error:  # noqa: BLE001  whatever a third-party function raises
             failed.append(error)
 
     thread = threading.Thread(target=run, name=f"summarizer {name}", daemon=True)

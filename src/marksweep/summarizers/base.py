@@ -30,13 +30,13 @@ class Summarizer(Protocol):
         """Summarise a conversation; Refused if that would not make it shorter.
 
         `previous` is the summary of what came before. It stays where it is: the new one goes on
-        from there and does not tell it again.
+        from there and does not repeat it.
         """
         ...
 
 
 def shrunk(summary: Summary, conversation: str) -> Summary:
-    """Pass a summary on if it is shorter than what it stands for.
+    """Pass a summary on if it is shorter than what it replaces.
 
     Half characters, which a text that was cut may hold, become question marks.
     """

@@ -19,7 +19,7 @@ FRAME = 4
 """Tokens that providers add around each message."""
 
 SUMMARY = "summary"
-"""The type of segments that stand for others."""
+"""The type of segments that replace others."""
 
 _COUNT = re.compile(r"Summary of (\d+) ")
 
@@ -30,28 +30,28 @@ def weight(text: str) -> int:
 
 
 def texts_of(segments: Sequence[Segment]) -> str:
-    """Tell segments by their text, a paragraph each."""
+    """Render segments by their text, a paragraph each."""
     return "\n\n".join(segment.text for segment in segments)
 
 
 class Digester:
-    """Makes one segment that stands for others, and remembers what was made and what went wrong.
+    """Makes one segment that replaces others, and remembers what was made and what went wrong.
 
     It is given the summaries before them too, to go on from. A summary among the segments is merged
     into the new one. The new segment is named by `label`, and says so in its first line; without
-    one it is named after what it stands for, so that the same segments give the same name.
+    one it is named after what it replaces, so that the same segments give the same name.
     """
 
     def __init__(
         self,
         summarizer: Summarizer | None = None,
         weigh: Callable[[str], int] = weight,
-        tell: Callable[[Sequence[Segment]], str] = texts_of,
+        render: Callable[[Sequence[Segment]], str] = texts_of,
         label: Callable[[], str] | None = None,
     ) -> None:
         self._summarizer = summarizer or Extractive()
         self._weigh = weigh
-        self._tell = tell
+        self._render = render
         self._label = label
         self.made_by: dict[str, str] = {}
         """Who made each summary, by its name."""
@@ -59,12 +59,12 @@ class Digester:
         """What went wrong, for people to read."""
 
     def __call__(self, segments: Sequence[Segment], earlier: Sequence[Segment]) -> Segment | None:
-        """Make a segment that stands for these; None if none would be shorter."""
+        """Make a segment that replaces these; None if none would be shorter."""
         merged = [_body(segment) for segment in segments if segment.type == SUMMARY]
-        told = self._tell([segment for segment in segments if segment.type != SUMMARY])
+        rendered = self._render([segment for segment in segments if segment.type != SUMMARY])
         before = "\n".join(map(_body, earlier))
         try:
-            summary = self._summarizer.summarize("\n\n".join([*merged, told]), before)
+            summary = self._summarizer.summarize("\n\n".join([*merged, rendered]), before)
         except MarksweepError as error:
             self.notes.append(str(error))
             return None
@@ -108,10 +108,10 @@ class Digester:
 def digesting(
     summarizer: Summarizer | None = None,
     weigh: Callable[[str], int] = weight,
-    tell: Callable[[Sequence[Segment]], str] = texts_of,
+    render: Callable[[Sequence[Segment]], str] = texts_of,
 ) -> Digester:
-    """Make a function from segments to one that stands for them; None if none would be shorter."""
-    return Digester(summarizer, weigh, tell)
+    """Make a function from segments to one that replaces them; None if none would be shorter."""
+    return Digester(summarizer, weigh, render)
 
 
 def _body(summary: Segment) -> str:
@@ -120,12 +120,12 @@ def _body(summary: Segment) -> str:
 
 
 def _originals(segment: Segment) -> tuple[str, ...]:
-    """Name the messages that a segment stands for; itself if it does not know of any."""
+    """Name the messages that a segment replaces; itself if it does not know of any."""
     named = [each.target for each in segment.references if each.link is Link.DERIVED]
     return tuple(named) if named and segment.type == SUMMARY else (segment.segment_id,)
 
 
 def _messages_in(segment: Segment) -> int:
-    """Count the messages that a segment stands for, as its first line says if it is a summary."""
+    """Count the messages that a segment replaces, as its first line says if it is a summary."""
     said = _COUNT.search(segment.text.partition("\n")[0]) if segment.type == SUMMARY else None
     return int(said[1]) if said else 1

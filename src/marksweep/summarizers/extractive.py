@@ -1,7 +1,7 @@
 """Extractive: picks what is worth keeping from a conversation. Offline and deterministic.
 
 Sentences are sorted into what was asked, decided, what went wrong, what is open, which figures
-were found and what else was said; beside them stand the files and symbols that were named, most
+were found and what else was said; beside them are the files and symbols that were named, most
 named first. Each kind has a share of the room, and what one does not use the next may. A
 sentence is never rewritten, only cut; nothing that the previous summary says is said again.
 """
@@ -40,22 +40,22 @@ NAME = "extractive"
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """A kind of sentence: its heading, how it is told, and its share of the room."""
+    """A kind of sentence: its heading, how it is recognised, and its share of the room."""
 
     heading: str
-    tell: re.Pattern[str]
+    pattern: re.Pattern[str]
     share: float
     words: tuple[str, ...] = ()
-    """Where given, one of them is in every sentence in small letters that `tell` finds."""
+    """Where given, one of them is in every sentence in small letters that `pattern` finds."""
     in_output: bool = False
     """Whether it is looked for in what tools returned; code is full of words like "must"."""
 
 
 def _of_words(heading: str, words: str, share: float, in_output: bool = False) -> Kind:
-    """A kind that is told by words; they may go on, as "decid" does in "decided"."""
+    """A kind that is recognised by words; they may go on, as "decid" does in "decided"."""
     each = tuple(words.split(", "))
-    tell = re.compile(r"(?<![a-z])(?:" + "|".join(map(re.escape, each)) + ")", re.IGNORECASE)
-    return Kind(heading, tell, share, each, in_output)
+    pattern = re.compile(r"(?<![a-z])(?:" + "|".join(map(re.escape, each)) + ")", re.IGNORECASE)
+    return Kind(heading, pattern, share, each, in_output)
 
 
 KINDS = (
@@ -101,7 +101,7 @@ TRIALS = (
     tuple(kind for kind in KINDS if not kind.words),
     KINDS,
 )
-"""Which kinds are tried: on output and on talk, each without a telling word and with one."""
+"""Which kinds are tried: on output and on talk, each without a signal word and with one."""
 
 _IS_TELLING, _IS_TALK = 1, 2
 
@@ -135,15 +135,15 @@ class Extractive:
     def summarize(self, conversation: str, previous: str = "") -> Summary:
         """Pick what is worth keeping; Refused if that is not shorter."""
         room = min(self._most, int(len(conversation) * self._ratio))
-        told = _Told(conversation)
+        sentences = _Sentences(conversation)
         known = _naming(dict.fromkeys(previous.splitlines()))
         lines: list[str] = []
         for heading, pattern in (("Files", _FILE), ("Symbols", _SYMBOL)):
-            names = _names(told.words, known, pattern)
+            names = _names(sentences.words, known, pattern)
             line = _fill(f"{heading}: ", names, int(room * NAMES_SHARE))
             lines += [line] if line else []
         room -= sum(len(line) + 1 for line in lines)
-        newest = told.sort(previous, room)
+        newest = sentences.sort(previous, room)
         picked = []
         for kind in KINDS:
             section = _section(kind.heading, newest[kind.heading], int(room * kind.share))
@@ -153,7 +153,7 @@ class Extractive:
         return shrunk(Summary("\n".join([*picked, *lines]), NAME), conversation)
 
 
-class _Told:
+class _Sentences:
     """What a conversation says: its sentences in order, and the words that may hold names.
 
     It is read a chunk at a time, and little is looked up by its text in all of it: of very many
@@ -183,7 +183,7 @@ class _Told:
         trials = [list(kinds) for kinds in TRIALS]
         for sentence, trial in zip(reversed(self._sentences), reversed(self._trials), strict=True):
             for kind in trials[trial]:
-                if sentence not in seen and kind.tell.search(sentence):
+                if sentence not in seen and kind.pattern.search(sentence):
                     seen.add(sentence)
                     found[kind.heading].append(sentence)
                     left[kind.heading] -= _room(sentence)

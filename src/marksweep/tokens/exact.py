@@ -51,7 +51,7 @@ def from_tiktoken(environment: Mapping[str, str] = os.environ) -> TokenCounter |
 
 
 def seams(text: str) -> Iterator[int]:
-    """Tell where a text can be cut so that the counts of the parts add up to that of the whole.
+    """Return where a text can be cut so that the counts of the parts add up to that of the whole.
 
     No o200k piece has a letter or digit before white space, or a line break before a letter or
     digit, and none looks back; so every piece ends at such a place, cut or not.

@@ -392,7 +392,7 @@ class GraphStore(Protocol):
         ...
 
     def version(self, workspace_id: str) -> int:
-        """Tell the workspace's version; it grows with every write."""
+        """Return the workspace's version; it grows with every write."""
         ...
 
     def export(

@@ -81,7 +81,7 @@ def describe(holder: str) -> str:
 
 
 def is_dead(holder: str) -> bool:
-    """Tell whether a holder was a process of this machine that has ended."""
+    """Return whether a holder was a process of this machine that has ended."""
     host, pid, _ = holder.rsplit(":", 2)
     if host != socket.gethostname():
         return False

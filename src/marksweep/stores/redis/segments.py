@@ -23,7 +23,7 @@ class RedisSegments:
         self._prefix = prefix
 
     def changes(self, workspace: str, since: int = 0) -> Changes:
-        """Tell what was put or removed after version `since`; from 0, everything."""
+        """Return what was put or removed after version `since`; from 0, everything."""
         keys = Keys(self._prefix, workspace)
         with self._client.reading() as server:
             version, floor = _state(server.hmget(keys.live_state, "version", "floor"))

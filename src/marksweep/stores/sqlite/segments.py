@@ -24,7 +24,7 @@ class SqliteSegments:
         self._file = file
 
     def changes(self, workspace: str, since: int = 0) -> Changes:
-        """Tell what was put or removed after version `since`; from 0, everything."""
+        """Return what was put or removed after version `since`; from 0, everything."""
         with self._file.asking() as database:
             place = columns.find_workspace(database, workspace)
             if place is not None and since == place.version > 0:

@@ -180,7 +180,7 @@ class FalkorGraphStore:
         return tuple([name for name in names if self._db.read(name, cypher.ANY_NODE)])
 
     def version(self, workspace_id: str) -> int:
-        """Tell the workspace's version."""
+        """Return the workspace's version."""
         rows = self._db.read(workspace_id, cypher.VERSION)
         return int(rows[0][0] or 0) if rows else 0
 
@@ -252,7 +252,7 @@ class FalkorGraphStore:
             time.sleep(REWRITE_POLL_SECONDS)
 
     def processor_seconds(self) -> float:
-        """Tell how much processor time the server has used since it started."""
+        """Return how much processor time the server has used since it started."""
         used = self._db.command("INFO", "cpu")
         if not isinstance(used, dict):
             return 0.0

@@ -229,7 +229,7 @@ class Connection:
                 raise StoreError(f"FalkorDB at {self.url} cannot be used: {error}") from error
 
     def _lacks_tls(self, error: Exception) -> bool:
-        """Tell whether TLS failed: a server without it answers nonsense, or nothing at all."""
+        """Return whether TLS failed: a server without it answers nonsense, or nothing at all."""
         no_answer = isinstance(error, redis_errors.TimeoutError)
         return self.url.startswith("rediss:") and (
             no_answer or isinstance(error.__context__, ssl.SSLError)

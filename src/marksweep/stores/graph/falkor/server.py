@@ -158,7 +158,7 @@ class EmbeddedServer:
         self.socket_path.unlink(missing_ok=True)
 
     def _others(self) -> bool:
-        """Tell whether another process uses the server; forget those that died."""
+        """Return whether another process uses the server; forget those that died."""
         for path in (self.directory / "users").iterdir():
             with path.open() as theirs:
                 if not _locked(theirs):
@@ -199,7 +199,7 @@ def drop_unfinished(directory: Path) -> None:
 
 
 def _whole_until(file: BinaryIO) -> int:
-    """Tell where the last whole command or transaction ends; the end if it cannot be read."""
+    """Return where the last whole command or transaction ends; the end if it cannot be read."""
     whole = 0
     is_open = False
     while head := file.readline():

@@ -164,7 +164,7 @@ class SqliteGraphStore:
         return self._db.read(lambda db: tuple(name for (name,) in db.execute(sql.WORKSPACES)))
 
     def version(self, workspace_id: str) -> int:
-        """Tell the workspace's version."""
+        """Return the workspace's version."""
 
         def read(db: sqlite3.Connection) -> int:
             row = db.execute(sql.WORKSPACE, (workspace_id,)).fetchone()
