@@ -33,7 +33,7 @@ from marksweep.model import GCPolicy, Hold, Segment
 
 
 class EntryRef(NamedTuple):
-    """The entry that a message belongs to: its key, and what it stands for."""
+    """The entry that a message belongs to: its key, and what it is for."""
 
     key: str
     kind: ChildKind

@@ -25,10 +25,10 @@ class CountOnce:
         return tokens
 
     def keep_only(self, messages: Iterable[Message]) -> None:
-        """Let go of all messages but these."""
+        """Evict all messages but these."""
         kept = {message.message_id for message in messages}
         self._known = {name: each for name, each in self._known.items() if name in kept}
 
     def forget(self, message: Message) -> None:
-        """Let go of a message that has left the history."""
+        """Evict a message that has left the history."""
         self._known.pop(message.message_id, None)

@@ -20,7 +20,7 @@ class InstructionSource(StrEnum):
     PLUGIN = "plugin"
     """Tool schemas and the instructions of plugins."""
     ENRICHMENT = "enrichment"
-    """What is added to a prompt on its way out, and made anew each turn."""
+    """What is added to a prompt on its way out, and made again each turn."""
     CONVERSATION = "conversation"
     """The history."""
     THINKING = "thinking"

@@ -8,7 +8,7 @@ from marksweep.ledger.entries import SourceEntry
 from marksweep.ledger.snapshot import BudgetSnapshot
 
 BAR = 24
-"""Characters of a bar that stands for the whole context window."""
+"""Characters of a bar for the whole context window."""
 
 CHILDREN = 5
 """Children shown per source, heaviest first; the rest are one line."""

@@ -7,7 +7,7 @@
 5. options.py     The options of the built-in plugins.
 6. history.py     A plugin as a face over a strategy. Start reading here.
 7. run.py         One collection of a history: heap, plan, history.
-8. result.py      What was done, told as a GCResult.
+8. result.py      What was done, as a GCResult.
 
 Then one file per plugin: gc_truncate, gc_summarize, gc_hybrid, gc_budget, gc_superseded,
 gc_coverage.

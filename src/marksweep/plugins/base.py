@@ -161,7 +161,7 @@ class GCResult(msgspec.Struct, frozen=True):
     notification: str | None = None
     """What was said about it in the history."""
     details: dict[str, object] = {}
-    """What the plugin has to tell beyond this, as JSON values."""
+    """What the plugin reports beyond this, as JSON values."""
     error: str | None = None
     removal_list: Sequence[GCRemovalItem] = ()
 
@@ -172,7 +172,7 @@ class GCResult(msgspec.Struct, frozen=True):
 
 
 PLUGIN_NEEDS = "it needs name, initialize, shutdown, should_collect and collect"
-"""What to say of something that is no plugin."""
+"""The error text for something that is not a plugin."""
 
 
 @runtime_checkable
@@ -189,7 +189,7 @@ class GCPlugin(Protocol):
         ...
 
     def shutdown(self) -> None:
-        """Let go of everything held."""
+        """Release everything held."""
         ...
 
     def should_collect(

@@ -65,7 +65,7 @@ def check_percent(
     least_is: str = "",
     most_is: str = "",
 ) -> None:
-    """Refuse a value that is no percentage in its range."""
+    """Refuse a value that is not a percentage in its range."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if number and least <= value <= most and (above is None or value > above):  # type: ignore[operator]
         return
@@ -77,7 +77,7 @@ def check_percent(
 
 
 def check_turns(name: str, value: object, *, least: int = 0) -> None:
-    """Refuse a value that is no count of turns."""
+    """Refuse a value that is not a count of turns."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MAX_TURNS:
         raise BadInput(
             f"{name} is {reprlib.repr(value)}; expected a whole number of at least {least} and at "
@@ -86,13 +86,13 @@ def check_turns(name: str, value: object, *, least: int = 0) -> None:
 
 
 def check_object(name: str, value: object) -> None:
-    """Refuse a value that is no object of keys and values."""
+    """Refuse a value that is not an object of keys and values."""
     if not isinstance(value, Mapping):
         raise BadInput(f"{name} is {value!r}; expected an object.")
 
 
 def check_positive(name: str, value: object) -> None:
-    """Refuse a value that is no number above 0."""
+    """Refuse a value that is not a number above 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
         raise BadInput(f"{name} is {value!r}; expected a number above 0.")
 

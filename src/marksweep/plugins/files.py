@@ -46,7 +46,7 @@ _OPTIONS = frozenset(
         "summarizer",
     }
 )
-"""Options of plugins that may stand beside the configuration."""
+"""Options of plugins that may be beside the configuration."""
 
 
 class GCSpec(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ from marksweep.model import Segment
 from marksweep.plugins.base import ContextUsage, GCConfig, GCResult, GCTriggerReason
 from marksweep.plugins.options import Options, read_options
 from marksweep.plugins.result import removals, result_of
-from marksweep.plugins.run import WHOLE, Request, Run, due, used_of
+from marksweep.plugins.run import FULL_BASIS_POINTS, Request, Run, due, used_of
 from marksweep.strategies.registry import MessageTools
 
 
@@ -108,7 +108,7 @@ class HistoryPlugin:
         self._looks += 1
         reason = due(context_usage, config)
         waiting = self._backoff is not None and not self._backoff.over(
-            used_of(context_usage), self._looks, config.limits(WHOLE)
+            used_of(context_usage), self._looks, config.limits(FULL_BASIS_POINTS)
         )
         return (False, None) if reason is None or waiting else (True, reason)
 

@@ -82,13 +82,13 @@ class Options(msgspec.Struct, frozen=True):
             return False
         try:
             return bool(self.ask_owner(key, entry))
-        except Exception:  # noqa: BLE001  whatever a stranger's function raises
+        except Exception:  # noqa: BLE001  whatever a third-party function raises
             _log.exception("the owner of %s could not be asked; it stays", key)
             return False
 
 
 def read_options(plugin: str, given: Mapping[str, object] | None, own: frozenset[str]) -> Options:
-    """Check what `initialize` was given. A value of None stands for the default."""
+    """Check what `initialize` was given. A value of None means the default."""
     said = {key: value for key, value in (given or {}).items() if value is not None}
     check_keys(f"the configuration of {plugin}", said, COMMON | own)
     for name in ("preserve_recent_turns", "summarize_middle_turns"):

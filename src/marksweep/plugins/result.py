@@ -1,4 +1,4 @@
-"""What a collection did, told as a GCResult: entry by entry of the ledger."""
+"""What a collection did, as a GCResult: entry by entry of the ledger."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def removals(run: Run, plan: Plan) -> tuple[GCRemovalItem, ...]:
 
 
 class _Removals:
-    """Tells steps as entries of the ledger."""
+    """Reports steps as entries of the ledger."""
 
     def __init__(self, run: Run, plan: Plan) -> None:
         self._run = run
@@ -78,7 +78,7 @@ def _word(step: Step) -> str:
 
 
 def result_of(run: Run, plan: Plan, removed: tuple[GCRemovalItem, ...]) -> GCResult:
-    """Tell what a collection did. One that freed nothing and is still over its target failed."""
+    """Report what a collection did. One that freed nothing and is still over its target failed."""
     is_put_off = bool(plan.steps) and not removed
     short_by = plan.short_by if not is_put_off else 0
     blockers = (

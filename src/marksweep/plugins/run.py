@@ -31,7 +31,7 @@ from marksweep.stores.memory import MemoryStore
 from marksweep.summarizers import transcript
 from marksweep.summarizers.digesting import Digester
 
-WHOLE = 10_000
+FULL_BASIS_POINTS = 10_000
 """What a full context is measured as: usage counts in hundredths of a percent."""
 
 OVERFLOW_SHARE = 0.75
@@ -63,7 +63,9 @@ class Request(msgspec.Struct, frozen=True):
         """How hard the collection may press."""
         if self.reason is GCTriggerReason.OVERFLOW:
             return Pressure.HARD
-        return max(Pressure.SOFT, self.config.limits(WHOLE).pressure_at(used_of(self.usage)))
+        return max(
+            Pressure.SOFT, self.config.limits(FULL_BASIS_POINTS).pressure_at(used_of(self.usage))
+        )
 
     def target(self, total: int) -> int:
         """Tokens that may be left of so many.
@@ -156,9 +158,9 @@ class Run:
     def carry_out(self, plan: Plan, removed: Sequence[GCRemovalItem]) -> None:
         """Do what a plan says; the history and its tokens are then new.
 
-        A notice stands where the first message went, in place of any earlier one. It is left out if
+        A notice is put where the first message went, in place of any earlier one. It is left out if
         only schemas and enrichment went, which the model does not miss, or if results became lines,
-        which tell their own story.
+        which say it themselves.
         """
         Collector(self.heap, MemoryStore().journal).collect(plan, now=plan.made_at)
         if all(name in self.external for step in plan.steps for name in step.segments):
@@ -230,7 +232,7 @@ class Run:
         )
 
     def _add_external(self, released: frozenset[str]) -> None:
-        """Let what stands beside the history be weighed by the same plan.
+        """Let what is beside the history be weighed by the same plan.
 
         A turn limit leaves it alone.
         """
@@ -264,13 +266,13 @@ class Run:
 
 
 def used_of(usage: ContextUsage) -> int:
-    """Say how full the context is, as a share of WHOLE."""
-    return int(usage.get("percent_used", 0.0) * WHOLE / 100)
+    """Say how full the context is, as a share of FULL_BASIS_POINTS."""
+    return int(usage.get("percent_used", 0.0) * FULL_BASIS_POINTS / 100)
 
 
 def due(usage: ContextUsage, config: GCConfig) -> GCTriggerReason | None:
     """Say why a collection should start now; None if it should not."""
-    used, limits = used_of(usage), config.limits(WHOLE)
+    used, limits = used_of(usage), config.limits(FULL_BASIS_POINTS)
     if not config.auto_trigger:
         return None
     if limits.pressure_at(used) > Pressure.NONE:

@@ -2,8 +2,8 @@
 
 words    text to the words it is found by: the one tokenizer
 bm25     how much a word says, how well a text matches: the one formula, and an index in memory
-recall   which of many texts in order answer a question, with what stands around them
+recall   which of many texts in order answer a question, with what surrounds them
 
-Stores find: SQLite and FalkorDB by indexes of their own, fed with our words, the others by the
+Stores find: SQLite and FalkorDB by their own indexes, fed with our words, the others by the
 index here. What a search weighs and how a word is split is decided in this package alone.
 """

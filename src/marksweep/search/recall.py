@@ -29,7 +29,7 @@ Higher sees wider clusters, as of long discussions, and fewer of a few turns.
 """
 STREWN = 0.3
 """Weight of a word that is strewn evenly; clusters add up to 1. Higher listens more to grammar."""
-LONG = 5
+FULL_WEIGHT_CHARS = 5
 """Letters of a stem from which a word counts in full. Higher mistrusts more words as too short."""
 NEIGHBOURS = (0.4, 0.2, 0.1)
 """Share of its score that a text gives to those at distance 1, 2, … on both sides."""
@@ -102,7 +102,7 @@ class Recall:
             self._runs.append(len(self._texts))
 
     def scores(self, query: str) -> list[float]:
-        """How well each text answers a query, with what stands around it; high is better."""
+        """How well each text answers a query, with what surrounds it; high is better."""
         return self._scores(query, self._postings(query))
 
     def _scores(self, query: str, postings: Sequence[Posting]) -> list[float]:
@@ -239,8 +239,8 @@ def _weight(word: str, holders: Sequence[int], count: int) -> float:
     expected = (1 - (1 - share) ** SPAN) / share
     strewn = sum(min(next_ - last, SPAN) for last, next_ in pairwise(holders)) / expected
     clustered = max(0.0, 1 - (strewn + 0.5) / len(holders))
-    is_short = word.isalpha() and len(word) < LONG
-    return (STREWN + clustered) * (math.sqrt(len(word) / LONG) if is_short else 1.0)
+    is_short = word.isalpha() and len(word) < FULL_WEIGHT_CHARS
+    return (STREWN + clustered) * (math.sqrt(len(word) / FULL_WEIGHT_CHARS) if is_short else 1.0)
 
 
 def _around(values: Sequence[int]) -> list[int]:

@@ -5,7 +5,7 @@
 3. collecting.py   One run of a plugin, made safe.
 4. providers.py    Models: a callable, an OpenAI-compatible endpoint, an Anthropic endpoint.
 5. tools.py        Tools a session offers its model.
-6. events.py       What a session tells its host.
+6. events.py       What a session reports to its host.
 """
 
 from marksweep.session.events import Happened, SessionEvent

@@ -50,17 +50,17 @@ def ask_plugin(plugin: GCPlugin, usage: ContextUsage, config: GCConfig) -> GCTri
     """Ask a plugin whether it is time, and why; None if it is not."""
     try:
         is_due, reason = plugin.should_collect(usage, config)
-    except Exception:  # noqa: BLE001  whatever a stranger's plugin raises
+    except Exception:  # noqa: BLE001  whatever a third-party plugin raises
         _log.exception("GC plugin %s could not say whether it is time", plugin.name)
         return None
     return (reason or GCTriggerReason.THRESHOLD) if is_due else None
 
 
 def shut_down(plugin: GCPlugin) -> None:
-    """Let a plugin go. One that fails to leave in order is gone all the same."""
+    """Shut a plugin down. One that fails at it is gone all the same."""
     try:
         plugin.shutdown()
-    except Exception:  # noqa: BLE001  whatever a stranger's plugin raises
+    except Exception:  # noqa: BLE001  whatever a third-party plugin raises
         _log.exception("GC plugin %s failed to shut down", plugin.name)
 
 
@@ -77,7 +77,7 @@ def run_plugin(
     arguments: dict[str, Any] = {"budget": budget} if takes_budget(plugin) else {}
     try:
         return _checked(plugin.collect(list(history), usage, config, reason, **arguments))
-    except Exception as error:  # noqa: BLE001  whatever a stranger's plugin raises
+    except Exception as error:  # noqa: BLE001  whatever a third-party plugin raises
         _log.exception("GC plugin %s failed", plugin.name)
         tokens = usage.get("total_tokens", 0)
         result = GCResult(True, 0, tokens, tokens, plugin.name, reason)
@@ -96,7 +96,7 @@ def _checked(returned: object) -> Returned:
 
 
 def failed(result: GCResult, error: Exception) -> GCResult:
-    """Tell a collection that came to nothing."""
+    """Report a collection that came to nothing."""
     if isinstance(error, MarksweepError):
         _log.warning("GC plugin %s: %s", result.plugin_name, error)
     return msgspec.structs.replace(

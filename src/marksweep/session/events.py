@@ -1,4 +1,4 @@
-"""What a session tells its host, as it happens."""
+"""What a session reports to its host, as it happens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 class Happened(StrEnum):
-    """What an event tells."""
+    """What an event reports."""
 
     COLLECTING = "collecting"
     """A collection starts."""
@@ -52,11 +52,11 @@ class Listeners:
         self._listeners: list[Listener] = []
 
     def add(self, listener: Listener) -> None:
-        """Tell this one from now on."""
+        """Notify this one from now on."""
         self._listeners.append(listener)
 
-    def tell(self, event: SessionEvent) -> None:
-        """Tell everyone."""
+    def notify(self, event: SessionEvent) -> None:
+        """Notify everyone."""
         for listener in self._listeners:
             try:
                 listener(event)

@@ -19,7 +19,7 @@ from marksweep.session.tools import Tool
 from marksweep.wire import TIMEOUT, TRIES, Endpoint, Rejected, address, key_from
 
 MOST_TOKENS = 4_096
-"""Tokens an answer may have where a provider wants to be told. Longer answers are cut there."""
+"""Tokens an answer may have where a provider requires a maximum. Longer answers are cut there."""
 
 OVERFLOWS = re.compile(
     r"context[_ ]length[_ ]exceeded|maximum (?:context|prompt|model) length|context window|"
@@ -202,7 +202,7 @@ def _asked(endpoint: Endpoint, body: Mapping[str, object]) -> Mapping[str, objec
 
 
 def _message(raw: object, dialect: str) -> Message:
-    """Read an answer. It keeps its provider's value, and gets an id of its own."""
+    """Read an answer. It keeps its provider's value, and gets a new id."""
     history = read([raw], dialect)
     if not history.messages:
         why = history.skipped[0].reason if history.skipped else "it is empty"

@@ -133,7 +133,7 @@ class Session:
             self.budget.remove_child(InstructionSource.ENRICHMENT, key)
 
     def listen(self, listener: Listener) -> None:
-        """Tell a host what happens from now on."""
+        """Notify a host of what happens from now on."""
         self._listeners.add(listener)
 
     def set_gc_plugin(self, plugin: GCPlugin | None, config: GCConfig | None = None) -> None:
@@ -228,7 +228,7 @@ class Session:
         inline_config: Mapping[str, object] | None = None,
         provider: Provider | None = None,
     ) -> Session:
-        """Start a sub-session: a history and a collector of its own, counted as this one is.
+        """Start a sub-session: with its own history and collector, counted as this one is.
 
         It collects as the in-line configuration says, else its profile, else the project's file.
         """
@@ -253,7 +253,7 @@ class Session:
             said = self._ask()
             calls = said.function_calls
             if not calls or not self._tools:
-                self._listeners.tell(SessionEvent(Happened.ANSWERED, said.text))
+                self._listeners.notify(SessionEvent(Happened.ANSWERED, said.text))
                 self._collect_if_due()
                 return said
             for message in answer_calls(calls, self._tools.values()):
@@ -268,7 +268,7 @@ class Session:
             try:
                 return self._request()
             except ContextOverflow as overflow:
-                self._listeners.tell(SessionEvent(Happened.OVERFLOW, str(overflow)))
+                self._listeners.notify(SessionEvent(Happened.OVERFLOW, str(overflow)))
                 if self._plugin is None:
                     raise
                 before = self._total()
@@ -298,14 +298,14 @@ class Session:
         if plugin is None:
             raise NotFound("no GC plugin is set; call set_gc_plugin first.")
         name = f"{plugin.name}, {reason.value}"
-        self._listeners.tell(SessionEvent(Happened.COLLECTING, f"collecting ({name})", reason))
+        self._listeners.notify(SessionEvent(Happened.COLLECTING, f"collecting ({name})", reason))
         before, history = self._total(), self.history
         usage = self.get_context_usage()
         returned = run_plugin(plugin, history, usage, self._config, reason, budget=self.budget)
         result, repaired = self._apply(returned, history)
         result = replace(result, tokens_before=before, tokens_after=self._total())
         self._results.append(result)
-        self._tell(result, repaired)
+        self._report(result, repaired)
         return result
 
     def _apply(
@@ -333,17 +333,17 @@ class Session:
             result = replace(result, details={**result.details, "repaired": list(repaired)})
         return result, repaired
 
-    def _tell(self, result: GCResult, repaired: tuple[str, ...]) -> None:
+    def _report(self, result: GCResult, repaired: tuple[str, ...]) -> None:
         if not result.success or not (result.tokens_freed or result.removal_list):
             text = result.error or "nothing had to go"
-            self._listeners.tell(SessionEvent(Happened.FUTILE, text, result=result))
+            self._listeners.notify(SessionEvent(Happened.FUTILE, text, result=result))
             return
         if repaired:
             text = "; ".join(repaired)
-            self._listeners.tell(SessionEvent(Happened.REPAIRED, text, result=result))
+            self._listeners.notify(SessionEvent(Happened.REPAIRED, text, result=result))
         text = f"{result.items_collected} items, {result.tokens_freed:,} tokens freed"
-        self._listeners.tell(SessionEvent(Happened.COLLECTED, text, result=result))
-        self._listeners.tell(SessionEvent(Happened.BUDGET, "the ledger has changed"))
+        self._listeners.notify(SessionEvent(Happened.COLLECTED, text, result=result))
+        self._listeners.notify(SessionEvent(Happened.BUDGET, "the ledger has changed"))
 
     def _open(self, system_instructions: str, history: Sequence[Message]) -> None:
         """Begin with these messages, or go on with those in the store."""
@@ -377,6 +377,6 @@ class Session:
         self._history.heap.declare([message.message_id], KIND_POLICY[kind])
 
     def _total(self) -> int:
-        """Tokens of the history and of all that stands beside it."""
+        """Tokens of the history and of all that is beside it."""
         beside = sum(entry.total_tokens() for entry in self.budget.non_history().values())
         return self._history.tokens + beside

@@ -42,11 +42,11 @@ def answer_calls(calls: Sequence[FunctionCall], tools: Iterable[Tool]) -> list[M
 
 
 def _answer(call: FunctionCall, tool: Tool | None) -> ToolResult:
-    """Run one call. What goes wrong is told to the model, which can do something about it."""
+    """Run one call. What goes wrong is reported to the model, which can do something about it."""
     if tool is None:
         return ToolResult(call.id, call.name, f"there is no tool {call.name!r}", is_error=True)
     try:
         arguments = call.args if isinstance(call.args, dict) else {}
         return ToolResult(call.id, call.name, tool.run(**arguments))
-    except Exception as error:  # noqa: BLE001  whatever a stranger's tool raises
+    except Exception as error:  # noqa: BLE001  whatever a third-party tool raises
         return ToolResult(call.id, call.name, f"{type(error).__name__}: {error}", is_error=True)

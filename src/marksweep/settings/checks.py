@@ -1,4 +1,4 @@
-"""What a setting may be, checked however it was given, and said in words if it is not that."""
+"""What a setting may be, checked however it was given, with an error if it is not that."""
 
 from __future__ import annotations
 

@@ -247,7 +247,7 @@ class Memory(Group, frozen=True):
 
 
 LeftOut = Literal["secrets", "minified", "locks", "build", "vendored"]
-"""What indexing leaves out unless told otherwise; `indexing.left_out` knows each by its look."""
+"""What indexing leaves out by default; `indexing.left_out` knows each by its look."""
 
 
 class Index(Group, frozen=True):

@@ -58,7 +58,7 @@ class Claim(msgspec.Struct, frozen=True):
         return sha256("\0".join((self.project, self.key, self.target)).encode()).hexdigest()
 
     def __str__(self) -> str:
-        """Say it in words, without credentials."""
+        """Render it as text, without credentials."""
         written, target = redacted(self.location), redacted(self.target)
         leads = "" if written == target else f", which leads to {target!r}"
         return f"{self.source}: {self.key} is {written!r}{leads}"

@@ -1,6 +1,6 @@
 """By policy: what is regenerated first, then what has served its purpose, then old turns.
 
-1. Enrichment, all of it at once: it is made anew each turn.
+1. Enrichment, all of it at once: it is made again each turn.
 2. Other EPHEMERAL segments, oldest first: working output, schemas that can be discovered again.
 3. PARTIAL turns, oldest first.
 4. PRESERVABLE segments, oldest first, and only under pressure.
@@ -18,7 +18,7 @@ from marksweep.model import Action, GCPolicy
 from marksweep.strategies.turns import collectable_turns, drop, drop_preservable, unit_policy
 
 ENRICHMENT = "enrichment"
-"""The type of segments that are made anew each turn."""
+"""The type of segments that are made again each turn."""
 
 
 class ByPolicy:
@@ -48,7 +48,7 @@ def _enrichment(context: PlanningContext) -> Iterator[Proposal]:
         and context.may_go(context.units.members(i))
     )
     if members:
-        yield Proposal(members, Action.STASH, "enrichment_bulk_clear: it is made anew each turn")
+        yield Proposal(members, Action.STASH, "enrichment_bulk_clear: it is made again each turn")
 
 
 def _ephemeral(context: PlanningContext) -> Iterator[Proposal]:

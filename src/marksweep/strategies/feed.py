@@ -1,4 +1,4 @@
-"""What a learning strategy is told: of each segment once when it comes, and once when it leaves."""
+"""What a learning strategy observes: each segment once when it comes and once when it leaves."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class LearningFeed:
         self._live: dict[str, None] = {}
 
     def observe(self, segments: Sequence[Segment]) -> None:
-        """Tell of segments as they arrive; those it knows already are left out."""
+        """Pass segments on as they arrive; those it knows already are left out."""
         new = [segment for segment in segments if segment.segment_id not in self._live]
         if new:
             self._live.update(dict.fromkeys(segment.segment_id for segment in new))
             self._strategy.observe(new)
 
     def follow(self, segments: Sequence[Segment]) -> None:
-        """Tell what came and went until the heap was as it is now."""
+        """Pass on what came and went until the heap was as it is now."""
         self.observe(segments)
         present = {segment.segment_id for segment in segments}
         gone = [segment_id for segment_id in self._live if segment_id not in present]

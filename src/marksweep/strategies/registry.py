@@ -32,7 +32,7 @@ from marksweep.strategies.unreachable import Unreachable
 from marksweep.summarizers.digesting import digesting
 
 TIER = "+"
-"""What stands between the names of strategies that are tried in turn."""
+"""The separator between the names of strategies that are tried in turn."""
 
 
 class MessageTools(msgspec.Struct, frozen=True):

@@ -24,7 +24,7 @@ from marksweep.core.words import (
 from marksweep.model import Action, Link, Segment
 
 Shorten = Callable[[Segment], Segment | None]
-"""Make a shorter segment that stands for one, or None if it cannot be shortened."""
+"""Make a shorter segment that replaces one, or None if it cannot be shortened."""
 
 COLD_HOURS = 2.0
 """Hours untouched after which a reached segment is cold. Lower compresses sooner."""
@@ -172,7 +172,7 @@ _HELD = {
 
 
 def reason_to_go(segment: Segment, age: float, mark: Mark, score: float) -> str:
-    """Say in words why a segment ranks where it does."""
+    """Say why a segment ranks where it does."""
     return _said(mark, segment.type, told_minutes(age), segment.refcount, round(score, 2))
 
 

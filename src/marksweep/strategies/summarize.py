@@ -14,19 +14,19 @@ from marksweep.model import Action, Segment
 from marksweep.strategies.turns import Group, collectable_turns, drop_preservable
 
 EXPECTED_SHARE = 0.25
-"""What a summary is expected to weigh, as a share of what it stands for.
+"""What a summary is expected to weigh, as a share of what it replaces.
 
 Only to choose how many turns it takes. Too low, and it is made again of more turns; too high, and
 turns are summarised that could have stayed.
 """
 
 SUMMARIES = frozenset({"summary", "turn summary"})
-"""Types of segments that stand for others."""
+"""Types of segments that replace others."""
 
 Digest = Callable[[Sequence[Segment], Sequence[Segment]], Segment | None]
-"""Make one segment that stands for the first of these, or None if none would be shorter.
+"""Make one segment that replaces the first of these, or None if none would be shorter.
 
-The second are the summaries before it: it goes on from there, and does not tell them again.
+The second are the summaries before it: it goes on from there, and does not repeat them.
 """
 
 

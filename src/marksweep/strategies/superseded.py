@@ -30,7 +30,7 @@ PATH_ARGUMENTS = (
 """Arguments by which tools name a file."""
 
 WRITE_WORDS = ("write", "edit", "replace", "create", "patch", "update", "insert", "delete", "move")
-"""Words in a tool's name that tell it changes its file."""
+"""Words in a tool's name that mean it changes its file."""
 
 SAME_TEXT = 200
 """Characters from which identical output counts as the same thing, and not as a coincidence."""
@@ -112,7 +112,7 @@ def _remember(outcome: Outcome, calls: set[bytes], files: dict[str, str], texts:
 
 
 def _pays(text: str, outcome: Outcome) -> bool:
-    """Whether a note is much shorter than what it stands for; so a note is never noted again."""
+    """Whether a note is much shorter than what it replaces; so a note is never noted again."""
     return 2 * len(text) <= len(outcome.text)
 
 

@@ -117,19 +117,19 @@ class _Done:
 
 
 class LearningTiers(Tiers):
-    """Tiers some of which learn: those are told, choose the depth and may bring things back."""
+    """Tiers some of which learn: those observe, choose the depth and may bring things back."""
 
     def __init__(self, *tiers: Strategy) -> None:
         super().__init__(*tiers)
         self._learning = [tier for tier in tiers if isinstance(tier, Learning)]
 
     def observe(self, segments: Sequence[Segment]) -> None:
-        """Tell each tier that learns of new segments."""
+        """Pass new segments to each tier that learns."""
         for tier in self._learning:
             tier.observe(segments)
 
     def forget(self, segment_ids: Sequence[str]) -> None:
-        """Tell each tier that learns of segments that have left."""
+        """Pass segments that have left to each tier that learns."""
         for tier in self._learning:
             tier.forget(segment_ids)
 

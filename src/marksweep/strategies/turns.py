@@ -1,6 +1,6 @@
 """Oldest turns first. A turn goes whole, but for what must stay; the newest, unit by unit.
 
-A message's `topic_id` names its turn. What has none is no part of a conversation.
+A message's `topic_id` names its turn. What has none is not part of a conversation.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
                       read again (choose.py)
     rank              the least worth per token first: parts of messages before whole ones
 
-A block is worth only what no other kept block holds. What comes back stands in a note in front of
+A block is worth only what no other kept block holds. What comes back is in a note in front of
 the newest messages, where it costs its own tokens and no cached prefix.
 
 The strategy learns each message once, in order; the same stream gives the same state, and ranking
@@ -41,10 +41,10 @@ SMALLEST_WORTH = 1e-4
 RECALLED = "[recalled]"
 """How a note begins."""
 MAX_NAMES = 3
-"""How many names a reason tells."""
+"""How many names a reason lists."""
 
 Note = Callable[[str, Segment], Segment]
-"""Make a note that stands right in front of a message."""
+"""Make a note that comes right before a message."""
 
 
 class _Landing(NamedTuple):
@@ -81,7 +81,7 @@ class Coverage:
         return f"coverage ({self._setting.name})"
 
     def observe(self, segments: Iterable[Segment]) -> None:
-        """Learn new messages. Those it was not told of are learnt when it ranks."""
+        """Learn new messages. Those it did not observe are learnt when it ranks."""
         self._state.observe(segments)
 
     def forget(self, segment_ids: Iterable[str]) -> None:
@@ -167,13 +167,13 @@ class Coverage:
         if self._emptied:
             return f"{len(blocks)} parts come back: there is room again after one big message"
         names = self._state.index.spoken_of(blocks)
-        told = ", ".join(names[:MAX_NAMES])
+        listed = ", ".join(names[:MAX_NAMES])
         more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-        return f"{len(blocks)} parts come back: the newest messages speak of {told}{more}"
+        return f"{len(blocks)} parts come back: the newest messages mention {listed}{more}"
 
 
 def _may_precede(message: Segment) -> bool:
-    """Whether a note may stand in front of a message: not between a call and its result."""
+    """Whether a note may come before a message: not between a call and its result."""
     return not any(reference.hold is Hold.PAIRED for reference in message.references)
 
 

@@ -265,11 +265,11 @@ class Sweep:
         if not lost:
             return f"{what} {verb}: {self._covered(gone)}"
         names = _counted(used or lost, "name or line", "names and lines")
-        told = "the agent used before" if used else "the agent never used"
-        return f"{what} {verb}: worth least per token; last copy of {names} {told}"
+        use = "the agent used before" if used else "the agent never used"
+        return f"{what} {verb}: worth least per token; last copy of {names} {use}"
 
     def _covered(self, gone: list[Block]) -> str:
-        """Say where dropped blocks stand that nothing is lost with."""
+        """Say where else the text of redundant dropped blocks is."""
         lines = sum([block.text.count("\n") + 1 for block in gone])
         where = "newer messages" if _are_newer_elsewhere(gone) else "other messages"
         return f"{_counted(lines, 'line', 'lines')} of it stand in {where}"

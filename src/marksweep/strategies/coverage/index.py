@@ -2,7 +2,7 @@
 
 A block is worth only what no other kept block holds. Three ideas carry it:
 
-- Coverage. An older read is worthless once its lines stand in a newer one, without any rule about
+- Coverage. An older read is worthless once its lines are in a newer one, without any rule about
   reads; the last copy of an id is precious.
 - An echo is not evidence. What the agent repeats in its own words covers a fact only in part.
 - Has the agent ever acted on it? What occurred in an action is needed again far more often than
@@ -53,7 +53,7 @@ MAX_FORMS = 8
 
 
 class Atom:
-    """Something that may be needed again, and where it stands."""
+    """Something that may be needed again, and where it is."""
 
     __slots__ = ("chance", "dropped", "holders", "key", "newest", "seen", "uses", "witnesses")
 
@@ -163,7 +163,7 @@ class MessageBlocks:
     def __init__(self, segment_id: str) -> None:
         self.segment_id = segment_id
         self.texts: list[tuple[Place, list[Block | None]]] = []
-        """Where each text stands, and its blocks; None: some were dropped and are forgotten."""
+        """Where each text is, and its blocks; None: some were dropped and are forgotten."""
         self.frame: Block | None = None
         self.parts_kept = 0
         """How many of its blocks are kept, without the frame."""
@@ -201,7 +201,7 @@ class MessageBlocks:
         return kept
 
     def remove(self, block: Block) -> None:
-        """Take a forgotten block out. A run of forgotten blocks stands as one None."""
+        """Take a forgotten block out. A run of forgotten blocks becomes one None."""
         if block is self.frame:
             self.frame = None
         for _, blocks in self.texts:
@@ -259,7 +259,7 @@ class BlockIndex:
         return blocks
 
     def copy(self, message: MessageBlocks, blocks: Sequence[Block]) -> list[Block]:
-        """Let dropped blocks stand in another message too, together and in this order."""
+        """Let dropped blocks be in another message too, together and in this order."""
         copies: dict[int, Block] = {}
         for block in blocks:
             piece = Piece(block.text, block.glued and block.number - 1 in copies, {})

@@ -89,7 +89,7 @@ class CoverageState:
         self._announced = note.segment_id, _form(note), blocks
 
     def _show(self, segment: Segment) -> MessageBlocks:
-        """Give a message as it stands now: new, back, in another form, or as it was."""
+        """Give a message as it is now: new, back, in another form, or as it was."""
         form = _form(segment)
         message = self.messages.get(segment.segment_id)
         if message is None:

@@ -28,11 +28,11 @@ class Kind(StrEnum):
     NAME = "name"
     """A path, identifier, number, date or id, without the punctuation around it."""
     LINE = "line"
-    """A whole line; once as it stands, once without a line number or diff mark."""
+    """A whole line; once as it is, once without a line number or diff mark."""
     TOKEN = "token"  # noqa: S105 - no password
-    """What stands between blanks and holds more than letters, punctuation included."""
+    """What is between blanks and holds more than letters, punctuation included."""
     PART = "part"
-    """A word in any script, or what stands before a colon: what names are made of."""
+    """A word in any script, or what comes before a colon: what names are made of."""
 
 
 KEY_PREFIXES = {Kind.NAME: "", Kind.LINE: "", Kind.TOKEN: "\0", Kind.PART: "\1"}
@@ -81,7 +81,7 @@ More finds the atoms of a file that is read again more quickly, at about a kilob
 """
 
 MARKER = "(...)"
-"""What stands in place of a run of dropped blocks."""
+"""What replaces a run of dropped blocks."""
 
 
 def squeeze(text: str) -> str:
@@ -90,7 +90,7 @@ def squeeze(text: str) -> str:
 
 
 def shown(key: str) -> str:
-    """The atom as it stands in the text."""
+    """The atom as it is in the text."""
     return key.lstrip("\0\1")
 
 
@@ -266,7 +266,7 @@ def join(pieces: Sequence[tuple[str, bool] | None]) -> str:
 
 
 def _asked(text: Text) -> str:
-    """What a call asks for, without the name of the tool, which stands first."""
+    """What a call asks for, without the name of the tool, which comes first."""
     return text.words if text.place[1] else text.words.partition("\n")[2]
 
 
