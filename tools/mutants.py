@@ -485,7 +485,7 @@ MUTANTS = (
     Mutant(
         "live index: the fingerprint keeps what went",
         "heaps/live_index.py",
-        "        self._fingerprint -= digests\n",
+        "        self._fingerprint.drop(segments)\n",
         "",
     ),
     Mutant(

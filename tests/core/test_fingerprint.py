@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
-from marksweep.core.fingerprint import as_text, digest, fingerprint_of
+from marksweep.core.fingerprint import (
+    ChangeCount,
+    ContentFingerprint,
+    Fingerprint,
+    as_text,
+    digest,
+    fingerprint_of,
+)
 from marksweep.testing.builders import NOW, segment
 
 CHANGES: list[dict[str, Any]] = [
@@ -47,3 +55,32 @@ def test_text_that_is_no_valid_unicode_shows_too() -> None:
     odd = [segment("a", text=f"log {end}") for end in ("\udcff", "\udcfe")]
     odd += [segment("\ud800"), segment("a", file_path="\udcff.py")]
     assert len({fingerprint_of([one]) for one in odd}) == len(odd)
+
+
+@pytest.mark.parametrize("make", [ContentFingerprint, ChangeCount])
+def test_no_two_states_on_the_way_have_the_same_fingerprint(
+    make: Callable[[], Fingerprint],
+) -> None:
+    kept = make()
+    a, b, c = segment("a"), segment("b"), segment("c")
+    states = [str(kept)]
+    for one in (a, b, msgspec.structs.replace(a, text="shorter"), c):
+        kept.put(one)
+        states.append(str(kept))
+    kept.drop([b, c])
+    states.append(str(kept))
+    assert len(set(states)) == len(states)
+    kept.clear()
+    assert str(kept) not in states[1:]
+
+
+def test_content_that_is_back_has_its_fingerprint_back() -> None:
+    kept = ContentFingerprint()
+    kept.put(segment("a"))
+    before = str(kept)
+    assert before == fingerprint_of([segment("a")])
+    kept.put(segment("b"))
+    kept.put(segment("a", text="shorter"))
+    kept.put(segment("a"))
+    kept.drop([segment("b")])
+    assert str(kept) == before

@@ -1,8 +1,11 @@
-"""Fingerprint: one number for the content of a heap, kept up to date by adding and subtracting.
+"""Fingerprint: one value for the state of a heap, by which a plan knows the heap it was made from.
 
-Each segment has a digest; the fingerprint is their sum. So a heap of a million segments knows its
-fingerprint after every change without reading itself again. It guards against accidents, not
-against someone who forges segments.
+ContentFingerprint   equal for equal content, in every process: for a heap that a store keeps
+ChangeCount          how often it changed: for a heap that nobody else sees, held for one run
+
+Of content, each segment has a digest and the fingerprint is their sum. So a heap of a million
+segments knows its fingerprint after every change without reading itself again. It guards against
+accidents, not against someone who forges segments.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from hashlib import blake2b
+from typing import Protocol
 
 import msgspec
 
@@ -18,6 +22,78 @@ from marksweep.tokens.counter import detached_copy
 
 _MODULUS = 1 << 128
 _encode = msgspec.msgpack.Encoder().encode
+
+
+class Fingerprint(Protocol):
+    """Kept up to date with the segments of one heap."""
+
+    def put(self, segment: Segment) -> None:
+        """Note that a segment came in, or took the place of the one with its id."""
+        ...
+
+    def drop(self, segments: Iterable[Segment]) -> None:
+        """Note that segments went."""
+        ...
+
+    def clear(self) -> None:
+        """Note that all went."""
+        ...
+
+    def __str__(self) -> str:
+        """Write it as plans carry it."""
+        ...
+
+
+class ContentFingerprint:
+    """The sum of the digests of all segments."""
+
+    def __init__(self) -> None:
+        self._sum = 0
+        self._digests: dict[str, int] = {}
+        """By id, so that a segment that goes is not digested again."""
+
+    def put(self, segment: Segment) -> None:
+        """Add the digest of a segment, for that of the one with its id."""
+        made = digest(segment)
+        self._sum += made - self._digests.get(segment.segment_id, 0)
+        self._digests[segment.segment_id] = made
+
+    def drop(self, segments: Iterable[Segment]) -> None:
+        """Subtract the digests of segments."""
+        pop = self._digests.pop
+        self._sum -= sum([pop(segment.segment_id) for segment in segments])
+
+    def clear(self) -> None:
+        """Start from nothing."""
+        self._sum = 0
+        self._digests.clear()
+
+    def __str__(self) -> str:
+        """Write the sum."""
+        return as_text(self._sum)
+
+
+class ChangeCount:
+    """The number of changes so far."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def put(self, segment: Segment) -> None:  # noqa: ARG002
+        """Count a change."""
+        self._count += 1
+
+    def drop(self, segments: Iterable[Segment]) -> None:  # noqa: ARG002
+        """Count a change."""
+        self._count += 1
+
+    def clear(self) -> None:
+        """Count a change."""
+        self._count += 1
+
+    def __str__(self) -> str:
+        """Write the number."""
+        return f"v{self._count}"
 
 
 def digest(segment: Segment) -> int:

@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from marksweep.core.fingerprint import Fingerprint
 from marksweep.core.roots import Focus, locked, pinned
 from marksweep.dialects import dialect_named
 from marksweep.dialects.base import Json
@@ -104,6 +105,7 @@ class ConversationHeap(SegmentHeap):
         form: MessageForm,
         counter: Counter,
         turns: TurnNumbers | None = None,
+        fingerprint: Fingerprint | None = None,
     ) -> None:
         """Open a heap. `turns` numbers turns by their first message; without, they are counted."""
         self.form = form
@@ -118,7 +120,13 @@ class ConversationHeap(SegmentHeap):
         self._refresh_is_off = False
         self._version = 0
         self._start_over()
-        super().__init__(store, workspace, count_tokens=lambda _: 0, recent_messages=0)
+        super().__init__(
+            store,
+            workspace,
+            count_tokens=lambda _: 0,
+            recent_messages=0,
+            fingerprint=fingerprint,
+        )
 
     def _start_over(self) -> None:
         """Forget what follows from the messages so far; it is worked out again when needed."""

@@ -13,7 +13,7 @@ from operator import attrgetter
 
 import msgspec
 
-from marksweep.core.fingerprint import as_text, digest
+from marksweep.core.fingerprint import ContentFingerprint, Fingerprint
 from marksweep.core.graph import Graph
 from marksweep.core.mark import reach
 from marksweep.core.roots import RECENT_MESSAGES, last_messages
@@ -24,14 +24,13 @@ from marksweep.model import Hold, Link, Segment
 class LiveIndex:
     """Live segments by id, and what follows from them."""
 
-    def __init__(self, recent_messages: int = RECENT_MESSAGES) -> None:
+    def __init__(
+        self, recent_messages: int = RECENT_MESSAGES, fingerprint: Fingerprint | None = None
+    ) -> None:
         self.live: dict[str, Segment] = {}
         self.tokens = 0
         self.reached: set[str] = set()
-        self._fingerprint = 0
-        """The sum of all digests."""
-        self._digests: dict[str, int] = {}
-        """Of the live segments, so that one that goes is not digested again."""
+        self._fingerprint = fingerprint or ContentFingerprint()
         self._references: dict[str, int] = {}
         """How many live segments refer to each id that is not live."""
         self._pairs: PairIndex | None = None
@@ -64,7 +63,7 @@ class LiveIndex:
         self._is_sorted = self._is_sorted and segment.position > self._last
         self._last = max(self._last, segment.position)
         self.tokens += segment.tokens
-        self._digest(segment)
+        self._fingerprint.put(segment)
         if segment.type == "message" and self._recent_size and self._recent_is_known:
             messages = {*self._recent, (segment.position, name)}
             self._recent = sorted(messages, reverse=True)[: self._recent_size]
@@ -75,14 +74,8 @@ class LiveIndex:
         new = _counted(new, old.refcount)
         self.live[new.segment_id] = new
         self.tokens += new.tokens - old.tokens
-        self._fingerprint -= self._digests.pop(old.segment_id)
-        self._digest(new)
+        self._fingerprint.put(new)
         return new
-
-    def _digest(self, segment: Segment) -> None:
-        made = digest(segment)
-        self._digests[segment.segment_id] = made
-        self._fingerprint += made
 
     def drop(self, segment_ids: Iterable[str]) -> list[Segment]:
         """Remove segments and return them; those that are not there are ignored."""
@@ -97,14 +90,13 @@ class LiveIndex:
 
     def _let_go(self, segments: Sequence[Segment]) -> None:
         """Take back all that followed from segments that are no longer live."""
-        tokens = digests = 0
+        tokens = 0
         counts: dict[str, int] = {}  # References among the segments cancel each other out.
         for segment in segments:
             tokens += segment.tokens
-            digests += self._digests.pop(segment.segment_id)
             if segment.refcount:
                 counts[segment.segment_id] = counts.get(segment.segment_id, 0) + segment.refcount
-            for target in _targets(segment) if segment.references or segment.tags else ():
+            for target in _targets(segment):
                 left = counts.pop(target, 0) - 1
                 if left:
                     counts[target] = left
@@ -113,7 +105,7 @@ class LiveIndex:
         for target, change in counts.items():
             self._count(target, change)
         self.tokens -= tokens
-        self._fingerprint -= digests
+        self._fingerprint.drop(segments)
 
     def in_order(self) -> tuple[Segment, ...]:
         """Give the live segments by position, ties broken by id."""
@@ -125,8 +117,8 @@ class LiveIndex:
         return tuple(self.live.values())
 
     def fingerprint(self) -> str:
-        """Fingerprint the content."""
-        return as_text(self._fingerprint)
+        """Fingerprint the state."""
+        return str(self._fingerprint)
 
     def recent_messages(self) -> frozenset[str]:
         """Name the last messages."""
@@ -264,6 +256,8 @@ def _targets(segment: Segment) -> Collection[str]:
 
     Not its mates: they are one unit, so that nobody else needs them.
     """
+    if not segment.references and not segment.tags:
+        return ()
     targets = [r.target for r in segment.all_references if r.hold is not Hold.PAIRED]
     if len(targets) > 1:
         targets = list(dict.fromkeys(targets))

@@ -14,6 +14,7 @@ from threading import RLock
 
 import msgspec
 
+from marksweep.core.fingerprint import ContentFingerprint, Fingerprint
 from marksweep.core.roots import RECENT_MESSAGES
 from marksweep.errors import BadInput, NotFound, PlanOutdated
 from marksweep.heaps.live_index import LiveIndex
@@ -66,6 +67,7 @@ class SegmentHeap:
         count_tokens: Callable[[str], int],
         recent_messages: int = RECENT_MESSAGES,
         grace: timedelta = GRACE,
+        fingerprint: Fingerprint | None = None,
     ) -> None:
         self.workspace = self.journal_name = workspace
         self._grace = grace
@@ -75,7 +77,8 @@ class SegmentHeap:
         self._guard = RLock()
         self._version = 0
         self._last_position = 0
-        self.index = LiveIndex(recent_messages)
+        self._fingerprint = fingerprint or ContentFingerprint()
+        self.index = LiveIndex(recent_messages, self._fingerprint)
         self.changed: list[str] = []
         """Ids put since a step last looked, by whomever."""
         self.refresh()
@@ -93,7 +96,8 @@ class SegmentHeap:
             self._version = changes.version
 
     def _reset(self) -> None:
-        self.index = LiveIndex(self._recent_messages)
+        self._fingerprint.clear()
+        self.index = LiveIndex(self._recent_messages, self._fingerprint)
 
     def snapshot(self) -> Snapshot:
         """Take the heap as it is now."""
@@ -117,7 +121,7 @@ class SegmentHeap:
             )
 
     def fingerprint(self) -> str:
-        """Fingerprint the content as it is now."""
+        """Fingerprint the heap as it is now."""
         self.refresh()
         return self.index.fingerprint()
 

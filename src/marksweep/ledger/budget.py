@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from marksweep.clock import utc_now
+from marksweep.core.fingerprint import ChangeCount
 from marksweep.errors import BadInput, NotFound
 from marksweep.heaps.conversation import ConversationHeap
 from marksweep.heaps.forms import HeldForm, MessageForm
@@ -232,7 +233,12 @@ class InstructionBudget:
             for id_ in entry.message_ids
         }
         heap = ConversationHeap(
-            MemoryStore(), "history", form=form, counter=counter, turns=self.turns
+            MemoryStore(),
+            "history",
+            form=form,
+            counter=counter,
+            turns=self.turns,
+            fingerprint=ChangeCount(),
         )
         arrived = self._arrivals.moments(now)
         heap.append(history, "", now, policies=policies, arrived=arrived)
