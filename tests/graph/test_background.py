@@ -94,7 +94,9 @@ def test_collections_run_at_intervals_until_stopped(tmp_path: Path) -> None:
             if len(told) == 4:
                 stop.set()
 
-        collect_regularly(world.memory, stop, every=timedelta(milliseconds=20), seed=1, told=listen)
+        collect_regularly(
+            world.memory, stop, every=timedelta(milliseconds=20), seed=1, report=listen
+        )
         names = [done.workspace_id for done in told if isinstance(done, Collected)]
         assert names == ["one", "two", "one", "two"]
         took = [done.swept is not None for done in told if isinstance(done, Collected)]

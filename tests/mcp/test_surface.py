@@ -72,15 +72,13 @@ def test_prune_memory_takes_what_the_design_of_the_memory_says() -> None:
     limit = schema["properties"].pop("limit")
     assert limit["default"] is None
     found = {
-        name: (given.get("type", "optional"), given["default"])
-        for name, given in schema["properties"].items()
+        name: (given["type"], given["default"]) for name, given in schema["properties"].items()
     }
     assert found == {
         "workspace_id": ("string", ""),
         "dry_run": ("boolean", True),
         "confirm": ("boolean", False),
         "strategy": ("string", "stale_code"),
-        "limit": ("optional", None),
     }
     assert schema["properties"]["strategy"]["enum"] == [
         "stale_code",

@@ -20,7 +20,7 @@ from marksweep.cli.common import (
     store_option,
     workspace_option,
 )
-from marksweep.cli.progress import Tell, progress
+from marksweep.cli.progress import Progress, progress
 from marksweep.core.budget import Line
 from marksweep.dialects import Finding, History, Skipped, validate
 from marksweep.model import Plan
@@ -43,7 +43,7 @@ THOROUGH_TOKENS = 500_000
 """Tokens up to which the thorough strategies are compared unasked. More waits longer: they take
 about a second for every 150,000 tokens."""
 
-SHOWN = 8
+MAX_ROWS = 8
 """Reasons for dead weight that are listed."""
 
 
@@ -86,7 +86,7 @@ class Analysis(msgspec.Struct, frozen=True):
     multiple=True,
     help="Compare this one; may be repeated.  [default: all that are quick enough]",
 )
-@click.option("--dialect", help="The format, if it cannot be told from the content.")
+@click.option("--dialect", help="The format; detected if left out.")
 @store_option
 @workspace_option
 @json_option
@@ -109,9 +109,9 @@ def command(
     if transcript is None:
         _working_set(open_segments(store, workspace), as_json=as_json)
         return
-    with progress("reading") as tell:
+    with progress("reading") as advance:
         history = transcripts.load(transcript, dialect).transcript.history
-        found = analyse(history, transcript, limit, strategies, tell)
+        found = analyse(history, transcript, limit, strategies, advance)
     emit(found, None if as_json else _shown(transcript, found), as_json=as_json)
 
 
@@ -133,11 +133,11 @@ def analyse(
     name: str,
     limit: str,
     strategies: tuple[str, ...],
-    tell: Tell,
+    advance: Progress,
 ) -> Analysis:
     """Look at a transcript: read it once, and ask every strategy for its plan."""
     findings = tuple(validate(history.given, history.dialect))
-    tell(0, 0, "counting tokens")
+    advance(0, 0, "counting tokens")
     here = settings()
     reading = Reading(history, limit=0, strategy=QUICK_DEAD, prices=here.prices)
     talk = reading.conversation
@@ -145,11 +145,11 @@ def analyse(
     reading.land_at(target)
     is_large = talk.tokens > THOROUGH_TOKENS
     compared = strategies or (QUICK if is_large else (*THOROUGH, *QUICK))
-    tell(0, len(compared) + 1, "dead weight")
+    advance(0, len(compared) + 1, "dead weight")
     dead = dead_weight(talk.plan(0, QUICK_DEAD if is_large else DEAD))
     offers = []
     for done, strategy in enumerate(compared, 1):
-        tell(done, len(compared) + 1, strategy)
+        advance(done, len(compared) + 1, strategy)
         offers.append(_offer(strategy, talk.plan(strategy=_choice(strategy, here))))
     return Analysis(
         dialect=history.dialect,
@@ -230,9 +230,9 @@ def _dead(weights: tuple[DeadWeight, ...]) -> RenderableType:
     if not weights:
         return render.line("none: nothing was superseded, and all is in use")
     table = render.table("tokens", "messages", "why", right=("tokens", "messages"))
-    for each in weights[:SHOWN]:
+    for each in weights[:MAX_ROWS]:
         table.add_row(f"{each.tokens:,}", f"{len(each.messages):,}", each.reason)
-    rest = weights[SHOWN:]
+    rest = weights[MAX_ROWS:]
     if rest:
         tokens = sum(each.tokens for each in rest)
         messages = sum(len(each.messages) for each in rest)
@@ -257,7 +257,7 @@ def _offers(offers: tuple[Offer, ...]) -> RenderableType:
             style="bold" if is_default else "",
         )
     is_there = any(offer.strategy == default for offer in offers)
-    notes = "* what collect does unless told otherwise. " * is_there + (
+    notes = "* what collect does by default. " * is_there + (
         "read again: what the prompt cache loses once; pays after: when the smaller requests have "
         "made up for it."
     )

@@ -1,4 +1,4 @@
-"""The commands by name. Each lives in a module of its own, imported when it is called."""
+"""The commands by name. Each lives in its own module, imported when it is called."""
 
 from __future__ import annotations
 

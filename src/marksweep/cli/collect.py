@@ -46,7 +46,7 @@ class TranscriptPlan(Plan, frozen=True):
 @click.argument("transcript", required=False)
 @click.option("--limit", metavar="SIZE", help="Tokens, 32k, or a share such as 60%; else as set.")
 @click.option("--strategy", help="Names, tried in turn, such as superseded+mask; else as set.")
-@click.option("--dialect", help="The format, if it cannot be told from the content.")
+@click.option("--dialect", help="The format; detected if left out.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the result here.")
 @click.option("--write", is_flag=True, help="Replace the file; the original stays as FILE.orig.")
 @click.option("--apply", "plan_id", metavar="PLAN", help="Collect a saved plan of the working set.")
@@ -109,10 +109,10 @@ def _transcript(
 ) -> None:
     if write and (output is not None or name == transcripts.STDIN):
         raise BadInput("--write replaces the file that was named. Name one, and leave -o out.")
-    with progress("reading") as tell:
+    with progress("reading") as advance:
         loaded = transcripts.load(name, dialect)
         history = loaded.transcript.history
-        tell(1, 3, "counting tokens")
+        advance(1, 3, "counting tokens")
         reading = Reading(
             history,
             limit=0,
@@ -121,15 +121,15 @@ def _transcript(
             prices=settings().prices,
         )
         reading.land_at(Size.read(limit).of(reading.conversation.tokens))
-        tell(2, 3, "planning")
+        advance(2, 3, "planning")
         plan = reading.conversation.plan()
     is_stream = name == transcripts.STDIN and output is None
     shown = Group(render.plan(plan), *render.skipped(history.skipped, "kept as they are"))
     if is_stream:
         errors().print(shown)
     else:
-        told = TranscriptPlan(**msgspec.structs.asdict(plan), skipped=history.skipped)
-        emit(told, shown, as_json=as_json)
+        result = TranscriptPlan(**msgspec.structs.asdict(plan), skipped=history.skipped)
+        emit(result, shown, as_json=as_json)
     if write and plan.steps and not confirmed(f"Replace {name}?", yes=yes):
         sys.exit(NOTHING)
     reading.conversation.collect(plan)
@@ -167,5 +167,5 @@ def _working_set(
         if not confirmed("Collect exactly that?", yes=yes):
             sys.exit(NOTHING)
     report = context.collect(plan)
-    freed = f"{report.tokens_freed:,} tokens freed. Back again:  marksweep undo {plan.plan_id}"
+    freed = f"{report.tokens_freed:,} tokens freed. To undo:  marksweep undo {plan.plan_id}"
     emit(report, render.line(freed), as_json=as_json)

@@ -38,7 +38,7 @@ from marksweep.indexing.report import IndexReport
 from marksweep.indexing.watch import watch_codebase
 from marksweep.stores.graph.base import GraphHit, GraphQuery
 
-LINES = 5
+MAX_EXCERPT_LINES = 5
 """Lines of a hit that are shown."""
 
 
@@ -94,7 +94,7 @@ def index(
     """
 
     async def indexed() -> IndexReport:
-        with progress("indexing") as tell, memory_of(store, workspace) as (memory, name):
+        with progress("indexing") as advance, memory_of(store, workspace) as (memory, name):
             return await index_codebase(
                 path,
                 store=memory.graph,
@@ -103,7 +103,7 @@ def index(
                 include_tests=not no_tests,
                 include=(*settings(store).index.include, *include),
                 max_shrink=max_shrink,
-                progress=lambda at: tell(at.done, at.total, ""),
+                progress=lambda at: advance(at.done, at.total, ""),
             )
 
     report = asyncio.run(indexed())
@@ -144,12 +144,12 @@ def _answer(found: Answer) -> RenderableType:
 def _hit(hit: GraphHit) -> RenderableType:
     """Show where it is, and its first lines: code is read better below its place than beside."""
     lines = hit.chunk.text.strip().splitlines()
-    more = ["…"] if len(lines) > LINES else []
+    more = ["…"] if len(lines) > MAX_EXCERPT_LINES else []
     head = Text(_place(hit), style="bold")
     head.append(f"  {hit.score:.2f}", style="dim not bold")
     if not hit.memory.relative_path:
         head.append(f"  {hit.memory.memory_id}", style="dim not bold")
-    body = Text("\n".join([*lines[:LINES], *more]), no_wrap=True, overflow="ellipsis")
+    body = Text("\n".join([*lines[:MAX_EXCERPT_LINES], *more]), no_wrap=True, overflow="ellipsis")
     return Group(render.line(head), Padding(body, (0, 0, 1, 3), expand=False))
 
 

@@ -33,7 +33,7 @@ from marksweep.stores.graph.base import Nodes
 from marksweep.stores.graph.nouns import Record
 from marksweep.stores.graph.open import server_url
 
-SHOWN = 20
+MAX_ROWS = 20
 """Groups of entities that a preview lists."""
 
 
@@ -182,14 +182,14 @@ def forget(
     """Delete memories by their ids, after a question; `marksweep search --json` has the ids.
 
     They can be taken back for a week, by `marksweep prune --restore`, unless they go everywhere.
-    Pinned ones stay unless they go everywhere. What could not be reached is told.
+    Pinned ones stay unless they go everywhere. What could not be reached is reported.
 
     \b
     Examples:  marksweep memory forget m1a2b3c
                marksweep memory forget m1a2b3c --everywhere --yes
     """
-    deed = _forget(memory_ids, store, workspace, everywhere=everywhere, yes=yes, as_json=as_json)
-    sys.exit(deed)
+    status = _forget(memory_ids, store, workspace, everywhere=everywhere, yes=yes, as_json=as_json)
+    sys.exit(status)
 
 
 def _forget(
@@ -277,9 +277,9 @@ def _merge(
 def _groups(plan: Plan) -> RenderableType:
     if not plan.steps:
         return render.line(f"nothing: no entity of {plan.workspace!r} is there twice")
-    shown = [render.line(step.reason) for step in plan.steps[:SHOWN]]
-    if len(plan.steps) > SHOWN:
-        shown.append(render.line(f"… {len(plan.steps) - SHOWN:,} more", style="dim"))
+    shown = [render.line(step.reason) for step in plan.steps[:MAX_ROWS]]
+    if len(plan.steps) > MAX_ROWS:
+        shown.append(render.line(f"… {len(plan.steps) - MAX_ROWS:,} more", style="dim"))
     how = f"\nTo merge exactly this:  marksweep memory merge --apply {plan.plan_id}"
     return Group(*shown, render.line(how))
 

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 from marksweep.cli.common import errors
 
-Tell = Callable[[int, int, str], None]
-"""Told how much of how much is done, and what comes next."""
+Progress = Callable[[int, int, str], None]
+"""Receives how much of how much is done, and what comes next."""
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Tell]:
+def progress(what: str) -> Iterator[Progress]:
     """Show a bar while the block runs; it is gone afterwards."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -24,11 +24,11 @@ def progress(what: str) -> Iterator[Tell]:
         task = bars.add_task(what, total=None)
         stage = what
 
-        def tell(done: int, total: int, now: str) -> None:
+        def advance(done: int, total: int, now: str) -> None:
             nonlocal stage
             is_new, stage = (now or what) != stage, now or what
             bars.update(
                 task, completed=done, total=total or None, description=stage, refresh=is_new
             )
 
-        yield tell
+        yield advance

@@ -27,7 +27,7 @@ from marksweep.model import Plan
 from marksweep.stores.graph.base import Nodes
 from marksweep.stores.graph.nouns import DEFAULT_WORKSPACE
 
-SHOWN = 20
+MAX_ROWS = 20
 """Memories that a preview lists."""
 
 NAMELESS = (
@@ -80,13 +80,13 @@ def command(
                marksweep prune --purge
     """
     if undone is not None:
-        deed = _restore(undone, store, workspace, as_json=as_json)
+        status = _restore(undone, store, workspace, as_json=as_json)
     elif purge:
-        deed = _purge(store, workspace, as_json=as_json)
+        status = _purge(store, workspace, as_json=as_json)
     else:
         chosen = PruneStrategy.named(strategy)
-        deed = _prune(chosen, plan_id, limit, store, workspace, yes=yes, as_json=as_json)
-    sys.exit(deed)
+        status = _prune(chosen, plan_id, limit, store, workspace, yes=yes, as_json=as_json)
+    sys.exit(status)
 
 
 def _restore(plan_id: str, store: str | None, workspace: str | None, *, as_json: bool) -> int:
@@ -116,7 +116,7 @@ def _prune(
 ) -> int:
     with memory_of(store, workspace) as (memory, name):
         if plan_id is None:
-            preview = memory.plan(name, strategy, limit=limit, preview=SHOWN)
+            preview = memory.plan(name, strategy, limit=limit, preview=MAX_ROWS)
             plan = preview.plan
             memory.save(plan)
             how = () if yes else _how(plan, memory.settings.limits)

@@ -17,10 +17,10 @@ from marksweep.core.budget import Budget, Line
 from marksweep.dialects import Skipped
 from marksweep.model import Action, Entry, Plan, Stashed, Step
 
-NARROW = 80
+NARROW_COLUMNS = 80
 """Columns below which a table is narrow."""
 
-BAR = 20
+BAR_CHARS = 20
 """Characters of a full bar."""
 
 MAX_SKIPPED = 5
@@ -39,14 +39,14 @@ STYLES = {
 def console() -> Console:
     """Make the console all output goes through: colours only on a terminal, NO_COLOR heeded.
 
-    What stands in brackets is text of the user, not markup.
+    What is in brackets is text of the user, not markup.
     """
     return Console(highlight=False, markup=False)
 
 
 def is_narrow() -> bool:
     """Return whether tables should leave something out."""
-    return console().width < NARROW
+    return console().width < NARROW_COLUMNS
 
 
 def line(text: str | Text, style: str = "") -> RenderableType:
@@ -81,7 +81,7 @@ def ledger(lines: Iterable[Line], of: str = "segments") -> RenderableType:
     made = table("type", of, "tokens", "share", right=(of, "tokens"), whole=("type", "share"))
     for each in lines:
         share = each.tokens / used if used else 0.0
-        bar = Text("█" * max(1, round(share * BAR)), style="blue")
+        bar = Text("█" * max(1, round(share * BAR_CHARS)), style="blue")
         bar.append(f" {share:.0%}" if share >= 0.01 else " <1%", style="dim")
         made.add_row(each.name, f"{each.segments:,}", f"{each.tokens:,}", bar)
     return made
@@ -162,8 +162,8 @@ def skipped(unread: Sequence[Skipped], done: str) -> Iterator[RenderableType]:
             yield line(f"  and {counted(unread[MAX_SKIPPED:], 'more line')}", style="yellow")
 
 
-def journal(entries: Iterable[Entry], told: Callable[[Entry], str]) -> RenderableType:
-    """Show what was planned and done, newest first; `told` gives the details of an entry."""
+def journal(entries: Iterable[Entry], details: Callable[[Entry], str]) -> RenderableType:
+    """Show what was planned and done, newest first; `details` renders those of an entry."""
     narrow = is_narrow()
     columns = (
         ("when", "what", "plan", "details")
@@ -177,7 +177,7 @@ def journal(entries: Iterable[Entry], told: Callable[[Entry], str]) -> Renderabl
             entry.event.value,
             entry.plan_id,
             entry.actor,
-            told(entry),
+            details(entry),
         ]
         if narrow:
             del cells[3]

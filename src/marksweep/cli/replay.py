@@ -117,7 +117,7 @@ def shared(function: Command) -> Command:
                 "--html", type=click.Path(path_type=Path), help="Write a report for a browser."
             ),
             click.option("--trace", metavar="NAME", help="Transcript for the report's timeline."),
-            click.option("--dialect", help="The format, if it cannot be told from the content."),
+            click.option("--dialect", help="The format; detected if left out."),
             click.option(
                 "--set", "sets", multiple=True, help="Without PATHS: a set in MARKSWEEP_DATA."
             ),
@@ -269,8 +269,8 @@ def _run(
     try:
         if paths:
             inputs = gather(paths, given["dialect"], leave_out=given["keep"])
-            with progress("replaying") as told:
-                return {"": replay(inputs, request, lambda done, jobs: told(done, jobs, ""))}
+            with progress("replaying") as advance:
+                return {"": replay(inputs, request, lambda done, jobs: advance(done, jobs, ""))}
         return _recorded(given["sets"], request)
     except KeyboardInterrupt:
         kept = (
@@ -309,9 +309,9 @@ def _recorded(sets: Sequence[str], request: Request) -> dict[str, Report]:
         talks: tuple[Conversation, ...] = ()
         if name in datasets.CONVERSATIONS:
             talks = tuple(read_conversations(datasets.folder() / f"{name}.jsonl.xz"))
-        with progress(name) as told:
+        with progress(name) as advance:
             out[name] = replay_cases(
-                cases.get(name, ()), talks, (), request, lambda done, jobs: told(done, jobs, "")
+                cases.get(name, ()), talks, (), request, lambda done, jobs: advance(done, jobs, "")
             )
     return out
 
@@ -341,8 +341,8 @@ NARROW = ("recall", "gap closed", "cost")
 """Those that a narrow terminal shows."""
 NAME_WIDTH = 20
 """Characters of a strategy's name on one line."""
-SHOWN = 5
-"""Transcripts passed over that are named."""
+MAX_LISTED = 5
+"""Skipped transcripts, and failures of a strategy, that are listed."""
 
 
 def shown(name: str, report: Report) -> RenderableType:
@@ -370,7 +370,7 @@ def shown(name: str, report: Report) -> RenderableType:
         parts.append(Text("\n" + chosen.code + "\n", style="cyan"))
     if result.passed:
         parts.append(Text(f"{len(result.passed):,} passed over; the first:", style="yellow"))
-        parts += [Text(f" {each.name}: {each.reason}") for each in result.passed[:SHOWN]]
+        parts += [Text(f" {each.name}: {each.reason}") for each in result.passed[:MAX_LISTED]]
     parts.append(
         Text(
             "Recall says whether what the agent used next was still in context, not whether it did "
@@ -424,17 +424,17 @@ def _broken_up(name: str) -> list[str]:
 
 def _broken(result: Result) -> list[Text]:
     """Who broke a rule, which, and where first."""
-    told = []
+    lines = []
     for row in result.rows:
         if row.violations:
             rules = ", ".join(f"{rule} ({count}×)" for rule, count in row.violations.items())
-            told.append(Text(f"\n{row.strategy} at {row.budget}: {rules}", style="red"))
-            told += [Text(f" {failure}") for failure in row.failures]
+            lines.append(Text(f"\n{row.strategy} at {row.budget}: {rules}", style="red"))
+            lines += [Text(f" {failure}") for failure in row.failures]
     for asked in result.evidence:
         if asked.failures:
-            told.append(Text(f"\n{asked.strategy} at {asked.budget} failed", style="red"))
-            told += [Text(f" {failure}") for failure in asked.failures[:SHOWN]]
-    return told
+            lines.append(Text(f"\n{asked.strategy} at {asked.budget} failed", style="red"))
+            lines += [Text(f" {failure}") for failure in asked.failures[:MAX_LISTED]]
+    return lines
 
 
 def _bounds(result: Result) -> str:

@@ -188,8 +188,8 @@ def _writers(path: Path) -> Iterator[str]:
 def _is_writing(handle: Path, wanted: os.stat_result) -> bool:
     with suppress(OSError):  # it was closed meanwhile
         if os.path.samestat(handle.stat(), wanted):
-            told = (handle.parent.parent / "fdinfo" / handle.name).read_text().split()
-            return bool(int(told[told.index("flags:") + 1], 8) & (os.O_WRONLY | os.O_RDWR))
+            fields = (handle.parent.parent / "fdinfo" / handle.name).read_text().split()
+            return bool(int(fields[fields.index("flags:") + 1], 8) & (os.O_WRONLY | os.O_RDWR))
     return False
 
 

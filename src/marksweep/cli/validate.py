@@ -19,7 +19,7 @@ from marksweep.dialects.base import Finding
 @click.argument("transcript")
 @click.option("--check", is_flag=True, help="Exit with 1 if there is anything to find.")
 @click.option("--repair", "output", type=click.Path(path_type=Path), help="Repair into this file.")
-@click.option("--dialect", help="The format, if it cannot be told from the content.")
+@click.option("--dialect", help="The format; detected if left out.")
 @json_option
 def command(
     transcript: str, check: bool, output: Path | None, dialect: str | None, as_json: bool

@@ -148,8 +148,8 @@ def journal(
         plan_id=plan_id,
         limit=limit,
     )
-    told = render.of_nodes if of_memory else render.of_segments
-    emit(entries, render.journal(entries, told) if entries else " empty", as_json=as_json)
+    details = render.of_nodes if of_memory else render.of_segments
+    emit(entries, render.journal(entries, details) if entries else " empty", as_json=as_json)
 
 
 @make_command("undo")
@@ -160,7 +160,7 @@ def journal(
 def undo(plan_or_file: str, store: str | None, workspace: str | None, as_json: bool) -> None:
     """Reverse a whole sweep by its plan's id; `marksweep journal` lists them.
 
-    A file that `collect --write` has replaced is put back as it was; what stands in its place now
+    A file that `collect --write` has replaced is put back as it was; what is in its place now
     is kept as FILE.collected.
 
     Example:  marksweep undo plan-5fdec940a8d7

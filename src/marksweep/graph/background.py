@@ -19,7 +19,7 @@ from marksweep.graph.outcomes import Purged, Swept, blockers_text
 from marksweep.graph.strategies import PruneStrategy
 from marksweep.stores.graph.leases import hold
 
-EVERY = timedelta(hours=1)
+COLLECT_EVERY = timedelta(hours=1)
 """Time between two collections. Shorter frees sooner and reads the whole graph more often."""
 
 JITTER = 0.1
@@ -60,12 +60,12 @@ def collect_regularly(
     *,
     workspaces: Sequence[str] = (),
     strategy: PruneStrategy = PruneStrategy.ALL,
-    every: timedelta = EVERY,
+    every: timedelta = COLLECT_EVERY,
     jitter: float = JITTER,
     seed: int | None = None,
-    told: Callable[[Collected | MarksweepError], None] = lambda _: None,
+    report: Callable[[Collected | MarksweepError], None] = lambda _: None,
 ) -> None:
-    """Collect every workspace, or those named, until stopped; tell what was done or went wrong.
+    """Collect every workspace, or those named, until stopped; report what was done or failed.
 
     Blocks: give it a thread.
     """
@@ -73,6 +73,6 @@ def collect_regularly(
     while not stop.wait(every.total_seconds() * (1 + rng.uniform(-jitter, jitter))):
         try:
             for workspace_id in workspaces or memory.graph.workspaces():
-                told(collect_once(memory, workspace_id, strategy))
+                report(collect_once(memory, workspace_id, strategy))
         except MarksweepError as error:
-            told(error)
+            report(error)

@@ -1,6 +1,6 @@
 """Cut a file's lines into chunks: every line that is not blank is in exactly one run of lines.
 
-A definition owns its lines, except those of definitions inside it that have a chunk of their own.
+A definition owns its lines, except those of definitions inside it that have their own chunk.
 What no definition owns is a block. Runs that are too long are cut at blank lines where possible.
 """
 

@@ -38,7 +38,7 @@ class LeftOut(Unfit):
 
 
 def trouble(error: OSError) -> str:
-    """Say in words what the system reported."""
+    """Describe what the system reported."""
     return (error.strerror or type(error).__name__).lower()
 
 

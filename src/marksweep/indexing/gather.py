@@ -1,4 +1,4 @@
-"""Open files one after the other and make of each what the store is to be told."""
+"""Open files one after the other and make of each what is to be stored."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Tally(msgspec.Struct):
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """What the store is to be told about some files."""
+    """What is to be stored about some files."""
 
     records: tuple[Record, ...]
     seen: tuple[Seen, ...]

@@ -33,7 +33,7 @@ ALWAYS_IGNORED = frozenset(
         "node_modules",
     }
 )
-"""Folders that hold no source of their own, ignored whatever the ignore files say."""
+"""Folders without sources of the project, ignored whatever the ignore files say."""
 
 MAX_IGNORE_BYTES = 1_000_000
 """Size over which an ignore file is taken for something else."""
@@ -86,7 +86,7 @@ class Rules:
         return False
 
     def read(self, base: str, file: Path) -> Rules:
-        """Add the rules of an ignore file that stands in the folder `base`."""
+        """Add the rules of an ignore file in the folder `base`."""
         content, _ = read_bytes(file, MAX_IGNORE_BYTES)
         return Rules(base, _patterns(content.decode("utf-8", "replace")), self)
 
@@ -117,7 +117,7 @@ def _top(folder: Path) -> Rules:
 
 
 def _patterns(text: str) -> list[Pattern]:
-    """Compile lines, the last first; one that is no pattern is passed over, as git does."""
+    """Compile lines, the last first; one that is not a pattern is skipped, as git does."""
     patterns = []
     for line in reversed(text.split("\n")):
         with suppress(ValueError, re.error):

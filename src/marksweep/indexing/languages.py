@@ -286,7 +286,7 @@ _ALSO = {
 
 
 def language_of(path: str) -> Language:
-    """Tell a file's language by its name alone."""
+    """Return a file's language by its name alone."""
     name = PurePosixPath(path).name
     if name in _BY_FILENAME:
         return _BY_FILENAME[name]

@@ -90,7 +90,7 @@ def parse_text(path: str, content: bytes) -> Parsed:
 
 
 def _decoded(content: bytes) -> tuple[str, bytes]:
-    """Decode, and give the bytes that the text stands for: bad bytes become U+FFFD in both."""
+    """Decode, and give the bytes that the text represents: bad bytes become U+FFFD in both."""
     content = content.removeprefix(b"\xef\xbb\xbf")
     try:
         return content.decode("utf-8"), content
@@ -197,7 +197,7 @@ def _owners(definitions: list[Definition]) -> list[str]:
 
 
 def _target(call: Call, owner: str, kinds: dict[str, str], language: Language) -> Name:
-    """Name what is called: a definition of this file if it can be told, else the bare name."""
+    """Name what is called: a definition of this file if it is known, else the bare name."""
     if call.is_new:
         return Name("class", call.name)
     by_self = call.on_self or language.methods_need_no_self

@@ -1,4 +1,4 @@
-"""Who reads files: a process of its own, or this one.
+"""Who reads files: a separate process, or this one.
 
 Grammars are C code that is fed whatever lies on the disk. Some content makes them slow beyond
 measure, and a bug in one would end the process. So they run in a worker: it is stopped when it
@@ -57,7 +57,7 @@ class Inline:
 
 
 class Worker:
-    """Reads in a process of its own, started when first needed and again after it was stopped."""
+    """Reads in a separate process, started when first needed and again after it was stopped."""
 
     def __init__(self, parse_seconds: float = PARSE_SECONDS) -> None:
         self._parse_seconds = parse_seconds

@@ -1,4 +1,4 @@
-"""What a run of the indexer did, as data and in words."""
+"""What a run of the indexer did, as data and as text."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class IndexReport(msgspec.Struct, frozen=True, kw_only=True):
     """Files whose grammar failed and that were read as text."""
 
     def __str__(self) -> str:
-        """Tell it in words."""
+        """Render it as text."""
         return render(self)
 
 

@@ -41,7 +41,7 @@ class Definition(msgspec.Struct, gc=False):
     parent: int = -1
     """Index of the innermost definition around it; -1 for none."""
     own_chunk: bool = True
-    """Whether it has a chunk of its own, or is a detail of the one around it."""
+    """Whether it has its own chunk, or is a detail of the one around it."""
 
 
 class Call(msgspec.Struct, gc=False):
@@ -73,7 +73,7 @@ class Findings(msgspec.Struct):
 
 
 _SELF = (b"self.", b"this.", b"cls.", b"this->", b"Self::")
-"""What stands before a call to a method of the same object or class."""
+"""What comes before a call to a method of the same object or class."""
 
 _LONGEST_SELF = max(map(len, _SELF))
 
@@ -157,7 +157,7 @@ def _definition(
 
 
 def _nest(definitions: list[Definition]) -> None:
-    """Give each its place: parent, qualified name, and whether it has a chunk of its own.
+    """Give each its place: parent, qualified name, and whether it has its own chunk.
 
     What lies inside a function is a detail of it, and what shares its first row with something
     else cannot be cut from it.

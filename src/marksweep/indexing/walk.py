@@ -142,7 +142,7 @@ class _Walker:
             return rules
 
     def _visit(self, path: str, entry: os.DirEntry[str], rules: Rules) -> bool:
-        """Take a file or pass over it; tell whether this is a folder to go into."""
+        """Take a file or skip it; return whether this is a folder to go into."""
         try:
             path.encode("utf-8")
         except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Index again whenever a folder changes, until told to stop."""
+"""Index again whenever a folder changes, until stopped."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ State = dict[str, tuple[int, int]]
 
 
 def _state(root: Path, selection: Selection) -> State:
-    """Look at the files; none if the root itself is gone, which the next run will tell."""
+    """Look at the files; none if the root itself is gone, which the next run will report."""
     try:
         found = walk(root, selection).found
     except BadInput:

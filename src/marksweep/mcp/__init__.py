@@ -1,7 +1,7 @@
 """The MCP server: the three heaps as tools for an agent.
 
 1. server_state.py      What a server works on: a store, its workspaces, the folders it may read.
-2. tool.py              What all tools share: unknown parameters refused, errors in words, results
+2. tool.py              What all tools share: unknown parameters refused, errors as text, results
                         as data with a short text.
 3. asking.py            What a tool asks of its client: its folders, a confirmation, a summary.
 4. context_tools.py     Add, focus, pin, recall, configure.

@@ -115,13 +115,13 @@ def _of_transcript(ctx: Ctx, here: Workspace, path: str, most: int) -> Analysis:
     from marksweep.mcp.transcripts import weigh
     from marksweep.reading import dead_weight
 
-    def tell(done: int, total: int, what: str) -> None:
+    def report(done: int, total: int, what: str) -> None:
         anyio.from_thread.check_cancelled()
         anyio.from_thread.run(ctx.report_progress, done, total, what)
 
     with here.segments() as context:
         settings = context.settings
-    weighed = weigh(state_of(ctx).allowed(path), tell, settings)
+    weighed = weigh(state_of(ctx).allowed(path), report, settings)
     plan = weighed.plan
     with here.segments() as context:
         used = Usage.of(plan.tokens_before, context.budget)

@@ -17,9 +17,9 @@ from marksweep.mcp.server_state import ServerState
 INSTRUCTIONS = """\
 marksweep keeps track of what you remember and collects what you no longer need.
 Add what you learn with context_add, linked to what it builds on; say what you work on with \
-context_focus. When context_add tells that a limit is near: context_gc_analyze shows what could go \
-and why, context_gc_prune does exactly that. Nothing is lost: context_recall finds swept segments \
-by their words, context_gc_undo reverses a sweep. Pin what must stay."""
+context_focus. When context_add reports that a limit is near: context_gc_analyze shows what could \
+go and why, context_gc_prune does exactly that. Nothing is lost: context_recall finds swept \
+segments by their words, context_gc_undo reverses a sweep. Pin what must stay."""
 
 TOOLS = (
     *context_tools.TOOLS,

@@ -53,12 +53,12 @@ async def client_folders(ctx: Ctx) -> ListRootsResult | ListRoots | None:
 
 
 async def here(
-    ctx: Ctx, told: Annotated[ListRootsResult | None, Resolve(client_folders)]
+    ctx: Ctx, listed: Annotated[ListRootsResult | None, Resolve(client_folders)]
 ) -> Workspace:
     """Find the workspace of a call."""
     state = state_of(ctx)
     if not state.is_settled:
-        await anyio.to_thread.run_sync(state.settle, folders_of(told))
+        await anyio.to_thread.run_sync(state.settle, folders_of(listed))
     opened = state.opened()
     if opened is None:
         opened = await anyio.to_thread.run_sync(state.open_workspace)
@@ -69,11 +69,11 @@ async def here(
     return opened
 
 
-def folders_of(told: ListRootsResult | None) -> list[Path]:
-    """Read the folders of the client; where it was started, if it told of none."""
+def folders_of(listed: ListRootsResult | None) -> list[Path]:
+    """Read the folders of the client; where it was started, if it lists none."""
     paths = [
         Path(url2pathname(unquote(urlparse(str(root.uri)).path)))
-        for root in (told.roots if told else [])
+        for root in (listed.roots if listed else [])
     ]
     return [path for path in paths if path.is_dir()] or [Path.cwd()]
 

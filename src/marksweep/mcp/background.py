@@ -16,7 +16,7 @@ ACTOR = "background"
 """Who the journal says it was."""
 
 SETTLING_SECONDS = 1.0
-"""How often to look whether the client has told its folders; until then there is no memory."""
+"""How often to look whether the client has named its folders; until then there is no memory."""
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ def _collect(state: ServerState, every_hours: float | None, stop: threading.Even
         return
     from marksweep.graph.background import Collected, collect_regularly
 
-    def told(outcome: Collected | MarksweepError) -> None:
+    def report(outcome: Collected | MarksweepError) -> None:
         if isinstance(outcome, MarksweepError):
             logger.warning("background collection: %s", outcome)
         elif outcome.skipped:
@@ -51,7 +51,7 @@ def _collect(state: ServerState, every_hours: float | None, stop: threading.Even
     try:
         memory = state.memory()
     except MarksweepError as error:
-        told(error)
+        report(error)
         return
     every = timedelta(hours=hours)
-    collect_regularly(memory.sync.acting_as(ACTOR), stop, every=every, told=told)
+    collect_regularly(memory.sync.acting_as(ACTOR), stop, every=every, report=report)

@@ -89,12 +89,12 @@ class Analysis(Result):
             f"{c.action} {c.segment_id} ({c.type}, {c.tokens:,} tokens): {c.reason}"
             for c in self.candidates
         )
-        ways = [
-            f"In the way: {o.reason} ({o.segments} segments, {o.tokens:,} tokens)"
+        blockers = [
+            f"Blocked by: {o.reason} ({o.segments} segments, {o.tokens:,} tokens)"
             for o in self.blockers[:3]
         ]
         lines = listed(rows, self.candidates_total)
-        return "\n".join([f"Working set: {self.usage.words()}.", head, *lines, *ways])
+        return "\n".join([f"Working set: {self.usage.words()}.", head, *lines, *blockers])
 
 
 class Pruned(Result):

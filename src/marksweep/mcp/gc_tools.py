@@ -139,7 +139,7 @@ def _prune(
 def _carry_out(
     context: Segments, plan: Plan, segment_ids: list[str], strategy: Disposal
 ) -> tuple[Plan, Report]:
-    """Collect a plan. One for named segments is made anew if others changed the heap meanwhile.
+    """Collect a plan. One for named segments is made again if others changed the heap meanwhile.
 
     It may delete no more than what was agreed to.
     """

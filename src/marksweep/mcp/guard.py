@@ -93,7 +93,7 @@ class Rates:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, caller: str) -> bool:
-        """Count a request; tell whether it may pass."""
+        """Count a request; return whether it may pass."""
         now = self._clock()
         burst = max(1.0, 2 * self._per_second)
         left, at = self._left.pop(caller, (burst, now))

@@ -16,7 +16,7 @@ from pydantic import Field
 from marksweep.errors import NotConfirmed, Refused
 from marksweep.mcp.asking import Consent, CurrentWorkspace, can_confirm, state_of
 from marksweep.mcp.memory_results import Indexed, MemoryHit, MemoryPruned, MemoryStats, SearchResult
-from marksweep.mcp.tool import Ctx, StrictTool, Told
+from marksweep.mcp.tool import Ctx, StrictTool, VerbatimError
 from marksweep.model import Plan
 from marksweep.stores.base import DEFAULT_WORKSPACE
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TELL_SECONDS = 0.1
-"""How often progress is told at most. More often costs more than it says."""
+PROGRESS_SECONDS = 0.1
+"""Least time between two progress reports. Shorter costs more than it says."""
 
 WorkspaceName = Annotated[
     str, Field(max_length=500, description="Whose memory; the current workspace if left out.")
 ]
 
 
-class _Teller:
+class _ProgressReporter:
     """Passes progress on to the client, not too often and without keeping the indexer waiting.
 
     Made in the event loop; called from the indexer's thread.
@@ -42,23 +42,23 @@ class _Teller:
     def __init__(self, ctx: Ctx) -> None:
         self._ctx = ctx
         self._loop = asyncio.get_running_loop()
-        self._told = 0.0
+        self._last_reported = 0.0
         self._under_way: set[asyncio.Task[None]] = set()
 
     def __call__(self, done: int, total: int, what: str) -> None:
         now = time.monotonic()
-        if done < total and now - self._told < TELL_SECONDS:
+        if done < total and now - self._last_reported < PROGRESS_SECONDS:
             return
-        self._told = now
-        self._loop.call_soon_threadsafe(self._tell, done, total, what)
+        self._last_reported = now
+        self._loop.call_soon_threadsafe(self._report, done, total, what)
 
-    def _tell(self, done: int, total: int, what: str) -> None:
+    def _report(self, done: int, total: int, what: str) -> None:
         task = asyncio.create_task(self._ctx.report_progress(done, total, what))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 
     async def finish(self) -> None:
-        """Wait until all was told."""
+        """Wait until all was reported."""
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
 
@@ -66,7 +66,7 @@ async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
     """Do work that releases what it holds also when the call is cancelled.
 
     A cancelled call is cancelled at every await, also at those that clean up. So the work runs
-    apart, is told once, and is waited for.
+    in a separate task, is cancelled once, and is waited for.
     """
     task = asyncio.create_task(work)
     try:
@@ -119,7 +119,7 @@ async def index_codebase(
         from marksweep.indexing.indexer import index_codebase as index
     except ModuleNotFoundError as error:
         raise Refused(str(error)) from error
-    tell = _Teller(ctx)
+    reporter = _ProgressReporter(ctx)
     report = await _to_its_end(
         index(
             folder,
@@ -129,10 +129,10 @@ async def index_codebase(
             include_tests=include_tests,
             max_shrink=max_shrink,
             include=state_of(ctx).settings.index.include,
-            progress=lambda at: tell(at.done, at.total, at.path),
+            progress=lambda at: reporter(at.done, at.total, at.path),
         )
     )
-    await tell.finish()
+    await reporter.finish()
     return Indexed.of(report)
 
 
@@ -235,7 +235,7 @@ async def prune_memory(
         state.shown_plans[workspace, strategy] = response.plan_id
         return MemoryPruned.of(response, workspace, strategy, limits)
     if not isinstance(answer, AcceptedElicitation):
-        raise Told("Error: The user did not agree to the deletion. Nothing was deleted.")
+        raise VerbatimError("Error: The user did not agree to the deletion. Nothing was deleted.")
     asked = answer.data.delete and not confirm
     try:
         response = await graph.prune_memory(
@@ -247,7 +247,7 @@ async def prune_memory(
             limit=plan.freed if asked else limit,
         )
     except (NotConfirmed, Refused) as refusal:
-        raise Told(f"Error: {refusal}") from refusal
+        raise VerbatimError(f"Error: {refusal}") from refusal
     state.shown_plans.pop((workspace, strategy), None)
     return MemoryPruned.of(response, workspace, strategy, limits)
 

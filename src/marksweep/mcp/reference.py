@@ -2,7 +2,7 @@
 
     python -m marksweep.mcp.reference docs/mcp.md
 
-rewrites what stands after the marker in that file, and leaves what stands before it.
+rewrites what comes after the marker in that file, and leaves what comes before it.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _prompt(prompt: Prompt) -> str:
 
 
 def updated(document: str) -> str:
-    """Give a document with its generated part written anew."""
+    """Give a document with its generated part rewritten."""
     prose, marker, _ = document.partition(MARKER)
     if not marker:
         raise ValueError(f"no line {MARKER!r}: say where the reference goes.")

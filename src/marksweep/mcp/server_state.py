@@ -38,7 +38,7 @@ class Access(msgspec.Struct, frozen=True):
     only: tuple[str, ...] | None = None
     """The caller's workspaces; None: all there are."""
     chosen: str = ""
-    """The workspace it asked for; empty: the first of its own, or the server's."""
+    """The workspace it asked for; empty: its own first one, or the server's."""
 
 
 ACCESS: ContextVar[Access] = ContextVar("marksweep_access", default=Access())  # noqa: B039
@@ -88,7 +88,7 @@ class Workspace:
             self._segments.keep(cited)
 
     def current_focus(self) -> Focus:
-        """Tell what the agent is at, as the rules see it now."""
+        """Return what the agent is at, as the rules see it now."""
         with self._guard:
             return self._segments.current_focus()
 
@@ -120,7 +120,7 @@ class ServerState:
         workspace: str = "",
         changes: Changes | None = None,
     ) -> None:
-        """Prepare it. Without folders they are the client's, told at its first call."""
+        """Prepare it. Without folders they are the client's, named at its first call."""
         self._workspace = workspace
         self._changes = {**(changes or {}), **({"store": {"location": store}} if store else {})}
         self._guard = RLock()
@@ -196,7 +196,7 @@ class ServerState:
     def allowed(self, path: str) -> Path:
         """Resolve a path, links followed; Refused if that leads out of the allowed folders."""
         if "\0" in path or not path.strip():
-            raise BadInput(f"{path!r} is no path. Name a file or folder.")
+            raise BadInput(f"{path!r} is not a path. Name a file or folder.")
         given = expanded(path)
         try:
             found = (self.folders[0] / given).resolve()
@@ -231,7 +231,7 @@ class ServerState:
             return self._memory
 
     def _focus(self, workspace: str, now: datetime) -> Focus:
-        """Tell what the agent of a workspace is at, if it is one of ours."""
+        """Return what the agent of a workspace is at, if it is one of ours."""
         opened = self._workspaces.get(workspace)
         return opened.current_focus() if opened else Focus(now=now)
 

@@ -1,6 +1,6 @@
 """What all tools share.
 
-Parameters that a tool does not have are refused. An error is told as what was found, what was
+Parameters that a tool does not have are refused. An error says what was found, what was
 expected and what to do. A result goes out as data with a schema, and as a short text for people.
 """
 
@@ -24,7 +24,7 @@ from marksweep.mcp.server_state import ServerState
 Ctx = Context[ServerState, Any]
 """The context of a call."""
 
-SHOWN = 120
+MAX_VALUE_CHARS = 120
 """Characters of a wrong value that an error repeats."""
 
 logger = logging.getLogger(__name__)
@@ -40,8 +40,8 @@ class Result(BaseModel):
         raise NotImplementedError
 
 
-class Told(ToolError):
-    """An error that is told to the agent as it stands."""
+class VerbatimError(ToolError):
+    """An error whose text goes to the agent unchanged."""
 
 
 class StrictTool(Tool):
@@ -68,7 +68,7 @@ class StrictTool(Tool):
         context: Context[Any, Any],
         convert_result: bool = False,  # noqa: ARG002
     ) -> CallToolResult | InputRequiredResult:
-        """Run the tool, and tell how it went."""
+        """Run the tool, and report how it went."""
         started = time.perf_counter()
         try:
             result = await super().run(arguments, context)
@@ -90,9 +90,9 @@ def _in_words(tool: Tool, error: ToolError) -> ToolError:
     if isinstance(cause, ValidationError):
         found = "; ".join(_problem(each) for each in cause.errors()[:5])
         known = ", ".join(tool.parameters.get("properties", {})) or "none"
-        return Told(f"{tool.name}: {found}. Its parameters are: {known}.")
+        return VerbatimError(f"{tool.name}: {found}. Its parameters are: {known}.")
     if isinstance(cause, MarksweepError | ToolError):
-        return Told(str(cause))
+        return VerbatimError(str(cause))
     return error
 
 
@@ -104,6 +104,6 @@ def _problem(found: ErrorDetails) -> str:
     if found["type"] == "missing":
         return f"{place!r} is missing"
     shown = ascii(found["input"])
-    shown = shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}…"
+    shown = shown if len(shown) <= MAX_VALUE_CHARS else f"{shown[:MAX_VALUE_CHARS]}…"
     expected = found["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
     return f"{place!r} is {shown}; expected {expected}"

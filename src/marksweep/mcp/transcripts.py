@@ -23,7 +23,7 @@ LARGEST_FILE = 200_000_000
 """Bytes that are read of one session at most: it is held in memory."""
 
 Progress = Callable[[int, int, str], None]
-"""Told how many of how many stages are done, and what comes next."""
+"""Receives how many of how many stages are done, and what comes next."""
 
 
 class Weighed(msgspec.Struct, frozen=True):
