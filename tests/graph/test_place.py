@@ -129,7 +129,7 @@ def test_an_unknown_graph_is_refused_with_the_known_ones(where: str) -> None:
 
 
 def test_no_place_is_refused() -> None:
-    with pytest.raises(BadInput, match="no place for a graph"):
+    with pytest.raises(BadInput, match="cannot hold a graph"):
         open_graph("")
 
 

@@ -4,7 +4,7 @@ base.py        what a dialect is; Rule, Finding, Change, Skipped
 openai_chat.py, openai_responses.py, anthropic.py, gemini.py      one provider each …
 …_rules.py     … and its rules, each with its source
 claude_code.py, codex.py     transcripts: a provider's messages in envelopes
-pairing.py     which result answers which call, and where it must stand
+pairing.py     which result answers which call, and where it must be
 detecting.py   which dialect a history is in
 history.py     read and write whole histories
 transcripts.py  files of them, in whatever form they come

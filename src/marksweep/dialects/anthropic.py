@@ -19,7 +19,7 @@ from marksweep.messages import FunctionCall, InlineData, Part, Role, ToolResult
 ROLES = {"user": Role.USER, "assistant": Role.MODEL, "system": Role.SYSTEM}
 
 SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
-"""Calls that the provider runs itself. Their results stand in the same turn of the assistant."""
+"""Calls that the provider runs itself. Their results are in the same turn of the assistant."""
 
 
 class Anthropic(TiedByCalls):

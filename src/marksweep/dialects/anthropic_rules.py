@@ -81,16 +81,16 @@ def _misplaced(messages: Messages) -> dict[Slot, str]:
         model = message.role is Role.MODEL
         for k, part in enumerate(message.parts):
             if model and client_result(part) is not None:
-                slots[Slot(i, k)] = "a tool_result stands in a message of the assistant"
+                slots[Slot(i, k)] = "a tool_result is in a message of the assistant"
             elif not model and (
                 part.function_call or part.thought is not None or _server_result(part) is not None
             ):
-                slots[Slot(i, k)] = f"a {_kind(part)} block stands in a message of the user"
+                slots[Slot(i, k)] = f"a {_kind(part)} block is in a message of the user"
     return slots
 
 
 def _server_loose(messages: Messages) -> dict[Slot, str]:
-    """Find server results before which no call stands in that turn, and calls without a result."""
+    """Find server results without a call before them in that turn, and calls without a result."""
     slots: dict[Slot, str] = {}
     last = len(messages) - 1
     for group in each_run(messages):

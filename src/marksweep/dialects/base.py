@@ -146,7 +146,7 @@ class Dialect(Protocol):
         ...
 
     def joins(self, before: Message, after: Message) -> bool:
-        """Whether two messages that come to stand next to each other must be written as one."""
+        """Whether two messages that come next to each other must be written as one."""
         ...
 
 

@@ -2,9 +2,9 @@
 
     {"type": "assistant", "uuid": …, "parentUuid": …, "message": {"role": "assistant", …}}
 
-A response is written as one line per block, so its thinking and its tool uses stand in lines of
-their own; the rules read consecutive lines of one role as one message, as the API does. Lines of
-other types (snapshots, summaries, hooks, progress) and the side chains of sub-agents are no part
+A response is written as one line per block, so its thinking and its tool uses are in separate
+lines; the rules read consecutive lines of one role as one message, as the API does. Lines of
+other types (snapshots, summaries, hooks, progress) and the side chains of sub-agents are not part
 of the conversation; they are kept in their place.
 """
 

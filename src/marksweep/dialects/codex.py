@@ -3,7 +3,7 @@
     {"timestamp": …, "type": "response_item", "payload": {"type": "function_call", …}}
 
 Older rollouts have bare items. Lines of other types (session_meta, turn_context, event_msg,
-compacted) are no part of the conversation; they are kept in their place.
+compacted) are not part of the conversation; they are kept in their place.
 """
 
 from __future__ import annotations

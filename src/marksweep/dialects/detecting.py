@@ -1,4 +1,4 @@
-"""Which dialect a history is in, told from marks that only one of them has."""
+"""Which dialect a history is in, detected by marks that only one of them has."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RESPONSES_ENDINGS = ("_call", "_call_output", "_search_output")
 """How the types of other Responses items end: calls that the provider runs itself."""
 CODEX_LINES = {"response_item", "session_meta", "turn_context", "event_msg", "compacted"}
 CLAUDE_CODE_LINES = {"summary": "leafUuid", "file-history-snapshot": "snapshot"}
-"""Lines of Claude Code that have no id of their own, and what each of them has."""
+"""Lines of Claude Code that have no id, and what each of them has."""
 
 
 def _blocks(message: dict[str, Json]) -> set[str]:
@@ -81,7 +81,7 @@ MARKS: tuple[tuple[Dialect, Callable[[dict[str, Json]], bool], str], ...] = (
     (ANTHROPIC, _is_anthropic, "blocks such as tool_use, tool_result, thinking, image"),
     (OPENAI_CHAT, _is_chat, "`tool_calls`, `tool_call_id`, role tool; image_url"),
 )
-"""Each dialect with what tells it from the others, for code and for people."""
+"""Each dialect with what distinguishes it from the others, for code and for people."""
 
 
 def _is_langchain(value: Json) -> bool:
@@ -161,9 +161,9 @@ def marks_in(messages: Sequence[Json]) -> list[str]:
 
 def _puzzled(found: list[str], messages: Sequence[Json]) -> str:
     looked = "; ".join(f"{dialect.name}: {mark}" for dialect, _, mark in MARKS)
-    told = f"marks of {' and '.join(found)}" if found else "no known marks"
+    marks = f"marks of {' and '.join(found)}" if found else "no known marks"
     return (
-        f"cannot tell the dialect: {told} in {len(messages)} messages. Looked for {looked}; or "
+        f"cannot detect the dialect: {marks} in {len(messages)} messages. Looked for {looked}; or "
         f"role and content for plain text. {advice_on(messages)}"
     )
 
@@ -176,7 +176,8 @@ def _of_request(body: dict[str, Json]) -> str:
     messages = body.get("messages")
     if not isinstance(messages, list):
         raise BadInput(
-            f"cannot tell the dialect of a request with {', '.join(map(str, body)) or 'no keys'}. "
+            "cannot detect the dialect of a request with "
+            f"{', '.join(map(str, body)) or 'no keys'}. "
             "Looked for contents (gemini), input (openai_responses) and messages (openai_chat, "
             "anthropic). Pass the list of messages."
         )

@@ -1,6 +1,6 @@
 """What a collection does to messages, written as their provider wants it. New values, never edits.
 
-Line         messages that stand in order, with seams where others stood
+Line         messages in order, with seams where others were
 saying       a new message, such as a summary
 with_texts   other texts in the places of some, such as the lines worth keeping of a result
 """
@@ -24,7 +24,7 @@ class JoiningRules(Protocol):
     """Says what must be joined; a dialect does."""
 
     def joins(self, before: Message, after: Message) -> bool:
-        """Whether two messages that come to stand next to each other must be written as one."""
+        """Whether two messages that come next to each other must be written as one."""
         ...
 
 
@@ -56,7 +56,7 @@ class Line:
 
 
 def saying(dialect: Dialect, text: str, message_id: str, role: Role = Role.USER) -> Message:
-    """Make a new message, such as a summary. It may not stand between a call and its result."""
+    """Make a new message, such as a summary. It may not be between a call and its result."""
     (message,) = composed(dialect, role, [Part(text=text)], message_id)
     return message
 
@@ -105,7 +105,7 @@ def _with_leaf(value: Json, path: Path, text: str) -> Json:
 def _with_words(part: Part, text: str) -> Part:
     """Give a text part with other words, in the form its provider has it.
 
-    A text that stands elsewhere in its block, as that of a document does, is left as it is.
+    A text that is elsewhere in its block, as that of a document does, is left as it is.
     """
     raw = part.raw
     if isinstance(raw, dict):

@@ -9,7 +9,7 @@ from marksweep.messages import Message, Part, Role
 
 
 class NotAMessage(Unreadable):
-    """A line that is no part of the conversation. It is kept, in its place."""
+    """A line that is not part of the conversation. It is kept, in its place."""
 
 
 class Enveloped:

@@ -186,7 +186,7 @@ def _written(part: Part) -> Json:
 
 
 def _id(call_id: str) -> dict[str, str]:
-    """Give the id, unless it only stands for a name."""
+    """Give the id, unless it is only made from a name."""
     return {} if not call_id or call_id.startswith("name:") else {"id": call_id}
 
 

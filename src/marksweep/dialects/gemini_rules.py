@@ -57,9 +57,9 @@ def _misplaced(messages: Messages) -> dict[Slot, str]:
         model = message.role is Role.MODEL
         for k, part in enumerate(message.parts):
             if model and part.function_response:
-                slots[Slot(i, k)] = "a functionResponse stands in a content of the model"
+                slots[Slot(i, k)] = "a functionResponse is in a content of the model"
             elif not model and part.function_call:
-                slots[Slot(i, k)] = "a functionCall stands in a content of the user"
+                slots[Slot(i, k)] = "a functionCall is in a content of the user"
     return slots
 
 
@@ -77,7 +77,7 @@ def _says_nothing(messages: Messages) -> Iterator[Fault]:
 
 
 def follows_model(before: Message, message: Message) -> bool:
-    """Whether a content that calls stands behind another of the model."""
+    """Whether a content that calls follows another of the model."""
     return (
         before.role is Role.MODEL
         and message.role is Role.MODEL

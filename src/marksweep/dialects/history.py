@@ -41,7 +41,7 @@ SYSTEMS = {
 
 
 class Aside(msgspec.Struct, frozen=True):
-    """Something that is no message, with its place: written back, never sent or collected."""
+    """Something that is not a message, with its place: written back, never sent or collected."""
 
     position: int
     raw: Json
@@ -73,7 +73,7 @@ class History(msgspec.Struct, frozen=True):
 def read(given: Json, dialect: str | None = None, *, start: int = 0) -> History:
     """Read provider messages, a whole request or the lines of a transcript.
 
-    Messages are named by where they stand, counted from `start`. What cannot be read is told in
+    Messages are named by position, counted from `start`. What cannot be read is reported in
     `skipped` and kept as an aside. Neutral messages are written first.
     """
     name = dialect or detect(given)
@@ -191,7 +191,7 @@ def rewritten(history: History, messages: Sequence[Message]) -> Json:
 def _interleaved(
     history: History, raws: list[list[Json]], messages: Sequence[Message]
 ) -> list[Json]:
-    """Put what is no message back to its place among those that are left."""
+    """Put what is not a message back to its place among those that are left."""
     if not history.asides:
         return [raw for each in raws for raw in each]
     places = {m.message_id: at for m, at in zip(history.messages, history.positions, strict=True)}
@@ -225,7 +225,7 @@ def _is_ready(dialect: Dialect, message: Message) -> bool:
 
 
 def _neutral(message: Message) -> Message:
-    """Give what any model may be told of a message: no thoughts, and nothing we do not know."""
+    """Give what any model may see of a message: no thoughts, and nothing we do not know."""
     said = (msgspec.structs.replace(p, raw=None) for p in message.parts if p.thought is None)
     return Message(message.role, tuple(p for p in said if p != Part()), message.message_id)
 

@@ -178,7 +178,7 @@ def _calls(raw: dict[str, Json]) -> Iterator[Part]:
 
 
 def _legacy_id(name: str) -> str:
-    """Stand for an id in the form that had none: a function's result follows its call."""
+    """Make an id for the form that had none: a function's result follows its call."""
     return f"function:{name}" if name else ""
 
 

@@ -1,9 +1,9 @@
-"""Which result answers which call, and whether it stands where its provider wants it.
+"""Which result answers which call, and whether it is where its provider wants it.
 
 Calls and results are matched by id, each result with the nearest earlier call that still waits for
-one. Providers then differ in where the answers must stand:
+one. Providers then differ in where the answers must be:
 
-    separate   each in a message of its own, right after the call's (chat completions)
+    separate   each in a separate message, right after the call's (chat completions)
     together   all at the start of what the user says next (Anthropic, Gemini)
     anywhere   later in the list (Responses)
 """
@@ -187,11 +187,11 @@ class Place(NamedTuple):
     missing: list[Slot]
     """Calls without any result, which must have one by now."""
     astray: list[Slot]
-    """Results that stand elsewhere."""
+    """Results that are elsewhere."""
 
 
 class Separate:
-    """Answers stand right after the message that asks, each in a message of its own."""
+    """Answers come right after the message that asks, each in a separate message."""
 
     calls: Calls = staticmethod(call_of)
     results: Results = staticmethod(result_of)
@@ -244,7 +244,7 @@ class Separate:
 
 
 class Together:
-    """Answers stand in what follows the group of model messages that asks.
+    """Answers are in what follows the group of model messages that asks.
 
     `groups` says which model messages are answered at once, `reach` where the messages that may
     answer end, `standing` which results in them are in their place.

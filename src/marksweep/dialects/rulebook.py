@@ -64,7 +64,7 @@ def calls_unanswered(answers: Answers, what: str) -> Check:
 
 
 def results_astray(answers: Answers, what: str) -> Check:
-    """Find results that stand in a wrong place; `what` says so of a call in message {last}."""
+    """Find results that are in a wrong place; `what` says so of a call in message {last}."""
 
     def check(messages: Messages) -> Iterator[Fault]:
         for place in answers.places(messages):

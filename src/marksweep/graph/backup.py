@@ -74,7 +74,7 @@ def load_backup(store: GraphStore, backup: Backup, workspace_id: str) -> tuple[s
 
 
 def erase_from_backup(path: Path, memory_ids: Sequence[str], chunk_ids: Sequence[str]) -> int:
-    """Write a backup anew without some memories and what only they hold; count what went."""
+    """Rewrite a backup without some memories and what only they hold; count what went."""
     backup = check_backup(path)
     doomed = _Doomed(read_backup(path), memory_ids, chunk_ids)
     if not any(doomed.names(item) for item in read_backup(path)):

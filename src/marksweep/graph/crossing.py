@@ -112,7 +112,7 @@ class Crossing:
     def find(self, workspace_id: str, strategy: PruneStrategy, focus: Focus) -> Crossed:
         """Mark a workspace's segments and memories together, as if a strategy's choice were gone.
 
-        What memories keep by an earlier finding is no reason to stay: it is what is asked here.
+        What memories keep by an earlier finding is not a reason to stay: it is what is asked here.
         """
         key = (workspace_id, strategy)
         focus = msgspec.structs.replace(focus, cited={})

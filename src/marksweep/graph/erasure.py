@@ -53,7 +53,7 @@ def hide(
     memory_ids: Sequence[str],
     now: datetime,
 ) -> Forgotten:
-    """Soft-delete memories by a plan of their own. Pinned ones stay."""
+    """Soft-delete memories by a separate plan. Pinned ones stay."""
     snapshot = heap.snapshot()
     memories = graph.fetch(heap.workspace, memory_ids)
     units = NamedUnits(
@@ -166,7 +166,7 @@ class Eraser:
                 yield f"the backup {path}, perhaps being written; forget again when it is done"
 
     def _tell_of(self, workspace_id: str, memory_ids: Sequence[str]) -> Iterator[str]:
-        """Name what is ours, may tell of the memories, and is not ours to delete unasked."""
+        """Name what is ours, may contain the memories, and is not ours to delete unasked."""
         for folder in sorted(self._backups.parent.glob(f"*{KEPT}*")):
             yield f"{folder}, what was there before a repair; delete it if nobody needs it"
         for segment in self._store.segments.changes(workspace_id).put:

@@ -15,7 +15,7 @@ MOST_ENTITIES = 64
 """Entities taken from one text. More link more notes, but by words that matter less."""
 
 TAKEN = " , "
-"""What stands in for what was taken, so that words around it do not join."""
+"""What replaces what was taken, so that words around it do not join."""
 
 _url = re.compile(r"https?://[^\s<>\"'`)\]}]+")
 _path = re.compile(
@@ -67,14 +67,14 @@ def _all(text: str) -> Iterator[Found]:
 
 
 def _is_path(name: str) -> bool:
-    """Tell `src/app.py` and `./run` from `and/or` and `1/2`."""
+    """Distinguish `src/app.py` and `./run` from `and/or` and `1/2`."""
     return name[0] in "/.~" or name.count("/") > 1 or "." in name
 
 
 def _names(text: str) -> Iterator[str]:
     """Join capitalised words that follow each other.
 
-    The first word of a sentence is capitalised anyway: alone, it counts only if it also stands
+    The first word of a sentence is capitalised anyway: alone, it counts only if it also is
     capitalised within a sentence.
     """
     runs: list[tuple[tuple[str, ...], bool]] = []

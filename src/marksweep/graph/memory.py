@@ -109,7 +109,7 @@ class KnowledgeGraph:
         clock: Callable[[], datetime] = utc_now,
         focus: Callable[[str, datetime], Focus] = _no_focus,
     ) -> None:
-        """Take the stores. `focus` tells what the agent in a workspace is at, if somebody knows."""
+        """Take the stores. `focus` returns what the agent in a workspace is at, if known."""
         self.graph = graph
         self.store = store
         self.backups = Path(backups)
@@ -155,7 +155,7 @@ class KnowledgeGraph:
         )
 
     def close(self) -> None:
-        """Let go of the stores."""
+        """Release the stores."""
         self.graph.close()
         self.store.close()
 
@@ -465,7 +465,7 @@ class KnowledgeGraph:
         plan_id: str | None = None,
         limit: int = 50,
     ) -> tuple[Entry, ...]:
-        """Tell what was previewed, deleted, restored and purged, newest first.
+        """Return what was previewed, deleted, restored and purged, newest first.
 
         Of all, or of some events or one plan.
         """

@@ -29,7 +29,7 @@ def place_of(settings: Settings, project: str | Path = ".", *, store: str = "") 
     """Find a project's places; `store` takes the place of the one in the settings.
 
     The graph lies beside the store unless the settings say otherwise, and beside the settings if
-    the store is no file. Relative paths are taken from the project.
+    the store is not a file. Relative paths are taken from the project.
     """
     folder = Path(project)
     where = _within(folder, store or settings.store.location)

@@ -118,7 +118,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
 
 LONGEST_ARGUMENT = 60
-"""Characters of an argument that are repeated where a call is told in a few words."""
+"""Characters of an argument that are repeated where a call is described in a few words."""
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
@@ -149,7 +149,7 @@ Path = tuple[str | int, ...]
 """The way to a value inside a call's arguments, by keys and indices."""
 
 Place = tuple[int, Path]
-"""Where a text stands: the index of its part, and the way to it inside; () is the part itself."""
+"""Where a text is: the index of its part, and the way to it inside; () is the part itself."""
 
 
 class Text(msgspec.Struct, frozen=True, gc=False):

@@ -9,8 +9,8 @@ import msgspec
 
 from marksweep.messages.message import FunctionCall, Message, Outcome, Part, Path, Role, Text
 
-LONG = 100
-"""Characters from which a string in a call's arguments is a text of its own."""
+MIN_TEXT_CHARS = 100
+"""Characters from which a string in a call's arguments is a separate text."""
 
 _encode = msgspec.json.Encoder().encode
 _sorted = msgspec.json.Encoder(order="sorted").encode
@@ -68,10 +68,10 @@ def texts_of(message: Message) -> Iterator[Text]:
 
 
 def _texts_of_call(at: int, call: FunctionCall) -> Iterator[Text]:
-    """Give a call as one text, and each long string in its arguments as one of its own."""
+    """Give a call as one text, and each long string in its arguments as another."""
     short = [call.name]
     for path, leaf in _leaves(call.args):
-        if path and len(leaf) >= LONG:
+        if path and len(leaf) >= MIN_TEXT_CHARS:
             yield Text((at, path), leaf, is_call=True, is_observed=False)
         else:
             short.append(leaf)

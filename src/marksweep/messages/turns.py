@@ -1,6 +1,6 @@
 """Turns: the one definition, for conversations, the ledger and GC plugins.
 
-A turn goes from one message typed by the user to the next; an image counts. What stands before the
+A turn goes from one message typed by the user to the next; an image counts. What comes before the
 first is the preamble. Results of tools, and the summaries and notices that a collection put into
 the history, speak with the user's voice in some formats, but start nothing.
 
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from marksweep.messages.message import Message, Role
 
 PREAMBLE = "preamble"
-"""The name of what stands before the first turn."""
+"""The name of what comes before the first turn."""
 
 SUMMARY = "gc_summary_"
 """Message ids, ledger keys and first lines of summaries start with this, then a number."""
@@ -39,7 +39,7 @@ def starts_turn(message: Message) -> bool:
 
 
 def is_summary(message: Message) -> bool:
-    """Tell a summary that a collection wrote, also if it was sent to a provider and read again."""
+    """Recognise a summary of a collection, also if it was sent to a provider and read again."""
     made = made_by_collection(message)
     if made is not None:
         return made[0] == SUMMARY
@@ -49,7 +49,7 @@ def is_summary(message: Message) -> bool:
 
 
 def made_by_collection(message: Message) -> tuple[str, int] | None:
-    """Tell a summary or a notice by its id, or by its first line if a provider lost the id."""
+    """Recognise a summary or a notice by its id, or by its first line if a provider lost the id."""
     if message.role is not Role.USER:
         return None
     found = _ID.match(message.message_id)

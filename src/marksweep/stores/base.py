@@ -109,7 +109,7 @@ class PlanRetention(msgspec.Struct, frozen=True, gc=False):
 
 
 KEEP_PLANS = PlanRetention()
-"""What a store keeps unless it is told otherwise."""
+"""What a store keeps by default."""
 
 
 class JournalSize(msgspec.Struct, frozen=True, gc=False):
@@ -126,7 +126,7 @@ class SegmentStore(Protocol):
         """Return what was put or removed after version `since`; from 0, everything.
 
         In no order. Cheap when nothing happened. A store that no longer knows what was removed
-        since then, or never had that version, tells everything.
+        since then, or never had that version, returns everything.
         """
         ...
 
@@ -242,7 +242,7 @@ class Store(Protocol):
     def scrub(self) -> tuple[str, ...]:
         """Make what was removed unreadable in the store's files, too.
 
-        Gives what could not be done now, in words: it is tried again when the store is opened.
+        Returns what could not be done now, as text: it is tried again when the store is opened.
         """
         ...
 
@@ -252,11 +252,11 @@ class Store(Protocol):
 
 
 REDACTED = "redacted"
-"""Stands for a reason that was erased."""
+"""Replaces a reason that was erased."""
 
 
 def redacted(entry: Entry, segment_ids: Collection[str]) -> Entry:
-    """Take the content of segments out of an entry: reasons, and what stands in for them.
+    """Take the content of segments out of an entry: reasons and stand-ins.
 
     Ids, actions and sizes stay. A plan that was only shown goes whole, so that nobody applies it.
     """

@@ -1,7 +1,7 @@
 """A SQLite file of ours: private, in write-ahead mode, for any number of threads and processes.
 
 Every use is one transaction. One thread writes at a time; readers may have connections of their
-own beside it. What goes wrong is said in words, with what to do.
+own beside it. Errors say what went wrong and what to do.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ SCRUB_ENDS = "DROP TABLE IF EXISTS unfinished_scrub"
 """All removed content is gone from the files."""
 
 MERGE_WORDS = "INSERT INTO {table} ({table}) VALUES ('optimize')"
-"""Write an index of FTS5 anew, without the words of what was removed.
+"""Rewrite an index of FTS5, without the words of what was removed.
 
 FTS5's `secure-delete` does so at each removal, but then no SQLite before 3.42 can read the file.
 """
 
 REWRITE_FILE = "VACUUM"
-"""Write the whole file anew, without what was removed."""
+"""Rewrite the whole file, without what was removed."""
 
 EMPTY_LOG = "PRAGMA wal_checkpoint(TRUNCATE)"
 """Bring the log into the file and cut it to nothing. Answers first whether a reader kept it."""
@@ -123,7 +123,7 @@ class Database:
 
     @contextmanager
     def asking(self) -> Iterator[sqlite3.Connection]:
-        """Read what one statement tells: it sees one state of the file by itself."""
+        """Read what one statement returns: it sees one state of the file by itself."""
         with self._errors(), self._readers.borrowed() as database:
             yield database
 
@@ -190,7 +190,7 @@ class Database:
             )
 
     def _finish_scrub(self, database: sqlite3.Connection) -> bool:
-        """Write the file anew and empty the log, unless a neighbour is at work."""
+        """Rewrite the file and empty the log, unless another process uses it."""
         try:
             database.execute(REWRITE_FILE)
             (kept, _, _) = database.execute(EMPTY_LOG).fetchone()

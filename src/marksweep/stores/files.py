@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 KEPT = ".before-"
-"""Stands in the name of a folder with files as they were before a repair, in front of the time."""
+"""Part of the name of a folder with files as they were before a repair, before the time."""
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700

@@ -92,7 +92,7 @@ def copy_aside(path: Path, files: tuple[Path, ...], now: datetime) -> Path:
 
 
 def rebuild(path: Path) -> Salvaged:
-    """Write a damaged store anew from what can be read of it. Its files were copied aside."""
+    """Rebuild a damaged store from what can be read of it. Its files were copied aside."""
     found = salvage(path)
     if not found.workspaces:
         raise StoreError(
@@ -111,7 +111,7 @@ def rebuild(path: Path) -> Salvaged:
 
 
 def rebuild_graph(path: Path) -> SalvagedGraph:
-    """Write a damaged graph anew from what can be read of it. Its files were copied aside."""
+    """Rebuild a damaged graph from what can be read of it. Its files were copied aside."""
     fresh = path.with_name(path.name + REBUILT)
     make_file(fresh)
     found = salvage_graph(path, fresh)

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def renewing(renew: Callable[[], object], lease_seconds: float) -> Iterator[None]:
-    """Renew a lease at intervals, in a thread of its own, until the block ends."""
+    """Renew a lease at intervals, in a separate thread, until the block ends."""
     released = threading.Event()
 
     def beat() -> None:

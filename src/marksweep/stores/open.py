@@ -95,4 +95,4 @@ _SCHEMES: dict[str, Callable[[str, str, PlanRetention], Store]] = {
     "rediss": _redis,
     "unix": _redis,
 }
-"""What may stand before the colon."""
+"""What may come before the colon."""

@@ -55,7 +55,7 @@ class Salvaged(msgspec.Struct, frozen=True):
     skipped: tuple[Skipped, ...]
 
     def copy_to(self, store: Store) -> None:
-        """Put all of it into a store; entries of the journal are numbered anew."""
+        """Put all of it into a store; entries of the journal are renumbered."""
         for rescued in self.workspaces:
             store.segments.write(rescued.workspace, put=rescued.segments)
             store.stash.put(rescued.workspace, rescued.stashed)
@@ -94,7 +94,7 @@ def rows_from_both_ends(
 ) -> Iterator[tuple[Any, ...]]:
     """Give the rows that can be read, in order, and note what cannot.
 
-    In the statement `{direction}` stands for ASC or DESC; what a row begins with names it.
+    In the statement `{direction}` becomes ASC or DESC; what a row begins with names it.
     """
     last: tuple[Any, ...] | None = None
     try:
@@ -160,7 +160,7 @@ def _from_json(live: Path, places: Places, skipped: list[Skipped]) -> Rescued:
     segments: dict[str, Segment] = {}
     for place, segment in _segments(live, Segment, skipped):
         if segment.segment_id in segments:
-            skipped.append(Skipped(place, f"the id {segment.segment_id!r} stands here once more"))
+            skipped.append(Skipped(place, f"the id {segment.segment_id!r} occurs here again"))
         else:
             segments[segment.segment_id] = segment
     stashed = tuple(unfold(each) for _, each in _segments(stash, StashedSegment, skipped))
@@ -172,7 +172,7 @@ def _from_json(live: Path, places: Places, skipped: list[Skipped]) -> Rescued:
 
 
 def _segments(path: Path, kind: type[Found], skipped: list[Skipped]) -> Iterator[tuple[str, Found]]:
-    """Give every whole object that is a segment, wherever it stands; name each damage once."""
+    """Give every whole object that is a segment, wherever it is; name each damage once."""
     text = _text(path)
     if text and '"segments"' not in text:
         skipped.append(Skipped(f"{path}, line 1", 'no "segments" found; looking everywhere'))

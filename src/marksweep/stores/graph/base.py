@@ -60,7 +60,7 @@ class Run(msgspec.Struct, frozen=True, gc=False):
     run_id: str
     repository: str
     filter: str
-    """The options that decide which files are looked at, in words."""
+    """The options that decide which files are looked at, as text."""
     started_at: datetime
     finished_at: datetime | None = None
     """None while it runs, and for ever if it was interrupted."""
@@ -286,7 +286,7 @@ class GraphStore(Protocol):
     ) -> tuple[Entity, ...]:
         """Fetch live entities one RELATED_TO step away, in either direction, sorted by name.
 
-        A relation that only stale and soft-deleted memories hold is no step.
+        A relation that only stale and soft-deleted memories hold is not a step.
         """
         ...
 
@@ -414,16 +414,16 @@ class GraphStore(Protocol):
         ...
 
     def release(self, workspace_id: str, purpose: str, holder: str) -> None:
-        """Give a lease back. Not holding it is no error."""
+        """Release a lease. Not holding it is not an error."""
         ...
 
     def scrub(self) -> tuple[str, ...]:
         """Make what was erased unreadable in the store's files, too.
 
-        Gives what could not be done now, in words; it is tried again when the store is opened.
+        Returns what could not be done now, as text; it is tried again when the store is opened.
         """
         ...
 
     def close(self) -> None:
-        """Let go of files and connections. A closed store refuses further calls."""
+        """Release files and connections. A closed store refuses further calls."""
         ...

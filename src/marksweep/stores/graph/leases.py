@@ -1,7 +1,7 @@
 """Working alone on a workspace, across processes and machines.
 
 A lease ends by itself after LEASE_SECONDS unless it is renewed, so a machine that vanishes blocks
-nobody for long. On one machine nobody waits for a dead process at all: its number tells.
+nobody for long. On one machine nobody waits for a dead process at all: its number shows it.
 """
 
 from __future__ import annotations

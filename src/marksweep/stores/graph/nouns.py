@@ -3,7 +3,7 @@
     Memory ─HAS_CHUNK→ Chunk ─MENTIONS→ Entity ─RELATED_TO→ Entity
 
 A memory is one note or one file of a repository. Its chunks are what search finds. An entity is
-shared by all chunks that mention it. Ids are hashes of what a node stands for, so that indexing the
+shared by all chunks that mention it. Ids are hashes of what a node represents, so that indexing the
 same tree twice gives the same graph.
 """
 

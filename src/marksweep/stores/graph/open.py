@@ -28,7 +28,7 @@ def open_graph(where: str | Path) -> GraphStore:
     """
     text = str(where)
     if not text or "\0" in text:
-        raise BadInput(f"{text!r} is no place for a graph. Name a folder or a URL.")
+        raise BadInput(f"{text!r} cannot hold a graph. Name a folder or a URL.")
     scheme, rest = split_scheme(where) if isinstance(where, str) else ("", "")
     if not scheme:
         path = expanded(where)

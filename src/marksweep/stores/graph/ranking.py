@@ -1,6 +1,6 @@
 """The order of what a search found, which is the same on every store.
 
-Engines weigh words in ways of their own, and by all they hold: other workspaces and hidden rows
+Engines weigh words in their own ways, and by all they hold: other workspaces and hidden rows
 too. So a store hands over the matches that it thinks best, and they are ranked here by nothing but
 themselves: BM25, with the matches as the collection.
 """
@@ -64,7 +64,7 @@ def joined(found: Mapping[Key, float], more: Mapping[Key, float], limit: int) ->
 
 
 def _times(word: str, text: str) -> int:
-    """Count a word where it stands by itself: searching for it is far faster than splitting."""
+    """Count a word where it is a whole word: searching for it is far faster than splitting."""
     times = 0
     at = text.find(word)
     while at >= 0:

@@ -4,7 +4,7 @@
     context.stash.json     the same shape; each segment has an object `stashed` beside its fields
     context.journal.jsonl  one entry per line
 
-The default workspace lives in the files above; every other one has files of its own beside them,
+The default workspace lives in the files above; every other one has separate files beside them,
 named after it. Each write replaces a file as a whole, so it suits some thousands of
 segments; beyond that, SQLite is the better place.
 
@@ -81,7 +81,7 @@ class JsonStore:
             yield
 
     def scrub(self) -> tuple[str, ...]:
-        """Do nothing: a file that lost something was written anew."""
+        """Do nothing: a file that lost something was rewritten."""
         return ()
 
     def close(self) -> None:

@@ -22,7 +22,7 @@ SALVAGE = "The file was left as it is. Repair it by hand, or read what can be re
 
 
 class Stashing(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What stands in a stashed segment's object `stashed`."""
+    """The content of a stashed segment's object `stashed`."""
 
     plan_id: str
     stashed_at: datetime
@@ -32,7 +32,7 @@ class Stashing(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StashedSegment(Segment, frozen=True, kw_only=True, omit_defaults=True):
-    """A segment as it stands in a stash file."""
+    """A segment as it is in a stash file."""
 
     stashed: Stashing
 
@@ -122,12 +122,12 @@ def unfold(folded: StashedSegment) -> Stashed:
 
 
 def write_segment(segment: Segment) -> bytes:
-    """Write a segment for people to read, as it stands in a file."""
+    """Write a segment for people to read, as it is in a file."""
     return _indented(SEGMENT.encode(segment))
 
 
 def write_stashed(entry: Stashed) -> bytes:
-    """Write a stash entry for people to read, as it stands in a file."""
+    """Write a stash entry for people to read, as it is in a file."""
     stashing = Stashing(
         entry.plan_id, entry.stashed_at, entry.reason, entry.expires_at, entry.replaced_by
     )
@@ -136,7 +136,7 @@ def write_stashed(entry: Stashed) -> bytes:
 
 
 def write_document(version: int, workspace: str, segments: Iterable[bytes]) -> bytes:
-    """Write a whole file. The version stands near the start, where readers look for it."""
+    """Write a whole file. The version comes near the start, where readers look for it."""
     header = f'{{\n  "format": {FORMAT},\n  "version": {version},\n'
     named = b'  "workspace": ' + _encode(workspace) + b",\n"
     listed = b",\n    ".join(segments)

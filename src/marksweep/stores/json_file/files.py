@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 _HEADER = 64
 
 Stamp = tuple[int, int, int, bytes]
-"""What tells one state of a file from the next: inode, size, time, and the first bytes.
+"""What distinguishes one state of a file from the next: inode, size, time, and the first bytes.
 
 The first bytes hold the version: two writes in one tick of the file system's clock may agree on
 all the rest.
@@ -248,7 +248,7 @@ class JournalFile:
         return changed
 
     def _rewrite(self) -> None:
-        """Write the file anew from the table."""
+        """Rewrite the file from the table."""
         lines = [ENTRY.encode(entry) + b"\n" for entry in self._table.entries]
         try:
             replace_file(self.path, b"".join(lines))

@@ -43,7 +43,7 @@ class Places:
         return self.beside(self.live(workspace))[1]
 
     def beside(self, live: Path) -> tuple[Path, Path]:
-        """Name the stash and the journal that stand beside a file of live segments."""
+        """Name the stash and the journal beside a file of live segments."""
         return live.with_suffix(".stash.json"), live.with_suffix(".journal.jsonl")
 
     def write_lock(self, path: Path) -> Path:

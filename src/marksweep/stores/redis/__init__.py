@@ -1,7 +1,7 @@
 """The Redis store: one truth for several machines.
 
     statements   every key and script, with its purpose
-    client       connection, transactions, errors in words
+    client       connection, transactions, errors as text
     search       the word index, and ranked keys to nouns
     lease        the lock
     segments, stash, journal   the three faces
@@ -64,8 +64,8 @@ class RedisStore:
     def scrub(self) -> tuple[str, ...]:
         """Name what only the server can do: its files are not ours."""
         return (
-            f"the append-only file and snapshots of {self._client.name}, until the server writes "
-            "them anew (BGREWRITEAOF, BGSAVE)",
+            f"the append-only file and snapshots of {self._client.name}, until the server rewrites "
+            "them (BGREWRITEAOF, BGSAVE)",
         )
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The connection to a Redis server: transactions with a watched key, errors in words."""
+"""The connection to a Redis server: transactions with a watched key, errors as text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONNECT_TIMEOUT = 5.0
 Given = TypeVar("Given")
 
 Pipeline = Any
-"""A transaction of redis-py, whose types do not tell reading from queueing."""
+"""A transaction of redis-py, whose types do not separate reading from queueing."""
 
 _MEANINGS: tuple[tuple[type[Exception], str], ...] = (
     (redis.AuthenticationError, "it wants other credentials. Put them into the URL."),

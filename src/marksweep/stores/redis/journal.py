@@ -18,7 +18,7 @@ SHOWN = Codec(tuple[int, datetime])
 """The number and time of an entry that shows a plan."""
 
 EXPIRED = b""
-"""Stands in the place of an entry that expired."""
+"""Placeholder of an entry that expired."""
 
 
 class RedisJournal:

@@ -55,7 +55,7 @@ class SqliteStore:
         return lock.held()
 
     def scrub(self) -> tuple[str, ...]:
-        """Write the file and its word indexes anew, without what was removed; empty the log."""
+        """Rewrite the file and its word indexes, without what was removed; empty the log."""
         return self._file.scrub()
 
     def close(self) -> None:

@@ -36,7 +36,7 @@ Match = tuple[int, bytes, float]
 
 
 class Order(NamedTuple):
-    """What rows are sorted by, and what tells how well each matches."""
+    """What rows are sorted by, and what measures how well each matches."""
 
     score: str
     order: str
@@ -49,7 +49,7 @@ NEWEST = Order("0.0", "words.rowid DESC")
 class IndexedTable:
     """A table and the index of its words.
 
-    Marks stand in the index for the values that filters ask for, so only what passes is ranked.
+    Marks in the index represent the values that filters ask for, so only what passes is ranked.
     """
 
     def __init__(self, name: str, listed: Order, matching: Order) -> None:
@@ -139,7 +139,7 @@ def _any(words: list[str]) -> str:
 
 
 def _marks(segment: Segment) -> str:
-    """Write the values that filters ask for as words of their own, for the word index."""
+    """Write the values that filters ask for as separate words, for the word index."""
     found = [_mark("type", segment.type)]
     if segment.file_path is not None:
         found.append(_mark("file", segment.file_path))

@@ -84,7 +84,7 @@ CREATE_WORD_INDEXES = (
 )
 """Version 2: the words of both, split by `stores.words`; FTS5 only has to cut at spaces.
 
-Marks stand for the values that filters ask for (see `marks`). They are in the same index as the
+Marks represent the values that filters ask for (see `marks`). They are in the same index as the
 words, so that only what passes is ranked; they find, but weigh nothing. Merging later makes batches
 a tenth faster.
 """

@@ -43,7 +43,7 @@ return 0"""
 
 
 REWRITE_POLL_SECONDS = 0.05
-"""How often to look whether the server has written its files anew."""
+"""How often to look whether the server has rewritten its files."""
 
 
 class FalkorGraphStore:
@@ -219,7 +219,7 @@ class FalkorGraphStore:
         return self._db.read(workspace_id, statement, params)
 
     def scrub(self) -> tuple[str, ...]:
-        """Have the server write its files anew, without what was erased.
+        """Have the server rewrite its files, without what was erased.
 
         The queries that the server noted go, too: texts are among their parameters.
         """
@@ -259,7 +259,7 @@ class FalkorGraphStore:
         return float(used["used_cpu_user"]) + float(used["used_cpu_sys"])
 
     def close(self) -> None:
-        """Let go of the connections, and of an embedded server."""
+        """Release the connections, and an embedded server."""
         self._db.close()
         if self._server is not None:
             self._server.close()

@@ -106,7 +106,7 @@ class Connection:
         )
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Release the connections."""
         self._closed = True
         with self._connecting:
             if self._server is not None:
@@ -154,7 +154,7 @@ class Connection:
         self._checked.add(workspace_id)
 
     def _await_indexes(self, server: FalkorDB, workspace_id: str) -> None:
-        """Wait until the indexes are in use: a server that has restarted builds them anew.
+        """Wait until the indexes are in use: a server that has restarted rebuilds them.
 
         Without them a search misses rows, and every look-up reads the whole graph.
         """
@@ -183,7 +183,7 @@ class Connection:
     def _tried(self, work: Callable[[FalkorDB], Result]) -> Result:
         """Run work, reconnecting with back-off while the server is away.
 
-        Everything we write can be written twice, so an answer that was lost is no harm. Work is
+        Every write is idempotent, so an answer that was lost does no harm. Work is
         tried again from its check of the layout on: a server that is back may still be building
         its indexes.
         """
@@ -264,7 +264,7 @@ class Connection:
         """Sign in within CONNECT_SECONDS; from then on a statement may take longer.
 
         Behind a new connection may be a server that has restarted: layouts are checked again, and
-        work that was under way starts anew.
+        work that was under way starts again.
         """
         connection.on_connect()
         connection._sock.settimeout(ANSWER_SECONDS)  # noqa: SLF001  there is no other way to it
@@ -294,7 +294,7 @@ def _text(statement: str, params: Params) -> bytes:
 def _literal(value: object) -> bytes:
     """Write a value as JSON, which Cypher reads too, but for control characters.
 
-    Those stand as they are in Cypher and as \\u00xx in JSON.
+    Those are written as they are in Cypher and as \\u00xx in JSON.
     """
     encoded = msgspec.json.encode(value)
     if b"\\u00" not in encoded:

@@ -1,6 +1,6 @@
 """An embedded FalkorDB: a server of our own on a directory, shared by the processes that use it.
 
-The first to open the directory starts the server, the last to leave stops it. Who uses it is told
+The first to open the directory starts the server, the last to leave stops it. Who uses it is known
 by locks on files, which the kernel drops when a process dies, so a killed process leaves at most a
 running server, which the next to open and close stops. The server itself holds such a lock, so
 there is never a second one on the same files. Every write is in the append-only file
@@ -47,7 +47,7 @@ PRIVATE_UMASK = 0o077
 """What keeps the server's files for its owner's eyes."""
 
 NO_TELEMETRY = ("CMD_INFO", "no")
-"""Keeps the server from writing every query, with the texts in it, into a stream of its own."""
+"""Keeps the server from writing every query, with the texts in it, into a separate stream."""
 
 WAITING = {"OMP_WAIT_POLICY": "PASSIVE"}
 """How the server's threads wait for each other, unless the environment says otherwise: asleep.
@@ -248,7 +248,7 @@ def _answers(path: Path) -> bool:
 
 
 def _ask(path: Path, *words: str) -> bytes:
-    """Send one command over a connection of its own."""
+    """Send one command over a separate connection."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(5)
         connection.connect(str(path))

@@ -157,7 +157,7 @@ MERGE (a:Alias {id: i}) SET a.keep = k.id, a.name = k.name, a.type = k.type"""
 HAND_ALIASES_ON = """
 MATCH (k:Entity {id: $keep}) MATCH (a:Alias) WHERE a.keep IN $ids
 SET a.keep = k.id, a.name = k.name, a.type = k.type"""
-"""Let what stood for entities stand for the one that they were merged into."""
+"""Let the aliases of entities name the one that they were merged into."""
 ALIASES = "MATCH (a:Alias) RETURN a.id, a.keep, a.name, a.type ORDER BY a.id"
 DROP_ALIASES = """
 MATCH (a:Alias) WHERE a.keep IN $ids
@@ -182,7 +182,7 @@ MERGE (s)-[:RELATED_TO {{relation: r.relation, memory_id: r.memory_id}}]->(k)"""
 MERGE (k)-[:RELATED_TO {{relation: r.relation, memory_id: r.memory_id}}]->(k)""",
     f"{_UNSETTLED} DELETE g",
 )
-"""Move the edges of entities that came under an alias to those that they stand for."""
+"""Move the edges of entities that came under an alias to those that the alias names."""
 
 # Fetching
 

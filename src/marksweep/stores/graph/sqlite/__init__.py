@@ -226,5 +226,5 @@ class SqliteGraphStore:
         return self._db.scrub()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Release the file."""
         self._db.close()

@@ -150,7 +150,7 @@ FROM relation WHERE ((ws = ?3 AND source_key = ?2) OR target_key = ?2)
 """Move relations from one entity to another, but for those between the two."""
 PUT_ALIAS = "INSERT OR REPLACE INTO alias (ws, id, keep, name, type) VALUES (?, ?, ?, ?, ?)"
 HAND_ALIASES_ON = "UPDATE alias SET keep = ?3, name = ?4, type = ?5 WHERE ws = ?1 AND keep = ?2"
-"""Let what stood for an entity stand for the one that it was merged into."""
+"""Let the aliases of an entity name the one that it was merged into."""
 ALIASES = "SELECT id, keep, name, type FROM alias WHERE ws = ? ORDER BY id"
 UNSETTLED = """
 SELECT g.key, a.keep, a.name, a.type FROM alias a CROSS JOIN entity g ON g.ws = a.ws AND g.id = a.id
