@@ -107,5 +107,5 @@ def test_no_clock_is_asked_so_a_slow_machine_finds_the_same(
 
 
 def test_a_program_that_is_too_big_is_left_to_greed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program, "BIGGEST", 10)
+    monkeypatch.setattr(program, "MAX_PROGRAM_SIZE", 10)
     assert solve(study(history(3), names), 120).solved is Solved.GREEDY

@@ -24,16 +24,21 @@ from marksweep.errors import BadInput
 from marksweep.replay import catalog, datasets
 from marksweep.replay.atoms import EXTRACTORS
 from marksweep.replay.catalog import is_usable, settings_for
-from marksweep.replay.clairvoyant import NODES
+from marksweep.replay.clairvoyant import MAX_NODES
 from marksweep.replay.counting import exact
 from marksweep.replay.front import Budget, How
 from marksweep.replay.html import page
 from marksweep.replay.html_front import front
 from marksweep.replay.inputs import gather
-from marksweep.replay.recommend import ENOUGH, Recommendation, gap_text, settings_file
+from marksweep.replay.recommend import (
+    WANTED_RECALL_PERCENT,
+    Recommendation,
+    gap_text,
+    settings_file,
+)
 from marksweep.replay.records import Conversation, read_conversations
-from marksweep.replay.report import BUDGETS, MOST, Report, Request, replay, replay_cases
-from marksweep.replay.sandbox import PATIENCE
+from marksweep.replay.report import BUDGETS, MAX_TRANSCRIPTS, Report, Request, replay, replay_cases
+from marksweep.replay.sandbox import CALL_SECONDS
 from marksweep.replay.table import Result, Row, timeless
 from marksweep.replay.timeline import Timeline
 from marksweep.settings.layers import FILES, FOLDER
@@ -108,7 +113,7 @@ def shared(function: Command) -> Command:
             click.option(
                 "--recall",
                 "enough",
-                default=ENOUGH,
+                default=WANTED_RECALL_PERCENT,
                 show_default=True,
                 type=click.FloatRange(0, 100),
                 help="Percent of what is needed that the recommended setting should have.",
@@ -133,7 +138,7 @@ def shared(function: Command) -> Command:
             ),
             click.option(
                 "--most",
-                default=MOST,
+                default=MAX_TRANSCRIPTS,
                 show_default=True,
                 type=click.IntRange(1),
                 help="Transcripts that are replayed, drawn by lot if there are more.",
@@ -148,14 +153,14 @@ def shared(function: Command) -> Command:
             ),
             click.option(
                 "--solver-nodes",
-                default=NODES,
+                default=MAX_NODES,
                 show_default=True,
                 type=click.IntRange(0),
                 help="Effort for the exact bound, per transcript and budget; 0: greedy.",
             ),
             click.option(
                 "--patience",
-                default=PATIENCE,
+                default=CALL_SECONDS,
                 show_default=True,
                 type=click.FloatRange(0, min_open=True),
                 help="Seconds that a plugin or strategy of your own has for one call.",

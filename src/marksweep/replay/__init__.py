@@ -10,7 +10,7 @@ The measure:
 1. records.py      Read trajectories and conversations.
 2. atoms.py        Find the names and lines of a text: what can be needed again.
 3. needs.py        Say what each step takes from the past.
-4. drive.py        Run a collector over a trajectory, told past messages only.
+4. drive.py        Run a collector over a trajectory, sent past messages only.
 5. guards.py       Refuse what no collector may do; peeking.py catches those that read ahead.
 6. hits.py         Test whether what was needed was verbatim in context.
 7. measures.py     Need recall, gap closed, churn, priced cost, time.
@@ -22,7 +22,7 @@ What is measured:
 catalog.py     Collectors by name; spec.py reads names with options.
 references.py  Simple collectors to read every figure beside.
 installed.py   Strategies of a Conversation.
-sandbox.py     Plugins and strategies of your own, in processes of their own; sandbox_worker.py
+sandbox.py     Plugins and strategies of your own, in separate processes; sandbox_worker.py
                and plugged.py are the other side.
 
 From transcripts to a recommendation:

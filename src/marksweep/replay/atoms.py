@@ -1,7 +1,7 @@
 """Atoms: what can be needed again. Names and lines, found in a text by an extractor.
 
 Two extractors, so that a figure shows how much of it comes from knowing the measure: `names`
-finds identifiers by their look and lines freed of numbers; `tokens` takes what stands between
+finds identifiers by their look and lines freed of numbers; `tokens` takes what is between
 blanks, and raw lines.
 """
 
@@ -46,7 +46,7 @@ def names(line: str) -> set[str]:
 
 
 def tokens(line: str) -> set[str]:
-    """What stands between blanks and holds more than letters, and the line if it is long enough."""
+    """What is between blanks and holds more than letters, and the line if it is long enough."""
     flat = squeeze(line)
     found = {
         word for word in flat.split(" ") if len(word) in TOKEN_LENGTH and _NOT_LETTER.search(word)

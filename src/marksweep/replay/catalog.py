@@ -7,7 +7,7 @@
     clairvoyant                                              the bound; sees what comes
 
 Case, blanks, hyphens and underscores in a reference's name do not matter. What may be somebody
-else's code, plugins and your own, is driven in a process of its own.
+else's code, plugins and your own, is driven in a separate process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from marksweep.replay.installed import Installed
 from marksweep.replay.plugged import plugin_spec
 from marksweep.replay.records import Count
 from marksweep.replay.references import Gdsf, Mask, OriginalScore, Random, Truncate
-from marksweep.replay.sandbox import PATIENCE, SandboxedStrategy
+from marksweep.replay.sandbox import CALL_SECONDS, SandboxedStrategy
 from marksweep.replay.spec import parse
 from marksweep.settings import Settings
 from marksweep.strategies.registry import SEGMENT_TOOLS, STRATEGIES, TIER, strategy_of
@@ -47,10 +47,10 @@ DEFAULT = (ECONOMY, QUALITY, "superseded+mask+truncate", *REFERENCES)
 
 PLUGIN = "gc_"
 """How the names of GC plugins begin."""
-WINDOW = ("threshold_percent", "target_percent", "pressure_percent")
+LIMIT_OPTIONS = ("threshold_percent", "target_percent", "pressure_percent")
 """Options of any strategy of a Conversation that are settings of its window."""
 RECENT = "preserve_recent_turns"
-AT_LIMIT = ",".join(f"{line}=100" for line in WINDOW)
+AT_LIMIT = ",".join(f"{line}=100" for line in LIMIT_OPTIONS)
 """Lines of a window that starts and lands at its limit."""
 
 Overlay = dict[str, dict[str, object]]
@@ -60,7 +60,7 @@ _MASK = re.compile(r"mask last (\d+)")
 
 
 def canonical(name: str) -> str:
-    """The name that a collector goes by in tables; UnknownName lists what there is."""
+    """The name of a collector in tables; UnknownName lists what there is."""
     plain = _plain(name)
     known = {_plain(each): each for each in (*REFERENCES, CLAIRVOYANT)}
     if plain in known and name not in STRATEGIES.keys() - {TRUNCATE}:
@@ -84,8 +84,8 @@ def canonical(name: str) -> str:
     )
 
 
-def maker(name: str, patience: float = PATIENCE) -> Make:
-    """How a collector is built, by its canonical name; `patience` is for strangers' code."""
+def maker(name: str, patience: float = CALL_SECONDS) -> Make:
+    """How a collector is built, by its canonical name; `patience` is for third-party code."""
     fixed = REFERENCES.get(name)
     if fixed is not None:
         return fixed
@@ -103,7 +103,7 @@ def maker(name: str, patience: float = PATIENCE) -> Make:
 
 
 def is_foreign(name: str) -> bool:
-    """Whether a name stands for what may be somebody else's code."""
+    """Whether a name may mean third-party code."""
     return name.startswith(PLUGIN) or parse(name).is_imported
 
 
@@ -124,9 +124,9 @@ def settings_for(name: str) -> Overlay | None:
     talk: dict[str, object] = {"strategy": TIER.join(tiers)}
     found: Overlay = {"conversation": talk}
     for key, value in spec.options.items():
-        if key in WINDOW and isinstance(strategy_of(spec.name, SEGMENT_TOOLS), Learning):
+        if key in LIMIT_OPTIONS and isinstance(strategy_of(spec.name, SEGMENT_TOOLS), Learning):
             raise BadInput(f"{spec.name} draws its lines itself, so it takes no {key}.")
-        if key in WINDOW:
+        if key in LIMIT_OPTIONS:
             found.setdefault("window", {})[key] = value
         elif key == RECENT:
             talk[key] = value

@@ -18,7 +18,7 @@ from marksweep.replay.needs import Study
 from marksweep.replay.records import Wire
 from marksweep.replay.references import STUB
 
-NODES = 500
+MAX_NODES = 500
 """Nodes of its tree that the solver may look at; 0 leaves it out.
 
 Most programs are solved at the first node. A limit in nodes, unlike one in seconds, gives the same
@@ -115,7 +115,7 @@ def foresee(
     *,
     stub: int,
     src_weight: float = 1.0,
-    nodes: int = NODES,
+    nodes: int = MAX_NODES,
 ) -> Foresight:
     """Solve a trajectory; `src_weight` is the weight of a src step against an any step."""
     problem = Problem(found, prices, limit, stub, src_weight)

@@ -1,6 +1,6 @@
 """Drive a collector through a trajectory, as an agent would, and write down each step.
 
-The collector is told past messages only. Before each step it is given what is new, and asked for
+The collector sees past messages only. Before each step it is given what is new, and asked for
 the context of the next request.
 """
 
@@ -106,7 +106,7 @@ def drive(
         size = sum(map(tokens, context))
         if violation is None and size > max(limit, pinned_tokens + tail_tokens):
             violation = Violation.BUDGET
-        peeking.tell(step.at)
+        peeking.advance(step.at)
         if violation is None and peeking.is_in(context):
             violation = Violation.PEEKED
         shared = _shared(before, context, tokens)
@@ -148,7 +148,7 @@ def _ask(collector: Collector, tail: list[Wire]) -> tuple[list[Wire], str]:
 
 
 def _failure(call: Callable[[], None]) -> str:
-    """What a call raised, in words; empty if it did not."""
+    """What a call raised, as text; empty if it did not."""
     try:
         call()
     except MarksweepError as error:

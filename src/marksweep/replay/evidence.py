@@ -15,7 +15,7 @@ from marksweep.replay.atoms import squeeze
 from marksweep.replay.drive import Collector
 from marksweep.replay.records import PER_MESSAGE, Conversation, Count, Wire, content_of, price
 
-EVERY = 8
+COLLECT_EVERY_MESSAGES = 8
 """Turns between two requests."""
 
 
@@ -39,14 +39,14 @@ class Evidence(msgspec.Struct, frozen=True):
 
 def blind(talk: Conversation, collector: Collector, percent: float, count: Count) -> Evidence:
     """Evidence in the context under the whole budget, the question unknown."""
-    context = _tell(talk, collector, int(percent / 100 * tokens_of(talk, count)))
+    context = _replay(talk, collector, int(percent / 100 * tokens_of(talk, count)))
     return _shares(talk, [context] * len(talk.questions))
 
 
 def recalled(talk: Conversation, collector: Recalling, percent: float, count: Count) -> Evidence:
     """Evidence in a context under half the budget, or in what recall brings with the other half."""
     limit = int(percent / 100 * tokens_of(talk, count))
-    kept = _tell(talk, collector, limit // 2)
+    kept = _replay(talk, collector, limit // 2)
     rest = limit - limit // 2
     shown = []
     over = 0
@@ -84,14 +84,14 @@ def tokens_of(talk: Conversation, count: Count) -> int:
     return sum(price(message, count) for message in wire(talk))
 
 
-def _tell(talk: Conversation, collector: Collector, limit: int) -> str:
-    """Tell a collector all turns; the squeezed text of its last context."""
+def _replay(talk: Conversation, collector: Collector, limit: int) -> str:
+    """Send a collector all turns; the squeezed text of its last context."""
     collector.start([], limit)
     context: list[Wire] = []
     messages = wire(talk)
     for number, message in enumerate(messages, 1):
         collector.add([message])
-        if number % EVERY == 0 or number == len(messages):
+        if number % COLLECT_EVERY_MESSAGES == 0 or number == len(messages):
             context = collector.context()
     return "\n".join(squeeze(content_of(message)) for message in context)
 

@@ -15,7 +15,7 @@ import msgspec
 from marksweep.errors import BadInput
 from marksweep.replay.atoms import EXTRACTORS
 from marksweep.replay.catalog import CLAIRVOYANT, TRUNCATE
-from marksweep.replay.clairvoyant import NODES
+from marksweep.replay.clairvoyant import MAX_NODES
 from marksweep.replay.datasets import NEED_STEPS, Case
 from marksweep.replay.drive import limit_of
 from marksweep.replay.evidence import (
@@ -31,19 +31,19 @@ from marksweep.replay.kept import code_of, keep, kept, name_of, own_code
 from marksweep.replay.lab import Done, Job, build, counter, src_weight, work
 from marksweep.replay.needs import habits, study
 from marksweep.replay.records import Conversation, Count, Trajectory, price
-from marksweep.replay.sandbox import PATIENCE, NoRecall, StrategyFailed
+from marksweep.replay.sandbox import CALL_SECONDS, NoRecall, StrategyFailed
 from marksweep.replay.workers import spread
 from marksweep.sizes import Size
 
 HABIT_SHARE = 0.10
 """Share of transcripts beyond which an atom of their actions is a habit and needs no context."""
 HABITS_FROM = 20
-"""Transcripts from which habits can be told; fewer say too little."""
-SMALL = 60_000
+"""Transcripts from which habits can be learned; fewer say too little."""
+MIN_PARALLEL_TOKENS = 60_000
 """Tokens times budgets below which starting processes costs more than they save."""
 
-Told = Callable[[int, int], None]
-"""Told of progress: jobs done, and jobs there are."""
+Progress = Callable[[int, int], None]
+"""Receives progress: jobs done, and jobs there are."""
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -79,10 +79,10 @@ class How(msgspec.Struct, frozen=True):
     """How work is done: it changes the time taken, and what is given up on."""
 
     workers: int = 1
-    nodes: int = NODES
+    nodes: int = MAX_NODES
     """Nodes that the clairvoyant's solver may look at; 0 takes the greedy bound."""
-    patience: float = PATIENCE
-    """Seconds that a stranger's strategy has for one call."""
+    patience: float = CALL_SECONDS
+    """Seconds that a third-party strategy has for one call."""
     folder: Path | None = None
     """Where finished work is kept, to go on from there."""
 
@@ -102,7 +102,7 @@ class Ask(msgspec.Struct, frozen=True):
     strategy: str
     budget: Budget
     folder: Path | None = None
-    patience: float = PATIENCE
+    patience: float = CALL_SECONDS
 
 
 class Front(msgspec.Struct, frozen=True):
@@ -138,7 +138,7 @@ def run(
     budgets: Sequence[Budget],
     how: How,
     *,
-    told: Told | None = None,
+    progress: Progress | None = None,
 ) -> Front:
     """Drive strategies, and the bound, over every transcript and conversation at every budget."""
     names = tuple(dict.fromkeys((TRUNCATE, *strategies, CLAIRVOYANT)))
@@ -155,12 +155,12 @@ def run(
             for name in strategies
             for talk in talks
         ]
-    workers = how.workers if sum(map(_size, jobs)) >= SMALL else 1
+    workers = how.workers if sum(map(_size, jobs)) >= MIN_PARALLEL_TOKENS else 1
     results: dict[int, Done | Answers] = {}
     for at, result in spread(_do, jobs, workers, _size):
         results[at] = result
-        if told is not None:
-            told(len(results), len(jobs))
+        if progress is not None:
+            progress(len(results), len(jobs))
     each = iter(results[at] for at in range(len(jobs)))
     front = Front({}, {})
     for budget in budgets:
@@ -207,7 +207,7 @@ def _answered(job: Ask) -> Answers:
 
 
 def ask(job: Ask, count: Count) -> Answers:
-    """Tell a conversation to a strategy, and see what it holds for the questions."""
+    """Send a conversation to a strategy, and see what it holds for the questions."""
     talk = job.talk
     percent = job.budget.share(tokens_of(talk, count))
     collector = build(job.strategy, count, job.patience)

@@ -1,7 +1,7 @@
 """The hit test: whether what a step needs was verbatim in the context it was given.
 
 A source line that holds the atom must be there as it was. A short line must be there whole; of a
-long one the WINDOW characters around the atom must stand inside one line. A list of bare names
+long one the WINDOW characters around the atom must be inside one line. A list of bare names
 scores nothing.
 """
 
@@ -18,7 +18,7 @@ from marksweep.replay.records import Wire, calls_of, content_of, text_of
 WINDOW = 200
 """Characters of a long line that must be there; a shorter line must be there whole."""
 LEAD = 40
-"""Characters of the window that stand before the atom."""
+"""Characters of the window before the atom."""
 
 
 class Proof(msgspec.Struct, frozen=True, gc=False):

@@ -175,10 +175,12 @@ def _table(result: Result) -> str:
 
 def _failures(result: Result) -> str:
     """Who broke a rule or failed, and where first."""
-    told = [(f"{r.strategy} at {r.budget}", said) for r in result.rows for said in r.failures]
-    told += [(f"{r.strategy} at {r.budget}", said) for r in result.evidence for said in r.failures]
+    failures = [(f"{r.strategy} at {r.budget}", said) for r in result.rows for said in r.failures]
+    failures += [
+        (f"{r.strategy} at {r.budget}", said) for r in result.evidence for said in r.failures
+    ]
     items = "".join(
-        f"<li><b>{wrapped(who)}</b> <small>{escape(what)}</small></li>" for who, what in told
+        f"<li><b>{wrapped(who)}</b> <small>{escape(what)}</small></li>" for who, what in failures
     )
     return f'<h3 class="broken">Rules broken</h3><ul class="plain">{items}</ul>' if items else ""
 

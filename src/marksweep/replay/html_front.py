@@ -15,7 +15,7 @@ from marksweep.replay.recommend import Recommendation
 from marksweep.replay.table import Result, Row
 
 COLOURS = 5
-"""Colours for strategies that can be used; references are grey, and told apart by shape."""
+"""Colours for strategies that can be used; references are grey, and differ in shape."""
 SHAPES = ("circle", "square", "triangle", "diamond", "cross")
 NARROW = 500
 """Pixels up to which a picture has no room for names; the legend has them."""

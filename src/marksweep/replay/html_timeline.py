@@ -13,13 +13,13 @@ from marksweep.replay.timeline import Life, Missed, Moment, State, Timeline
 
 ROW = 7
 """Pixels of a message's row, where there are few enough."""
-TALL = 460
+MAX_HEIGHT = 460
 """Pixels that all rows may take."""
 SEEN = 5
 """Pixels that the mark of a miss has, at least, to be seen among thin rows."""
-DROPPED = 12
+MAX_DROPPED = 12
 """Messages named among those that went at a step, here and in the script."""
-LISTED = 200
+MAX_MISSES = 200
 """Misses listed in the table."""
 
 
@@ -69,7 +69,7 @@ def _sizes(timeline: Timeline, start: int) -> str:
 
 def _lives(timeline: Timeline, start: int) -> str:
     rows = {life.at: row for row, life in enumerate(timeline.lives)}
-    height = min(TALL, ROW * max(8, len(rows)))
+    height = min(MAX_HEIGHT, ROW * max(8, len(rows)))
     tall = max(1.2, SEEN * len(rows) / height)
     bars = "".join(_life(life, row) for row, life in enumerate(timeline.lives))
     lost = "".join(
@@ -128,7 +128,7 @@ def _legend() -> str:
 
 
 def moment_html(timeline: Timeline, k: int) -> str:
-    """One step in words; the script writes the same for others."""
+    """One step as text; the script writes the same for others."""
     moment = timeline.moments[k]
     lives = {life.at: life for life in timeline.lives}
     held = [s.state for life in timeline.lives for s in life.spans if s.first <= k <= s.last]
@@ -165,10 +165,10 @@ def _dropped_list(moment: Moment, lives: dict[int, Life]) -> str:
     items = [
         f"<li><b>Dropped</b> {escape(life.role)}, {life.tokens:,} tokens "
         f"<small>{escape(life.text[:90])}</small></li>"
-        for life in dropped[:DROPPED]
+        for life in dropped[:MAX_DROPPED]
     ]
-    if len(dropped) > DROPPED:
-        items.append(f"<li>and {len(dropped) - DROPPED} more</li>")
+    if len(dropped) > MAX_DROPPED:
+        items.append(f"<li>and {len(dropped) - MAX_DROPPED} more</li>")
     return f"<ul>{''.join(items)}</ul>" if items else ""
 
 
@@ -181,9 +181,11 @@ def _misses(timeline: Timeline, count: int) -> str:
         f'<tr><td data-label="step">{k + 1}</td><td data-label="needed">{_atoms(miss)}</td>'
         f'<td data-label="from">{_from(miss, lives)}</td>'
         f'<td data-label="last in context">{_seen(miss)}</td></tr>'
-        for k, miss in every[:LISTED]
+        for k, miss in every[:MAX_MISSES]
     )
-    more = f"<p>{len(every) - LISTED} more are in the JSON.</p>" if len(every) > LISTED else ""
+    more = (
+        f"<p>{len(every) - MAX_MISSES} more are in the JSON.</p>" if len(every) > MAX_MISSES else ""
+    )
     return (
         f"<details><summary>All {_plural(count, 'miss', 'misses')} as a table</summary>"
         '<table class="stack"><thead><tr><th>step</th><th>needed</th><th>from</th>'

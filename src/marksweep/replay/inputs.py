@@ -95,7 +95,7 @@ def _sorted_out(items: list[Item]) -> Inputs:
 
 
 def _paths(names: Sequence[str], leave_out: Path | None) -> Iterator[tuple[str, Path | None]]:
-    """Each file once, with the name it goes by: below its folder, so that reports can travel."""
+    """Each file once, with its name: below its folder, so that reports can travel."""
     met: set[Path] = set()
     ours = Path(os.path.realpath(leave_out)) if leave_out else None
     for name in names:
@@ -115,7 +115,7 @@ def _paths(names: Sequence[str], leave_out: Path | None) -> Iterator[tuple[str, 
 
 
 def _may_be_there(path: Path) -> bool:
-    """Return whether a file is there, or cannot be looked at; reading it tells why."""
+    """Return whether a file is there, or cannot be looked at; reading it shows why."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -146,7 +146,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _is_transcript(folder: str, name: str) -> bool:
-    """Return whether to read a file; one that cannot be looked at is read, which tells why."""
+    """Return whether to read a file; one that cannot be looked at is read, which shows why."""
     if not name.removesuffix(".xz").removesuffix(".gz").endswith(ENDINGS):
         return False
     try:

@@ -9,7 +9,7 @@ from marksweep.strategies.registry import Choice
 
 
 class Installed:
-    """A Conversation told of messages as they come, and asked for the next request."""
+    """A Conversation sent messages as they come, and asked for the next request."""
 
     def __init__(self, count: Count, settings: Settings, strategy: Choice | None = None) -> None:
         """Take settings, and a strategy if it is none that settings can name."""

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from marksweep.replay.catalog import CLAIRVOYANT, maker
-from marksweep.replay.clairvoyant import NODES, Clairvoyant, Foresight, Solved, foresee
+from marksweep.replay.clairvoyant import MAX_NODES, Clairvoyant, Foresight, Solved, foresee
 from marksweep.replay.counting import exact
 from marksweep.replay.datasets import Case
 from marksweep.replay.drive import Collector, Pricer, drive, limit_of
@@ -25,7 +25,7 @@ from marksweep.replay.kept import keep, kept, name_of, own_code
 from marksweep.replay.measures import Outcome
 from marksweep.replay.records import PER_MESSAGE, Conversation, Count
 from marksweep.replay.references import STUB
-from marksweep.replay.sandbox import PATIENCE
+from marksweep.replay.sandbox import CALL_SECONDS
 from marksweep.replay.workers import in_order, spread
 
 
@@ -38,10 +38,10 @@ class Job(msgspec.Struct, frozen=True):
     src_weight: float = 1.0
     folder: Path | None = None
     """Where what is done is kept."""
-    nodes: int = NODES
+    nodes: int = MAX_NODES
     """Nodes that the clairvoyant's solver may look at."""
-    patience: float = PATIENCE
-    """Seconds that a stranger's strategy has for one call."""
+    patience: float = CALL_SECONDS
+    """Seconds that a third-party strategy has for one call."""
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -111,7 +111,7 @@ def counter() -> Count:
     return exact()
 
 
-def build(name: str, count: Count, patience: float = PATIENCE) -> Collector:
+def build(name: str, count: Count, patience: float = CALL_SECONDS) -> Collector:
     """Build a collector by its name."""
     return maker(name, patience)(count)
 

@@ -17,10 +17,10 @@ from marksweep.replay.drive import StepResult
 
 RESAMPLES = 1000
 """Bootstrap samples of trajectories behind an interval."""
-FAILURES = 5
-"""Different failures of a collector that are told."""
+MAX_FAILURES = 5
+"""Different failures of a collector that are reported."""
 NO_ROOM = 3.0
-"""Points between the bounds below which a gap cannot be told from noise."""
+"""Points between the bounds below which a gap cannot be separated from noise."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -90,7 +90,7 @@ def _failures(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
             if step.violation:
                 what = step.said or step.violation.value
                 first.setdefault(what, f"{outcome.trajectory}, step {number}: {what}")
-    return tuple(list(first.values())[:FAILURES])
+    return tuple(list(first.values())[:MAX_FAILURES])
 
 
 def gap(outcomes: Sequence[Outcome], floor: Sequence[Outcome], ceiling: Sequence[Outcome]) -> Gap:

@@ -66,7 +66,7 @@ def action_of(message: Wire, *, by_calls: bool, answers: bool) -> str:
 
     With tool calls: the leaves of their arguments. Without, in a trajectory that has none: its
     bash blocks, or its last fenced block. `answers` also counts what a plain answer says in words
-    with a digit, for agents whose answer is the deed.
+    with a digit, for agents whose answer is the action.
     """
     if by_calls:
         calls = calls_of(message)

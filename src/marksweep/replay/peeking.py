@@ -1,8 +1,8 @@
 """Peeking: whether a context holds what only later messages hold.
 
-Collectors are told past messages only, but one that is not ours could read the transcript by other
-ways, from the file it came from. A line of some length that holds a name, stands in a later message
-and in nothing that was told yet cannot be a coincidence.
+Collectors see past messages only, but one that is not ours could read the transcript by other
+ways, from the file it came from. A line of some length that holds a name, is in a later message
+and in nothing that was sent yet cannot be a coincidence.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ class Peeking:
     def __init__(self, messages: list[Wire], reader: Reader) -> None:
         self._messages = messages
         self._reader = reader
-        self._told = 0
+        self._sent = 0
         self._later = set().union(*map(reader.lines, messages))
         self._originals: set[int] = set()
 
-    def tell(self, upto: int) -> None:
-        """Note that all messages before this index were told."""
-        for message in self._messages[self._told : upto]:
+    def advance(self, upto: int) -> None:
+        """Note that all messages before this index were sent."""
+        for message in self._messages[self._sent : upto]:
             self._later -= self._reader.lines(message)
             self._originals.add(id(message))
-        self._told = upto
+        self._sent = upto
 
     def is_in(self, context: list[Wire]) -> bool:
         """Whether a context holds a line that is still to come."""
@@ -39,9 +39,9 @@ class Peeking:
         )
 
     def _tells(self, line: str) -> bool:
-        """Whether a line holds a name, and is no piece of a longer one that was told."""
+        """Whether a line holds a name, and is not part of a longer one that was sent."""
         return (
             len(line) >= LINE_LENGTH
             and len(names(line)) > 1
-            and not any(line in squeeze(text_of(told)) for told in self._messages[: self._told])
+            and not any(line in squeeze(text_of(sent)) for sent in self._messages[: self._sent])
         )

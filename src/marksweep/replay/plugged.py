@@ -1,4 +1,4 @@
-"""A GC plugin as a collector. The pinned prefix is held apart; the rest is its history."""
+"""A GC plugin as a collector. The pinned prefix is kept separately; the rest is its history."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Plugged:
         self._pinned = pinned
         self._limit = max(1, limit - sum(price(message, self._count) for message in pinned))
         self._history: list[Message] = []
-        self._told = 0
+        self._sent = 0
 
     def add(self, messages: list[Wire]) -> None:
         """Take new messages."""
-        self._history += read(messages, CHAT, start=self._told).messages
-        self._told += len(messages)
+        self._history += read(messages, CHAT, start=self._sent).messages
+        self._sent += len(messages)
 
     def context(self) -> list[Wire]:
         """Let the plugin collect if it wants to, or if it must."""

@@ -12,7 +12,7 @@ from marksweep.replay.clairvoyant import Foresight, Problem, Solved, covered
 
 GAP = 1e-4
 """Relative gap at which a solution counts as exact."""
-BIGGEST = 500_000
+MAX_PROGRAM_SIZE = 500_000
 """Coefficients of a program that is given to the solver; a transcript of 130k tokens has 115,000.
 
 Higher solves longer transcripts exactly, and may take minutes for one.
@@ -31,7 +31,7 @@ def solve(problem: Problem, nodes: int) -> Foresight | None:
     program.keep_calls()
     program.keep_within_room()
     program.cover_needs()
-    if program.size > BIGGEST:
+    if program.size > MAX_PROGRAM_SIZE:
         return None
     keeps, needs = len(program.column), len(problem.needs)
     result = milp(

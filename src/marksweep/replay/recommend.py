@@ -18,11 +18,11 @@ from marksweep.replay.catalog import PLUGIN, is_usable, settings_for
 from marksweep.replay.spec import parse
 from marksweep.replay.table import Result, Row
 
-ENOUGH = 90.0
+WANTED_RECALL_PERCENT = 90.0
 """Need recall, in percent, that is often enough. Higher keeps more and costs more."""
-NEAR = 2.0
+NEAR_BEST_POINTS = 2.0
 """Points of recall below the best that are near it. Higher looks more at the price."""
-ABOUT = 1.05
+SAME_COST_RATIO = 1.05
 """Costs up to this many times the lowest are about the same. Higher looks more at recall."""
 ROUND_TO = 500
 """A limit in tokens is rounded to this; transcripts differ by more."""
@@ -44,7 +44,7 @@ class Recommendation(msgspec.Struct, frozen=True):
 
 def recommend(
     result: Result,
-    enough: float = ENOUGH,
+    enough: float = WANTED_RECALL_PERCENT,
     source: str = "PATH",
     usable_as: Callable[[str], bool] = is_usable,
 ) -> Recommendation | None:
@@ -61,14 +61,14 @@ def recommend(
         reason = f"about the cheapest that had at least {enough:g} % of what the agent needed"
     else:
         most = max(row.recall for row in saving)
-        good = [row for row in saving if row.recall >= most - NEAR]
+        good = [row for row in saving if row.recall >= most - NEAR_BEST_POINTS]
         cheaper = "that costs no more than no collection " if saving is not usable else ""
         reason = (
             f"no setting {cheaper}had {enough:g} % of what the agent needed; about the cheapest "
-            f"within {NEAR:g} points of the best"
+            f"within {NEAR_BEST_POINTS:g} points of the best"
         )
     cheapest = min(row.cost for row in good)
-    same = [row for row in good if row.cost <= ABOUT * cheapest]
+    same = [row for row in good if row.cost <= SAME_COST_RATIO * cheapest]
     best = min(same, key=lambda row: (-row.recall, row.cost, row.strategy))
     reason += f": recall {best.recall:.1f} %, {best.cost:.2f} times the price of no collection"
     bound = next(b for b in result.bounds if b.budget == best.budget)
@@ -184,7 +184,7 @@ def _evidence(result: Result) -> list[str]:
 
 
 def gap_text(row: Row) -> str:
-    """The gap closed, in words if there is no room."""
+    """The gap closed, or a note if there is no room."""
     return "no room" if row.gap is None else f"{row.gap:+.0f}"
 
 

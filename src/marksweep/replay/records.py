@@ -23,7 +23,7 @@ Wire = dict[str, Any]
 """A message as it goes over the wire, in chat-completions form."""
 
 CHAT = "openai_chat"
-"""The dialect in which collectors are told of messages."""
+"""The dialect in which collectors see messages."""
 
 Count = Callable[[str], int]
 """Tokens of a text."""

@@ -12,7 +12,7 @@ from marksweep.replay.records import Count, Wire, price, text_of
 COMMON_AT = 8
 """Units that hold an atom before it is too common to be a reference."""
 STUB = "[output dropped]"
-"""What stands in place of an output that was dropped alone."""
+"""What replaces an output that was dropped alone."""
 
 
 class Unit:

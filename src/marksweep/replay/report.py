@@ -16,19 +16,19 @@ from marksweep.replay import catalog
 from marksweep.replay.catalog import CLAIRVOYANT
 from marksweep.replay.datasets import Case, lot
 from marksweep.replay.drive import Pricer
-from marksweep.replay.front import Budget, Front, How, Told, prepared, run
+from marksweep.replay.front import Budget, Front, How, Progress, prepared, run
 from marksweep.replay.inputs import Inputs, Passed
 from marksweep.replay.lab import build, counter
 from marksweep.replay.measures import Outcome
-from marksweep.replay.recommend import ENOUGH, Recommendation, recommend
+from marksweep.replay.recommend import WANTED_RECALL_PERCENT, Recommendation, recommend
 from marksweep.replay.records import Conversation
 from marksweep.replay.table import Result, tabulate
 from marksweep.replay.timeline import Timeline, trace
 
 BUDGETS = ("10%", "25%", "50%")
-MOST = 100
+MAX_TRANSCRIPTS = 100
 """Transcripts that are replayed, drawn by lot; more take longer and change the figures little."""
-TRACED = 3
+MAX_TIMELINES = 3
 """Transcripts with a timeline, those that missed most; each adds some 50 kB to a report."""
 
 
@@ -37,12 +37,12 @@ class Request(msgspec.Struct, frozen=True):
 
     strategies: tuple[str, ...] = catalog.DEFAULT
     budgets: tuple[str, ...] = BUDGETS
-    enough: float = ENOUGH
+    enough: float = WANTED_RECALL_PERCENT
     """Need recall in percent that the recommended setting should have."""
     extractor: str = "names"
     answers: bool = False
-    """Whether a plain answer is an action too, for agents whose answer is the deed."""
-    most: int = MOST
+    """Whether a plain answer is an action too, for agents whose answer is the action."""
+    most: int = MAX_TRANSCRIPTS
     how: How = How()
     trace: str | None = None
     """Part of the name of the transcript whose timeline is wanted; else those that missed most."""
@@ -60,14 +60,14 @@ class Report(msgspec.Struct, frozen=True):
     timelines: tuple[Timeline, ...]
 
 
-def replay(inputs: Inputs, request: Request, told: Told | None = None) -> Report:
+def replay(inputs: Inputs, request: Request, progress: Progress | None = None) -> Report:
     """Replay transcripts and conversations."""
     cases, unfit = prepared(
         inputs.trajectories, request.extractor, counter(), answers=request.answers
     )
     drawn, left = _drawn(cases, request.most)
     passed = [*inputs.passed, *unfit, *left]
-    return replay_cases(drawn, inputs.conversations, passed, request, told)
+    return replay_cases(drawn, inputs.conversations, passed, request, progress)
 
 
 def _drawn(cases: Sequence[Case], most: int) -> tuple[list[Case], list[Passed]]:
@@ -89,7 +89,7 @@ def replay_cases(
     talks: Sequence[Conversation],
     passed: Sequence[Passed],
     request: Request,
-    told: Told | None = None,
+    progress: Progress | None = None,
 ) -> Report:
     """Replay what was made ready."""
     if not cases and not talks:
@@ -98,7 +98,7 @@ def replay_cases(
     budgets = _by_size([Budget.of(text) for text in dict.fromkeys(request.budgets)], cases)
     names = [catalog.canonical(name) for name in request.strategies]
     names = [name for name in names if name != CLAIRVOYANT]
-    found = run(cases, talks, names, budgets, request.how, told=told)
+    found = run(cases, talks, names, budgets, request.how, progress=progress)
     result = tabulate(cases, budgets, found, passed, extractor=request.extractor)
     chosen = recommend(result, request.enough, request.source, request.usable_as)
     timelines = _traced(cases, found, chosen, request) if chosen else ()
@@ -124,7 +124,7 @@ def _traced(
             raise BadInput(
                 f"no transcript named {request.trace!r} was replayed; the names are in --json."
             )
-    wanted = [(at, chosen.strategy) for at in order[:TRACED]]
+    wanted = [(at, chosen.strategy) for at in order[:MAX_TIMELINES]]
     if chosen.strategy != catalog.TRUNCATE:
         wanted.insert(1, (order[0], catalog.TRUNCATE))
     budget = Budget.of(chosen.budget)

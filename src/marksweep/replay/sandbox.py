@@ -1,4 +1,4 @@
-"""Strategies that are not ours, each in a process of its own that is sent the past only.
+"""Third-party strategies, each in a separate process that is sent the past only.
 
 What one is sent is the prefix, the limit and the messages so far; the transcript stays here. One
 that raises fails its step. One that hangs or dies fails its steps until the next transcript, by
@@ -20,9 +20,9 @@ from marksweep.replay.records import Wire
 from marksweep.replay.sandbox_worker import Answer, Call, Hello
 from marksweep.worker import ProcessWorker, WorkerEnded
 
-PATIENCE = 30.0
+CALL_SECONDS = 30.0
 """Seconds a strategy has for one call before its process is ended."""
-STARTING = 60.0
+START_SECONDS = 60.0
 """Seconds it has to start, which includes importing it on a busy machine."""
 
 T = TypeVar("T")
@@ -37,9 +37,9 @@ class NoRecall(MarksweepError):
 
 
 class SandboxedStrategy:
-    """A strategy in a process of its own, as a collector."""
+    """A strategy in a separate process, as a collector."""
 
-    def __init__(self, name: str, patience: float = PATIENCE) -> None:
+    def __init__(self, name: str, patience: float = CALL_SECONDS) -> None:
         self._name = name
         self._patience = patience
         self._failed: StrategyFailed | None = None
@@ -96,9 +96,9 @@ class _Sandbox:
         path = [*filter(None, sys.path), str(Path.cwd())]  # the user names what is imported
         self._worker = ProcessWorker(sandbox_worker.__name__, name, path=path)
         try:
-            hello = _answer(self._worker.greeting(STARTING))
+            hello = _answer(self._worker.greeting(START_SECONDS))
         except WorkerEnded as ended:
-            raise self._failure(ended, STARTING) from None
+            raise self._failure(ended, START_SECONDS) from None
         if hello.error is not None:
             self.close()
             raise StrategyFailed(hello.error)

@@ -47,14 +47,14 @@ class Hello(msgspec.Struct):
 
 
 def build(spec: Spec, count: Count) -> Collector:
-    """Make a collector of what a name stands for: a plugin, a strategy, or a collector."""
+    """Make a collector of what a name means: a plugin, a strategy, or a collector."""
     if not spec.is_imported:
         return Plugged(count, spec)
     thing = imported(spec.name)
     if isinstance(thing, type):
         thing = _made(thing, spec)
     elif spec.options:
-        raise BadInput(f"{spec.name} is no class, so it takes no options.")
+        raise BadInput(f"{spec.name} is not a class, so it takes no options.")
     if all(callable(getattr(thing, call, None)) for call in CALLS[:3]):
         return cast(Collector, thing)
     if callable(getattr(thing, "rank", None)):

@@ -36,7 +36,7 @@ def parse(text: str) -> Spec:
         key, is_there, value = pair.partition("=")
         if not is_there or not key.strip():
             raise BadInput(
-                f"{pair!r} in {text!r} is no option; expected key=value, as in mask:spare=5."
+                f"{pair!r} in {text!r} is not an option; expected key=value, as in mask:spare=5."
             )
         options[key.strip()] = _value(value.strip())
     return Spec(name, options)

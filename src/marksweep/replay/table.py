@@ -1,4 +1,4 @@
-"""The results of a replay as data: one row per strategy and budget, and what they stand on.
+"""The results of a replay as data: one row per strategy and budget, and what they are based on.
 
 Everything that goes out (terminal, JSON, HTML) is made from `Result`. Times differ from run to run,
 so `timeless` takes them out of what is written: the same input gives the same bytes.
@@ -51,7 +51,7 @@ class Row(msgspec.Struct, frozen=True):
     violations: dict[str, int]
     """Steps that broke a rule and scored 0, by the name of the rule."""
     failures: tuple[str, ...]
-    """The first breach of each kind, with the transcript and step, in words."""
+    """The first breach of each kind, with the transcript and step, as text."""
     need_steps: int
     times: Times | None = None
 
@@ -83,7 +83,7 @@ class Bound(msgspec.Struct, frozen=True):
 
     @property
     def how(self) -> str:
-        """How it was found, in words."""
+        """How it was found, as text."""
         counts = {"exact": self.exact, "stopped": self.stopped, "greedy": self.greedy}
         there = {name: count for name, count in counts.items() if count}
         if len(there) == 1:

@@ -1,6 +1,6 @@
 """The timeline of one transcript: what was in context at each step, what went, what was missed.
 
-A message of a context is told from the original it came from: the same text, the same call, or
+A message of a context is traced to the original it came from: the same text, the same call, or
 most of its lines. What came from nowhere is a note that the collector wrote or brought back.
 """
 
@@ -18,14 +18,14 @@ from marksweep.replay.hits import Proof, Reader, Shown, proofs
 from marksweep.replay.needs import Need, action_of, uses_calls
 from marksweep.replay.records import Wire, calls_of, content_of, text_of
 
-EXCERPT = 160
+MAX_EXCERPT_CHARS = 160
 """Characters of a message or an action that are shown."""
-NAMED = 4
+MAX_NAMES = 4
 """Atoms of a missed need that are named; the rest is counted."""
-ATOM = 80
+MAX_ATOM_CHARS = 80
 """Characters of an atom that are shown."""
-RELATED = 0.5
-"""Share of its lines that must stand in an original for a message to be a part of it."""
+MIN_SHARED_LINES = 0.5
+"""Share of its lines that must be in an original for a message to be a part of it."""
 
 
 class State(StrEnum):
@@ -217,7 +217,7 @@ class Origins:
 
     def _best(self, message: Wire) -> int | None:
         lines = {line for line in text_of(message).split("\n") if line.strip()}
-        best, most = None, RELATED * len(lines)
+        best, most = None, MIN_SHARED_LINES * len(lines)
         for m in range(self._pinned, len(self._messages)):
             if self._messages[m]["role"] == message["role"]:
                 shared = len(lines & self._lines[m])
@@ -247,8 +247,8 @@ def _missed(
             seen = max((_last_seen(p, shown, k) for _, p in lost), default=-1)
             out.append(
                 Missed(
-                    tuple(excerpt(atom, ATOM) for atom, _ in lost[:NAMED]),
-                    max(0, len(lost) - NAMED),
+                    tuple(excerpt(atom, MAX_ATOM_CHARS) for atom, _ in lost[:MAX_NAMES]),
+                    max(0, len(lost) - MAX_NAMES),
                     need.sources[-1],
                     None if seen < 0 else seen,
                 )
@@ -274,7 +274,7 @@ def _spans(m: int, present: list[dict[int, float]]) -> tuple[Span, ...]:
     return tuple(spans)
 
 
-def excerpt(text: str, most: int = EXCERPT) -> str:
+def excerpt(text: str, most: int = MAX_EXCERPT_CHARS) -> str:
     """The beginning of a text on one line."""
     flat = " ".join(text[: 8 * most].split())
     return flat if len(flat) <= most else flat[: most - 1].rstrip() + "…"

@@ -54,7 +54,7 @@ def _quiet() -> None:
 
 
 def _end_with_parent() -> None:
-    """A parent that was killed told nobody: its processes would wait for jobs for ever."""
+    """A killed parent notifies nobody: its processes would wait for jobs for ever."""
     parent = parent_process()
     if parent is not None:
         parent.join()

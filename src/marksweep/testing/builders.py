@@ -32,13 +32,13 @@ def snapshot(*segments: Segment) -> Snapshot:
 
 
 class Clock:
-    """A clock that stands still until it is told to go on."""
+    """A clock that stands still until it is advanced."""
 
     def __init__(self, now: datetime = NOW) -> None:
         self.now = now
 
     def __call__(self) -> datetime:
-        """Tell the time."""
+        """Return the time."""
         return self.now
 
     def advance(self, **amount: float) -> None:

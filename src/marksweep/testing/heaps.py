@@ -16,7 +16,7 @@ from marksweep.model import GCPolicy, Generation, Hold, Link, Reference, Segment
 from marksweep.testing.builders import NOW, snapshot
 
 TYPES = ("message", "code", "log", "note", "decision", "summary")
-_FEW = ("alpha", "beta", "gamma")
+_NAMES = ("alpha", "beta", "gamma")
 _TEXTS = (
     "",
     "yes",
@@ -53,10 +53,10 @@ def _segments(size: int, seed: int) -> list[Segment]:
             pinned=random.random() < 0.1,
             generation=random.choice([*Generation]),
             refcount=random.randrange(4),
-            file_path=random.choice([None, *_FEW]),
-            topic_id=random.choice([None, *_FEW]),
-            task_id=random.choice([None, *_FEW]),
-            tags=tuple(random.sample([*_FEW, "invariant"], random.choice([0, 0, 1, 2]))),
+            file_path=random.choice([None, *_NAMES]),
+            topic_id=random.choice([None, *_NAMES]),
+            task_id=random.choice([None, *_NAMES]),
+            tags=tuple(random.sample([*_NAMES, "invariant"], random.choice([0, 0, 1, 2]))),
             references=_references(random, names),
             policy=random.choice([*GCPolicy, *[GCPolicy.PARTIAL] * 5]),
             position=n,
@@ -84,8 +84,8 @@ def foci() -> st.SearchStrategy[Focus]:
     return st.builds(
         Focus,
         now=st.just(NOW),
-        task_id=st.sampled_from([None, *_FEW]),
-        active_file=st.sampled_from([None, *_FEW]),
+        task_id=st.sampled_from([None, *_NAMES]),
+        active_file=st.sampled_from([None, *_NAMES]),
         recent_messages=st.frozensets(st.sampled_from(["s0", "s3", "s5"]), max_size=3),
     )
 

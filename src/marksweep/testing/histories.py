@@ -1,4 +1,4 @@
-"""Conversations to test with: written down once, told in every provider's format.
+"""Conversations to test with: written down once, rendered in every provider's format.
 
 A `Script` is what happens: the user says, the model answers, calls tools, thinks. `told` renders
 it in a dialect as its SDK would give it. The hypothesis strategies make random scripts, and break
@@ -322,7 +322,7 @@ FIELDS = ("content", "parts", "tool_calls", "role", "type", "call_id", "tool_cal
 
 @st.composite
 def broken(draw: st.DrawFn, dialect: str, max_beats: int = 8) -> list[Any]:
-    """Make histories that were cut, shuffled, emptied, doubled, or are no history in places."""
+    """Make histories that were cut, shuffled, emptied, doubled, or are not a history in places."""
     history: list[Any] = copy.deepcopy(draw(valid(dialect, max_beats)))
     for _ in range(draw(st.integers(1, 5))):
         at = draw(st.integers(0, max(0, len(history) - 1)))

@@ -1,4 +1,4 @@
-"""What the contracts stand on: a store, further handles on it, and small nouns."""
+"""What the contracts use: a store, further handles on it, and small nouns."""
 
 from __future__ import annotations
 

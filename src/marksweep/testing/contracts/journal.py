@@ -61,13 +61,13 @@ class JournalContract(Handles):
         assert neighbour.journal.read("w") == store.journal.read("w")
 
     def test_reading_is_by_event_plan_and_limit(self, journal: Journal) -> None:
-        told = [
+        entries = [
             (Event.PLANNED, "p1"),
             (Event.SWEEPING, "p1"),
             (Event.SWEPT, "p1"),
             (Event.SWEEPING, "p2"),
         ]
-        for event, plan_id in told:
+        for event, plan_id in entries:
             journal.append("w", Entry(event, NOON, plan_id))
 
         def numbers(**filters: object) -> list[int]:
@@ -94,8 +94,8 @@ class JournalContract(Handles):
         store.journal.append("w", Entry(Event.SWEEPING, NOON, "plan-1"))
         store.journal.append("w", shown(2, later(days=6)))
         store.journal.append("w", shown(3, later(days=8)))
-        told = [(each.seq, each.event, each.plan_id) for each in another().journal.read("w")]
-        assert told == [
+        recorded = [(each.seq, each.event, each.plan_id) for each in another().journal.read("w")]
+        assert recorded == [
             (5, Event.PLANNED, "plan-3"),
             (4, Event.PLANNED, "plan-2"),
             (3, Event.SWEEPING, "plan-1"),

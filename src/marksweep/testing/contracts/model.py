@@ -39,7 +39,7 @@ bounded = settings(
 
 
 class StoreModelContract(Handles):
-    """Whatever is done through two handles, both tell what a dict would."""
+    """Whatever is done through two handles, both return what a dict would."""
 
     @bounded
     @given(writes=st.lists(st.tuples(st.booleans(), WRITES), max_size=8))
@@ -84,15 +84,15 @@ class StoreModelContract(Handles):
         workspace = f"model-{next(_workspaces)}"
         handles = (store, another())
         model: dict[tuple[str, str], Stashed] = {}
-        for first, deed in work:
-            if isinstance(deed, tuple):
-                plan_id, keys = deed
+        for first, operation in work:
+            if isinstance(operation, tuple):
+                plan_id, keys = operation
                 handles[first].stash.remove(workspace, plan_id, keys)
                 for key in keys:
                     model.pop((plan_id, key), None)
             else:
-                handles[first].stash.put(workspace, deed)
-                for entry in deed:
+                handles[first].stash.put(workspace, operation)
+                for entry in operation:
                     model.pop((entry.plan_id, entry.segment.segment_id), None)
                     model[entry.plan_id, entry.segment.segment_id] = entry
             self._compare(handles[not first], workspace, model)

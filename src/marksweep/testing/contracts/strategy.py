@@ -34,7 +34,7 @@ from marksweep.testing.histories import valid
 
 DIALECTS = ("openai_chat", "openai_responses", "anthropic", "gemini")
 LAST_RESORT = "truncate"
-"""What stands behind a strategy in tiers: it takes whatever may go, the oldest first."""
+"""The tier after a strategy in tiers: it takes whatever may go, the oldest first."""
 
 _law = settings(
     max_examples=max(10, settings().max_examples // 5),
@@ -48,8 +48,8 @@ _limits = st.sampled_from((0, 10**9))
 _places = st.sampled_from(("alone", "first of two tiers", "second of two tiers"))
 
 
-class Told:
-    """What a learning strategy was told."""
+class Observed:
+    """What a learning strategy observed."""
 
     def __init__(self) -> None:
         self.observed: list[str] = []
@@ -57,7 +57,7 @@ class Told:
         self.learns = False
 
     def listening(self, choice: Choice) -> Choice:
-        """Choose the same strategy, and write down what it is told if it learns."""
+        """Choose the same strategy, and record what it observes if it learns."""
 
         def make(tools: MessageTools) -> Strategy:
             strategy = strategy_of(choice, tools)
@@ -68,22 +68,22 @@ class Told:
 
 
 class _Listening:
-    """A learning strategy, and what it is told."""
+    """A learning strategy, and what it observes."""
 
-    def __init__(self, strategy: Learning, told: Told) -> None:
+    def __init__(self, strategy: Learning, record: Observed) -> None:
         self._strategy = strategy
-        self._told = told
+        self._record = record
         self.name = strategy.name
         self.rank = strategy.rank
         self.target = strategy.target
         self.recall = strategy.recall
 
     def observe(self, segments: Sequence[Segment]) -> None:
-        self._told.observed += [segment.segment_id for segment in segments]
+        self._record.observed += [segment.segment_id for segment in segments]
         self._strategy.observe(segments)
 
     def forget(self, segment_ids: Sequence[str]) -> None:
-        self._told.forgotten += segment_ids
+        self._record.forgotten += segment_ids
         self._strategy.forget(segment_ids)
 
 
@@ -165,9 +165,9 @@ class StrategyContract:
         self, data: st.DataObject, dialect: str, share: int, place: str
     ) -> None:
         store = MemoryStore()
-        first, again = Told(), Told()
+        first, again = Observed(), Observed()
         messages = data.draw(valid(dialect))
-        talk = self._holding(messages, dialect, place, store=store, told=first)
+        talk = self._holding(messages, dialect, place, store=store, record=first)
         if not first.learns:
             return
         said = _ids(talk)
@@ -218,17 +218,17 @@ class StrategyContract:
         place: str,
         *,
         store: MemoryStore | None = None,
-        told: Told | None = None,
+        record: Observed | None = None,
     ) -> Conversation:
         choice = self._placed(place)
-        talk = _conversation(dialect, told.listening(choice) if told else choice, store=store)
+        talk = _conversation(dialect, record.listening(choice) if record else choice, store=store)
         for message in messages:
             talk.extend([message])
         return talk
 
 
 def _conversation(dialect: str, choice: Choice, store: MemoryStore | None = None) -> Conversation:
-    """Begin or reopen a conversation that collects only when told."""
+    """Begin or reopen a conversation that collects only when asked."""
     return Conversation(
         limit=10**9, dialect=dialect, strategy=choice, counter=_weigh, clock=Clock(), store=store
     )
