@@ -87,11 +87,11 @@ class Unanswered(NamedTuple):
     """Positions of messages that it needs: calls without a result yet, for one."""
 
 
-class CachedMessage(msgspec.Struct, gc=False):
-    """A live message as it was read, and what its calls came to, once somebody asked."""
+class Draft(NamedTuple):
+    """A message that was made for a live one's place, and how it is kept."""
 
+    raw: str
     message: Message
-    outcomes: tuple[Outcome, ...] | None = None
 
 
 class ConversationHeap(SegmentHeap):
@@ -111,7 +111,12 @@ class ConversationHeap(SegmentHeap):
         self.form = form
         self.counter = counter
         self._turns = turns
-        self._cached: dict[str, CachedMessage] = {}
+        self._messages: dict[str, Message] = {}
+        """Live messages that were read, by id."""
+        self._outcomes: dict[str, tuple[Outcome, ...]] = {}
+        """What the calls of live messages came to, once somebody asked."""
+        self._drafts: dict[str, Draft] = {}
+        """Made since the last change, by id: a sweep that puts one in place does not read it."""
         self._names: dict[int, str] = {}
         """The ids of live messages, by position."""
         self._line: Line | None = None
@@ -143,7 +148,9 @@ class ConversationHeap(SegmentHeap):
         """Read all messages in another form from now on."""
         with self._guard:
             self.form = form
-            self._cached.clear()
+            self._messages.clear()
+            self._outcomes.clear()
+            self._drafts.clear()
             self._read_again()
 
     def _read_again(self) -> None:
@@ -217,7 +224,7 @@ class ConversationHeap(SegmentHeap):
     ) -> Segment:
         ties = [self._names[n] for n in self._read(at, message) if n in self._names]
         self._names[at] = message.message_id
-        self._cached[message.message_id] = CachedMessage(message)
+        self._messages[message.message_id] = message
         policy = self._policy(message)
         if policy is not GCPolicy.LOCKED:
             policy = declared.get(message.message_id, policy)
@@ -349,9 +356,13 @@ class ConversationHeap(SegmentHeap):
     def _take_in(self, segments: Sequence[Segment]) -> None:
         for segment in segments:
             if segment.segment_id in self.index.live:
-                self._cached.pop(segment.segment_id, None)
+                self._forget(segment.segment_id)
+                drafted = self._drafted(segment)
+                if drafted is not None:
+                    self._messages[segment.segment_id] = drafted
             if _was_said(segment):
                 self._names[segment.position] = segment.segment_id
+        self._drafts.clear()
         self._put(segments)
         self._unread += segments
 
@@ -361,16 +372,22 @@ class ConversationHeap(SegmentHeap):
 
     def _reset(self) -> None:
         super()._reset()
-        self._cached.clear()
+        self._messages.clear()
+        self._outcomes.clear()
         self._names.clear()
 
     def _let_go(self, segment_ids: Sequence[str]) -> list[Segment]:
         gone = super()._let_go(segment_ids)
         for segment in gone:
-            self._cached.pop(segment.segment_id, None)
+            self._forget(segment.segment_id)
             if _was_said(segment):
                 self._names.pop(segment.position, None)
         return gone
+
+    def _forget(self, segment_id: str) -> None:
+        """Forget what was read of a live message."""
+        self._messages.pop(segment_id, None)
+        self._outcomes.pop(segment_id, None)
 
     @contextmanager
     def without_refresh(self) -> Iterator[None]:
@@ -430,20 +447,25 @@ class ConversationHeap(SegmentHeap):
         return [json.loads(s.raw) for s in self.index.in_order() if _was_said(s)]
 
     def message(self, segment: Segment) -> Message:
-        """Give the message of a live segment."""
-        return self._cache(segment).message
+        """Give the message of a segment; read once as long as it is live."""
+        message = self._messages.get(segment.segment_id)
+        if message is not None and self._is_live(segment):
+            return message
+        message = self._drafted(segment) or self.form.read(segment)
+        if _was_said(segment) and self._is_live(segment):
+            self._messages[segment.segment_id] = message
+        return message
 
-    def _cache(self, segment: Segment) -> CachedMessage:
-        """Read a live message once; one that was swept or is only planned, each time."""
+    def _is_live(self, segment: Segment) -> bool:
+        """Whether a segment is live with this very message: not swept, nor only planned."""
         live = self.index.live.get(segment.segment_id)
-        if live is not None and live.raw != segment.raw:
-            return CachedMessage(self.form.read(segment))
-        cached = self._cached.get(segment.segment_id)
-        if cached is None:
-            cached = CachedMessage(self.form.read(segment))
-            if live is not None and _was_said(segment):
-                self._cached[segment.segment_id] = cached
-        return cached
+        return live is segment or (live is not None and live.raw == segment.raw)
+
+    def _drafted(self, segment: Segment) -> Message | None:
+        draft = self._drafts.get(segment.segment_id)
+        if draft is None or draft.raw != segment.raw:
+            return None
+        return draft.message
 
     def weigh(self, text: str) -> int:
         """Count the tokens that a text would take as a separate message."""
@@ -460,21 +482,28 @@ class ConversationHeap(SegmentHeap):
             return list(self._line.messages)
 
     def _placed_messages(self, segments: Iterable[Segment]) -> Iterator[tuple[int, Message]]:
-        return ((s.position, self._cache(s).message) for s in segments if s.type in SPOKEN)
+        return ((s.position, self.message(s)) for s in segments if s.type in SPOKEN)
 
     def outcomes(self, segment: Segment) -> tuple[Outcome, ...]:
         """Give the results a message carries, each with the call it answers."""
         if segment.type != MESSAGE:
             return ()
-        cached, live = self._cache(segment), self.index.live
-        if cached.outcomes is None:
-            cached.outcomes = ()
-            if cached.message.function_responses:
-                paired = [r.target for r in segment.references if r.hold is Hold.PAIRED]
-                asked = [self.message(live[name]) for name in paired if name in live]
-                calls = [call for message in asked for call in message.function_calls]
-                cached.outcomes = tuple(outcomes_of(cached.message, calls))
-        return cached.outcomes
+        outcomes = self._outcomes.get(segment.segment_id)
+        if outcomes is not None and self._is_live(segment):
+            return outcomes
+        outcomes = self._outcomes_of(segment)
+        if outcomes and self._is_live(segment):
+            self._outcomes[segment.segment_id] = outcomes
+        return outcomes
+
+    def _outcomes_of(self, segment: Segment) -> tuple[Outcome, ...]:
+        message, live = self.message(segment), self.index.live
+        if not message.function_responses:
+            return ()
+        paired = [r.target for r in segment.references if r.hold is Hold.PAIRED]
+        asked = [self.message(live[name]) for name in paired if name in live]
+        calls = [call for each in asked for call in each.function_calls]
+        return tuple(outcomes_of(message, calls))
 
     def texts(self, segment: Segment) -> tuple[Text, ...]:
         """Give the texts of a message; what is not a message is one text."""
@@ -516,6 +545,7 @@ class ConversationHeap(SegmentHeap):
     def revised(self, segment: Segment, message: Message) -> Segment:
         """Give a segment with another message in it."""
         text, raw = self.form.said(message), self.form.write(message)
+        self._drafts[segment.segment_id] = Draft(raw, message)
         return replace(segment, text=text, raw=raw, tokens=self.counter(message))
 
     def revise(self, message: Message) -> None:

@@ -96,5 +96,5 @@ def test_what_is_learnt_of_the_past_after_a_restart_is_not_kept_by_the_heap(tmp_
     again = conversation(tmp_path)
     again.plan()
     assert known(again).index.remembered
-    assert again._heap._cached.keys() <= again._heap.live().keys()
+    assert again._heap._messages.keys() <= again._heap.live().keys()
     again.close()
