@@ -25,9 +25,9 @@ from marksweep.replay.catalog import CLAIRVOYANT, ECONOMY, QUALITY, REFERENCES, 
 from marksweep.replay.counting import exact
 from marksweep.replay.datasets import CONVERSATIONS, Case, folder, load
 from marksweep.replay.evidence import blind, evidence_recall, recalled
-from marksweep.replay.lab import Done, run, run_talks
 from marksweep.replay.measures import Figures, Gap, Outcome, figures, gap
 from marksweep.replay.records import read_conversations
+from marksweep.replay.runner import Done, run, run_talks
 
 BUDGETS = (25, 10)
 EXTRACTORS = ("names", "tokens")

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.rows import Row
-from marksweep.replay.front import How
 from marksweep.replay.inputs import Inputs
-from marksweep.replay.lab import counter
 from marksweep.replay.records import Trajectory, Wire, price
 from marksweep.replay.report import Request, replay
+from marksweep.replay.runner import counter
+from marksweep.replay.sweep_budgets import How
 
 TRANSCRIPTS = 100
 TOKENS = 20_000

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from marksweep.core.plan import plan_from
 from marksweep.core.roots import Focus
 from marksweep.errors import BadInput, UnknownName
-from marksweep.graph.crossing import Memories, mark_together
+from marksweep.graph.cross_references import Memories, mark_together
 from marksweep.graph.strategies import PruneStrategy
 from marksweep.heaps.graph import GraphContext, GraphHeap, GraphRules
 from marksweep.model import Reference, Segment

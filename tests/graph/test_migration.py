@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from marksweep.cli.app import app
 from marksweep.errors import StoreError
 from marksweep.stores.graph.base import GraphStore
-from marksweep.stores.graph.falkor.original import migrate
+from marksweep.stores.graph.falkor.migrate_original import migrate
 from marksweep.stores.graph.nouns import Entity, Memory
 from tests.graph.graph_contract import OpenStore, everything, found
 from tests.graph.graphs import START

@@ -13,7 +13,7 @@ from marksweep import GraphMemory, Settings
 from marksweep.cli.app import app
 from marksweep.errors import BadInput, UnknownName
 from marksweep.graph.outcomes import MemorySettings
-from marksweep.graph.place import Place, place_of
+from marksweep.graph.place import ProjectPaths, place_of
 from marksweep.settings import Memory, Store, load_settings
 from marksweep.stores.graph.falkor import FalkorGraphStore
 from marksweep.stores.graph.open import open_graph
@@ -45,7 +45,7 @@ def test_the_graph_lies_beside_the_store_unless_the_settings_say_otherwise(
 def test_a_store_that_is_a_folder_has_its_graph_inside(tmp_path: Path) -> None:
     (tmp_path / "store.d").mkdir()
     folder = str(tmp_path / "store.d")
-    expected = Place(folder, folder, tmp_path / "store.d" / "backups")
+    expected = ProjectPaths(folder, folder, tmp_path / "store.d" / "backups")
     assert place_of(Settings(), tmp_path, store="store.d") == expected
 
 

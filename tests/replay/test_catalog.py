@@ -7,13 +7,13 @@ import pytest
 from marksweep.errors import BadInput
 from marksweep.replay.atoms import names
 from marksweep.replay.catalog import canonical, is_usable, maker, settings_for, settings_of
+from marksweep.replay.conversation_collector import ConversationCollector
 from marksweep.replay.drive import Pricer, drive
 from marksweep.replay.hits import Reader, proofs
-from marksweep.replay.installed import Installed
 from marksweep.replay.needs import study
 from marksweep.replay.references import Truncate
 from tests.replay.stories import by_words, history, user
-from tests.replay.test_installed import long_history
+from tests.replay.test_conversation_collector import long_history
 
 SOUND = (
     "coverage",
@@ -45,7 +45,7 @@ def test_the_reference_truncate_is_what_its_settings_give(seed: int) -> None:
     story = long_history(seed)
     messages = list(story.messages)
     for limit in (80, 400, 2000):
-        both = (Truncate(by_words), Installed(by_words, settings_of(given)))
+        both = (Truncate(by_words), ConversationCollector(by_words, settings_of(given)))
         for collector in both:
             collector.start(messages[: story.pinned], limit)
         for step in study(story, names).steps:
@@ -56,7 +56,7 @@ def test_the_reference_truncate_is_what_its_settings_give(seed: int) -> None:
 
 def test_it_recalls_what_it_swept() -> None:
     collector = maker("truncate:target_percent=60")(by_words)
-    assert isinstance(collector, Installed)
+    assert isinstance(collector, ConversationCollector)
     collector.start([user("the task")], 60)
     for n in range(12):
         collector.add([user(f"berth_{n} has the number {n * 37}")])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from marksweep.replay import program
+from marksweep.replay import milp
 from marksweep.replay.atoms import names
 from marksweep.replay.clairvoyant import Clairvoyant, Foresight, Problem, Solved, _greedy, foresee
 from marksweep.replay.drive import Collector, Pricer, drive
@@ -75,8 +75,8 @@ def test_a_solver_that_is_stopped_says_so_and_is_never_worse_than_greed(
     prices = [price(message, by_words) for message in found.trajectory.messages]
     greedy = foresee(found, prices, 120, stub=STUB_TOKENS, nodes=0)
     assert greedy.solved is Solved.GREEDY
-    solver = getattr(program, "milp")  # noqa: B009 - it is imported there, not offered
-    monkeypatch.setattr(program, "milp", lambda *a, **k: stopped(solver(*a, **k)))
+    solver = getattr(milp, "milp")  # noqa: B009 - it is imported there, not offered
+    monkeypatch.setattr(milp, "milp", lambda *a, **k: stopped(solver(*a, **k)))
     sight = foresee(found, prices, 120, stub=STUB_TOKENS, nodes=1)
     assert sight.solved is Solved.STOPPED
     assert sight.covered >= greedy.covered
@@ -93,13 +93,13 @@ def test_no_clock_is_asked_so_a_slow_machine_finds_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given: list[dict[str, Any]] = []
-    solver = getattr(program, "milp")  # noqa: B009 - it is imported there, not offered
+    solver = getattr(milp, "milp")  # noqa: B009 - it is imported there, not offered
 
     def watched(*arguments: Any, **named: Any) -> Any:
         given.append(named["options"])
         return solver(*arguments, **named)
 
-    monkeypatch.setattr(program, "milp", watched)
+    monkeypatch.setattr(milp, "milp", watched)
     found = study(history(3), names)
     assert solve(found, 120) == solve(found, 120)
     assert given
@@ -107,5 +107,5 @@ def test_no_clock_is_asked_so_a_slow_machine_finds_the_same(
 
 
 def test_a_program_that_is_too_big_is_left_to_greed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program, "MAX_PROGRAM_SIZE", 10)
+    monkeypatch.setattr(milp, "MAX_PROGRAM_SIZE", 10)
     assert solve(study(history(3), names), 120).solved is Solved.GREEDY

@@ -24,7 +24,7 @@ from marksweep.cli.common import command as make_command
 from marksweep.clock import utc_now
 from marksweep.collector import OPERATIONS
 from marksweep.errors import BadInput, MarksweepError
-from marksweep.graph.place import Place, place_of
+from marksweep.graph.place import ProjectPaths, place_of
 from marksweep.model import Event
 from marksweep.paths import expanded
 from marksweep.segments import Segments
@@ -189,7 +189,7 @@ def _store(where: str) -> Iterator[Finding]:
         yield from _content(what, where)
 
 
-def _memory(places: Place) -> Iterator[Finding]:
+def _memory(places: ProjectPaths) -> Iterator[Finding]:
     """Look at the long-term memory where it is configured to be, if it is there."""
     what = f"memory {redacted(places.graph)}"
     scheme, rest = split_scheme(places.graph)

@@ -302,7 +302,7 @@ def migrate(url: str, graph: str, store: str | None, as_json: bool) -> None:
 
     Example:  marksweep memory migrate falkordb://localhost:6379 knowledge
     """
-    from marksweep.stores.graph.falkor.original import migrate as copy_graph
+    from marksweep.stores.graph.falkor.migrate_original import migrate as copy_graph
 
     with memory_of(store, None) as (opened, _):
         counts = copy_graph(server_url(url), graph, opened.graph, opened.now())

@@ -26,7 +26,6 @@ from marksweep.replay.atoms import EXTRACTORS
 from marksweep.replay.catalog import is_usable, settings_for
 from marksweep.replay.clairvoyant import MAX_NODES
 from marksweep.replay.counting import exact
-from marksweep.replay.front import Budget, How
 from marksweep.replay.html import page
 from marksweep.replay.html_front import front
 from marksweep.replay.inputs import gather
@@ -39,6 +38,7 @@ from marksweep.replay.recommend import (
 from marksweep.replay.records import Conversation, read_conversations
 from marksweep.replay.report import BUDGETS, MAX_TRANSCRIPTS, Report, Request, replay, replay_cases
 from marksweep.replay.sandbox import CALL_SECONDS
+from marksweep.replay.sweep_budgets import Budget, How
 from marksweep.replay.table import Result, Row, timeless
 from marksweep.replay.timeline import Timeline
 from marksweep.settings.layers import FILES, FOLDER

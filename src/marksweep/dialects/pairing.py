@@ -179,7 +179,7 @@ def is_results_only(message: Message, results: Results) -> bool:
     return bool(message.parts) and all(results(part) is not None for part in message.parts)
 
 
-class Place(NamedTuple):
+class GroupCheck(NamedTuple):
     """What was found about the calls of one group."""
 
     group: Group
@@ -196,7 +196,7 @@ class Separate:
     calls: Calls = staticmethod(call_of)
     results: Results = staticmethod(result_of)
 
-    def places(self, messages: Messages) -> Iterator[Place]:
+    def places(self, messages: Messages) -> Iterator[GroupCheck]:
         """Look at each message that asks for something."""
         found = match(messages)
         waiting = last_asking(messages)
@@ -207,7 +207,7 @@ class Separate:
             missing = [slot for slot in slots if slot not in found.answers]
             done = [found.answers[slot] for slot in slots if slot in found.answers]
             astray = [slot for slot in done if not i < slot.message < end]
-            yield Place(Group(i, i), slots, [] if i == waiting else missing, astray)
+            yield GroupCheck(Group(i, i), slots, [] if i == waiting else missing, astray)
 
     def repair(self, dialect: Dialect, messages: Messages) -> Repaired:
         """Move results to where they belong, add the missing, drop those without a call."""
@@ -259,7 +259,7 @@ class Together:
         self.calls = calls
         self.results = results
 
-    def places(self, messages: Messages) -> Iterator[Place]:
+    def places(self, messages: Messages) -> Iterator[GroupCheck]:
         """Look at each group that asks for something."""
         found = match(messages, self.calls, self.results)
         asked = _by_message(found)
@@ -273,7 +273,7 @@ class Together:
             done = [found.answers[slot] for slot in slots if slot in found.answers]
             missing = [slot for slot in slots if slot not in found.answers]
             missing = [] if group.last == waiting else missing
-            yield Place(group, slots, missing, [slot for slot in done if slot not in good])
+            yield GroupCheck(group, slots, missing, [slot for slot in done if slot not in good])
 
     def repair(self, dialect: Dialect, messages: Messages) -> Repaired:
         """Move results to where they belong, add the missing, drop those without a call."""

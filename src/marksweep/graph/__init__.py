@@ -1,13 +1,13 @@
 """Long-term memory on a graph. Start reading at `memory`.
 
-memory      KnowledgeGraph: remember, search, prune, restore; GraphMemory for event loops
-strategies  what a collection takes: each only ranks. The heap is `heaps.graph`
-outcomes    the settings, what pruning says it did, and its words
-notes       a text as chunks and entities; extract finds the entities
-erasure     forgetting on request
-backup      portable copies
-crossing    one reachability over context segments and memories
-background  collections at intervals
-place       where a project keeps its store, its graph and its backups
-client      the calls of a plain client, by name
+memory            KnowledgeGraph: remember, search, prune, restore; GraphMemory for event loops
+strategies        what a collection takes: each only ranks. The heap is `heaps.graph`
+outcomes          the settings, what pruning says it did, and its words
+notes             a text as chunks and entities; extract finds the entities
+erasure           forgetting on request
+backup            portable copies
+cross_references  one reachability over context segments and memories
+background        collections at intervals
+place             where a project keeps its store, its graph and its backups
+client            the calls of a plain client, by name
 """

@@ -29,7 +29,7 @@ from marksweep.core.strategy import Proposal
 from marksweep.errors import BadInput, NotConfirmed, Refused
 from marksweep.graph.backup import Kept, kept_in, load_backup, new_backup, write_backup
 from marksweep.graph.backup_file import Backup, check_backup
-from marksweep.graph.crossing import Crossed, Crossing
+from marksweep.graph.cross_references import CrossMarker, KeptAcross
 from marksweep.graph.erasure import Eraser, Forgotten, hide
 from marksweep.graph.notes import note_record
 from marksweep.graph.outcomes import (
@@ -117,7 +117,7 @@ class KnowledgeGraph:
         self.actor = actor
         self.now = clock
         self.focus = focus
-        self._crossing = Crossing(graph, store.segments, self._rules)
+        self._cross_marker = CrossMarker(graph, store.segments, self._rules)
 
     @classmethod
     def open(
@@ -389,12 +389,12 @@ class KnowledgeGraph:
     def _rules(self) -> GraphRules:
         return GraphRules(recently_read=self.settings.recently_read, ttl=self.settings.ttl)
 
-    def _crossed(self, workspace_id: str, strategy: PruneStrategy) -> Crossed:
+    def _crossed(self, workspace_id: str, strategy: PruneStrategy) -> KeptAcross:
         """Mark segments and memories together, if the settings say that they keep each other."""
         if not self.settings.keeps_segments:
-            return Crossed()
+            return KeptAcross()
         focus = self.focus(workspace_id, self.now())
-        return self._crossing.find(workspace_id, strategy, focus)
+        return self._cross_marker.find(workspace_id, strategy, focus)
 
     def undo(self, plan_id: str, *, workspace_id: str = DEFAULT_WORKSPACE) -> Nodes:
         """Take back all that a plan deleted and that was not purged."""

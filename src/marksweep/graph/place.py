@@ -15,7 +15,7 @@ BACKUPS = "backups"
 """The folder of backups, beside the graph's file."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class ProjectPaths(msgspec.Struct, frozen=True):
     """Where the store of a project is, where its graph is, and where backups go."""
 
     store: str
@@ -25,7 +25,7 @@ class Place(msgspec.Struct, frozen=True):
     backups: Path
 
 
-def place_of(settings: Settings, project: str | Path = ".", *, store: str = "") -> Place:
+def place_of(settings: Settings, project: str | Path = ".", *, store: str = "") -> ProjectPaths:
     """Find a project's places; `store` takes the place of the one in the settings.
 
     The graph lies beside the store unless the settings say otherwise, and beside the settings if
@@ -38,7 +38,7 @@ def place_of(settings: Settings, project: str | Path = ".", *, store: str = "") 
         file = Path(where)
         beside = file.parent if file.suffix and not file.is_dir() else file
     graph = _within(folder, settings.memory.location) if settings.memory.location else str(beside)
-    return Place(where, graph, (beside if split_scheme(graph)[0] else Path(graph)) / BACKUPS)
+    return ProjectPaths(where, graph, (beside if split_scheme(graph)[0] else Path(graph)) / BACKUPS)
 
 
 def _within(folder: Path, where: str) -> str:

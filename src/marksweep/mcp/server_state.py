@@ -14,8 +14,7 @@ import msgspec
 
 from marksweep.core.roots import Focus
 from marksweep.errors import BadInput, Refused
-from marksweep.graph.place import Place as ProjectPaths
-from marksweep.graph.place import place_of
+from marksweep.graph.place import ProjectPaths, place_of
 from marksweep.paths import expanded
 from marksweep.segments import Segments
 from marksweep.settings import Settings, load_settings

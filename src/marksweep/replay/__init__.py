@@ -11,31 +11,32 @@ The measure:
 2. atoms.py        Find the names and lines of a text: what can be needed again.
 3. needs.py        Say what each step takes from the past.
 4. drive.py        Run a collector over a trajectory, sent past messages only.
-5. guards.py       Refuse what no collector may do; peeking.py catches those that read ahead.
+5. guards.py       Refuse what no collector may do; lookahead_guard.py catches lookahead.
 6. hits.py         Test whether what was needed was verbatim in context.
 7. measures.py     Need recall, gap closed, churn, priced cost, time.
-8. clairvoyant.py  The best that dropping whole messages can do; program.py solves it.
+8. clairvoyant.py  The best that dropping whole messages can do; milp.py solves it.
 9. evidence.py     The same for conversations with questions.
 
 What is measured:
 
-catalog.py     Collectors by name; spec.py reads names with options.
-references.py  Simple collectors to read every figure beside.
-installed.py   Strategies of a Conversation.
-sandbox.py     Plugins and strategies of your own, in separate processes; sandbox_worker.py
-               and plugged.py are the other side.
+catalog.py                 Collectors by name; strategy_spec.py reads names with options.
+references.py              Simple collectors to read every figure beside.
+sandbox.py                 Plugins and strategies of your own, in separate processes;
+                           sandbox_worker.py and plugin_collector.py are the other side.
+conversation_collector.py  Strategies of a Conversation.
 
 From transcripts to a recommendation:
 
-inputs.py      Find transcripts in any dialect; pass over what cannot be replayed, with a reason.
-datasets.py    The recorded sets of MARKSWEEP_DATA.
-lab.py         Collectors over one trajectory; workers.py spreads it, kept.py resumes it.
-front.py       All of them at several budgets.
-table.py       The figures as data.
-recommend.py   Which setting to use, and the file that says so.
-timeline.py    What was in context at each step, what went, what was missed.
-report.py      A whole replay in one call.
-html.py        The report for a browser; html_front, html_timeline and html_style are its parts.
+inputs.py                  Find transcripts in any dialect; skip what cannot be replayed.
+datasets.py                The recorded sets of MARKSWEEP_DATA.
+runner.py                  Collectors over one trajectory; workers.py spreads it,
+                           result_cache.py resumes it.
+sweep_budgets.py           All of them at several budgets.
+table.py                   The figures as data.
+recommend.py               Which setting to use, and the file that says so.
+timeline.py                What was in context at each step, what went, what was missed.
+report.py                  A whole replay in one call.
+html.py                    The report for a browser, with html_front, _timeline and _style.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from marksweep.replay.front import How
     from marksweep.replay.html import page
     from marksweep.replay.inputs import gather
     from marksweep.replay.report import Report, Request, replay
+    from marksweep.replay.sweep_budgets import How
 
 _HOMES = {
-    "How": "front",
+    "How": "sweep_budgets",
     "Report": "report",
     "Request": "report",
     "gather": "inputs",

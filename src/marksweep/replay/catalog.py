@@ -19,13 +19,13 @@ import msgspec
 
 from marksweep.core.strategy import Learning
 from marksweep.errors import BadInput, UnknownName
+from marksweep.replay.conversation_collector import ConversationCollector
 from marksweep.replay.drive import Collector
-from marksweep.replay.installed import Installed
-from marksweep.replay.plugged import plugin_spec
+from marksweep.replay.plugin_collector import plugin_spec
 from marksweep.replay.records import Count
 from marksweep.replay.references import Gdsf, Mask, OriginalScore, Random, Truncate
 from marksweep.replay.sandbox import CALL_SECONDS, SandboxedStrategy
-from marksweep.replay.spec import parse
+from marksweep.replay.strategy_spec import parse
 from marksweep.settings import Settings
 from marksweep.strategies.registry import SEGMENT_TOOLS, STRATEGIES, TIER, strategy_of
 
@@ -99,7 +99,7 @@ def maker(name: str, patience: float = CALL_SECONDS) -> Make:
     if given is None:
         raise UnknownName(f"no strategy named {name!r}; see `marksweep replay --help`.")
     settings = settings_of(given)
-    return lambda count: Installed(count, settings)
+    return lambda count: ConversationCollector(count, settings)
 
 
 def is_foreign(name: str) -> bool:

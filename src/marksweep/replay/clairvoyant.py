@@ -123,7 +123,7 @@ def foresee(
     if nodes == 0:
         return greedy
     try:
-        from marksweep.replay.program import solve
+        from marksweep.replay.milp import solve
     except ImportError:
         return greedy
     solved = solve(problem, nodes)

@@ -15,8 +15,8 @@ import msgspec
 from marksweep.errors import MarksweepError
 from marksweep.replay.guards import Violation, check
 from marksweep.replay.hits import Reader, StepProofs
+from marksweep.replay.lookahead_guard import LookaheadGuard
 from marksweep.replay.needs import Study
-from marksweep.replay.peeking import Peeking
 from marksweep.replay.records import Count, Wire, calls_of, content_of, price
 
 CACHED_PRICE = 0.1
@@ -87,7 +87,7 @@ def drive(
     messages = list(found.trajectory.messages)
     pinned = messages[: found.trajectory.pinned]
     pinned_tokens = sum(map(tokens, pinned))
-    peeking = Peeking(messages, reader)
+    guard = LookaheadGuard(messages, reader)
     broken = _failure(lambda: collector.start([*pinned], limit))
     before: list[Wire] = []
     seen = 0
@@ -106,8 +106,8 @@ def drive(
         size = sum(map(tokens, context))
         if violation is None and size > max(limit, pinned_tokens + tail_tokens):
             violation = Violation.BUDGET
-        peeking.advance(step.at)
-        if violation is None and peeking.is_in(context):
+        guard.advance(step.at)
+        if violation is None and guard.is_in(context):
             violation = Violation.PEEKED
         shared = _shared(before, context, tokens)
         scored = fits and violation is None

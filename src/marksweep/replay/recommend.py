@@ -15,7 +15,7 @@ import msgspec
 
 from marksweep.errors import BadInput
 from marksweep.replay.catalog import PLUGIN, is_usable, settings_for
-from marksweep.replay.spec import parse
+from marksweep.replay.strategy_spec import parse
 from marksweep.replay.table import Result, Row
 
 WANTED_RECALL_PERCENT = 90.0

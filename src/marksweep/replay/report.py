@@ -16,12 +16,12 @@ from marksweep.replay import catalog
 from marksweep.replay.catalog import CLAIRVOYANT
 from marksweep.replay.datasets import Case, lot
 from marksweep.replay.drive import Pricer
-from marksweep.replay.front import Budget, Front, How, Progress, prepared, run
 from marksweep.replay.inputs import Inputs, Passed
-from marksweep.replay.lab import build, counter
 from marksweep.replay.measures import Outcome
 from marksweep.replay.recommend import WANTED_RECALL_PERCENT, Recommendation, recommend
 from marksweep.replay.records import Conversation
+from marksweep.replay.runner import build, counter
+from marksweep.replay.sweep_budgets import Budget, Front, How, Progress, prepared, run
 from marksweep.replay.table import Result, tabulate
 from marksweep.replay.timeline import Timeline, trace
 

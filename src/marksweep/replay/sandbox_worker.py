@@ -14,12 +14,12 @@ import msgspec
 
 from marksweep.core.strategy import Strategy
 from marksweep.errors import BadInput, MarksweepError, UnknownName
+from marksweep.replay.conversation_collector import ConversationCollector
 from marksweep.replay.counting import exact
 from marksweep.replay.drive import Collector
-from marksweep.replay.installed import Installed
-from marksweep.replay.plugged import Plugged
+from marksweep.replay.plugin_collector import PluginCollector
 from marksweep.replay.records import Count
-from marksweep.replay.spec import Spec, parse
+from marksweep.replay.strategy_spec import Spec, parse
 from marksweep.settings import Settings
 from marksweep.worker import take_pipes
 
@@ -49,7 +49,7 @@ class Hello(msgspec.Struct):
 def build(spec: Spec, count: Count) -> Collector:
     """Make a collector of what a name means: a plugin, a strategy, or a collector."""
     if not spec.is_imported:
-        return Plugged(count, spec)
+        return PluginCollector(count, spec)
     thing = imported(spec.name)
     if isinstance(thing, type):
         thing = _made(thing, spec)
@@ -58,7 +58,7 @@ def build(spec: Spec, count: Count) -> Collector:
     if all(callable(getattr(thing, call, None)) for call in CALLS[:3]):
         return cast(Collector, thing)
     if callable(getattr(thing, "rank", None)):
-        return Installed(count, Settings(), lambda *_: cast(Strategy, thing))
+        return ConversationCollector(count, Settings(), lambda *_: cast(Strategy, thing))
     raise BadInput(
         f"{spec.name} is a {type(thing).__name__}; expected a strategy with rank(context), or a "
         "collector with start(pinned, limit), add(messages) and context()."

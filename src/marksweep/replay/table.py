@@ -14,10 +14,10 @@ import msgspec
 from marksweep.replay.catalog import CLAIRVOYANT, TRUNCATE
 from marksweep.replay.clairvoyant import Solved
 from marksweep.replay.datasets import Case
-from marksweep.replay.front import Answers, Budget, Front
 from marksweep.replay.inputs import Passed
-from marksweep.replay.lab import Done
 from marksweep.replay.measures import Figures, Outcome, figures, gap
+from marksweep.replay.runner import Done
+from marksweep.replay.sweep_budgets import Answers, Budget, Front
 
 DIGITS = 4
 """Decimals kept of a figure."""

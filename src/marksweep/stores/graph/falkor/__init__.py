@@ -20,7 +20,7 @@ from marksweep.stores.graph.base import (
     Survey,
     checked,
 )
-from marksweep.stores.graph.falkor import fetching, moving, runs, search, sweep, writing
+from marksweep.stores.graph.falkor import fetching, runs, search, sweep, transfer, writing
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import PREFIX, RECONNECT_SECONDS, Connection, Params
 from marksweep.stores.graph.falkor.server import EmbeddedServer
@@ -189,12 +189,12 @@ class FalkorGraphStore:
     ) -> Iterator[Item]:
         """Stream nodes, then the edges that touch them."""
         if nodes is None:
-            return moving.everything(self._db, workspace_id, batch)
-        return iter(moving.nodes_with_edges(self._db, workspace_id, nodes))
+            return transfer.everything(self._db, workspace_id, batch)
+        return iter(transfer.nodes_with_edges(self._db, workspace_id, nodes))
 
     def load(self, workspace_id: str, items: Collection[Item]) -> None:
         """Write exported items as they are, orphans included."""
-        moving.load(self._db, workspace_id, items)
+        transfer.load(self._db, workspace_id, items)
 
     def acquire(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> str:
         """Take a lease if it is free; return '' or who has it."""

@@ -23,7 +23,7 @@ from marksweep.stores.graph.base import (
 )
 from marksweep.stores.graph.leases import is_dead
 from marksweep.stores.graph.nouns import Chunk, Entity, Kind, Memory, Record
-from marksweep.stores.graph.sqlite import fetching, moving, runs, search, sweep, writing
+from marksweep.stores.graph.sqlite import fetching, runs, search, sweep, transfer, writing
 from marksweep.stores.graph.sqlite import statements as sql
 from marksweep.stores.graph.sqlite.connection import Database
 
@@ -177,26 +177,26 @@ class SqliteGraphStore:
     ) -> Iterator[Item]:
         """Stream nodes, then the edges that touch them."""
         if nodes is not None:
-            yield from self._db.read(moving.nodes_with_edges, workspace_id, nodes)
+            yield from self._db.read(transfer.nodes_with_edges, workspace_id, nodes)
             return
-        for table in range(len(moving.NODE_PAGES)):
-            after, page = self._db.read(moving.node_page, workspace_id, table, -1, batch)
+        for table in range(len(transfer.NODE_PAGES)):
+            after, page = self._db.read(transfer.node_page, workspace_id, table, -1, batch)
             while page:
                 yield from page
-                after, page = self._db.read(moving.node_page, workspace_id, table, after, batch)
-        keys, mentions = self._db.read(moving.mention_page, workspace_id, (-1, -1), batch)
+                after, page = self._db.read(transfer.node_page, workspace_id, table, after, batch)
+        keys, mentions = self._db.read(transfer.mention_page, workspace_id, (-1, -1), batch)
         while mentions:
             yield from mentions
-            keys, mentions = self._db.read(moving.mention_page, workspace_id, keys, batch)
+            keys, mentions = self._db.read(transfer.mention_page, workspace_id, keys, batch)
         offset = 0
-        while relations := self._db.read(moving.relation_page, workspace_id, offset, batch):
+        while relations := self._db.read(transfer.relation_page, workspace_id, offset, batch):
             yield from relations
             offset += len(relations)
-        yield from self._db.read(moving.aliases, workspace_id)
+        yield from self._db.read(transfer.aliases, workspace_id)
 
     def load(self, workspace_id: str, items: Collection[Item]) -> None:
         """Write exported items as they are, orphans included."""
-        self._db.write(moving.load, workspace_id, items)
+        self._db.write(transfer.load, workspace_id, items)
 
     def acquire(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> str:
         """Take a lease if it is free; return '' or who has it."""

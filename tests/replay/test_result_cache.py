@@ -6,29 +6,29 @@ from pathlib import Path
 
 import pytest
 
-from marksweep.replay.kept import code_of, keep, kept, name_of
+from marksweep.replay.result_cache import code_of, load, name_of, save
 
 
 def test_what_was_kept_is_found_under_its_name(tmp_path: Path) -> None:
     folder = tmp_path / "done"
     name = name_of("job", {"limit": 3}, ["truncate"])
-    assert kept(folder, name, int) is None
-    keep(folder, name, 7)
-    assert kept(folder, name, int) == 7
+    assert load(folder, name, int) is None
+    save(folder, name, 7)
+    assert load(folder, name, int) == 7
     assert [path.name for path in folder.iterdir()] == [name]
-    assert kept(folder, name_of("job", {"limit": 4}, ["truncate"]), int) is None
+    assert load(folder, name_of("job", {"limit": 4}, ["truncate"]), int) is None
 
 
 def test_what_is_damaged_or_of_another_kind_is_done_again(tmp_path: Path) -> None:
-    keep(tmp_path, "a.json", "text")
-    assert kept(tmp_path, "a.json", int) is None
+    save(tmp_path, "a.json", "text")
+    assert load(tmp_path, "a.json", int) is None
     (tmp_path / "a.json").write_bytes(b"{")
-    assert kept(tmp_path, "a.json", str) is None
+    assert load(tmp_path, "a.json", str) is None
 
 
 def test_without_a_folder_nothing_is_kept() -> None:
-    keep(None, "a.json", 1)
-    assert kept(None, "a.json", int) is None
+    save(None, "a.json", 1)
+    assert load(None, "a.json", int) is None
 
 
 def test_a_strategy_that_was_edited_is_another(

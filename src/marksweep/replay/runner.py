@@ -21,10 +21,10 @@ from marksweep.replay.datasets import Case
 from marksweep.replay.drive import Collector, Pricer, drive, limit_of
 from marksweep.replay.evidence import Evidence
 from marksweep.replay.hits import Reader, proofs
-from marksweep.replay.kept import keep, kept, name_of, own_code
 from marksweep.replay.measures import Outcome
 from marksweep.replay.records import PER_MESSAGE, Conversation, Count
 from marksweep.replay.references import STUB
+from marksweep.replay.result_cache import load, name_of, own_code, save
 from marksweep.replay.sandbox import CALL_SECONDS
 from marksweep.replay.workers import in_order, spread
 
@@ -156,7 +156,7 @@ def _foresight(job: Job, count: Count) -> Foresight:
     steps = [[s.at, s.tail, s.any, s.src] for s in found.steps]
     given = (steps, found.trajectory.pinned, prices, job.limit, job.src_weight, job.nodes)
     name = name_of("bound", own_code(), *given)
-    sight = kept(job.folder, name, Foresight)
+    sight = load(job.folder, name, Foresight)
     if sight is None:
         sight = foresee(
             found,
@@ -166,7 +166,7 @@ def _foresight(job: Job, count: Count) -> Foresight:
             src_weight=job.src_weight,
             nodes=job.nodes,
         )
-        keep(job.folder, name, sight)
+        save(job.folder, name, sight)
     return sight
 
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 import msgspec
 
 import marksweep
-from marksweep.replay.spec import parse
+from marksweep.replay.strategy_spec import parse
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ def name_of(kind: str, *given: object) -> str:
     return f"{kind}-{hashlib.sha256(msgspec.json.encode(given)).hexdigest()[:32]}.json"
 
 
-def kept(folder: Path | None, name: str, kind: type[T]) -> T | None:
+def load(folder: Path | None, name: str, kind: type[T]) -> T | None:
     """What was kept under a name; None if there is nothing that can be read."""
     if folder is None:
         return None
@@ -35,7 +35,7 @@ def kept(folder: Path | None, name: str, kind: type[T]) -> T | None:
         return None
 
 
-def keep(folder: Path | None, name: str, value: object) -> None:
+def save(folder: Path | None, name: str, value: object) -> None:
     """Keep a value under a name; a run that is stopped leaves no half of it."""
     if folder is None:
         return

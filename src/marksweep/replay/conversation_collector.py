@@ -8,7 +8,7 @@ from marksweep.settings import Settings
 from marksweep.strategies.registry import Choice
 
 
-class Installed:
+class ConversationCollector:
     """A Conversation sent messages as they come, and asked for the next request."""
 
     def __init__(self, count: Count, settings: Settings, strategy: Choice | None = None) -> None:

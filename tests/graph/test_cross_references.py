@@ -50,7 +50,7 @@ def log(segment_id: str, world: World, *references: str) -> Segment:
     )
 
 
-class CrossingContract(OnWorld):
+class CrossReferencesContract(OnWorld):
     def test_deleting_a_memory_lets_go_of_the_segments_that_only_it_kept(
         self, world: World
     ) -> None:
@@ -177,13 +177,13 @@ def counted_surveys(world: World) -> list[str]:
     return taken
 
 
-class TestCrossingOnSqlite(CrossingContract):
+class TestCrossReferencesOnSqlite(CrossReferencesContract):
     @pytest.fixture
     def open_store(self, tmp_path: Path) -> OpenStore:
         return sqlite_graphs(tmp_path / "graph.db")
 
 
-class TestCrossingOnFalkor(CrossingContract):
+class TestCrossReferencesOnFalkor(CrossReferencesContract):
     @pytest.fixture
     def open_store(self, falkor_url: str) -> OpenStore:
         return fresh_graphs(falkor_url)

@@ -1,4 +1,4 @@
-"""Peeking: whether a context holds what only later messages hold.
+"""LookaheadGuard: whether a context holds what only later messages hold.
 
 Collectors see past messages only, but one that is not ours could read the transcript by other
 ways, from the file it came from. A line of some length that holds a name, is in a later message
@@ -12,7 +12,7 @@ from marksweep.replay.hits import Reader
 from marksweep.replay.records import Wire, text_of
 
 
-class Peeking:
+class LookaheadGuard:
     """Knows which lines are still to come."""
 
     def __init__(self, messages: list[Wire], reader: Reader) -> None:

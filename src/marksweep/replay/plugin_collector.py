@@ -8,7 +8,7 @@ from marksweep.plugins import GCTriggerReason
 from marksweep.plugins.base import ContextUsage
 from marksweep.plugins.files import GCSpec, read_gc
 from marksweep.replay.records import CHAT, Count, Wire, price
-from marksweep.replay.spec import Spec
+from marksweep.replay.strategy_spec import Spec
 
 
 def plugin_spec(spec: Spec) -> GCSpec:
@@ -16,7 +16,7 @@ def plugin_spec(spec: Spec) -> GCSpec:
     return read_gc({"type": spec.name, **spec.options}, spec.name)
 
 
-class Plugged:
+class PluginCollector:
     """Asks a plugin whether to collect, as a host would, and lets it."""
 
     def __init__(self, count: Count, spec: Spec) -> None:

@@ -27,10 +27,10 @@ from marksweep.replay.evidence import (
     tokens_of,
 )
 from marksweep.replay.inputs import Passed
-from marksweep.replay.kept import code_of, keep, kept, name_of, own_code
-from marksweep.replay.lab import Done, Job, build, counter, src_weight, work
 from marksweep.replay.needs import habits, study
 from marksweep.replay.records import Conversation, Count, Trajectory, price
+from marksweep.replay.result_cache import code_of, load, name_of, own_code, save
+from marksweep.replay.runner import Done, Job, build, counter, src_weight, work
 from marksweep.replay.sandbox import CALL_SECONDS, NoRecall, StrategyFailed
 from marksweep.replay.workers import spread
 from marksweep.sizes import Size
@@ -189,20 +189,20 @@ def _done(job: Job) -> Done:
     codes = [own_code(), *map(code_of, job.collectors)]
     given = (needs, found.trajectory, job.case.prices, job.collectors, job.limit)
     name = name_of("job", codes, given, job.src_weight, job.nodes)
-    done = kept(job.folder, name, Done)
+    done = load(job.folder, name, Done)
     if done is None:
         done = work(job)
-        keep(job.folder, name, done)
+        save(job.folder, name, done)
     return done
 
 
 def _answered(job: Ask) -> Answers:
     codes = [own_code(), code_of(job.strategy)]
     name = name_of("ask", codes, job.talk, job.strategy, job.budget)
-    answers = kept(job.folder, name, Answers)
+    answers = load(job.folder, name, Answers)
     if answers is None:
         answers = ask(job, counter())
-        keep(job.folder, name, answers)
+        save(job.folder, name, answers)
     return answers
 
 

@@ -79,7 +79,7 @@ def test_no_rule_is_broken_on_random_histories(setting: str, seed: int) -> None:
 
 def test_the_same_stream_gives_the_same_contexts_whatever_the_hash_seed() -> None:
     code = (
-        "from tests.replay.test_installed import *\n"
+        "from tests.replay.test_conversation_collector import *\n"
         "print([run(long_history(s), maker(k)(by_words), 500)[-1] "
         "for s in range(3) for k in SETTINGS])"
     )

@@ -31,7 +31,7 @@ Key = tuple[str, PruneStrategy]
 """A workspace, and whose choice is taken to be gone."""
 
 
-class Crossed(msgspec.Struct, frozen=True):
+class KeptAcross(msgspec.Struct, frozen=True):
     """What each heap keeps in the other, with the reasons."""
 
     memories: Mapping[str, str] = {}
@@ -86,7 +86,7 @@ class Memories(msgspec.Struct, frozen=True, kw_only=True):
 class _Known(msgspec.Struct, frozen=True, kw_only=True):
     """What was found last, and what it was found from."""
 
-    crossed: Crossed
+    crossed: KeptAcross
     memories: Memories
     version: int
     """Of the segments."""
@@ -99,7 +99,7 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True):
         return same and msgspec.structs.replace(self.focus, now=focus.now) == focus
 
 
-class Crossing:
+class CrossMarker:
     """Marks the segments and memories of workspaces together; does again only what it must."""
 
     def __init__(self, graph: GraphStore, segments: SegmentStore, rules: GraphRules) -> None:
@@ -109,7 +109,7 @@ class Crossing:
         self._memories: dict[Key, Memories] = {}
         self._known: dict[Key, _Known] = {}
 
-    def find(self, workspace_id: str, strategy: PruneStrategy, focus: Focus) -> Crossed:
+    def find(self, workspace_id: str, strategy: PruneStrategy, focus: Focus) -> KeptAcross:
         """Mark a workspace's segments and memories together, as if a strategy's choice were gone.
 
         What memories keep by an earlier finding is not a reason to stay: it is what is asked here.
@@ -130,7 +130,7 @@ class Crossing:
         self._memories[key] = found
         return found
 
-    def _marked(self, key: Key, memories: Memories, focus: Focus) -> Crossed:
+    def _marked(self, key: Key, memories: Memories, focus: Focus) -> KeptAcross:
         workspace_id, _ = key
         known = self._known.get(key)
         if known is not None and known.holds(memories, focus):
@@ -149,7 +149,7 @@ class Crossing:
         return crossed
 
 
-def mark_together(segments: Sequence[Segment], memories: Memories, focus: Focus) -> Crossed:
+def mark_together(segments: Sequence[Segment], memories: Memories, focus: Focus) -> KeptAcross:
     """Mark from the roots of both heaps over the references of both."""
     if not focus.recent_messages:
         in_order = sorted(segments, key=lambda segment: segment.position)
@@ -174,7 +174,7 @@ def mark_together(segments: Sequence[Segment], memories: Memories, focus: Focus)
                 kept_memories.setdefault(reference.target, f"cited by segment {node.segment_id}")
             elif place >= len(segments) and reference.target in segment_ids:
                 kept_segments.setdefault(reference.target, f"cited by memory {node.segment_id}")
-    return Crossed(kept_memories, kept_segments)
+    return KeptAcross(kept_memories, kept_segments)
 
 
 def _only_cited(segments: Sequence[Segment], memories: Memories) -> list[Segment]:
