@@ -202,6 +202,8 @@ def test_a_budget_survives_being_written_and_read() -> None:
 def test_a_damaged_budget_is_refused_with_the_place() -> None:
     with pytest.raises(BadInput, match="context_limit"):
         InstructionBudget.from_dict({"context_limit": "many"})
+    with pytest.raises(BadInput, match="not an instruction budget"):
+        InstructionBudget.from_dict({"context_limit": 100, "arrived": {"u0": 1e18}})
 
 
 def test_a_history_gives_each_message_to_exactly_one_entry() -> None:

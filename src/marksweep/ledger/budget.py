@@ -42,26 +42,27 @@ _DERIVED = (InstructionSource.CONVERSATION, InstructionSource.THINKING)
 
 
 class Arrivals:
-    """When messages were first seen, by their ids, in seconds since the epoch."""
+    """When messages were first seen, by their ids."""
 
-    def __init__(self, known: Mapping[str, float] | None = None) -> None:
-        self.known = dict(known or {})
+    def __init__(self, seconds: Mapping[str, float] | None = None) -> None:
+        """Begin with what `seconds` gave when it was saved."""
+        saved = seconds or {}
+        self._known = {id_: datetime.fromtimestamp(at, UTC) for id_, at in saved.items()}
+
+    def seconds(self) -> dict[str, float]:
+        """Give the moments in seconds since the epoch, to be saved."""
+        return {id_: at.timestamp() for id_, at in self._known.items()}
 
     def moments(self, now: datetime) -> Callable[[str], datetime]:
         """Make a function that says when a message was first asked about: now, if never."""
-        known, seconds = self.known, now.timestamp()
-
-        def moment(message_id: str) -> datetime:
-            first = known.setdefault(message_id, seconds)
-            return now if first == seconds else datetime.fromtimestamp(first, UTC)
-
-        return moment
+        known = self._known
+        return lambda message_id: known.setdefault(message_id, now)
 
     def keep_only(self, history: Sequence[Message]) -> None:
         """Forget messages that have left, once they are the most."""
-        if len(self.known) > 2 * len(history):
+        if len(self._known) > 2 * len(history):
             present = {message.message_id for message in history}
-            self.known = {id_: at for id_, at in self.known.items() if id_ in present}
+            self._known = {id_: at for id_, at in self._known.items() if id_ in present}
 
 
 class InstructionBudget:
@@ -323,7 +324,7 @@ class InstructionBudget:
             self._summaries,
             self.turns.known,
             self.turns.upcoming,
-            self._arrivals.known,
+            self._arrivals.seconds(),
         )
         plain: dict[str, object] = msgspec.to_builtins(saved)
         return plain
@@ -333,12 +334,13 @@ class InstructionBudget:
         """Read what `to_dict` wrote."""
         try:
             saved = msgspec.convert(plain, Saved)
-        except msgspec.ValidationError as error:
+            arrivals = Arrivals(saved.arrived)
+        except (msgspec.ValidationError, ValueError, OverflowError, OSError) as error:
             raise BadInput(f"not an instruction budget: {error}.") from error
         budget = cls(saved.context_limit)
         budget._entries = dict(saved.entries)
         budget._summaries = saved.summaries
-        budget._arrivals = Arrivals(saved.arrived)
+        budget._arrivals = arrivals
         budget.turns = TurnNumbers(saved.turns, saved.next_turn)
         return budget
 
