@@ -1,7 +1,7 @@
 """The incremental step: what happens after every change, in time that does not grow with the heap.
 
 1. Carry the marks on from what changed.
-2. Rank what changed and a few old segments, so that the pool knows whom to take next.
+2. Rank what changed and a few old segments, so that the pool knows what to evict next.
 3. Over the soft limit, stash a small batch from the pool: the unreachable first.
 
 Over the hard limit the step asks for a full collection instead. The batch never takes what a full

@@ -29,7 +29,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, schema: object) -> Shape:
-        """Read a schema as a library gives it; what is not put into words is passed over."""
+        """Read a schema as a library gives it; what has no text is skipped."""
         return msgspec.convert(schema, cls)
 
     def default_in_words(self) -> str:

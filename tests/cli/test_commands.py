@@ -249,7 +249,7 @@ class TestMemory:
         assert "back: 1 memory node and 1 chunk" in run("prune", "--restore", plan_id).output
         assert run("prune", "--yes", "--workspace", "default").exit_code == 0
         assert run("prune", "--purge").exit_code == 1
-        settings.write_text("[memory]\ngrace_days = 0.0000001\n")
+        settings.write_text("[memory]\ngrace_days = 1e-10\n")
         purged = run("prune", "--purge")
         assert "Purged 1 memory node and 1 chunk. A backup is in" in purged.output
         assert run("prune", "--restore", plan_id).exit_code == 2

@@ -127,7 +127,7 @@ def test_erasing_for_good() -> None:
     run("index", "code")
     run("prune", "--yes", "--workspace", "default")
     assert printed("prune --purge", "prune", "--purge", codes=(1,))["backup"] == ""
-    Path(".marksweep/settings.toml").write_text("[memory]\ngrace_days = 0.0000001\n")
+    Path(".marksweep/settings.toml").write_text("[memory]\ngrace_days = 1e-10\n")
     erased = printed("prune --purge", "prune", "--purge")
     assert erased["gone"]["memories"]
     assert Path(erased["backup"]).is_file()

@@ -90,7 +90,7 @@ class TestBackups:
     def test_a_purge_leaves_one_that_brings_back_what_was_purged(self) -> None:
         (note, _, _) = remember(*NOTES)
         run("memory", "forget", note, "--yes")
-        Path(".marksweep/settings.toml").write_text("[memory]\ngrace_days = 0.0000001\n")
+        Path(".marksweep/settings.toml").write_text("[memory]\ngrace_days = 1e-10\n")
         assert run("prune", "--purge").exit_code == 0
         assert not found("parser")
         (listed,) = said("memory", "backups")

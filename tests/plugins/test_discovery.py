@@ -213,7 +213,7 @@ def test_every_built_in_plugin_fulfils_the_protocol(name: str) -> None:
 
 def test_something_that_is_no_plugin_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("marksweep.plugins.gc_truncate.create_plugin", object)
-    with pytest.raises(BadInput, match="made a object, which is no GCPlugin"):
+    with pytest.raises(BadInput, match="made a object, which is not a GCPlugin"):
         load_gc_plugin("gc_truncate")
 
 

@@ -164,7 +164,7 @@ def test_a_plugin_that_fails_to_shut_down_is_replaced_all_the_same(
 
 
 def test_what_is_no_plugin_or_no_configuration_is_refused_when_it_is_set() -> None:
-    with pytest.raises(BadInput, match="a str is no GCPlugin: it needs name"):
+    with pytest.raises(BadInput, match="a str is not a GCPlugin: it needs name"):
         use(session(), "gc_truncate")
     with pytest.raises(BadInput, match="the configuration is a dict; expected a GCConfig"):
         session().set_gc_plugin(Custom(), {"threshold_percent": 5})  # type: ignore[arg-type]

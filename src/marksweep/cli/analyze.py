@@ -112,7 +112,7 @@ def command(
     with progress("reading") as advance:
         history = transcripts.load(transcript, dialect).transcript.history
         found = analyse(history, transcript, limit, strategies, advance)
-    emit(found, None if as_json else _shown(transcript, found), as_json=as_json)
+    emit(found, None if as_json else _render(transcript, found), as_json=as_json)
 
 
 def _working_set(context: Segments, *, as_json: bool) -> None:
@@ -190,7 +190,7 @@ def _recommended(name: str, target: int) -> str:
     return shlex.join(["marksweep", "collect", name, "--limit", str(target), "-o", str(output)])
 
 
-def _shown(name: str, found: Analysis) -> RenderableType:
+def _render(name: str, found: Analysis) -> RenderableType:
     share = found.dead_tokens / found.tokens if found.tokens else 0.0
     parts = [
         render.line(
@@ -216,7 +216,7 @@ def _shown(name: str, found: Analysis) -> RenderableType:
                 style="yellow",
             )
         )
-    parts += render.skipped(found.skipped, "passed over")
+    parts += render.skipped(found.skipped, "skipped")
     return Group(*parts, _next(found.recommended))
 
 

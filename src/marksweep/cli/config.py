@@ -97,12 +97,12 @@ def trust(revoke: bool, yes: bool, as_json: bool) -> None:
         Trusted(claim.source, claim.key, redacted(claim.target), agreements.is_agreed(claim))
         for claim in claims
     ]
-    emit(found, _shown(found), as_json=as_json)
+    emit(found, _render(found), as_json=as_json)
     if not all(each.agreed for each in found):
         sys.exit(NOTHING)
 
 
-def _shown(found: Sequence[Trusted]) -> RenderableType:
+def _render(found: Sequence[Trusted]) -> RenderableType:
     if not found:
         return " The files of this project send nothing elsewhere."
     table = render.table("", "file", "setting", "leads to")

@@ -100,11 +100,11 @@ def command(
     checks = [finding.check for finding in findings]
     if (repair or mend) and any(finding.repair for finding in findings):
         if not as_json:
-            render.console().print(_shown(checks))
+            render.console().print(_render(checks))
         if not confirmed("Repair what can be repaired?", yes=yes):
             sys.exit(NOTHING)
         checks = [*_repaired(findings)]
-    emit(checks, _shown(checks), as_json=as_json)
+    emit(checks, _render(checks), as_json=as_json)
     if not all(check.ok for check in checks):
         sys.exit(NOTHING)
 
@@ -294,7 +294,7 @@ def _finished(where: str, names: list[str]) -> str:
     return f"repaired: {', '.join(names)}"
 
 
-def _shown(checks: list[Check]) -> RenderableType:
+def _render(checks: list[Check]) -> RenderableType:
     table = render.table("", "what", "found", whole=("",))
     table.show_header = False
     for check in checks:

@@ -120,7 +120,7 @@ def _prune(
             plan = preview.plan
             memory.save(plan)
             how = () if yes else _how(plan, memory.settings.limits)
-            emit(preview, Group(_shown(preview), *how), as_json=as_json)
+            emit(preview, Group(_render(preview), *how), as_json=as_json)
             if not plan.steps:
                 return NOTHING
             if as_json or not _agreed(name, workspace, yes=yes):
@@ -150,7 +150,7 @@ def _agreed(name: str, workspace: str | None, *, yes: bool) -> bool:
     return str(click.prompt(asked, default="", show_default=False)).strip() == name
 
 
-def _shown(preview: Preview) -> RenderableType:
+def _render(preview: Preview) -> RenderableType:
     plan = preview.plan
     if not plan.steps:
         return render.line(f"nothing: {plan.strategy} finds nothing in {plan.workspace!r}")

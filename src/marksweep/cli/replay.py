@@ -351,7 +351,7 @@ MAX_LISTED = 5
 
 
 def shown(name: str, report: Report) -> RenderableType:
-    """The figures, the recommended setting, and what was passed over."""
+    """The figures, the recommended setting, and what was skipped."""
     result = report.result
     needs = sum(line.need_steps for line in result.transcripts)
     head = (
@@ -374,7 +374,7 @@ def shown(name: str, report: Report) -> RenderableType:
         )
         parts.append(Text("\n" + chosen.code + "\n", style="cyan"))
     if result.passed:
-        parts.append(Text(f"{len(result.passed):,} passed over; the first:", style="yellow"))
+        parts.append(Text(f"{len(result.passed):,} skipped; the first:", style="yellow"))
         parts += [Text(f" {each.name}: {each.reason}") for each in result.passed[:MAX_LISTED]]
     parts.append(
         Text(

@@ -30,7 +30,7 @@ def command(
     """
     loaded = transcripts.load(transcript, dialect).transcript
     found = validate(loaded.history.given, loaded.history.dialect)
-    emit(found, _shown(found), as_json=as_json)
+    emit(found, _render(found), as_json=as_json)
     if output is not None:
         repaired, _ = repair(loaded.history.given, loaded.history.dialect)
         transcripts.save(output, loaded.encoded(repaired))
@@ -38,7 +38,7 @@ def command(
         sys.exit(NOTHING)
 
 
-def _shown(found: list[Finding]) -> Table | str:
+def _render(found: list[Finding]) -> Table | str:
     if not found:
         return " valid: nothing to find"
     table = Table(box=None, padding=(0, 1), header_style="dim")

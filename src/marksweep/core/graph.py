@@ -18,7 +18,7 @@ class Graph:
     """Who refers to whom in a snapshot. References to absent segments are left out.
 
     A segment that was compressed away is still referred to by its old id; the segment derived from
-    it stands in for it. Not in pairs: these were compressed as a whole.
+    it is its stand-in. Not in pairs: these were compressed as a whole.
     """
 
     def __init__(self, segments: Sequence[Segment]) -> None:

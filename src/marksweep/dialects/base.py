@@ -215,7 +215,7 @@ def parsed(text: bytes | str) -> Json:
 
 
 def _refuse(constant: str) -> Json:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 def spelled(value: Json, indent: int | None = None) -> bytes:

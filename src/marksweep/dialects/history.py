@@ -98,7 +98,7 @@ def insist_on(history: History, stacklevel: int = 3) -> History:
         advice = advice_on(aside.raw for aside in history.asides)
         raise BadInput(f"none of {total} messages can {why} {advice}")
     skipped = f"{len(history.skipped)} of {total} messages cannot {why}"
-    warnings.warn(f"{skipped} They are passed over.", UnreadableWarning, stacklevel=stacklevel)
+    warnings.warn(f"{skipped} They are skipped.", UnreadableWarning, stacklevel=stacklevel)
     return history
 
 

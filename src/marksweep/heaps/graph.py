@@ -187,7 +187,7 @@ class GraphContext:
         """Give the same context, but let a plan of these take so many nodes at most.
 
         The first that fit go, and the next plan goes on.
-        What is larger than the limit by itself is passed over, so that it blocks nothing else.
+        What is larger than the limit by itself is skipped, so that it blocks nothing else.
         """
         over: dict[int, str] = {}
         left = limit

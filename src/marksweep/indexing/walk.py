@@ -1,4 +1,4 @@
-"""Walk a folder: which files are there to be indexed, and which are passed over and why.
+"""Walk a folder: which files are there to be indexed, and which are skipped and why.
 
 Links are never followed: what they point to is indexed under its own name if it lies within the
 root, and is none of our business if it does not.
@@ -30,7 +30,7 @@ class Found(msgspec.Struct, frozen=True, gc=False):
 
 
 class Skipped(msgspec.Struct, frozen=True, gc=False):
-    """A file or folder that is passed over, and why."""
+    """A file or folder that is skipped, and why."""
 
     path: str
     reason: str

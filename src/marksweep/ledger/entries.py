@@ -96,7 +96,7 @@ class SourceEntry(msgspec.Struct, frozen=True):
     created_at: float = 0.0
     """Seconds since the epoch; now, if not given."""
     message_ids: tuple[str, ...] = ()
-    """The messages of the history that this entry stands for."""
+    """The messages of the history that this entry counts."""
 
     def __post_init__(self) -> None:
         """Stamp the entry, and refuse a negative count."""

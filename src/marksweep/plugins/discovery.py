@@ -98,7 +98,7 @@ def load_gc_plugin(name: str, config: Mapping[str, object] | None = None) -> GCP
             "Fix its options or the package that provides it."
         ) from error
     raise BadInput(
-        f"{name!r} made a {type(plugin).__name__}, which is no GCPlugin: {PLUGIN_NEEDS}."
+        f"{name!r} made a {type(plugin).__name__}, which is not a GCPlugin: {PLUGIN_NEEDS}."
     )
 
 

@@ -113,7 +113,7 @@ def read_gc_file(path: Path | str | None = None) -> GCSpec | None:
 
 
 def load_profile(name: str, folders: Iterable[Path] = PROFILE_FOLDERS) -> Profile:
-    """Read the profile of that name. Fields that concern the host alone are passed over."""
+    """Read the profile of that name. Fields that concern the host alone are skipped."""
     folders = tuple(folders)
     for folder in folders:
         path = folder / f"{name}.json"

@@ -246,7 +246,7 @@ class Run:
             self.heap.set_overhead(name, item.source.value, item.tokens, came, policy=policy)
 
     def _notice(self, plan: Plan, items: int) -> Message | None:
-        """Make the message that tells the model what happened, if it weighs less than was freed."""
+        """Make the notice to the model of what happened, if it weighs less than was freed."""
         number = max([0, *map(_notice_number, self._notices)]) + 1
         message = self._worded(number, items, plan.tokens_freed, plan.tokens_before)
         return message if self._counter(message) < plan.tokens_freed else None

@@ -247,7 +247,7 @@ def _about(result: Result) -> str:
         f"<li><code>{escape(each.name)}</code> {escape(each.reason)}</li>" for each in result.passed
     )
     skipped = (
-        f"<details><summary>{len(result.passed):,} passed over, with reasons</summary>"
+        f"<details><summary>{len(result.passed):,} skipped, with reasons</summary>"
         f"<ul>{passed}</ul></details>"
         if passed
         else ""

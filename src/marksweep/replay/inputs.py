@@ -2,7 +2,7 @@
 
 A transcript becomes a trajectory in chat-completions form. Its pinned prefix is everything before
 the first assistant message, unless its record says otherwise. What cannot be read, or cannot be
-replayed, is passed over with a reason; nothing here opens a connection.
+replayed, is skipped with a reason; nothing here opens a connection.
 """
 
 from __future__ import annotations

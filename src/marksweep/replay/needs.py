@@ -65,7 +65,7 @@ def action_of(message: Wire, *, by_calls: bool, answers: bool) -> str:
     """What a step does, as text; reasoning never counts.
 
     With tool calls: the leaves of their arguments. Without, in a trajectory that has none: its
-    bash blocks, or its last fenced block. `answers` also counts what a plain answer says in words
+    bash blocks, or its last fenced block. `answers` also counts what a plain answer says in text
     with a digit, for agents whose answer is the action.
     """
     if by_calls:

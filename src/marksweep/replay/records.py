@@ -146,6 +146,6 @@ def _decode(line: bytes, kind: type[T], path: Path, number: int) -> T:
         return msgspec.json.decode(line, type=kind)
     except msgspec.DecodeError as error:
         raise BadInput(
-            f"{path.name}, line {number}, is no {kind.__name__.lower()}: {error}. "
+            f"{path.name}, line {number}, is not a {kind.__name__.lower()}: {error}. "
             "Expected one JSON object per line."
         ) from error

@@ -71,7 +71,7 @@ def replay(inputs: Inputs, request: Request, progress: Progress | None = None) -
 
 
 def _drawn(cases: Sequence[Case], most: int) -> tuple[list[Case], list[Passed]]:
-    """Draw so many transcripts by lot; those that are left are passed over."""
+    """Draw so many transcripts by lot; those that are left are skipped."""
     lots = sorted(lot(case.study.trajectory) for case in cases)
     last = lots[:most][-1] if lots else ""
     drawn, left = [], []
@@ -94,7 +94,7 @@ def replay_cases(
     """Replay what was made ready."""
     if not cases and not talks:
         first = f"; the first: {passed[0].name}: {passed[0].reason}" if passed else ""
-        raise BadInput(f"no transcript can be replayed; {len(passed)} were passed over{first}.")
+        raise BadInput(f"no transcript can be replayed; {len(passed)} were skipped{first}.")
     budgets = _by_size([Budget.of(text) for text in dict.fromkeys(request.budgets)], cases)
     names = [catalog.canonical(name) for name in request.strategies]
     names = [name for name in names if name != CLAIRVOYANT]

@@ -115,7 +115,7 @@ class Front(msgspec.Struct, frozen=True):
 def prepared(
     trajectories: Sequence[Trajectory], extractor: str, count: Count, *, answers: bool = False
 ) -> tuple[list[Case], list[Passed]]:
-    """Find the needs of each transcript; those with too few to be scored are passed over."""
+    """Find the needs of each transcript; those with too few to be scored are skipped."""
     extract = EXTRACTORS[extractor]
     stop: set[str] = set()
     if len(trajectories) >= HABITS_FROM:

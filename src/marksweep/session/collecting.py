@@ -39,8 +39,8 @@ def check_plugin(plugin: object, config: object) -> None:
     """Refuse what is not a plugin or a configuration, where it is set and not at its first use."""
     if plugin is not None and not isinstance(plugin, GCPlugin):
         raise BadInput(
-            f"a {type(plugin).__name__} is no GCPlugin: {PLUGIN_NEEDS}. `load_gc_plugin` makes one "
-            "by its name."
+            f"a {type(plugin).__name__} is not a GCPlugin: {PLUGIN_NEEDS}. `load_gc_plugin` makes "
+            "one by its name."
         )
     if config is not None and not isinstance(config, GCConfig):
         raise BadInput(f"the configuration is a {type(config).__name__}; expected a GCConfig.")

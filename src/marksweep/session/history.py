@@ -1,7 +1,7 @@
 """The messages of a session: a conversation heap in a store, collected by the one collector.
 
 What a GC plugin returns, ours or a third party's, becomes a plan: what it removed is stashed, what
-it changed is replaced, what it added stands in. The plan is checked like our own before anything
+it changed is replaced, what it added is inserted. The plan is checked like our own before anything
 happens. What must stay stays, pairs go whole, a provider takes what is left; a plugin that would
 break this has failed, and the history is as it was.
 """

@@ -32,7 +32,7 @@ READ_SCHEMA = """
 """
 """Which version of the schema the file has, 0 for a new file; and whether anything is in it.
 
-One statement, so that both are of one state of the file: a neighbour may just be making it.
+One statement, so that both are of one state of the file: another process may just be making it.
 """
 
 WRITE_SCHEMA_VERSION = "PRAGMA user_version = {version:d}"
@@ -145,7 +145,7 @@ class Database:
                 database.execute(SYNC_AT_CHECKPOINTS)
 
     def scrub(self) -> tuple[str, ...]:
-        """Take what was removed out of the files; say what a neighbour kept from it."""
+        """Take what was removed out of the files; return what another process kept it from."""
         with self._errors(), self._writer.borrowed() as database:
             with self._transaction(database):
                 database.execute(SCRUB_BEGINS)

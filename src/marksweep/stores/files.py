@@ -39,7 +39,7 @@ DRAFT = ".draft"
 """How the name of a file ends that is about to take the place of another."""
 
 LOCK_TIMEOUT = 10.0
-"""Seconds to wait for a lock. Lower gives up on a slow neighbour; higher hangs on a stuck one."""
+"""Seconds to wait for a lock. Lower gives up on a slow process; higher hangs on a stuck one."""
 
 POLL_SECONDS = 0.005
 """Time between two tries to take a lock that is held. Lower starts sooner and costs more."""

@@ -1,7 +1,7 @@
 """One workspace's files, each with the table that was read from it. A change is written first.
 
 Who writes holds the file's lock. What another program changed is read at the next use; a line of
-the journal that a crash cut off is passed over, and reported.
+the journal that a crash cut off is skipped, and reported.
 """
 
 from __future__ import annotations
@@ -280,7 +280,7 @@ class JournalFile:
             self._offset += len(line) + 1
         if rest and rest != self._torn:
             log.warning(
-                "%s: line %d was cut off after %d bytes and is passed over. A crash while it was "
+                "%s: line %d was cut off after %d bytes and is skipped. A crash while it was "
                 "written leaves this; its operation is settled when the store is used.",
                 self.path,
                 self._line + 1,

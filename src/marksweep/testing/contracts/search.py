@@ -23,7 +23,7 @@ from marksweep.testing.contracts.handles import (
 Find = Callable[..., list[str]]
 """Searches workspace "w" with the fields of a Query; gives ids, best first."""
 
-FILLER = [segment(f"filler-{n}", "nothing of interest stands here") for n in range(8)]
+FILLER = [segment(f"filler-{n}", "nothing of interest is here") for n in range(8)]
 """So that a word which one segment has is rare."""
 
 
