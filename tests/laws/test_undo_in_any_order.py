@@ -286,6 +286,19 @@ def test_undoing_a_trim_whose_call_went_with_its_result_brings_the_whole_pair() 
     assert raws(talk) == messages
 
 
+def test_what_is_restored_comes_back_as_it_was_last() -> None:
+    talk = conversation("anthropic", "truncate")
+    talk.extend(told(PAIRS, "anthropic"))
+    trimmed = talk.plan(talk.tokens // 2, strategy=another(talk, "mask all"))
+    talk.collect(trimmed)
+    short = raws(talk)
+    swept = talk.plan(0)
+    talk.collect(swept)
+    assert raws(talk) != short
+    talk.restore(*(name for step in swept.steps for name in step.segments))
+    assert raws(talk) == short
+
+
 def test_no_short_form_comes_back_beside_its_original() -> None:
     heap = Segments(MemoryStore(), limit=10**9, clock=Clock(), count_tokens=len)
     heap.add(segment("a", text="a long text", tokens=0))
