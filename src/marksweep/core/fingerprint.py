@@ -60,8 +60,7 @@ class ContentFingerprint:
 
     def drop(self, segments: Iterable[Segment]) -> None:
         """Subtract the digests of segments."""
-        pop = self._digests.pop
-        self._sum -= sum([pop(segment.segment_id) for segment in segments])
+        self._sum -= sum(self._digests.pop(segment.segment_id) for segment in segments)
 
     def clear(self) -> None:
         """Start from nothing."""
