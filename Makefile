@@ -59,7 +59,7 @@ bench-replay: .venv/.dev  ## a hundred made-up transcripts of 20k tokens through
 nightly: .venv/.dev  ## the laws on fifty times as many examples, new ones every time
 	HYPOTHESIS_PROFILE=nightly $(PY) -m pytest -n $(WORKERS) tests/laws tests/heaps tests/dialects tests/plugins --timeout 7200
 
-mutants: .venv/.dev  ## break core/ on purpose; every break must be caught
+mutants: .venv/.dev  ## break the code on purpose; every break must be caught
 	$(PY) tools/mutants.py
 
 call-paths: .venv/.dev  ## the files that one tool result passes through, on its way in and through a collection

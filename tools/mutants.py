@@ -473,8 +473,8 @@ MUTANTS = (
     Mutant(
         "conversation: a trimmed message is written as it was",
         "heaps/conversation.py",
-        "if segment.segment_id in self.index.live:\n                self._cached.pop",
-        "if segment.segment_id == '':\n                self._cached.pop",
+        "if segment.segment_id in self.index.live:\n                self._forget",
+        "if segment.segment_id == '':\n                self._forget",
     ),
     Mutant(
         "live index: what goes still counts",
