@@ -23,6 +23,7 @@ from threading import RLock
 import msgspec
 
 from marksweep.core.strategy import Proposal
+from marksweep.core.units import Singles
 from marksweep.errors import BadInput, NotFound, PlanOutdated
 from marksweep.model import Action, Entry, Event, Plan, Report, Snapshot, Unit
 from marksweep.stores.graph.base import EPOCH, DeletedRow, GraphStore, MemoryRow, Nodes, Survey
@@ -72,21 +73,6 @@ class GraphRules(msgspec.Struct, frozen=True, kw_only=True):
     """Life of memories by their source, from when they were last written, seen or read."""
     cited: Mapping[str, str] = {}
     """Memories that something outside the graph refers to, with the reason they stay."""
-
-
-class Singles:
-    """Units of one index each: what belongs together has one index here."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-
-    def members(self, i: int) -> tuple[int, ...]:
-        """Give the unit of an index."""
-        return (i,)
-
-    def __iter__(self) -> Iterator[tuple[int, ...]]:
-        """Give every unit."""
-        return ((i,) for i in range(self._count))
 
 
 class GraphContext:
