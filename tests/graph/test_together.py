@@ -33,6 +33,9 @@ SETTINGS = MemorySettings(
     limits=Limits(grace=timedelta(0), cap_percent=100, wait_seconds=30), recently_read=timedelta(0)
 )
 
+CHANGING = threading.Lock()
+"""Held for one change of the tree: both indexers' threads make them."""
+
 NewStore = Callable[[str], GraphStore]
 
 
@@ -60,12 +63,13 @@ def change(root: Path, rng: random.Random, steps: int) -> Iterator[None]:
     """Write, rename and delete files, one after the other."""
     write(root, "always.py", "def here(): f1()\n")
     for _ in range(steps):
-        file = write(root, f"f{rng.randrange(FILES)}.py", f"def f{rng.randrange(5)}(): g()\n")
-        match rng.randrange(4):
-            case 0:
-                file.unlink()
-            case 1:
-                file.rename(file.with_name(f"f{rng.randrange(FILES)}.py"))
+        with CHANGING:
+            file = write(root, f"f{rng.randrange(FILES)}.py", f"def f{rng.randrange(5)}(): g()\n")
+            match rng.randrange(4):
+                case 0:
+                    file.unlink()
+                case 1:
+                    file.rename(file.with_name(f"f{rng.randrange(FILES)}.py"))
         yield
 
 
