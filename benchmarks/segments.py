@@ -16,9 +16,9 @@ from benchmarks.literal import candidates
 from benchmarks.rows import Row, best_of, print_rows
 from marksweep.collector import decide
 from marksweep.core.budget import Budget
-from marksweep.core.fingerprint import fingerprint_of
 from marksweep.core.roots import Focus
 from marksweep.engine import GCEngine
+from marksweep.heaps.live_index import fingerprint_of
 from marksweep.model import Plan, Segment, Snapshot
 from marksweep.segments import Segments
 from marksweep.stores.memory import MemoryStore

@@ -10,7 +10,7 @@ from pathlib import Path
 from time import process_time
 
 from benchmarks.rows import Row, best_of, print_rows
-from marksweep.tokens import ESTIMATOR, cached, exact
+from marksweep.tokens import ESTIMATOR, cached, from_rs_bpe
 
 MEGABYTE = 1_000_000
 
@@ -28,7 +28,7 @@ def rows() -> list[Row]:
     megabytes = len(code.encode()) / MEGABYTE
     measured: list[Row] = []
 
-    counter = exact.from_rs_bpe()
+    counter = from_rs_bpe()
     if counter is None:
         measured.append(Row("exact token counter", "rs-bpe installed", "no wheel here", ok=False))
     else:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from marksweep import GCConfig, GCResult, GCTriggerReason, InstructionBudget, Session
-from marksweep.messages import Message
-from marksweep.messages.turns import starts_turn
+from marksweep.messages import Message, starts_turn
 from marksweep.plugins import ContextUsage
 
 

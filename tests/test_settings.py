@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from marksweep import increment
 from marksweep.core import budget, score
 from marksweep.core.budget import Budget
-from marksweep.core.cost import Prices
+from marksweep.core.plan import Prices
 from marksweep.core.score import SeedAge, SeedRetention, Weights
 from marksweep.errors import BadInput, UnknownName
 from marksweep.model import Segment

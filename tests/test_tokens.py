@@ -22,9 +22,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marksweep import tokens
-from marksweep.tokens import Calibration, TokenCounter, cached, data_tokens, estimate, exact
+from marksweep.tokens import (
+    WORTH_CACHING,
+    Calibration,
+    TokenCounter,
+    cached,
+    data_tokens,
+    detached_copy,
+    estimate,
+)
 from marksweep.tokens.calibration import WINDOW
-from marksweep.tokens.counter import WORTH_CACHING, detached_copy
 from tests import token_texts
 
 Count = Callable[[str], int]
@@ -41,7 +48,7 @@ MEGABYTE = 1_000_000
 
 @pytest.fixture(scope="session")
 def o200k() -> Count:
-    counter = exact.from_rs_bpe()
+    counter = tokens.from_rs_bpe()
     assert counter, "rs-bpe is missing: install marksweep[exact] on CPython 3.11, 3.12 or 3.13"
     return counter.count
 
@@ -55,7 +62,7 @@ def ranks_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for rank in range(199_998)
     )
     folder = tmp_path_factory.mktemp("ranks")
-    name = hashlib.sha1(exact._RANKS_URL.encode(), usedforsecurity=False).hexdigest()
+    name = hashlib.sha1(tokens._RANKS_URL.encode(), usedforsecurity=False).hexdigest()
     (folder / name).write_bytes(b"".join(lines))
     return folder
 
@@ -72,7 +79,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def tiktoken(ranks_folder: Path, monkeypatch: pytest.MonkeyPatch, offline: None) -> TokenCounter:
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(ranks_folder))
-    counter = exact.from_tiktoken()
+    counter = tokens.from_tiktoken()
     assert counter, "tiktoken is missing: install marksweep[dev]"
     return counter
 
@@ -104,16 +111,16 @@ class TestExact:
     def test_the_count_of_a_whole_is_the_sum_of_its_parts_at_every_seam(
         self, o200k: Count, text: str
     ) -> None:
-        for seam in exact.seams(text):
+        for seam in tokens.seams(text):
             assert o200k(text[:seam]) + o200k(text[seam:]) == o200k(text)
 
     @given(TEXTS, st.integers(1, 20))
     def test_chunks_are_the_text_and_are_cut_at_seams_where_there_are_any(
         self, text: str, size: int
     ) -> None:
-        parts = exact.chunks(text, size)
+        parts = tokens.chunks(text, size)
         assert "".join(parts) == text
-        known, position = set(exact.seams(text)), 0
+        known, position = set(tokens.seams(text)), 0
         for part in parts[:-1]:
             assert len(part) <= size
             window = set(range(position + 1, position + size + 1))
@@ -127,7 +134,7 @@ class TestExact:
         self, o200k: Count, words: list[str]
     ) -> None:
         text = "".join(words)
-        assert sum(map(o200k, exact.chunks(text, 40))) == o200k(text)
+        assert sum(map(o200k, tokens.chunks(text, 40))) == o200k(text)
 
     def test_both_sources_agree(self, tiktoken: TokenCounter, o200k: Count) -> None:
         @settings(max_examples=500)
@@ -137,12 +144,12 @@ class TestExact:
 
         agree()
         code = "".join(token_texts.source_code())
-        assert len(code) > 2 * exact.CHUNK
+        assert len(code) > 2 * tokens.CHUNK
         assert tiktoken.count(code) == o200k(code)
 
     def test_tiktoken_takes_a_million_blanks(self, tiktoken: TokenCounter, o200k: Count) -> None:
         """One seamless run is cut every CHUNK characters; that adds at most a token per cut."""
-        cuts = MEGABYTE // exact.CHUNK
+        cuts = MEGABYTE // tokens.CHUNK
         assert 0 <= tiktoken.count(" " * MEGABYTE) - o200k(" " * MEGABYTE) <= cuts
 
     @pytest.mark.parametrize("content", [None, b"IQ== 0\n"])
@@ -152,11 +159,11 @@ class TestExact:
         name = next(ranks_folder.iterdir()).name
         if content is not None:
             (tmp_path / name).write_bytes(content)
-        assert exact.from_tiktoken({"TIKTOKEN_CACHE_DIR": str(tmp_path)}) is None
+        assert tokens.from_tiktoken({"TIKTOKEN_CACHE_DIR": str(tmp_path)}) is None
         assert (tmp_path / name).exists() == (content is not None)
 
     def test_tiktoken_without_a_cache_folder_is_not_used(self, offline: None) -> None:
-        assert exact.from_tiktoken({"TIKTOKEN_CACHE_DIR": ""}) is None
+        assert tokens.from_tiktoken({"TIKTOKEN_CACHE_DIR": ""}) is None
 
     def test_a_panic_of_a_tokeniser_yields_an_estimate(self) -> None:
         panic = type("PanicException", (BaseException,), {})
@@ -164,14 +171,14 @@ class TestExact:
         def count(text: str) -> int:
             raise panic
 
-        assert exact._safe(count)("some words here") == estimate("some words here")
+        assert tokens._safe(count)("some words here") == estimate("some words here")
 
     def test_an_interrupt_is_not_taken_for_a_panic(self) -> None:
         def count(text: str) -> int:
             raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            exact._safe(count)("text")
+            tokens._safe(count)("text")
 
 
 def hostile_texts() -> Iterator[tuple[str, str]]:

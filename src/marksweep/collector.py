@@ -21,9 +21,8 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from marksweep.core.context import PlanningContext
-from marksweep.core.cost import Prices
 from marksweep.core.heap import Heap
-from marksweep.core.plan import make_plan
+from marksweep.core.plan import Prices, make_plan
 from marksweep.core.roots import RULES, Focus, Rule
 from marksweep.core.strategy import Strategy
 from marksweep.errors import BadInput, MarksweepError, NotConfirmed, NotFound, StoreError

@@ -23,12 +23,19 @@ from typing import Any
 
 from marksweep.clock import utc_now
 from marksweep.collector import Collector, Watch
-from marksweep.core.budget import Budget, Line
+from marksweep.core.budget import (
+    PAYS_WITHIN_TURNS,
+    Backoff,
+    Budget,
+    Due,
+    Line,
+    after_pass,
+    due,
+    is_time,
+)
 from marksweep.core.context import PlanningContext
-from marksweep.core.cost import Prices
-from marksweep.core.plan import make_plan, plan_recall
+from marksweep.core.plan import Prices, make_plan, plan_recall
 from marksweep.core.strategy import Learning, Strategy
-from marksweep.core.trigger import PAYS_WITHIN_TURNS, Backoff, Due, after_pass, due, is_time
 from marksweep.core.why import why
 from marksweep.dialects import Skipped, dialect_named
 from marksweep.dialects.base import Json
@@ -41,8 +48,7 @@ from marksweep.heaps.stash_search import (
     recalled,
     recently_said,
 )
-from marksweep.messages import Message
-from marksweep.messages.weight import as_passed, count_message
+from marksweep.messages import Message, as_passed, count_message
 from marksweep.model import Entry, Plan, Pressure, Report
 from marksweep.settings import Settings
 from marksweep.stores.base import Store
@@ -224,7 +230,7 @@ class Conversation:
         return due(self.tokens, self.budget, self._changes, waits)
 
     def collect_if_due(self) -> Report | None:
-        """Collect if it is due and pays, see `core.trigger`. After a futile pass it waits a bit."""
+        """Collect if it is due and pays, see `core.budget`. After a futile pass it waits a bit."""
         with self._guard:
             self._page_in()
             wanted = self._wanted()

@@ -15,13 +15,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from marksweep.collector import Collector
-from marksweep.core.budget import Budget
+from marksweep.core.budget import Backoff, Budget, Due, after_pass, due
 from marksweep.core.context import PlanningContext
 from marksweep.core.plan import make_plan
 from marksweep.core.roots import Focus, reason_to_stay
 from marksweep.core.score import Scorer, age_hours
 from marksweep.core.strategy import Proposal
-from marksweep.core.trigger import Backoff, Due, after_pass, due
 from marksweep.core.words import age_in_words
 from marksweep.heaps.segments import SegmentHeap
 from marksweep.model import Action, Segment

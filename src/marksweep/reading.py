@@ -13,11 +13,11 @@ import msgspec
 
 from marksweep.conversation import COVERAGE, Conversation
 from marksweep.core.budget import Budget
-from marksweep.core.cost import Prices
+from marksweep.core.plan import Prices
 from marksweep.dialects import History, read
 from marksweep.dialects.base import Json
 from marksweep.dialects.history import insist_on, rewritten
-from marksweep.messages.weight import count_message
+from marksweep.messages import count_message
 from marksweep.model import Plan
 from marksweep.strategies.registry import Choice
 

@@ -23,10 +23,9 @@ import msgspec
 
 from marksweep.clock import utc_now
 from marksweep.collector import Collector, Watch, decide
-from marksweep.core.budget import Budget, Line, tally
+from marksweep.core.budget import Budget, Due, Line, tally
 from marksweep.core.context import PlanningContext
 from marksweep.core.roots import Focus, reason_to_stay
-from marksweep.core.trigger import Due
 from marksweep.core.why import why
 from marksweep.errors import BadInput, NotFound, Refused, StoreError
 from marksweep.heaps.segments import SegmentHeap

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from marksweep.core.cost import Prices, price
+from marksweep.core.plan import Prices, price
 from marksweep.model import Cost
 
 

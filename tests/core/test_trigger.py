@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from marksweep.core.budget import Budget
-from marksweep.core.trigger import (
+from marksweep.core.budget import (
     FIRST_WAIT,
     LONGEST_WAIT,
     PAYS_WITHIN_TURNS,
     Backoff,
+    Budget,
     Due,
     after_pass,
     due,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from marksweep.core.graph import Graph
-from marksweep.core.units import Units
+from marksweep.core.units import Graph, Units
 from marksweep.model import Hold, Link, Reference, Segment
 from marksweep.testing.builders import segment
 

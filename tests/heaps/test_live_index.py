@@ -6,12 +6,10 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marksweep.core.fingerprint import fingerprint_of
-from marksweep.core.graph import Graph
 from marksweep.core.mark import reach
 from marksweep.core.roots import last_messages
-from marksweep.core.units import Units
-from marksweep.heaps.live_index import LiveIndex
+from marksweep.core.units import Graph, Units
+from marksweep.heaps.live_index import LiveIndex, fingerprint_of
 from marksweep.model import Hold, Link, Reference, Segment
 from marksweep.testing.builders import segment
 from marksweep.testing.heaps import segment_lists

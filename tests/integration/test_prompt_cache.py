@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from marksweep.conversation import Conversation
-from marksweep.core.budget import Budget
-from marksweep.core.cost import Prices
-from marksweep.core.trigger import PAYS_WITHIN_TURNS
+from marksweep.core.budget import PAYS_WITHIN_TURNS, Budget
+from marksweep.core.plan import Prices
 from marksweep.messages import Message
 from marksweep.strategies.registry import Choice
 

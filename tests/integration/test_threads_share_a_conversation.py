@@ -13,7 +13,7 @@ import pytest
 from marksweep.conversation import Conversation
 from marksweep.dialects import validate
 from marksweep.errors import NotFound, PlanOutdated
-from marksweep.messages.weight import count_message
+from marksweep.messages import count_message
 from marksweep.testing.histories import Answered, Call, Script, told
 
 THREADS = 6

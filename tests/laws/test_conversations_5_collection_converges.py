@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marksweep.conversation import Conversation
-from marksweep.core.budget import Budget
-from marksweep.core.trigger import LONGEST_WAIT
+from marksweep.core.budget import LONGEST_WAIT, Budget
 from marksweep.model import Event
 from marksweep.reading import tidy
 from marksweep.testing.histories import Answered, Call, Said, Script, told, valid

@@ -5,10 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marksweep.core.budget import Budget
+from marksweep.core.budget import LONGEST_WAIT, Budget
 from marksweep.core.roots import Focus
 from marksweep.core.strategy import Strategy
-from marksweep.core.trigger import LONGEST_WAIT
 from marksweep.model import Event, Pressure, Segment, Snapshot
 from marksweep.segments import Segments
 from marksweep.stores.memory import MemoryStore

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from marksweep.messages.text import as_json
+from marksweep.messages import as_json
 
 FEW = "one {} among plain text, which is a good deal longer than what stands beyond it"
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from marksweep import Conversation
 from marksweep.dialects import read
 from marksweep.ledger import InstructionBudget, InstructionSource
-from marksweep.messages import InlineData, Message, Part, Role, ToolResult
-from marksweep.messages.turns import starts_turn
+from marksweep.messages import InlineData, Message, Part, Role, ToolResult, starts_turn
 from marksweep.testing.histories import valid
 
 DIALECTS = ["openai_chat", "openai_responses", "anthropic", "gemini"]

@@ -8,8 +8,16 @@ import pytest
 from marksweep import Conversation
 from marksweep.dialects import read
 from marksweep.errors import BadInput
-from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
-from marksweep.messages.weight import FRAME, count_message
+from marksweep.messages import (
+    FRAME,
+    FunctionCall,
+    InlineData,
+    Message,
+    Part,
+    Role,
+    ToolResult,
+    count_message,
+)
 from marksweep.tokens import IMAGE_TOKENS, count
 
 

@@ -9,9 +9,16 @@ import pytest
 from marksweep.dialects import read, validate, written
 from marksweep.errors import BadInput
 from marksweep.ledger import InstructionBudget
-from marksweep.messages import FunctionCall, Message, Part, Role, Text, ToolResult
-from marksweep.messages.text import texts_of
-from marksweep.messages.weight import count_message
+from marksweep.messages import (
+    FunctionCall,
+    Message,
+    Part,
+    Role,
+    Text,
+    ToolResult,
+    count_message,
+    texts_of,
+)
 from marksweep.plugins import GCConfig, GCPlugin, GCResult, GCTriggerReason, load_gc_plugin
 from tests.plugins.histories import ids, say, unpaired
 

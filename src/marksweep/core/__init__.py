@@ -4,9 +4,8 @@
 2. mark.py     Follow references from the roots. What is not reached is garbage.
 3. units.py    Tie together segments that must live or die as one.
 4. score.py    Say how little each segment is worth; high goes first.
-5. budget.py   Say how much must go and how hard we may press.
+5. budget.py   Say how much must go, how hard we may press, and whether it is time.
 6. plan.py     Take from a strategy's ranking until the budget is met. Nothing is applied.
 
-Beside them: trigger.py (is it time?), cost.py (does it pay at the prompt cache?) and laws.py (did
-the plan keep the promises?).
+Beside them: laws.py (did the plan keep the promises?).
 """

@@ -15,10 +15,9 @@ from functools import cached_property
 
 import msgspec
 
-from marksweep.core.graph import Graph
 from marksweep.core.mark import mark
 from marksweep.core.roots import RULES, Focus, Rule, find_roots
-from marksweep.core.units import Units
+from marksweep.core.units import Graph, Units
 from marksweep.model import GCPolicy, Pressure, Segment, Snapshot
 
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
-from marksweep.core.graph import Graph
-from marksweep.core.units import Units
+from marksweep.core.units import Graph, Units
 from marksweep.model import REFERENCE_TAG, Segment
 
 

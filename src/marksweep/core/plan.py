@@ -3,10 +3,15 @@
 The planner guards what strategies need not think of: it takes whole units, never touches what must
 stay, refuses a replacement that is not smaller, stops at the target, and lists what blocks it.
 Every plan is made here, whatever the heap and whoever asks.
+
+It also says what a sweep does to the prompt cache, and when it pays. A provider caches the longest
+prefix that did not change. Everything behind the first change is read uncached once; in return,
+what was swept is not read again on any later turn.
 """
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -16,8 +21,6 @@ from typing import Protocol
 import msgspec
 
 from marksweep.core.context import PlanningContext
-from marksweep.core.cost import Prices, price
-from marksweep.core.fingerprint import packed
 from marksweep.core.strategy import Proposal, Strategy
 from marksweep.errors import BadInput
 from marksweep.model import (
@@ -38,6 +41,8 @@ MAX_BLOCKERS = 8
 
 _HASHED_AT_ONCE = 256
 """Steps that are hashed together to name a plan: one by one is slow, all of them is a lot."""
+
+_encode = msgspec.msgpack.Encoder().encode
 
 StepIndices = tuple[tuple[int, ...], ...]
 """For each step of a plan, the indices of its segments in the snapshot."""
@@ -323,3 +328,36 @@ def with_id(plan: Plan) -> Plan:
     for start in range(0, len(plan.steps), _HASHED_AT_ONCE):
         digest.update(packed(plan.steps[start : start + _HASHED_AT_ONCE]))
     return msgspec.structs.replace(plan, plan_id=f"plan-{digest.hexdigest()}")
+
+
+def packed(noun: object) -> bytes:
+    """Pack all that nouns hold, also half characters and numbers beyond 64 bits."""
+    try:
+        return _encode(noun)
+    except (UnicodeEncodeError, OverflowError):
+        return json.dumps(msgspec.to_builtins(noun)).encode()
+
+
+class Prices(msgspec.Struct, frozen=True):
+    """Price of a token, relative to plain input."""
+
+    input: float = 1.0
+    cached: float = 0.1
+    write: float = 1.25
+    """Input that is written to the cache while it is read."""
+
+
+def price(sizes: Sequence[int], changed: Sequence[int], freed: int, prices: Prices) -> Cost:
+    """Price a sweep that changes the segments at these indices and frees so many tokens.
+
+    `sizes` are the tokens of the segments in order, before the sweep.
+    """
+    if not changed:
+        return Cost(None)
+    edits_from = min(changed)
+    reread = max(0, sum(sizes[edits_from:]) - freed)
+    saved_per_turn = freed * prices.cached
+    if saved_per_turn <= 0:
+        return Cost(edits_from, reread)
+    extra = reread * (prices.write - prices.cached)
+    return Cost(edits_from, reread, extra / saved_per_turn)

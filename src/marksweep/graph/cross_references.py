@@ -15,10 +15,9 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from marksweep.core.graph import Graph
 from marksweep.core.mark import reach
 from marksweep.core.roots import Focus, find_roots, last_messages
-from marksweep.core.units import Units
+from marksweep.core.units import Graph, Units
 from marksweep.graph.strategies import PruneStrategy, holds_until
 from marksweep.heaps.graph import GraphContext, GraphRules
 from marksweep.model import Segment

@@ -24,21 +24,27 @@ from typing import NamedTuple
 
 import msgspec
 
-from marksweep.core.fingerprint import Fingerprint
 from marksweep.core.roots import Focus, locked, pinned
 from marksweep.dialects import dialect_named
 from marksweep.dialects.base import Json
 from marksweep.dialects.editing import Line, with_texts
 from marksweep.heaps.forms import MessageForm
+from marksweep.heaps.live_index import Fingerprint
 from marksweep.heaps.segments import SegmentHeap
 from marksweep.heaps.stash_search import RECALLED
-from marksweep.messages import Counter, Message, Outcome, Place, Role, Text
-from marksweep.messages.text import outcomes_of, texts_of
-from marksweep.messages.turns import (
+from marksweep.messages import (
+    Counter,
+    Message,
+    Outcome,
+    Place,
+    Role,
+    Text,
     TurnNumbers,
     is_summary,
     made_by_collection,
+    outcomes_of,
     starts_turn,
+    texts_of,
     turn_name,
     turn_number,
 )

@@ -18,8 +18,7 @@ from marksweep.dialects import dialect_named
 from marksweep.dialects.base import Dialect, Tying, message_of
 from marksweep.dialects.common import TiedByCalls
 from marksweep.dialects.editing import JoiningRules, saying
-from marksweep.messages import Message, Part, Role
-from marksweep.messages.text import as_json, said_in
+from marksweep.messages import Message, Part, Role, as_json, said_in
 from marksweep.model import Segment
 
 replace = msgspec.structs.replace

@@ -14,10 +14,9 @@ from threading import RLock
 
 import msgspec
 
-from marksweep.core.fingerprint import ContentFingerprint, Fingerprint
 from marksweep.core.roots import RECENT_MESSAGES
 from marksweep.errors import BadInput, NotFound, PlanOutdated
-from marksweep.heaps.live_index import LiveIndex
+from marksweep.heaps.live_index import ContentFingerprint, Fingerprint, LiveIndex
 from marksweep.heaps.restoring import (
     Returning,
     is_back,

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 import msgspec
 
 from marksweep.clock import utc_now
-from marksweep.core.fingerprint import ChangeCount
 from marksweep.errors import BadInput, NotFound
 from marksweep.heaps.conversation import ConversationHeap
 from marksweep.heaps.forms import HeldForm, MessageForm
+from marksweep.heaps.live_index import ChangeCount
 from marksweep.ledger.conversation import entries_of
 from marksweep.ledger.entries import (
     KIND_POLICY,
@@ -22,8 +22,7 @@ from marksweep.ledger.entries import (
     source_named,
 )
 from marksweep.ledger.snapshot import BudgetSnapshot, Saved
-from marksweep.messages import Counter, Message, Role
-from marksweep.messages.turns import SUMMARY, TurnNumbers, made_by_collection
+from marksweep.messages import SUMMARY, Counter, Message, Role, TurnNumbers, made_by_collection
 from marksweep.model import GCPolicy
 from marksweep.stores.memory import MemoryStore
 

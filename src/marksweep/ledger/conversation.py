@@ -21,10 +21,12 @@ import msgspec
 
 from marksweep.heaps.conversation import SPOKEN, ConversationHeap
 from marksweep.ledger.entries import ChildKind, InstructionSource, SourceEntry
-from marksweep.messages import Counter, Message, Role
-from marksweep.messages.turns import (
+from marksweep.messages import (
     PREAMBLE,
     SUMMARY,
+    Counter,
+    Message,
+    Role,
     is_summary,
     made_by_collection,
     starts_turn,

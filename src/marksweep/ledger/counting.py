@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from marksweep.messages import Counter, Message
-from marksweep.messages.weight import count_message
+from marksweep.messages import Counter, Message, count_message
 
 
 class CountOnce:

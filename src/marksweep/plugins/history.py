@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from marksweep.core.budget import Backoff, after_pass
 from marksweep.core.strategy import Strategy
-from marksweep.core.trigger import Backoff, after_pass
 from marksweep.heaps.forms import HeldForm
 from marksweep.ledger import InstructionBudget
 from marksweep.messages import Message, Outcome, Place, Text

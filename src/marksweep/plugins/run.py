@@ -14,16 +14,23 @@ import msgspec
 
 from marksweep.clock import utc_now
 from marksweep.collector import Collector
+from marksweep.core.budget import Due, is_time
 from marksweep.core.context import PlanningContext
 from marksweep.core.plan import make_plan
 from marksweep.core.strategy import Strategy
-from marksweep.core.trigger import Due, is_time
 from marksweep.heaps.conversation import SPOKEN, Protection
 from marksweep.heaps.forms import HeldForm
 from marksweep.ledger import InstructionBudget, InstructionSource, SourceEntry
-from marksweep.messages import Message, Part, Role
-from marksweep.messages.turns import NOTICE, SUMMARY, made_by_collection, starts_turn
-from marksweep.messages.weight import count_message
+from marksweep.messages import (
+    NOTICE,
+    SUMMARY,
+    Message,
+    Part,
+    Role,
+    count_message,
+    made_by_collection,
+    starts_turn,
+)
 from marksweep.model import IN_PLACE, GCPolicy, Plan, Pressure, Snapshot
 from marksweep.plugins.base import ContextUsage, GCConfig, GCRemovalItem, GCTriggerReason
 from marksweep.plugins.options import Options

@@ -25,8 +25,7 @@ from marksweep.errors import NotFound, Refused
 from marksweep.heaps.conversation import SPOKEN, ConversationHeap, Protection
 from marksweep.heaps.forms import NeutralForm
 from marksweep.heaps.stash_search import Recalled, recalled
-from marksweep.messages import Counter, Message
-from marksweep.messages.turns import SUMMARY, TurnNumbers, starts_turn
+from marksweep.messages import SUMMARY, Counter, Message, TurnNumbers, starts_turn
 from marksweep.model import IN_PLACE, Action, GCPolicy, Plan, Pressure, Segment
 from marksweep.plugins.base import GCConfig, GCResult
 from marksweep.stores.base import Store

@@ -30,8 +30,7 @@ from marksweep.ledger import BudgetSnapshot, ChildKind, InstructionBudget, Instr
 from marksweep.ledger.budget import CONTEXT_LIMIT
 from marksweep.ledger.counting import CountOnce
 from marksweep.ledger.entries import KIND_POLICY
-from marksweep.messages import Message, Part, Role
-from marksweep.messages.weight import count_message
+from marksweep.messages import Message, Part, Role, count_message
 from marksweep.plugins.base import (
     ContextUsage,
     GCConfig,

@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from marksweep.core.budget import HARD_PERCENT, SOFT_PERCENT, TARGET_PERCENT, Budget
-from marksweep.core.cost import Prices
+from marksweep.core.budget import (
+    HARD_PERCENT,
+    PAYS_WITHIN_TURNS,
+    SOFT_PERCENT,
+    TARGET_PERCENT,
+    Budget,
+)
+from marksweep.core.plan import Prices
 from marksweep.core.roots import INVARIANT_TAGS, RECENT_DECISIONS, RECENT_MESSAGES
 from marksweep.core.score import (
     DISPENSABLE,
@@ -25,7 +31,6 @@ from marksweep.core.score import (
     Weights,
     scorer_named,
 )
-from marksweep.core.trigger import PAYS_WITHIN_TURNS
 from marksweep.errors import BadInput
 from marksweep.heaps.graph import CAP_PERCENT, RECENTLY_READ
 from marksweep.heaps.graph import GRACE as MEMORY_GRACE
@@ -271,7 +276,7 @@ class Settings(msgspec.Struct, frozen=True):
     retention: Retention = Retention()
     steps: Steps = Steps()
     prices: Prices = Prices()
-    """Prices of input, cached input and cache writes, relative to each other; see `core.cost`.
+    """Prices of input, cached input and cache writes, relative to each other; see `core.plan`.
 
     Dearer writes let a sweep wait longer until it pays.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from marksweep.core.fingerprint import fingerprint_of
+from marksweep.heaps.live_index import fingerprint_of
 from marksweep.model import Segment, Snapshot
 
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)

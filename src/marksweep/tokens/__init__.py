@@ -5,23 +5,36 @@
     count("def hello(): ...")            # exact where a vocabulary is at hand, else an estimate
     default_counter().label(12_000)      # "12,000", or "≈12,000" when it is an estimate
 
-1. exact.py        o200k_base from rs-bpe, or from tiktoken if its ranks lie on this disk already.
-2. estimator.py    The same cutting without a vocabulary, for everyone else.
-3. counter.py      What a counter is; counts of long texts, remembered by content.
-4. calibration.py  From our figures to those a provider reports.
-5. inline.py       Images and other data that are not text.
+1. What a counter is; counts of long texts, remembered by content, in bounded memory.
+2. o200k_base from rs-bpe, or from tiktoken if its ranks lie on this disk already. Both give the
+   same counts. rs-bpe is linear and takes any text at once; tiktoken panics on a million blanks, so
+   it gets long texts in chunks, cut at seams where its own pre-tokeniser cuts too.
+3. Images and other data that are not text: providers count them by size on screen.
+4. The best counter there is.
 
-Nothing here goes to the network, and nothing heavy is imported before the first count.
+Beside it: estimator.py (the same cutting without a vocabulary) and calibration.py (from our figures
+to those a provider reports). Nothing here goes to the network, and nothing heavy is imported before
+the first count.
 """
 
 from __future__ import annotations
 
+import hashlib
+import importlib
+import math
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from pathlib import Path
+from threading import Lock
 
+import msgspec
+
+from marksweep.errors import BadInput
 from marksweep.tokens.calibration import Calibration
-from marksweep.tokens.counter import TokenCounter, cached, in_whole
 from marksweep.tokens.estimator import estimate
-from marksweep.tokens.inline import IMAGE_TOKENS, data_tokens
 
 __all__ = [
     "ESTIMATOR",
@@ -36,6 +49,187 @@ __all__ = [
     "in_whole",
 ]
 
+CACHE_BYTES = 4 * 1024 * 1024
+"""Memory for remembered counts. Higher remembers more texts: about 6,500 per megabyte."""
+
+WORTH_CACHING = 512
+"""Characters from which a count is remembered. Below, counting is as quick as looking up."""
+
+_ENTRY_BYTES = 160
+"""What one count takes: a digest, a number, and their place in the table."""
+
+
+class TokenCounter(msgspec.Struct, frozen=True):
+    """A way of counting tokens: its name, and whether its figures are exact."""
+
+    name: str
+    exact: bool
+    count: Callable[[str], int]
+
+    def label(self, tokens: int) -> str:
+        """Write a figure for people to read; an estimate is marked as one."""
+        return f"{tokens:,}" if self.exact else f"≈{tokens:,}"
+
+
+def in_whole(counter: Callable[..., float]) -> Callable[..., int]:
+    """Let a counter of somebody's own give whole tokens: a fraction is rounded up."""
+
+    def count(*given: object) -> int:
+        figure = counter(*given)
+        if type(figure) is int and figure >= 0:
+            return figure
+        if isinstance(figure, int | float) and 0 <= figure < math.inf:
+            return math.ceil(figure)
+        raise BadInput(
+            f"the token counter gave {figure!r}; expected a number of tokens, 0 or more."
+        )
+
+    return count
+
+
+def cached(counter: TokenCounter, max_bytes: int = CACHE_BYTES) -> TokenCounter:
+    """Remember the counts of a counter, least recently used first to go."""
+    remembered = _Counts(counter, max_bytes // _ENTRY_BYTES)
+    return TokenCounter(counter.name, counter.exact, remembered.count)
+
+
+class _Counts:
+    """Counts by digest of the text, in order of use. Safe to share between threads."""
+
+    def __init__(self, counter: TokenCounter, capacity: int) -> None:
+        self._compute = counter.count
+        self._capacity = capacity
+        self._counts: dict[bytes, int] = {}
+        self._lock = Lock()
+
+    def count(self, text: str) -> int:
+        """Look the count up, or take it."""
+        if len(text) < WORTH_CACHING:
+            return self._compute(text)
+        content = text.encode("utf-8", "surrogatepass")
+        key = hashlib.blake2b(content, digest_size=16).digest()
+        with self._lock:
+            known = self._counts.pop(key, None)
+            if known is not None:
+                self._counts[key] = known
+                return known
+        tokens = self._compute(text)
+        with self._lock:
+            self._counts[key] = tokens
+            while len(self._counts) > self._capacity:
+                del self._counts[next(iter(self._counts))]
+        return tokens
+
+
+def detached_copy(text: str) -> str:
+    """Give a text that is equal, and another object if it is beyond ASCII.
+
+    Python keeps the UTF-8 form of such a text beside it, once C code has asked for it, for as long
+    as the text lives: half as much memory again. This one's goes with it.
+    """
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "surrogatepass")
+
+
+CHUNK = 200_000
+"""Characters tiktoken gets at once. It panics on about 900,000 blanks; lower only costs time."""
+
+_SEAM = r"(?<=[A-Za-z0-9])(?=[ \t\r\n])|(?<=\n)(?=[A-Za-z0-9])"
+
+_RANKS_URL = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
+_RANKS_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
+
+
+def from_rs_bpe() -> TokenCounter | None:
+    """Count with rs-bpe; None where it is not installed."""
+    try:
+        encoding = importlib.import_module("rs_bpe.bpe").openai.o200k_base()
+    except (ImportError, AttributeError):
+        return None
+    return TokenCounter("o200k_base (rs-bpe)", exact=True, count=_safe(encoding.count))
+
+
+def from_tiktoken(environment: Mapping[str, str] = os.environ) -> TokenCounter | None:
+    """Count with tiktoken; None where it is not installed or would have to download its ranks."""
+    if not _ranks_are_on_disk(environment):
+        return None
+    try:
+        encoding = importlib.import_module("tiktoken").get_encoding("o200k_base")
+    except ImportError:
+        return None
+
+    def count(text: str) -> int:
+        return sum(len(encoding.encode_ordinary(chunk)) for chunk in chunks(text, CHUNK))
+
+    return TokenCounter("o200k_base (tiktoken)", exact=True, count=_safe(count))
+
+
+def seams(text: str) -> Iterator[int]:
+    """Return where a text can be cut so that the counts of the parts add up to that of the whole.
+
+    No o200k piece has a letter or digit before white space, or a line break before a letter or
+    digit, and none looks back; so every piece ends at such a place, cut or not.
+    """
+    return (match.start() for match in re.finditer(_SEAM, text))
+
+
+def chunks(text: str, size: int) -> list[str]:
+    """Cut a text into parts of at most `size` characters, at its seams.
+
+    A stretch without a seam is cut where it has to be: each such cut may add a token or two.
+    """
+    if len(text) <= size:
+        return [text]
+    return re.findall(rf"(?s).{{1,{size}}}(?:{_SEAM}|\Z)|.{{1,{size}}}", text)
+
+
+def _ranks_are_on_disk(environment: Mapping[str, str]) -> bool:
+    """Look where tiktoken would. A file with another hash it deletes and downloads again."""
+    folder = environment.get("TIKTOKEN_CACHE_DIR", environment.get("DATA_GYM_CACHE_DIR"))
+    if folder is None:
+        folder = str(Path(tempfile.gettempdir(), "data-gym-cache"))
+    if not folder:
+        return False
+    name = hashlib.sha1(_RANKS_URL.encode(), usedforsecurity=False).hexdigest()
+    try:
+        ranks = Path(folder, name).read_bytes()
+    except OSError:
+        return False
+    return hashlib.sha256(ranks).hexdigest() == _RANKS_SHA256
+
+
+def _safe(count: Callable[[str], int]) -> Callable[[str], int]:
+    """Make a counter total: lone surrogates count as U+FFFD, and a panic yields an estimate."""
+
+    def total(text: str) -> int:
+        try:
+            return count(detached_copy(text))
+        except UnicodeEncodeError:
+            return count(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
+        except BaseException as panic:
+            # Rust panics arrive as a BaseException of a type that cannot be imported.
+            if type(panic).__name__ != "PanicException":
+                raise
+            return estimate(text)
+
+    return total
+
+
+IMAGE_TOKENS = 1_500
+"""Tokens of an image: what a full screenshot costs. Higher lets images go sooner."""
+
+_CHARACTERS_PER_TOKEN = 32
+"""Of base64 in documents and sound: a page of 50 kB weighs as much as an image."""
+
+
+def data_tokens(mime_type: str, data: str) -> int:
+    """Estimate the tokens of inline data, given as base64 or as an address."""
+    if mime_type.startswith("image/"):
+        return IMAGE_TOKENS
+    return max(IMAGE_TOKENS, len(data) // _CHARACTERS_PER_TOKEN)
+
+
 ESTIMATOR = TokenCounter(name="estimate", exact=False, count=estimate)
 """Counts without a vocabulary. Within 15 % on average for code, prose, JSON and CJK."""
 
@@ -43,9 +237,7 @@ ESTIMATOR = TokenCounter(name="estimate", exact=False, count=estimate)
 @cache
 def default_counter() -> TokenCounter:
     """Choose the best counter there is: rs-bpe, tiktoken with ranks on disk, our estimator."""
-    from marksweep.tokens import exact
-
-    return cached(exact.from_rs_bpe() or exact.from_tiktoken() or ESTIMATOR)
+    return cached(from_rs_bpe() or from_tiktoken() or ESTIMATOR)
 
 
 def count(text: str) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from marksweep.core.fingerprint import (
+from marksweep.heaps.live_index import (
     ChangeCount,
     ContentFingerprint,
     Fingerprint,

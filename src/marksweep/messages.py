@@ -1,0 +1,501 @@
+"""Messages in neutral form, and the one definition of what follows from them.
+
+1. `Message`, `Part`, `Role`: what every provider's messages become, and plugins work on. Dialects
+   turn provider formats into these and back. A message that was read keeps the provider's own value
+   in `raw`, beside what we understood of it, so that writing gives back every field, also those we
+   do not know.
+2. What a message says, as text to search in and to shorten, and what its calls came to.
+3. Turns, for conversations, the ledger and GC plugins. A turn goes from one message typed by the
+   user to the next; an image counts. What comes before the first is the preamble. Results of tools,
+   and the summaries and notices that a collection put into the history, speak with the user's voice
+   in some formats, but start nothing. The first turn is `turn_0`; one keeps its number when others
+   go.
+4. Tokens of a message: each of its parts by itself, and a frame around them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from marksweep.tokens import count, data_tokens, in_whole
+
+
+class Role(StrEnum):
+    """Who speaks."""
+
+    USER = "user"
+    MODEL = "model"
+    TOOL = "tool"
+    SYSTEM = "system"
+
+
+class FunctionCall(msgspec.Struct, frozen=True, gc=False):
+    """A call the model asks for. `args` is the decoded JSON, or the raw text if it is not JSON."""
+
+    id: str
+    name: str
+    args: Any = None
+
+
+class ToolResult(msgspec.Struct, frozen=True, gc=False):
+    """What a call returned."""
+
+    call_id: str
+    name: str = ""
+    result: Any = None
+    is_error: bool = False
+
+
+class InlineData(msgspec.Struct, frozen=True, gc=False):
+    """An image, a file or sound: its kind, and its bytes or address as the provider gave it."""
+
+    mime_type: str
+    data: str
+
+
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """One piece of a message; at most one of its fields is set, beside `raw`.
+
+    A piece whose kind we do not know has only `raw`.
+    """
+
+    text: str | None = None
+    function_call: FunctionCall | None = None
+    function_response: ToolResult | None = None
+    thought: str | None = None
+    inline_data: InlineData | None = None
+    raw: Any = None
+    """The provider's own value for this piece, if it was read from one."""
+
+    @classmethod
+    def from_text(cls, text: str) -> Part:
+        """A part that is plain text."""
+        return cls(text=text)
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """One message of a conversation. Without an id it gets a new one."""
+
+    role: Role
+    parts: tuple[Part, ...] = ()
+    message_id: str = ""
+    raw: Any = None
+    """The provider's own message, if it was read from one: what is written back."""
+    dialect: str = ""
+    """The format of `raw`."""
+
+    def __post_init__(self) -> None:
+        """Give the message an id, and freeze its parts."""
+        if type(self.parts) is not tuple:
+            msgspec.structs.force_setattr(self, "parts", tuple(self.parts))
+        if not self.message_id:
+            msgspec.structs.force_setattr(self, "message_id", str(uuid4()))
+
+    @classmethod
+    def from_text(cls, role: Role, text: str) -> Message:
+        """A message that is plain text."""
+        return cls(Role(role), (Part(text=text),))
+
+    @property
+    def text(self) -> str:
+        """The plain text of the message, its parts joined by line breaks."""
+        if len(self.parts) == 1:
+            return self.parts[0].text or ""
+        return "\n".join(part.text for part in self.parts if part.text)
+
+    @property
+    def is_work(self) -> bool:
+        """Whether the message asks for calls or carries their results, and is not only words."""
+        for part in self.parts:
+            if part.function_call is not None or part.function_response is not None:
+                return True
+        return False
+
+    @property
+    def function_calls(self) -> tuple[FunctionCall, ...]:
+        """The calls this message asks for."""
+        return tuple(part.function_call for part in self.parts if part.function_call)
+
+    @property
+    def function_responses(self) -> tuple[ToolResult, ...]:
+        """The results this message carries."""
+        return tuple(part.function_response for part in self.parts if part.function_response)
+
+
+LONGEST_ARGUMENT = 60
+"""Characters of an argument that are repeated where a call is described in a few words."""
+
+
+class Outcome(msgspec.Struct, frozen=True, gc=False):
+    """What a call came to: one result of a message, with the call it answers."""
+
+    part: int
+    """Index of the result among the parts of its message."""
+    name: str
+    args: Any
+    text: str
+    """What the result says, without pictures."""
+    is_error: bool = False
+    call: bytes = b""
+    """The call as one value: equal for equal calls, whatever the order of their arguments."""
+
+    @property
+    def said(self) -> str:
+        """The call in a few words, for people to read: its name and its first argument."""
+        args = self.args
+        first = next(iter(args.values()), "") if isinstance(args, dict) and args else args
+        said = " ".join(str(first).split()) if first not in (None, "", {}) else ""
+        if len(said) > LONGEST_ARGUMENT:
+            said = said[: LONGEST_ARGUMENT - 1] + "…"
+        return f"{self.name or 'a tool'} {said}".rstrip()
+
+
+Path = tuple[str | int, ...]
+"""The way to a value inside a call's arguments, by keys and indices."""
+
+Place = tuple[int, Path]
+"""Where a text is: the index of its part, and the way to it inside; () is the part itself."""
+
+
+class Text(msgspec.Struct, frozen=True, gc=False):
+    """A text of a message: words, a result, a call, or a long string in a call's arguments."""
+
+    place: Place
+    words: str
+    is_call: bool = False
+    """What the agent asks for. The call itself is never cut, and goes only with its results."""
+    is_observed: bool = True
+    """Whether it comes from outside, not from the agent itself."""
+    is_said: bool = False
+    """Whether the user said it, and no tool."""
+
+
+Counter = Callable[[Message], int]
+"""Tokens of a message."""
+
+
+MIN_TEXT_CHARS = 100
+"""Characters from which a string in a call's arguments is a separate text."""
+
+_encode = msgspec.json.Encoder().encode
+_sorted = msgspec.json.Encoder(order="sorted").encode
+
+
+def as_json(value: object) -> str:
+    """Write a value so that `json.loads` gives it back exactly.
+
+    The fast encoder writes what is not a number as null, and refuses half characters and very
+    large numbers; those few go through the slow one.
+    """
+    try:
+        written = _encode(value)
+    except (TypeError, ValueError, OverflowError):
+        return json.dumps(value)
+    return json.dumps(value) if b"null" in written else written.decode()
+
+
+def said_in(message: Message) -> str:
+    """Give what a message says: text, calls with their arguments, results. No thoughts.
+
+    It is for searching and reading: half characters, which no store takes, become question marks.
+    """
+    parts = message.parts
+    said = _said(parts[0]) if len(parts) == 1 else "\n".join(filter(None, map(_said, parts)))
+    if said.isascii():
+        return said
+    try:
+        said.encode()
+    except UnicodeEncodeError:
+        return said.encode(errors="replace").decode()
+    return said
+
+
+def _said(part: Part) -> str:
+    if part.text is not None:
+        return part.text
+    if part.function_call is not None:
+        call = part.function_call
+        return f"{call.name} {_plain(call.args)}".strip()
+    if part.function_response is not None:
+        return result_text(part.function_response.result)
+    return ""
+
+
+def texts_of(message: Message) -> Iterator[Text]:
+    """Give the texts of a message. Thoughts and pictures have none."""
+    is_observed = message.role is not Role.MODEL
+    for at, part in enumerate(message.parts):
+        if part.function_call is not None:
+            yield from _texts_of_call(at, part.function_call)
+        elif words := _said(part):
+            is_said = message.role is Role.USER and part.function_response is None
+            yield Text((at, ()), words, is_observed=is_observed, is_said=is_said)
+
+
+def _texts_of_call(at: int, call: FunctionCall) -> Iterator[Text]:
+    """Give a call as one text, and each long string in its arguments as another."""
+    short = [call.name]
+    for path, leaf in _leaves(call.args):
+        if path and len(leaf) >= MIN_TEXT_CHARS:
+            yield Text((at, path), leaf, is_call=True, is_observed=False)
+        else:
+            short.append(leaf)
+    words = "\n".join(short)
+    yield Text((at, ()), words, is_call=True, is_observed=False)
+
+
+def _leaves(value: object, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Give the strings and numbers in a call's arguments, with the way to each string."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _leaves(each, (*path, key))
+    elif isinstance(value, list):
+        for at, each in enumerate(value):
+            yield from _leaves(each, (*path, at))
+    elif isinstance(value, str):
+        yield path, value
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield (), str(value)
+
+
+def result_text(result: object) -> str:
+    """Give what a result says, also if it is wrapped; one without text is written as JSON."""
+    if isinstance(result, str):
+        return result
+    if isinstance(result, dict) and len(result) == 1:
+        (only,) = result.values()
+        if isinstance(only, str):
+            return only
+    return result_sent(result)
+
+
+def result_sent(result: object) -> str:
+    """Give a result as its provider is sent it, for counting."""
+    return _text_in(result) or _plain(result)
+
+
+def _text_in(value: object) -> str:
+    """Give the text a block or a result holds, however deep; images and numbers give none."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return _text_in(value.get("text") or value.get("content") or "")
+    if isinstance(value, list):
+        return "\n".join(filter(None, map(_text_in, value)))
+    return ""
+
+
+def _plain(value: object) -> str:
+    if value in (None, "", {}, []):
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def outcomes_of(message: Message, calls: Sequence[FunctionCall]) -> Iterator[Outcome]:
+    """Give the results of a message, each with its call among these."""
+    left = list(calls)
+    for at, part in enumerate(message.parts):
+        result = part.function_response
+        if result is None:
+            continue
+        call = next((c for c in left if c.id == result.call_id), None) or next(
+            (c for c in left if result.name and c.name == result.name), None
+        )
+        if call is not None:
+            left.remove(call)
+        name = call.name if call else result.name
+        args = call.args if call else None
+        text = result_text(result.result)
+        yield Outcome(at, name, args, text, result.is_error, _as_one(name, args))
+
+
+def _as_one(name: str, args: object) -> bytes:
+    try:
+        return _sorted((name, args))
+    except (TypeError, ValueError):
+        return repr((name, args)).encode(errors="replace")
+
+
+PREAMBLE = "preamble"
+"""The name of what comes before the first turn."""
+
+SUMMARY = "gc_summary_"
+"""Message ids, ledger keys and first lines of summaries start with this, then a number."""
+
+NOTICE = "gc_notice_"
+"""The same for notices of a collection."""
+
+_ID = re.compile(rf"({SUMMARY}|{NOTICE})(\d+)$")
+_FIRST_LINE = re.compile(rf"\[({SUMMARY}|{NOTICE})(\d+)\b")
+_SUMMARY_LINE = re.compile(r"\[Summary of \d+ earlier messages\]")
+
+
+def starts_turn(message: Message) -> bool:
+    """Whether a turn begins here: the user typed it."""
+    return (
+        message.role is Role.USER
+        and not message.function_responses
+        and made_by_collection(message) is None
+        and not is_summary(message)
+    )
+
+
+def is_summary(message: Message) -> bool:
+    """Recognise a summary of a collection, also if it was sent to a provider and read again."""
+    made = made_by_collection(message)
+    if made is not None:
+        return made[0] == SUMMARY
+    if message.role is not Role.USER or not message.parts:
+        return False
+    return _SUMMARY_LINE.match(message.parts[0].text or "") is not None
+
+
+def made_by_collection(message: Message) -> tuple[str, int] | None:
+    """Recognise a summary or a notice by its id, or by its first line if a provider lost the id."""
+    if message.role is not Role.USER:
+        return None
+    found = _ID.match(message.message_id)
+    if found is None and message.parts:
+        found = _FIRST_LINE.match(message.parts[0].text or "")
+    return (found[1], int(found[2])) if found else None
+
+
+def turn_name(number: int) -> str:
+    """Name a turn by its number; below 0 is the preamble."""
+    return f"turn_{number}" if number >= 0 else PREAMBLE
+
+
+def turn_number(name: str | None) -> int:
+    """Give the number of a turn by its name; -1 for anything else."""
+    digits = (name or "").removeprefix("turn_")
+    return int(digits) if digits.isdigit() else -1
+
+
+class TurnNumbers:
+    """Numbers for turns that stay theirs when others are collected.
+
+    A turn is known by the id of its first message. A pin on turn 3 means the same turn before and
+    after turn 1 went.
+    """
+
+    def __init__(self, known: Mapping[str, int] | None = None, upcoming: int = 0) -> None:
+        self._known = dict(known or {})
+        self._upcoming = max([upcoming, *(number + 1 for number in self._known.values())])
+
+    def number(self, started_by: str, number: int | None = None) -> int:
+        """Number a turn by the id of its first message; a new one gets the next, or this one."""
+        if started_by not in self._known:
+            self._known[started_by] = self._upcoming if number is None else number
+            self.reserve(self._known[started_by])
+        return self._known[started_by]
+
+    def reserve(self, number: int) -> None:
+        """Give no new turn this number or one below it."""
+        self._upcoming = max(self._upcoming, number + 1)
+
+    @property
+    def known(self) -> Mapping[str, int]:
+        """Every turn ever numbered, by the id of its first message."""
+        return self._known
+
+    @property
+    def upcoming(self) -> int:
+        """The number the next new turn gets."""
+        return self._upcoming
+
+
+MEDIA = {
+    "image": "image/*",
+    "image_url": "image/*",
+    "input_image": "image/*",
+    "computer_screenshot": "image/*",
+    "document": "application/*",
+    "input_file": "application/*",
+    "file": "application/*",
+}
+"""Blocks in results that are not text, and what they are."""
+
+HIDDEN_CHARACTERS_PER_TOKEN = 6
+"""Of thoughts that only their provider can read: an estimate, from base64 of the words."""
+
+FRAME = 4
+"""Tokens that providers add around each message: its role and its borders."""
+
+
+def count_message(message: Message) -> int:
+    """Count a message; what we do not understand is counted as the JSON it is."""
+    return FRAME + sum(map(_weigh, message.parts))
+
+
+def as_passed(counter: Callable[..., float]) -> Counter:
+    """Let a counter see messages in the form they were passed in, or neutral if it wants that.
+
+    Which of the two it wants shows at the first message that it can count in one form only.
+    """
+    counter = in_whole(counter)
+    wants_neutral = False
+
+    def weigh(message: Message) -> int:
+        nonlocal wants_neutral
+        if wants_neutral or message.raw is None:
+            return counter(message)
+        try:
+            return counter(message.raw)
+        except (AttributeError, TypeError, KeyError):
+            tokens = counter(message)
+            wants_neutral = True
+            return tokens
+
+    return weigh
+
+
+def _weigh(part: Part) -> int:
+    if part.text is not None:
+        return count(part.text)
+    if part.function_call is not None:
+        return count(part.function_call.name) + count(_arguments(part))
+    if part.function_response is not None:
+        return _weigh_result(part.function_response.result)
+    if part.thought is not None:
+        return count(part.thought) or _hidden(part.raw)
+    if part.inline_data is not None:
+        return data_tokens(part.inline_data.mime_type, part.inline_data.data)
+    return count(json.dumps(part.raw, ensure_ascii=False, default=str)) if part.raw else 0
+
+
+def _arguments(part: Part) -> str:
+    """Give the arguments of a call as they are sent: the provider's own string, if it has one."""
+    raw = part.raw if isinstance(part.raw, dict) else {}
+    function = raw.get("function")
+    sent = (function if isinstance(function, dict) else raw).get("arguments")
+    args = part.function_call.args if part.function_call is not None else None
+    if isinstance(sent, str):
+        return sent
+    if args is None:
+        return ""
+    return args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)
+
+
+def _weigh_result(value: object) -> int:
+    """Count a result block by block, so that a picture weighs what it costs, not what it spells."""
+    if isinstance(value, str):
+        return count(value)
+    if isinstance(value, list):
+        return sum(map(_weigh_result, value))
+    kind = value.get("type") if isinstance(value, dict) else None
+    if isinstance(kind, str) and kind in MEDIA:
+        return data_tokens(MEDIA[kind], json.dumps(value, default=str))
+    return count(result_sent(value))
+
+
+def _hidden(raw: object) -> int:
+    """Estimate thoughts that are encrypted."""
+    kept = (raw.get("encrypted_content") or raw.get("data")) if isinstance(raw, dict) else None
+    return len(kept) // HIDDEN_CHARACTERS_PER_TOKEN if isinstance(kept, str) else 0
