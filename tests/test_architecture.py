@@ -23,7 +23,6 @@ LAYERS: tuple[frozenset[str], ...] = (
             "wire",
             "schemas",
             "sizes",
-            "clock",
             "urls",
             "paths",
             "worker",

@@ -15,8 +15,7 @@ from marksweep.conversation import Conversation
 from marksweep.dialects import validate
 from marksweep.errors import NotFound, StoreError
 from marksweep.model import Stashed
-from marksweep.stores.memory import MemoryStore
-from marksweep.stores.tables import Access, StashTable, TableStash
+from marksweep.stores.memory import Access, MemoryStore, StashTable, TableStash
 from marksweep.testing.histories import Answered, Call, Said, Script, told
 
 LONGEST = 20.0

@@ -9,19 +9,22 @@
     talk.undo()                            # and back, in place, to the last field
     talk.recall("the port of the proxy")   # or just look something up
 
+Plain text is the same in several dialects, so a conversation settles on one only when a message has
+its marks. A system prompt and tools take room in every request, and are kept as what is fixed.
+
 For a single list of messages there is `tidy`, in reading.py; for an event loop there is
 `AsyncConversation`, in async_conversation.py.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
-from marksweep.clock import utc_now
 from marksweep.collector import Collector, Watch
 from marksweep.core.budget import (
     PAYS_WITHIN_TURNS,
@@ -37,11 +40,11 @@ from marksweep.core.context import PlanningContext
 from marksweep.core.plan import Prices, make_plan, plan_recall
 from marksweep.core.strategy import Learning, Strategy
 from marksweep.core.why import why
-from marksweep.dialects import Skipped, dialect_named
+from marksweep.dialects import Skipped, dialect_named, read
 from marksweep.dialects.base import Json
+from marksweep.dialects.history import LISTS, History, insist_on, marks_in
 from marksweep.errors import BadInput, NotFound
 from marksweep.heaps.conversation import MESSAGE, ConversationHeap, Protection
-from marksweep.heaps.conversation_intake import PLAIN, Intake
 from marksweep.heaps.forms import ProviderForm
 from marksweep.heaps.stash_search import (
     Recalled,
@@ -49,17 +52,23 @@ from marksweep.heaps.stash_search import (
     recently_said,
 )
 from marksweep.messages import Message, as_passed, count_message
-from marksweep.model import Entry, Plan, Pressure, Report
+from marksweep.model import Entry, Plan, Pressure, Report, Segment, utc_now
 from marksweep.settings import Settings
 from marksweep.stores.base import Store
 from marksweep.stores.memory import MemoryStore
-from marksweep.strategies.feed import LearningFeed
 from marksweep.strategies.registry import Choice, MessageTools, strategy_of
 from marksweep.summarizers.digesting import digesting
 from marksweep.summarizers.transcript import transcript
+from marksweep.tokens import count
 
 COVERAGE = "coverage"
 """The strategy of a conversation that names none."""
+
+PLAIN = "openai_chat"
+"""The dialect of a conversation that has been plain text so far."""
+
+TRANSCRIPTS = ("claude_code", "codex")
+"""Dialects whose lines hold messages of others."""
 
 RECALL_TOKENS = 2_000
 """Tokens that `recall` may give back, unless said otherwise."""
@@ -399,3 +408,86 @@ def _opened(store: Store | str | Path | None) -> Store:
 
         return open_store(store)
     return store
+
+
+class Intake:
+    """Reads for one heap."""
+
+    def __init__(self, heap: ConversationHeap, dialect: str | None) -> None:
+        self._heap = heap
+        self.dialect = dialect or PLAIN
+        """The format of the messages."""
+        self._is_sure = dialect is not None
+        self.skipped: list[Skipped] = []
+        self.learn(heap.stored())
+
+    def read(self, messages: Json, now: datetime) -> History:
+        """Read messages or a whole request, and fix what of it takes room in every request."""
+        if isinstance(messages, dict):
+            if not self._is_sure:
+                self._speak(read(messages).dialect)
+            self.learn(messages.get(LISTS.get(self.dialect, "")))
+        else:
+            self.learn(messages)
+        start = self._heap.next_position
+        history = insist_on(read(messages, self.dialect, start=start), stacklevel=4)
+        self.skipped += history.skipped
+        if isinstance(messages, dict):
+            self.fix("system", history.system.raw if history.system else None, now)
+            self.fix("tools", messages.get("tools"), now)
+        return history
+
+    def fix(self, kind: str, value: Json, now: datetime) -> None:
+        """Count something that takes room in every request; None is nothing."""
+        if value is not None:
+            text = _as_text(value)
+            self._heap.set_overhead(kind, kind, count(text), now, text=text)
+
+    def learn(self, values: Json) -> None:
+        """Settle on a dialect if one of these messages has its marks."""
+        if self._is_sure or isinstance(values, str) or not isinstance(values, Sequence):
+            return
+        named = [m.dialect for m in values if isinstance(m, Message) and m.dialect]
+        found = list(dict.fromkeys(named)) or marks_in(values)
+        if len(found) > 1 and found[0] not in TRANSCRIPTS:
+            raise BadInput(
+                f"messages of {' and '.join(found)} in one conversation. Pass dialect=, or convert "
+                "them first: `written(read(messages).messages, dialect)`."
+            )
+        if found:
+            self._speak(found[0])
+
+    def _speak(self, dialect: str) -> None:
+        self._is_sure = True
+        if dialect != self.dialect:
+            self.dialect = dialect
+            self._heap.set_form(ProviderForm(dialect_named(dialect)))
+
+
+def _as_text(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+class LearningFeed:
+    """Keeps a learning strategy in step with one heap."""
+
+    def __init__(self, strategy: Learning) -> None:
+        self._strategy = strategy
+        self._live: dict[str, None] = {}
+
+    def observe(self, segments: Sequence[Segment]) -> None:
+        """Pass segments on as they arrive; those it knows already are left out."""
+        new = [segment for segment in segments if segment.segment_id not in self._live]
+        if new:
+            self._live.update(dict.fromkeys(segment.segment_id for segment in new))
+            self._strategy.observe(new)
+
+    def follow(self, segments: Sequence[Segment]) -> None:
+        """Pass on what came and went until the heap was as it is now."""
+        self.observe(segments)
+        present = {segment.segment_id for segment in segments}
+        gone = [segment_id for segment_id in self._live if segment_id not in present]
+        if gone:
+            for segment_id in gone:
+                del self._live[segment_id]
+            self._strategy.forget(gone)

@@ -17,13 +17,12 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from marksweep.clock import utc_now
 from marksweep.core.context import PlanningContext
 from marksweep.core.mark import Mark
 from marksweep.core.roots import RECENT_MESSAGES, Focus, find_roots, last_messages
 from marksweep.core.score import Scorer, age_hours, seed_age
 from marksweep.errors import BadInput
-from marksweep.model import Segment, Snapshot
+from marksweep.model import Segment, Snapshot, utc_now
 from marksweep.strategies.scored import (
     DELETE_AFTER_HOURS,
     Scored,

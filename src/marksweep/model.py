@@ -120,6 +120,12 @@ class Reference(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 NEVER = datetime.min.replace(tzinfo=UTC)
 """Placeholder for a time that was not given."""
 
+
+def utc_now() -> datetime:
+    """Read the clock, for those who are given no other."""
+    return datetime.now(UTC)
+
+
 REFERENCE_TAG = "ref:"
 """A tag that starts with this names a segment that is referred to."""
 

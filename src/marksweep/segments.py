@@ -21,7 +21,6 @@ from uuid import uuid4
 
 import msgspec
 
-from marksweep.clock import utc_now
 from marksweep.collector import Collector, Watch, decide
 from marksweep.core.budget import Budget, Due, Line, tally
 from marksweep.core.context import PlanningContext
@@ -43,6 +42,7 @@ from marksweep.model import (
     Report,
     Segment,
     Stashed,
+    utc_now,
 )
 from marksweep.settings import Settings
 from marksweep.stores.base import Hit, Query, Store

@@ -3,7 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 from marksweep.dialects import dialect_named, read, repair, validate, write, written
-from marksweep.dialects.pairing import NO_RESULT, Slot, match
+from marksweep.dialects.base import Slot, match
+from marksweep.dialects.pairing import NO_RESULT
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 from tests.dialects.masked import with_text
 

@@ -377,7 +377,7 @@ def test_a_result_that_comes_after_a_restart_finds_its_call() -> None:
 
 
 def test_who_was_away_for_long_sees_what_another_masked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("marksweep.stores.tables.CHANGES_KEPT", 0)
+    monkeypatch.setattr("marksweep.stores.memory.CHANGES_KEPT", 0)
     store = MemoryStore()
     away = conversation(store=store)
     other = Conversation(limit=100_000, store=store, strategy="mask")

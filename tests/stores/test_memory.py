@@ -17,7 +17,7 @@ class TestMemoryStore(StoreContract):
 def test_changes_are_told_one_by_one_until_there_were_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("marksweep.stores.tables.CHANGES_KEPT", 3)
+    monkeypatch.setattr("marksweep.stores.memory.CHANGES_KEPT", 3)
     segments = MemoryStore().segments
     versions = [segments.write("w", put=[segment(f"s{n}")]) for n in range(6)]
     told = segments.changes("w", versions[2])

@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from marksweep.cli import render
 from marksweep.cli.common import NOTHING, confirmed, emit, json_option, say, settings
 from marksweep.cli.common import command as make_command
-from marksweep.clock import utc_now
+from marksweep.model import utc_now
 from marksweep.plugins.files import project_claims as plugin_claims
 from marksweep.settings import Settings
 from marksweep.settings import trust as agreements

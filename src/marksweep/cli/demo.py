@@ -24,9 +24,8 @@ from rich.text import Text
 import marksweep
 from marksweep.cli import render
 from marksweep.cli.app import app
-from marksweep.clock import utc_now
 from marksweep.dialects.base import Json
-from marksweep.model import Reference, Segment
+from marksweep.model import Reference, Segment, utc_now
 from marksweep.segments import Segments
 
 SESSION = Path(__file__).with_name("demo_session.jsonl")

@@ -21,11 +21,10 @@ import marksweep
 from marksweep.cli import render
 from marksweep.cli.common import NOTHING, confirmed, emit, json_option, settings, store_option
 from marksweep.cli.common import command as make_command
-from marksweep.clock import utc_now
 from marksweep.collector import OPERATIONS
 from marksweep.errors import BadInput, MarksweepError
 from marksweep.graph.place import ProjectPaths, place_of
-from marksweep.model import Event
+from marksweep.model import Event, utc_now
 from marksweep.paths import expanded
 from marksweep.segments import Segments
 from marksweep.stores import health

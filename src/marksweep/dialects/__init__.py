@@ -1,12 +1,11 @@
 """Provider formats, both ways, with what each provider demands of a history.
 
-base.py        what a dialect is; Rule, Finding, Change, Skipped
+base.py        what a dialect is, and which result answers which call; Rule, Finding, Skipped
 openai_chat.py, openai_responses.py, anthropic.py, gemini.py      one provider each …
 …_rules.py     … and its rules, each with its source
 claude_code.py, codex.py     transcripts: a provider's messages in envelopes
-pairing.py     which result answers which call, and where it must be
-detecting.py   which dialect a history is in
-history.py     read and write whole histories
+pairing.py     where the result of a call must be
+history.py     detect the dialect of whole histories, read and write them
 transcripts.py  files of them, in whatever form they come
 validity.py    validate and repair
 editing.py     what a collection does to messages
@@ -15,8 +14,16 @@ editing.py     what a collection does to messages
 from __future__ import annotations
 
 from marksweep.dialects.base import Change, Dialect, Finding, Rule, Skipped
-from marksweep.dialects.detecting import DIALECTS, detect, dialect_named
-from marksweep.dialects.history import History, read, read_lines, write, written
+from marksweep.dialects.history import (
+    DIALECTS,
+    History,
+    detect,
+    dialect_named,
+    read,
+    read_lines,
+    write,
+    written,
+)
 from marksweep.dialects.validity import repair, validate
 
 __all__ = [

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from marksweep.dialects.anthropic_rules import RULES, client_result
-from marksweep.dialects.base import Json, Rule, role_in, word
-from marksweep.dialects.common import TiedByCalls, as_text, parts_of
+from marksweep.dialects.base import Json, Rule, TiedByCalls, as_text, parts_of, role_in, word
 from marksweep.messages import FunctionCall, InlineData, Part, Role, ToolResult
 
 ROLES = {"user": Role.USER, "assistant": Role.MODEL, "system": Role.SYSTEM}

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from marksweep.dialects.base import Dialect, Fault, Messages, Repaired, Rule, with_parts
-from marksweep.dialects.pairing import Slot, Together, each_run, leading, match, run_after
+from marksweep.dialects.base import (
+    Dialect,
+    Fault,
+    Messages,
+    Repaired,
+    Rule,
+    Slot,
+    match,
+    with_parts,
+)
+from marksweep.dialects.pairing import Together, each_run, leading, run_after
 from marksweep.dialects.rulebook import (
     as_check,
     calls_unanswered,

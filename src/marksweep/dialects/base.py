@@ -1,4 +1,4 @@
-"""What a dialect is, and the types in which validity is reported.
+"""What a dialect is, what dialects have in common, and the types in which validity is reported.
 
 A dialect reads one provider message into a role and parts, and builds provider messages from parts.
 It never sees the whole conversation, except in its rules and its ties.
@@ -6,6 +6,9 @@ It never sees the whole conversation, except in its rules and its ties.
 Every part that was read carries the provider's own block in `raw`, every message its whole value.
 `raw` is the truth for writing; the other fields are what we understood of it. So an edit goes
 through the dialect, which changes both.
+
+Calls and results are matched by id, each result with the nearest earlier call that still waits for
+one; what was matched is valid only together.
 """
 
 from __future__ import annotations
@@ -13,12 +16,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from operator import attrgetter
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
 from marksweep.errors import BadInput
-from marksweep.messages import Message, Part, Role
+from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
 
 Json: TypeAlias = Any
 """A value as JSON has it. Providers add fields as they please, so none is typed more closely."""
@@ -79,18 +83,6 @@ class Rule(msgspec.Struct, frozen=True):
     check: Callable[[Messages], Iterator[Fault]]
     repair: Callable[[Dialect, Messages], Repaired]
     """Makes the check pass with the least change; gives back the same messages if it passes."""
-
-
-class Tying(Protocol):
-    """Says which earlier messages the next one is valid only together with."""
-
-    def feed(self, i: int, message: Message) -> list[int]:
-        """Take message number `i` in; give the numbers of those it is tied to."""
-        ...
-
-    def held(self) -> set[int]:
-        """Give the numbers of messages that must stay for what follows or may follow."""
-        ...
 
 
 class Dialect(Protocol):
@@ -269,3 +261,168 @@ def role_in(raw: Json, roles: Mapping[str, Role], default: str = "") -> Role:
 def ordered(faults: Iterable[Fault]) -> list[Fault]:
     """Sort faults by where they are, then by what they say."""
     return sorted(faults, key=lambda fault: (fault.position, fault.what))
+
+
+class Slot(msgspec.Struct, frozen=True, order=True, gc=False):
+    """The place of a part: its message and its index there."""
+
+    message: int
+    part: int
+
+
+class Matches(NamedTuple):
+    """The calls and results of a history, matched."""
+
+    answers: dict[Slot, Slot]
+    """From each answered call to its result."""
+    unanswered: list[Slot]
+    orphans: list[Slot]
+    """Results without a call, and second results of one."""
+
+
+Calls = Callable[[Part], FunctionCall | None]
+Results = Callable[[Part], ToolResult | None]
+
+
+call_of: Calls = attrgetter("function_call")
+"""Give the call that a part asks for."""
+
+result_of: Results = attrgetter("function_response")
+"""Give the result that a part carries."""
+
+
+class Matcher:
+    """Matches message by message; only calls that wait for a result are remembered."""
+
+    def __init__(self, calls: Calls = call_of, results: Results = result_of) -> None:
+        self._calls = calls
+        self._results = results
+        self._waiting: dict[str, list[Slot]] = {}
+
+    def feed(self, i: int, message: Message) -> list[tuple[Slot | None, Slot]]:
+        """Take the next message in; give each of its results, with the call it answers."""
+        found: list[tuple[Slot | None, Slot]] = []
+        for k, part in enumerate(message.parts):
+            call = self._calls(part)
+            if call is not None:
+                self._waiting.setdefault(call.id, []).append(Slot(i, k))
+                continue
+            result = self._results(part)
+            if result is not None:
+                found.append((self._answered(result.call_id), Slot(i, k)))
+        return found
+
+    def _answered(self, call_id: str) -> Slot | None:
+        """Take the first call of the last message that asks under this id."""
+        slots = self._waiting.pop(call_id, None)
+        if slots is None:
+            return None
+        if len(slots) == 1:
+            return slots[0]
+        last = slots[-1].message
+        at = next(at for at, slot in enumerate(slots) if slot.message == last)
+        self._waiting[call_id] = slots
+        return slots.pop(at)
+
+    def waiting(self) -> list[Slot]:
+        """Give the calls that have no result, in order."""
+        return sorted(slot for slots in self._waiting.values() for slot in slots)
+
+
+def match(messages: Messages, calls: Calls = call_of, results: Results = result_of) -> Matches:
+    """Match the results of a history with its calls."""
+    matcher = Matcher(calls, results)
+    answers: dict[Slot, Slot] = {}
+    orphans: list[Slot] = []
+    for i, message in enumerate(messages):
+        for call, result in matcher.feed(i, message):
+            if call is None:
+                orphans.append(result)
+            else:
+                answers[call] = result
+    return Matches(answers, matcher.waiting(), orphans)
+
+
+class Tying:
+    """Says, message by message, which earlier ones the next is valid only together with.
+
+    A result is tied to its call; the messages of a model's run in which it thought are tied to
+    each other, since thoughts stay with the calls they led to.
+    """
+
+    def __init__(self, calls: Calls = call_of, results: Results = result_of) -> None:
+        self._matcher = Matcher(calls, results)
+        self._run: list[int] = []
+        self._thought = False
+
+    def held(self) -> set[int]:
+        """Give the numbers of messages that must stay: their calls wait for a result."""
+        return {slot.message for slot in self._matcher.waiting()}
+
+    def feed(self, i: int, message: Message) -> list[int]:
+        """Take the next message in; give the numbers of those it is tied to."""
+        answered = self._matcher.feed(i, message)
+        tied = {call.message for call, _ in answered if call is not None and call.message != i}
+        if message.role is not Role.MODEL:
+            self._run = []
+            self._thought = False
+            return sorted(tied) if len(tied) > 1 else list(tied)
+        had_thought = self._thought
+        self._thought = had_thought or any(part.thought is not None for part in message.parts)
+        if self._thought and self._run:
+            tied.update(self._run[-1:] if had_thought else self._run)
+        self._run.append(i)
+        return sorted(tied)
+
+
+def ties_of(tying: Tying, messages: Messages) -> Iterator[tuple[int, int]]:
+    """Give all ties of a history as pairs of indices, the earlier first."""
+    for i, message in enumerate(messages):
+        for other in tying.feed(i, message):
+            yield other, i
+
+
+class TiedByCalls:
+    """A dialect in which results are tied to their calls, and any two messages may meet."""
+
+    def tying(self) -> Tying:
+        """Tie results to their calls, and thoughts to what the model did next."""
+        return Tying()
+
+    def ties(self, messages: Messages) -> Iterator[tuple[int, int]]:
+        """Tie results to their calls, and thoughts to what the model did next."""
+        return ties_of(self.tying(), messages)
+
+    def joins(self, before: Message, after: Message) -> bool:  # noqa: ARG002
+        """Never: any two messages may follow each other."""
+        return False
+
+
+def parts_of(content: Json, part: Callable[[dict[str, Json]], Part]) -> Iterator[Part]:
+    """Read content that is a text or a list of texts and blocks; `part` understands a block."""
+    if content is None:
+        return
+    if isinstance(content, str):
+        yield Part(text=content, raw=content)
+        return
+    if not isinstance(content, list):
+        raise Unreadable(f"content is {type(content).__name__}; expected text or a list of blocks")
+    for block in content:
+        if isinstance(block, str):
+            yield Part(text=block, raw=block)
+        elif isinstance(block, dict):
+            yield part(block)
+        else:
+            raise Unreadable(f"a content block is {type(block).__name__}; expected an object")
+
+
+def as_url(mime: str, data: str) -> str:
+    """Give an address for data: its own if it has one, else a data URL."""
+    if "://" in data[:16] or data.startswith("data:"):
+        return data
+    return f"data:{mime.replace('*', 'octet-stream')};base64,{data}"
+
+
+def as_text(result: Json) -> str:
+    """Write a result as text."""
+    return "" if result is None else encoded(result)

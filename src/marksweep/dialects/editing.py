@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 
 from marksweep.dialects.base import Dialect, Json, composed, with_parts
-from marksweep.dialects.detecting import dialect_named
+from marksweep.dialects.history import dialect_named
 from marksweep.messages import Message, Part, Path, Place, Role
 
 replace = msgspec.structs.replace

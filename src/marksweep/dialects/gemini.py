@@ -11,15 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from marksweep.dialects.base import Json, Rule, Unreadable, role_in, word
-from marksweep.dialects.common import TiedByCalls
+from marksweep.dialects.base import Json, Rule, TiedByCalls, Tying, Unreadable, role_in, word
 from marksweep.dialects.gemini_rules import (
     RULES,
     follows_model,
     named_call,
     named_result,
 )
-from marksweep.dialects.pairing import Tying
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 
 ROLES = {

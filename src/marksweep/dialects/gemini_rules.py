@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from marksweep.dialects.base import Dialect, Fault, Messages, Repaired, Rule, with_parts
-from marksweep.dialects.pairing import Slot, Together, anywhere, each_message, one_after
+from marksweep.dialects.base import Dialect, Fault, Messages, Repaired, Rule, Slot, with_parts
+from marksweep.dialects.pairing import Together, anywhere, each_message, one_after
 from marksweep.dialects.rulebook import (
     as_check,
     calls_unanswered,

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from marksweep.dialects.base import Dialect, Fault, Messages, Repaired, Rule, with_parts
-from marksweep.dialects.pairing import Calls, Separate, Slot, call_of, result_of
+from marksweep.dialects.base import (
+    Calls,
+    Dialect,
+    Fault,
+    Messages,
+    Repaired,
+    Rule,
+    Slot,
+    call_of,
+    result_of,
+    with_parts,
+)
+from marksweep.dialects.pairing import Separate
 from marksweep.dialects.rulebook import (
     calls_unanswered,
     ids_repeated,

@@ -9,8 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from marksweep.dialects.base import Json, Rule, Unreadable, decoded, encoded, role_in, word
-from marksweep.dialects.common import TiedByCalls, as_text, as_url, parts_of
+from marksweep.dialects.base import (
+    Json,
+    Rule,
+    TiedByCalls,
+    Unreadable,
+    as_text,
+    as_url,
+    decoded,
+    encoded,
+    parts_of,
+    role_in,
+    word,
+)
 from marksweep.dialects.openai_responses_rules import RULES
 from marksweep.messages import FunctionCall, InlineData, Part, Role, ToolResult
 

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from marksweep.dialects.base import Dialect, Fault, Messages, Repaired, Rule, composed
-from marksweep.dialects.pairing import NO_RESULT, call_of, last_asking, match, result_of
+from marksweep.dialects.base import (
+    Dialect,
+    Fault,
+    Messages,
+    Repaired,
+    Rule,
+    call_of,
+    composed,
+    match,
+    result_of,
+)
+from marksweep.dialects.pairing import NO_RESULT, last_asking
 from marksweep.dialects.rulebook import (
     drop_parts,
     ids_repeated,

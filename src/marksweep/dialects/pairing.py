@@ -1,7 +1,6 @@
-"""Which result answers which call, and whether it is where its provider wants it.
+"""Whether the result of a call is where its provider wants it, and the repair if it is not.
 
-Calls and results are matched by id, each result with the nearest earlier call that still waits for
-one. Providers then differ in where the answers must be:
+Providers differ in where the answers must be:
 
     separate   each in a separate message, right after the call's (chat completions)
     together   all at the start of what the user says next (Anthropic, Gemini)
@@ -11,135 +10,27 @@ one. Providers then differ in where the answers must be:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from operator import attrgetter
 from typing import NamedTuple
 
-import msgspec
-
-from marksweep.dialects.base import Dialect, Fault, Messages, Repaired, composed, with_parts
-from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
+from marksweep.dialects.base import (
+    Calls,
+    Dialect,
+    Fault,
+    Matches,
+    Messages,
+    Repaired,
+    Results,
+    Slot,
+    call_of,
+    composed,
+    match,
+    result_of,
+    with_parts,
+)
+from marksweep.messages import Message, Part, Role
 
 NO_RESULT = "No result was recorded for this call."
 """What a repair answers in the name of a tool that never did."""
-
-
-class Slot(msgspec.Struct, frozen=True, order=True, gc=False):
-    """The place of a part: its message and its index there."""
-
-    message: int
-    part: int
-
-
-class Matches(NamedTuple):
-    """The calls and results of a history, matched."""
-
-    answers: dict[Slot, Slot]
-    """From each answered call to its result."""
-    unanswered: list[Slot]
-    orphans: list[Slot]
-    """Results without a call, and second results of one."""
-
-
-Calls = Callable[[Part], FunctionCall | None]
-Results = Callable[[Part], ToolResult | None]
-
-
-call_of: Calls = attrgetter("function_call")
-"""Give the call that a part asks for."""
-
-result_of: Results = attrgetter("function_response")
-"""Give the result that a part carries."""
-
-
-class Matcher:
-    """Matches message by message; only calls that wait for a result are remembered."""
-
-    def __init__(self, calls: Calls = call_of, results: Results = result_of) -> None:
-        self._calls = calls
-        self._results = results
-        self._waiting: dict[str, list[Slot]] = {}
-
-    def feed(self, i: int, message: Message) -> list[tuple[Slot | None, Slot]]:
-        """Take the next message in; give each of its results, with the call it answers."""
-        found: list[tuple[Slot | None, Slot]] = []
-        for k, part in enumerate(message.parts):
-            call = self._calls(part)
-            if call is not None:
-                self._waiting.setdefault(call.id, []).append(Slot(i, k))
-                continue
-            result = self._results(part)
-            if result is not None:
-                found.append((self._answered(result.call_id), Slot(i, k)))
-        return found
-
-    def _answered(self, call_id: str) -> Slot | None:
-        """Take the first call of the last message that asks under this id."""
-        slots = self._waiting.pop(call_id, None)
-        if slots is None:
-            return None
-        if len(slots) == 1:
-            return slots[0]
-        last = slots[-1].message
-        at = next(at for at, slot in enumerate(slots) if slot.message == last)
-        self._waiting[call_id] = slots
-        return slots.pop(at)
-
-    def waiting(self) -> list[Slot]:
-        """Give the calls that have no result, in order."""
-        return sorted(slot for slots in self._waiting.values() for slot in slots)
-
-
-def match(messages: Messages, calls: Calls = call_of, results: Results = result_of) -> Matches:
-    """Match the results of a history with its calls."""
-    matcher = Matcher(calls, results)
-    answers: dict[Slot, Slot] = {}
-    orphans: list[Slot] = []
-    for i, message in enumerate(messages):
-        for call, result in matcher.feed(i, message):
-            if call is None:
-                orphans.append(result)
-            else:
-                answers[call] = result
-    return Matches(answers, matcher.waiting(), orphans)
-
-
-class Tying:
-    """Says, message by message, which earlier ones the next is valid only together with.
-
-    A result is tied to its call; the messages of a model's run in which it thought are tied to
-    each other, since thoughts stay with the calls they led to.
-    """
-
-    def __init__(self, calls: Calls = call_of, results: Results = result_of) -> None:
-        self._matcher = Matcher(calls, results)
-        self._run: list[int] = []
-        self._thought = False
-
-    def held(self) -> set[int]:
-        """Give the numbers of messages that must stay: their calls wait for a result."""
-        return {slot.message for slot in self._matcher.waiting()}
-
-    def feed(self, i: int, message: Message) -> list[int]:
-        """Take the next message in; give the numbers of those it is tied to."""
-        answered = self._matcher.feed(i, message)
-        tied = {call.message for call, _ in answered if call is not None and call.message != i}
-        if message.role is not Role.MODEL:
-            self._run = []
-            self._thought = False
-            return sorted(tied) if len(tied) > 1 else list(tied)
-        had_thought = self._thought
-        self._thought = had_thought or any(part.thought is not None for part in message.parts)
-        if self._thought and self._run:
-            tied.update(self._run[-1:] if had_thought else self._run)
-        self._run.append(i)
-        return sorted(tied)
-
-
-def ties_of(tying: Tying, messages: Messages) -> Iterator[tuple[int, int]]:
-    """Give all ties of a history as pairs of indices, the earlier first."""
-    for i, message in enumerate(messages):
-        for other in tying.feed(i, message):
-            yield other, i
 
 
 class Group(NamedTuple):
@@ -380,10 +271,3 @@ def _orphan_fault(messages: Messages, slot: Slot) -> Fault:
     result = messages[slot.message].parts[slot.part].function_response
     call_id = result.call_id if result else ""
     return Fault(slot.message, f"dropped a result for call {call_id!r}, which nobody asked for")
-
-
-def tied(answers: dict[Slot, Slot]) -> Iterator[tuple[int, int]]:
-    """Give the messages of calls with those of their results, as pairs of indices."""
-    for call, result in answers.items():
-        if call.message != result.message:
-            yield call.message, result.message

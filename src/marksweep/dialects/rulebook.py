@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from marksweep.dialects.base import Dialect, Fault, Messages, Repaired, composed, with_parts
-from marksweep.dialects.pairing import Calls, Results, Separate, Slot, Together, match
+from marksweep.dialects.base import (
+    Calls,
+    Dialect,
+    Fault,
+    Messages,
+    Repaired,
+    Results,
+    Slot,
+    composed,
+    match,
+    with_parts,
+)
+from marksweep.dialects.pairing import Separate, Together
 from marksweep.messages import Message, Part, Role
 
 OPENING = "The start of this conversation is not shown."

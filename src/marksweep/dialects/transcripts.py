@@ -19,8 +19,7 @@ from collections.abc import Callable
 import msgspec
 
 from marksweep.dialects.base import NO_JSON, Json, parsed, spelled
-from marksweep.dialects.detecting import advice_on
-from marksweep.dialects.history import LISTS, History, UnparsedLine, read, read_lines
+from marksweep.dialects.history import LISTS, History, UnparsedLine, advice_on, read, read_lines
 from marksweep.errors import BadInput
 
 PACKED: dict[bytes, Callable[[io.BytesIO], io.BufferedIOBase]] = {

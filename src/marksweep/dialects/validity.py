@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from marksweep.dialects.base import Change, Finding, Json, Messages
-from marksweep.dialects.detecting import detect, dialect_named
-from marksweep.dialects.history import History, read, rewritten
+from marksweep.dialects.history import History, detect, dialect_named, read, rewritten
 from marksweep.messages import Message
 
 READABLE = "readable"

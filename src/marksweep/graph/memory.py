@@ -21,7 +21,6 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
-from marksweep.clock import utc_now
 from marksweep.collector import Collector
 from marksweep.core.plan import plan_from, plan_with_indices
 from marksweep.core.roots import Focus
@@ -52,7 +51,7 @@ from marksweep.heaps.graph import (
     ref,
     without,
 )
-from marksweep.model import Action, Entry, Event, Plan, Report
+from marksweep.model import Action, Entry, Event, Plan, Report, utc_now
 from marksweep.settings import Settings, load_settings
 from marksweep.stores.base import Store
 from marksweep.stores.graph.base import Counts, GraphHit, GraphQuery, GraphStore, Nodes

@@ -15,8 +15,7 @@ from typing import Protocol
 import msgspec
 
 from marksweep.dialects import dialect_named
-from marksweep.dialects.base import Dialect, Tying, message_of
-from marksweep.dialects.common import TiedByCalls
+from marksweep.dialects.base import Dialect, TiedByCalls, Tying, message_of
 from marksweep.dialects.editing import JoiningRules, saying
 from marksweep.messages import Message, Part, Role, as_json, said_in
 from marksweep.model import Segment

@@ -18,7 +18,6 @@ from contextlib import closing, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from marksweep.clock import utc_now
 from marksweep.indexing.delta import (
     MAX_SHRINK,
     Below,
@@ -36,6 +35,7 @@ from marksweep.indexing.readers import Reader, Worker
 from marksweep.indexing.report import IndexReport, Progress
 from marksweep.indexing.selection import Selection
 from marksweep.indexing.walk import Found, Walk, resolved, walk
+from marksweep.model import utc_now
 from marksweep.stores.graph.base import FileRow, GraphStore, Run, Seen
 from marksweep.stores.graph.leases import Lease, hold
 from marksweep.stores.graph.nouns import DEFAULT_WORKSPACE

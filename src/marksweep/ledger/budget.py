@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from marksweep.clock import utc_now
 from marksweep.errors import BadInput, NotFound
 from marksweep.heaps.conversation import ConversationHeap
 from marksweep.heaps.forms import HeldForm, MessageForm
@@ -23,7 +22,7 @@ from marksweep.ledger.entries import (
 )
 from marksweep.ledger.snapshot import BudgetSnapshot, Saved
 from marksweep.messages import SUMMARY, Counter, Message, Role, TurnNumbers, made_by_collection
-from marksweep.model import GCPolicy
+from marksweep.model import GCPolicy, utc_now
 from marksweep.stores.memory import MemoryStore
 
 CONTEXT_LIMIT = 128_000

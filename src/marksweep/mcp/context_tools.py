@@ -10,7 +10,6 @@ import msgspec
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict, Field
 
-from marksweep.clock import utc_now
 from marksweep.errors import BadInput
 from marksweep.mcp.asking import CurrentWorkspace
 from marksweep.mcp.results import (
@@ -24,7 +23,7 @@ from marksweep.mcp.results import (
 )
 from marksweep.mcp.server_state import FocusArgs
 from marksweep.mcp.tool import Ctx, StrictTool
-from marksweep.model import GCPolicy, Hold, Link, Reference, Segment, Stashed
+from marksweep.model import GCPolicy, Hold, Link, Reference, Segment, Stashed, utc_now
 from marksweep.segments import Segments
 
 LONGEST_TEXT = 2_000_000

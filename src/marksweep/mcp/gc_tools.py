@@ -10,7 +10,6 @@ from mcp.server.mcpserver import AcceptedElicitation, Elicit, ElicitationResult,
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
-from marksweep.clock import utc_now
 from marksweep.core.score import age_hours
 from marksweep.errors import BadInput, NotConfirmed, NotFound, PlanOutdated, Refused
 from marksweep.mcp.analyze_tool import Strategy
@@ -19,7 +18,7 @@ from marksweep.mcp.context_tools import MOST_AT_ONCE, Name, usage
 from marksweep.mcp.gc_results import Event, History, Pruned, Undone
 from marksweep.mcp.server_state import Workspace
 from marksweep.mcp.tool import Ctx, StrictTool
-from marksweep.model import Action, Plan, Report
+from marksweep.model import Action, Plan, Report, utc_now
 from marksweep.segments import Segments
 from marksweep.strategies.chosen import Chosen
 from marksweep.strategies.scored import Disposal, may_be_deleted

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from marksweep.clock import utc_now
 from marksweep.collector import Collector
 from marksweep.core.budget import Due, is_time
 from marksweep.core.context import PlanningContext
@@ -31,7 +30,7 @@ from marksweep.messages import (
     made_by_collection,
     starts_turn,
 )
-from marksweep.model import IN_PLACE, GCPolicy, Plan, Pressure, Snapshot
+from marksweep.model import IN_PLACE, GCPolicy, Plan, Pressure, Snapshot, utc_now
 from marksweep.plugins.base import ContextUsage, GCConfig, GCRemovalItem, GCTriggerReason
 from marksweep.plugins.options import Options
 from marksweep.stores.memory import MemoryStore

@@ -15,7 +15,6 @@ from textwrap import shorten
 
 import msgspec
 
-from marksweep.clock import utc_now
 from marksweep.collector import Collector
 from marksweep.core.context import PlanningContext
 from marksweep.core.plan import PlanBuilder
@@ -26,7 +25,7 @@ from marksweep.heaps.conversation import SPOKEN, ConversationHeap, Protection
 from marksweep.heaps.forms import NeutralForm
 from marksweep.heaps.stash_search import Recalled, recalled
 from marksweep.messages import SUMMARY, Counter, Message, TurnNumbers, starts_turn
-from marksweep.model import IN_PLACE, Action, GCPolicy, Plan, Pressure, Segment
+from marksweep.model import IN_PLACE, Action, GCPolicy, Plan, Pressure, Segment, utc_now
 from marksweep.plugins.base import GCConfig, GCResult
 from marksweep.stores.base import Store
 

@@ -1,26 +1,483 @@
-"""A store in memory: for tests and for one-off runs."""
+"""Workspaces in memory: live segments, stash, journal; a store's faces on such tables, and a store.
+
+Tables are not thread-safe; the access that a store gives to them is. The store in memory keeps
+them as they are, for tests and for one-off runs; the JSON store writes each change to its files
+first.
+"""
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TypeVar
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
+from heapq import nlargest
+from itertools import chain, islice, takewhile
+from typing import Protocol, TypeVar
+
+import msgspec
 
 from marksweep.errors import StoreBusy, StoreError
-from marksweep.stores.base import KEEP_PLANS, PlanRetention
-from marksweep.stores.files import LOCK_TIMEOUT
-from marksweep.stores.tables import (
-    Access,
-    JournalTable,
-    LiveTable,
-    StashTable,
-    TableJournal,
-    TableSegments,
-    TableStash,
+from marksweep.model import Entry, Event, Segment, Stashed
+from marksweep.search.bm25 import WordIndex
+from marksweep.search.words import query_words, segment_words
+from marksweep.stores.base import (
+    KEEP_PLANS,
+    Changes,
+    Hit,
+    JournalSize,
+    PlanRetention,
+    Query,
+    redacted,
 )
+from marksweep.stores.codec import ENTRY, microseconds
+from marksweep.stores.files import LOCK_TIMEOUT
+
+CHANGES_KEPT = 10_000
+"""Changes remembered per workspace, so that readers learn of them one by one.
+
+A reader who was away for more of them is given everything again; in a database, which keeps what is
+live with its version, only removals are forgotten. Higher spares slow readers that; each change
+costs an id's worth of space.
+"""
+
+Found = TypeVar("Found")
+
+
+def best(hits: Iterable[Hit[Found]], limit: int) -> tuple[Hit[Found], ...]:
+    """Pick the highest scores; those that came first win a tie."""
+    return tuple(nlargest(max(0, limit), hits, key=lambda hit: hit.score))
+
+
+class LiveTable:
+    """Live segments with a version that grows with every write."""
+
+    def __init__(self, version: int = 0, segments: Iterable[Segment] = ()) -> None:
+        self.version = version
+        self._live = {segment.segment_id: segment for segment in segments}
+        self._log: deque[tuple[int, tuple[str, ...]]] = deque()
+        """The ids that each write removed or put, as far back as the floor."""
+        self._logged = 0
+        self._floor = version
+        self._index: WordIndex[str] | None = None
+
+    def __len__(self) -> int:
+        """Count them."""
+        return len(self._live)
+
+    def segments(self) -> tuple[Segment, ...]:
+        """List what is live, in heap order."""
+        return tuple(sorted(self._live.values(), key=lambda s: (s.position, s.segment_id)))
+
+    def get(self, segment_id: str) -> Segment | None:
+        """Fetch one segment, if it is live."""
+        return self._live.get(segment_id)
+
+    def changes(self, since: int) -> Changes:
+        """Return what was put or removed after a version, or everything if that is too long ago."""
+        live = self._live
+        if since == self.version:
+            return Changes(self.version, complete=since == 0)
+        if since <= 0 or since < self._floor or since > self.version:
+            return Changes(self.version, tuple(live.values()), complete=True)
+        later = takewhile(lambda write: write[0] > since, reversed(self._log))
+        newest_first = dict.fromkeys(name for _, names in later for name in reversed(names))
+        names = list(reversed(newest_first))
+        put = tuple([live[name] for name in names if name in live])
+        return Changes(self.version, put, tuple([name for name in names if name not in live]))
+
+    def write(
+        self, put: Sequence[Segment], remove: Sequence[str], *, version: int | None = None
+    ) -> int:
+        """Remove, then put; return the new version: the one given, or the next.
+
+        Nothing to do leaves the old one.
+        """
+        if version is None:
+            if not put and not remove:
+                return self.version
+            version = self.version + 1
+        self.version = version
+        gone = [name for name in remove if self._live.pop(name, None) is not None]
+        for segment in put:
+            self._live[segment.segment_id] = segment
+        if self._index is not None:
+            for name in gone:
+                self._index.discard(name)
+            for segment in put:
+                self._index.add(segment.segment_id, segment_words(segment).split())
+        self._note(gone, put)
+        return version
+
+    def _note(self, gone: Sequence[str], put: Sequence[Segment]) -> None:
+        """Remember what the latest write changed, and forget what is too much."""
+        changed = len(gone) + len(put)
+        if changed > CHANGES_KEPT:
+            self._log.clear()
+            self._logged, self._floor = 0, self.version
+        elif changed:
+            self._log.append((self.version, (*gone, *[segment.segment_id for segment in put])))
+            self._logged += changed
+        while self._logged > CHANGES_KEPT:
+            self._floor, names = self._log.popleft()
+            self._logged -= len(names)
+
+    def search(self, query: Query) -> tuple[Hit[Segment], ...]:
+        """Find segments, best first; without words, last touched first."""
+        if not query.words:
+            passing = (s for s in self._live.values() if query.matches(s))
+            return best(
+                (Hit(segment, segment.last_touched_at.timestamp()) for segment in passing),
+                query.limit,
+            )
+        if self._index is None:
+            self._index = WordIndex()
+            for segment in self._live.values():
+                self._index.add(segment.segment_id, segment_words(segment).split())
+        scores = self._index.scores(query_words(query.words))
+        found = ((self._live[key], score) for key, score in scores.items())
+        return best((Hit(s, score) for s, score in found if query.matches(s)), query.limit)
+
+
+class StashTable:
+    """Swept segments, numbered in the order they were put."""
+
+    def __init__(self) -> None:
+        self._entries: dict[int, Stashed] = {}
+        self._runs: dict[str, list[range]] = {}
+        """The numbers that the entries of each plan were given; some may be gone."""
+        self._newest: dict[str, int] = {}
+        """The number of the last entry of each segment."""
+        self._earlier: dict[int, int] = {}
+        """From an entry to the one before it of the same segment; most have none."""
+        self._next = 0
+        self._index: WordIndex[int] | None = None
+
+    def __len__(self) -> int:
+        """Count them."""
+        return len(self._entries)
+
+    def entries(self) -> tuple[Stashed, ...]:
+        """List the entries in the order they were put."""
+        return tuple(self._entries.values())
+
+    def put(self, entries: Iterable[Stashed]) -> None:
+        """Keep entries; the same plan and segment again is replaced and counts as put last."""
+        newest, index = self._newest, self._index
+        plan_id, start = "", self._next
+        for entry in entries:
+            name, number = entry.segment.segment_id, self._next
+            if entry.plan_id != plan_id:
+                self._note_run(plan_id, start)
+                plan_id, start = entry.plan_id, number
+            # Of nearly all segments it is the first entry, so one look has to do.
+            if newest.setdefault(name, number) != number:
+                self.remove(plan_id, [name])
+                if name in newest:
+                    self._earlier[number] = newest[name]
+                newest[name] = number
+            self._entries[number] = entry
+            self._next = number + 1
+            if index is not None:
+                index.add(number, segment_words(entry.segment).split())
+        self._note_run(plan_id, start)
+
+    def _note_run(self, plan_id: str, start: int) -> None:
+        """Note that the numbers from here on went to entries of a plan."""
+        if start < self._next:
+            self._runs.setdefault(plan_id, []).append(range(start, self._next))
+
+    def get(self, segment_ids: Sequence[str]) -> tuple[Stashed, ...]:
+        """Fetch the entries of these segments, newest first."""
+        numbers = {number for each in segment_ids for number in self._numbers(each)}
+        return tuple(self._entries[number] for number in sorted(numbers, reverse=True))
+
+    def of_plan(self, plan_id: str) -> tuple[Stashed, ...]:
+        """Fetch what a plan swept, in heap order."""
+        numbers = chain.from_iterable(self._runs.get(plan_id, ()))
+        found = [self._entries[number] for number in numbers if number in self._entries]
+        return tuple(sorted(found, key=heap_order))
+
+    def remove(self, plan_id: str, segment_ids: Iterable[str]) -> None:
+        """Drop a plan's entries. Unknown ids are not an error."""
+        for segment_id in segment_ids:
+            later: int | None = None
+            for number in self._numbers(segment_id):
+                if self._entries[number].plan_id == plan_id:
+                    self._unchain(number, segment_id, later)
+                    self._let_go(number)
+                    break
+                later = number
+
+    def _numbers(self, segment_id: str) -> Iterator[int]:
+        """Give the numbers of the entries of a segment, newest first."""
+        number = self._newest.get(segment_id)
+        while number is not None:
+            yield number
+            number = self._earlier.get(number)
+
+    def _unchain(self, number: int, segment_id: str, later: int | None) -> None:
+        """Take an entry out of the line of its segment's entries."""
+        earlier = self._earlier.pop(number, None)
+        if later is None:
+            del self._newest[segment_id]
+        else:
+            del self._earlier[later]
+        if earlier is None:
+            return
+        if later is None:
+            self._newest[segment_id] = earlier
+        else:
+            self._earlier[later] = earlier
+
+    def _let_go(self, number: int) -> None:
+        del self._entries[number]
+        if self._index is not None:
+            self._index.discard(number)
+
+    def search(self, query: Query) -> tuple[Hit[Stashed], ...]:
+        """Find entries, best first; without words, newest first."""
+        if not query.words:
+            newest = reversed(self._entries.values())
+            found = (Hit(each, 0.0) for each in newest if query.matches(each.segment))
+            return tuple(islice(found, max(0, query.limit)))
+        if self._index is None:
+            self._index = WordIndex()
+            for number, entry in self._entries.items():
+                self._index.add(number, segment_words(entry.segment).split())
+        scores = self._index.scores(query_words(query.words))
+        passing = (n for n in scores if query.matches(self._entries[n].segment))
+        ranked = sorted(passing, key=lambda number: (-scores[number], -number))
+        return tuple(Hit(self._entries[n], scores[n]) for n in ranked[: max(0, query.limit)])
+
+    def expired(self, now: datetime) -> tuple[Stashed, ...]:
+        """Fetch the entries whose deletion has become final, oldest first."""
+        moment = microseconds(now)
+        return tuple(
+            entry
+            for entry in self._entries.values()
+            if entry.expires_at is not None and microseconds(entry.expires_at) <= moment
+        )
+
+
+def heap_order(entry: Stashed) -> tuple[int, str]:
+    """Sort entries as they stood in the heap."""
+    return entry.segment.position, entry.segment.segment_id
+
+
+class JournalTable:
+    """Entries in the order they were added."""
+
+    def __init__(self, retention: PlanRetention = KEEP_PLANS) -> None:
+        self.entries: list[Entry] = []
+        self._retention = retention
+
+    def append(self, entry: Entry) -> Entry:
+        """Add an entry and return it with its number; a plan that is shown again is there once."""
+        if shown := self.shown(entry):
+            return shown
+        numbered = msgspec.structs.replace(entry, seq=self.next_seq)
+        self.entries.append(numbered)
+        self.expire()
+        return numbered
+
+    @property
+    def next_seq(self) -> int:
+        """The number of the entry to come."""
+        return self.entries[-1].seq + 1 if self.entries else 1
+
+    def shown(self, entry: Entry) -> Entry | None:
+        """Find the entry that has the plan which another would show once more."""
+        if entry.event is not Event.PLANNED or entry.plan is None:
+            return None
+        found = self.read((Event.PLANNED,), entry.plan_id, None)
+        return next((each for each in found if each.plan is not None), None)
+
+    def expire(self) -> bool:
+        """Drop plans that nobody applied in time; say whether there were any."""
+        if not self.entries or self.entries[-1].event is not Event.PLANNED:
+            return False
+        applied = {each.plan_id for each in self.entries if each.event is Event.SWEEPING}
+        shown = self.read((Event.PLANNED,), None, None)
+        since = self._retention.shown_since(self.entries[-1].at)
+        waiting = [each for each in shown if each.plan_id not in applied]
+        expired = {each.seq for each in waiting[self._retention.plans :]}
+        expired |= {each.seq for each in waiting if each.at < since}
+        self.entries = [each for each in self.entries if each.seq not in expired]
+        return bool(expired)
+
+    def redact(self, segment_ids: Collection[str]) -> int:
+        """Take the content of segments out of all entries; say of how many."""
+        before, self.entries = self.entries, [redacted(e, segment_ids) for e in self.entries]
+        return sum(old is not new for old, new in zip(before, self.entries, strict=True))
+
+    def read(
+        self, events: Collection[Event], plan_id: str | None, limit: int | None
+    ) -> tuple[Entry, ...]:
+        """Fetch entries, newest first; no events means every kind."""
+        found = (
+            entry
+            for entry in reversed(self.entries)
+            if (not events or entry.event in events) and plan_id in (None, entry.plan_id)
+        )
+        return tuple(islice(found, limit))
+
+    def size(self) -> JournalSize:
+        """Say how large the entries are as they are written."""
+        return JournalSize(len(self.entries), sum(len(ENTRY.encode(e)) + 1 for e in self.entries))
+
 
 Table = TypeVar("Table")
+
+Access = Callable[[str], AbstractContextManager[Table]]
+"""Gives a workspace's table, for one thread or process at a time."""
+
+
+class LiveWriter(Protocol):
+    """Takes what is written to live segments."""
+
+    def write(self, put: Sequence[Segment], remove: Sequence[str]) -> int:
+        """Remove, then put; return the new version."""
+        ...
+
+
+class StashWriter(Protocol):
+    """Takes what is written to a stash."""
+
+    def put(self, entries: Sequence[Stashed]) -> None:
+        """Keep entries."""
+        ...
+
+    def remove(self, plan_id: str, segment_ids: Sequence[str]) -> None:
+        """Drop a plan's entries."""
+        ...
+
+
+class JournalWriter(Protocol):
+    """Takes what is written to a journal."""
+
+    def append(self, entry: Entry) -> Entry:
+        """Add an entry; return it with its number."""
+        ...
+
+    def redact(self, segment_ids: Collection[str]) -> int:
+        """Take the content of segments out of all entries."""
+        ...
+
+
+class TableSegments:
+    """Live segments in tables; how those are kept is another's business."""
+
+    def __init__(
+        self,
+        reading: Access[LiveTable],
+        writing: Access[LiveWriter],
+        workspaces: Callable[[], Iterable[str]],
+    ) -> None:
+        self._reading = reading
+        self._writing = writing
+        self._workspaces = workspaces
+
+    def changes(self, workspace: str, since: int = 0) -> Changes:
+        """Return what was put or removed after version `since`; from 0, everything."""
+        with self._reading(workspace) as table:
+            return table.changes(since)
+
+    def write(
+        self, workspace: str, *, put: Sequence[Segment] = (), remove: Sequence[str] = ()
+    ) -> int:
+        """Remove, then put, in one step, all or nothing; return the new version."""
+        with self._writing(workspace) as table:
+            return table.write(tuple(put), tuple(remove))
+
+    def search(self, workspace: str, query: Query) -> tuple[Hit[Segment], ...]:
+        """Find live segments, best first; without words, last touched first."""
+        with self._reading(workspace) as table:
+            return table.search(query)
+
+    def workspaces(self) -> tuple[str, ...]:
+        """Name the workspaces that hold live segments, sorted."""
+        return tuple(sorted(self._workspaces()))
+
+
+class TableStash:
+    """Swept segments in tables; how those are kept is another's business."""
+
+    def __init__(self, reading: Access[StashTable], writing: Access[StashWriter]) -> None:
+        self._reading = reading
+        self._writing = writing
+
+    def put(self, workspace: str, entries: Sequence[Stashed]) -> None:
+        """Keep entries, all or nothing. Again with the same plan and segment: replaced."""
+        with self._writing(workspace) as table:
+            table.put(tuple(entries))
+
+    def get(self, workspace: str, segment_ids: Sequence[str]) -> tuple[Stashed, ...]:
+        """Fetch the entries of these segments, the one put last first."""
+        with self._reading(workspace) as table:
+            return table.get(segment_ids)
+
+    def of_plan(self, workspace: str, plan_id: str) -> tuple[Stashed, ...]:
+        """Fetch what a plan swept, in heap order."""
+        with self._reading(workspace) as table:
+            return table.of_plan(plan_id)
+
+    def remove(self, workspace: str, plan_id: str, segment_ids: Sequence[str]) -> None:
+        """Drop a plan's entries, all or nothing. Unknown ids are not an error."""
+        with self._writing(workspace) as table:
+            table.remove(plan_id, tuple(segment_ids))
+
+    def search(self, workspace: str, query: Query) -> tuple[Hit[Stashed], ...]:
+        """Find entries, best first; without words, the one put last first."""
+        with self._reading(workspace) as table:
+            return table.search(query)
+
+    def expired(self, workspace: str, now: datetime) -> tuple[Stashed, ...]:
+        """Fetch the entries whose deletion has become final, the one put first first."""
+        with self._reading(workspace) as table:
+            return table.expired(now)
+
+    def count(self, workspace: str, most: int = sys.maxsize) -> int:
+        """Count the entries, no further than to `most`."""
+        with self._reading(workspace) as table:
+            return min(most, len(table))
+
+
+class TableJournal:
+    """The record of plans and sweeps in tables; how those are kept is another's business."""
+
+    def __init__(self, reading: Access[JournalTable], writing: Access[JournalWriter]) -> None:
+        self._reading = reading
+        self._writing = writing
+
+    def append(self, workspace: str, entry: Entry) -> Entry:
+        """Add an entry; return it with its number."""
+        with self._writing(workspace) as table:
+            return table.append(entry)
+
+    def read(
+        self,
+        workspace: str,
+        *,
+        events: Collection[Event] = (),
+        plan_id: str | None = None,
+        limit: int | None = None,
+    ) -> tuple[Entry, ...]:
+        """Fetch entries, newest first; `events` empty means every kind."""
+        with self._reading(workspace) as table:
+            return table.read(events, plan_id, limit)
+
+    def redact(self, workspace: str, segment_ids: Collection[str]) -> int:
+        """Take the content of segments out of all entries; say of how many."""
+        with self._writing(workspace) as table:
+            return table.redact(segment_ids)
+
+    def size(self, workspace: str) -> JournalSize:
+        """Say how large the journal is."""
+        with self._reading(workspace) as table:
+            return table.size()
 
 
 class MemoryStore:

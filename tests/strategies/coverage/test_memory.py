@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.memory import source
 from marksweep import Conversation
-from marksweep.strategies.coverage import Coverage, index, state, text
+from marksweep.strategies.coverage import Coverage, CoverageState, index, text
 from marksweep.testing.histories import Answered, Call, Said, Script, told
 
 LIMIT = 1_000
@@ -20,7 +20,7 @@ def conversation(path: Path) -> Conversation:
     return talk
 
 
-def known(talk: Conversation) -> state.CoverageState:
+def known(talk: Conversation) -> CoverageState:
     assert isinstance(talk._strategy, Coverage)
     return talk._strategy._state
 

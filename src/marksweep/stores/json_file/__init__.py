@@ -27,7 +27,7 @@ from marksweep.stores.files import LOCK_TIMEOUT, FileLock, make_folder, tighten,
 from marksweep.stores.json_file.documents import parse
 from marksweep.stores.json_file.files import JournalFile, LiveFile, StashFile
 from marksweep.stores.json_file.places import Places
-from marksweep.stores.tables import Access, TableJournal, TableSegments, TableStash
+from marksweep.stores.memory import Access, TableJournal, TableSegments, TableStash
 
 __all__ = ["JsonStore"]
 

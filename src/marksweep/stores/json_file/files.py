@@ -32,7 +32,7 @@ from marksweep.stores.json_file.documents import (
     write_segment,
     write_stashed,
 )
-from marksweep.stores.tables import JournalTable, LiveTable, StashTable
+from marksweep.stores.memory import JournalTable, LiveTable, StashTable
 
 log = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ from marksweep.model import Segment
 from marksweep.search.words import found_alike
 from marksweep.stores.base import Changes, Hit, Query
 from marksweep.stores.codec import SEGMENT
+from marksweep.stores.memory import CHANGES_KEPT, best
 from marksweep.stores.redis.client import Client, Pipeline
 from marksweep.stores.redis.search import hits, index, ranked_by_words, read, unindex
 from marksweep.stores.redis.statements import Keys, decode, encode, workspaces
-from marksweep.stores.tables import CHANGES_KEPT, best
 
 
 class RedisSegments:

@@ -10,10 +10,10 @@ from itertools import islice
 from marksweep.model import Stashed
 from marksweep.stores.base import Hit, Query
 from marksweep.stores.codec import STASHED, microseconds
+from marksweep.stores.memory import heap_order
 from marksweep.stores.redis.client import Client, Pipeline
 from marksweep.stores.redis.search import hits, index, ranked_by_words, read, unindex
 from marksweep.stores.redis.statements import Keys, encode
-from marksweep.stores.tables import heap_order
 
 
 class RedisStash:

@@ -10,11 +10,11 @@ from marksweep.search.words import found_alike
 from marksweep.stores.base import Changes, Hit, Query
 from marksweep.stores.codec import SEGMENT, microseconds
 from marksweep.stores.database import Database, unreadable
+from marksweep.stores.memory import CHANGES_KEPT
 from marksweep.stores.sqlite import columns
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import Workspace, bind
 from marksweep.stores.sqlite.search import SEGMENTS
-from marksweep.stores.tables import CHANGES_KEPT
 
 
 class SqliteSegments:

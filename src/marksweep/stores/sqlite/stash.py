@@ -11,11 +11,11 @@ from marksweep.model import Stashed
 from marksweep.stores.base import Hit, Query
 from marksweep.stores.codec import STASHED, microseconds
 from marksweep.stores.database import Database, unreadable
+from marksweep.stores.memory import heap_order
 from marksweep.stores.sqlite import columns
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import Value, Workspace, bind
 from marksweep.stores.sqlite.search import STASH
-from marksweep.stores.tables import heap_order
 
 
 class SqliteStash:

@@ -25,8 +25,7 @@ from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
 from marksweep.messages import Place
 from marksweep.model import Action
-from marksweep.strategies.coverage.index import Block
-from marksweep.strategies.coverage.state import CoverageState
+from marksweep.strategies.coverage.index import Block, BlockIndex, MessageBlocks
 from marksweep.strategies.coverage.text import join
 from marksweep.strategies.mask import Trimmed
 
@@ -143,10 +142,12 @@ def _median_worth(order: Sequence[Offer]) -> float:
 class Sweep:
     """A heap, seen as blocks that may go."""
 
-    def __init__(self, context: PlanningContext, state: CoverageState) -> None:
+    def __init__(
+        self, context: PlanningContext, index: BlockIndex, messages: Sequence[MessageBlocks]
+    ) -> None:
         self._context = context
-        self._index = state.index
-        self._messages = state.follow(context.segments)
+        self._index = index
+        self._messages = messages
         self._free = context.free()
         self._dropped: list[Block] = []
         self.fixed = context.size - sum(context.sizes[i] for i in self._free)
