@@ -4,7 +4,7 @@ PY := .venv/bin/python
 INPUTS := pyproject.toml constraints.txt tools/setup.sh
 WORKERS ?= 2
 
-.PHONY: help demo test check bench bench-graph bench-mcp bench-peers bench-quality bench-replay bench-validity conformance nightly mutants call-paths docs clean
+.PHONY: help demo test check bench bench-graph bench-mcp bench-peers bench-quality bench-replay bench-validity judge conformance nightly mutants call-paths docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -52,6 +52,9 @@ bench-graph: .venv/.dev  ## the knowledge graph: indexing, planning, purging, se
 
 bench-quality: .venv/.dev  ## strategies against recorded runs in MARKSWEEP_DATA, beside the clairvoyant
 	$(PY) -m benchmarks.quality
+
+judge: .venv/.dev  ## strategies by a language model on MARKSWEEP_DATA: contexts, and scores where there is a GPU
+	$(PY) -m benchmarks.judge
 
 bench-replay: .venv/.dev  ## a hundred made-up transcripts of 20k tokens through the replay lab
 	$(PY) -m benchmarks replay

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from marksweep.replay.atoms import atoms_of, names, squeeze, tokens
+from marksweep.replay.atoms import EXTRACTORS, Extractor, atoms_of, names, squeeze, tokens, values
 
 
 @pytest.mark.parametrize(
@@ -66,6 +66,37 @@ def test_the_second_extractor_takes_tokens_and_raw_lines() -> None:
     longest = "a" * 159 + "1"
     assert longest in tokens(f"x {longest}")
     assert f"a{longest}" not in tokens(f"x a{longest}")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('say "gold member" and `x y`', {"gold member", "x y"}),
+        ("it's Bob's", set()),  # an apostrophe quotes nothing
+        ('an empty "" one', set()),
+        ("took 12.5 ms, 40% of 3 days", {"12.5 ms", "40%", "3 days"}),
+        ("pay $1,250.50 or €7", {"$1,250.50", "€7"}),
+        ("in 2024 there were 17", set()),  # a bare number has no unit
+        ("  KeyError: no key here", {"KeyError: no key here", "Error"}),
+        ("all went well", set()),
+        ("see user_profile", {"user", "profile"}),
+        ("see loadConfigFile", {"load", "Config", "File"}),
+        ("see src/parser.py", {"parser"}),  # parts below four characters say too little
+        ("plain words only", set()),
+    ],
+)
+def test_the_third_extractor_takes_what_a_person_would_underline(
+    line: str, expected: set[str]
+) -> None:
+    assert values(line) == expected
+
+
+@pytest.mark.parametrize("extract", EXTRACTORS.values())
+def test_every_atom_can_be_found_in_its_line(extract: Extractor) -> None:
+    line = "  12: raise  ValueError(f\"no 'user_name' in {path}\")  # after 30 s, src/app/main.py"
+    found = extract(line)
+    assert found
+    assert all(atom in squeeze(line) for atom in found)
 
 
 def test_each_atom_knows_the_lines_that_hold_it() -> None:

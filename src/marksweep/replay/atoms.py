@@ -1,8 +1,9 @@
 """Atoms: what can be needed again. Names and lines, found in a text by an extractor.
 
-Two extractors, so that a figure shows how much of it comes from knowing the measure: `names`
+Three extractors, so that a figure shows how much of it comes from knowing the measure: `names`
 finds identifiers by their look and lines freed of numbers; `tokens` takes what is between
-blanks, and raw lines.
+blanks, and raw lines; `values` takes what a person would underline: quoted strings, amounts with
+their units, what went wrong, and the words that identifiers are made of.
 """
 
 from __future__ import annotations
@@ -20,10 +21,27 @@ _TELLING = re.compile(r"._.|./.|\d|[a-z][A-Z]|[A-Za-z]\.[A-Za-z]", re.DOTALL)
 _MARGIN = re.compile(r"^\s*\d+\s*[:|\t→]\s?|^[+\-]\s")
 _NOT_LETTER = re.compile(r"[^A-Za-z]")
 
+_QUOTED = re.compile(r"""(?<!\w)(["'`])(?=\S)(.+?)(?<=\S)\1(?!\w)""")
+_UNIT = (
+    r"(?:%|°[CF]?|[A-Za-zµ]{1,3}\b|(?:seconds?|minutes?|hours?|days?|weeks?|months?|years?"
+    r"|bytes|tokens|lines)\b)"
+)
+_AMOUNT = re.compile(rf"[$€£¥]\s?\d[\d.,]*\d|[$€£¥]\s?\d|(?<![\w.])\d+(?:[.,]\d+)*\s?{_UNIT}")
+_FAILURE = re.compile(
+    r"\b(?:\w*(?:error|exception|warning)|traceback|fail(?:ed|ure|s)?|fatal|panic|denied|refused"
+    r"|cannot|could not|unable to|not found|no such|invalid|undefined|unexpected|missing)\b.*",
+    re.IGNORECASE,
+)
+_COMPOUND = re.compile(r"\w+(?:[./:\-]\w+)*")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
+
 NAME_LENGTH = range(5, 121)
 LINE_LENGTH = 24
 TOKEN_LENGTH = range(4, 161)
 RAW_LINE_LENGTH = 12
+QUOTED_LENGTH = range(2, 81)
+FAILURE_LENGTH = range(8, 161)
+PART_LENGTH = 4
 
 
 def squeeze(text: str) -> str:
@@ -56,7 +74,22 @@ def tokens(line: str) -> set[str]:
     return found
 
 
-EXTRACTORS: dict[str, Extractor] = {"names": names, "tokens": tokens}
+def values(line: str) -> set[str]:
+    """Quoted strings, amounts with their units, phrases of failure, and parts of identifiers."""
+    flat = squeeze(line)
+    found = {match[2] for match in _QUOTED.finditer(flat) if len(match[2]) in QUOTED_LENGTH}
+    found.update(match.group() for match in _AMOUNT.finditer(flat))
+    found.update(
+        match.group() for match in _FAILURE.finditer(flat) if len(match.group()) in FAILURE_LENGTH
+    )
+    for match in _COMPOUND.finditer(flat):
+        parts = _PART.findall(match.group())
+        if len(parts) > 1:
+            found.update(part for part in parts if len(part) >= PART_LENGTH)
+    return found
+
+
+EXTRACTORS: dict[str, Extractor] = {"names": names, "tokens": tokens, "values": values}
 
 
 def atoms_of(text: str, extract: Extractor) -> dict[str, list[str]]:

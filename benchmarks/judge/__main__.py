@@ -1,0 +1,70 @@
+"""Judge strategies by a language model, on recorded runs in MARKSWEEP_DATA.
+
+python -m benchmarks.judge                       contexts, then scores where torch finds a GPU
+python -m benchmarks.judge contexts [NAME ...]   only the contexts, of these strategies
+python -m benchmarks.judge report SCORES.json    the tables of scores made elsewhere
+
+Everything is written to build/judge. Where there is no GPU, the command to run on a machine that
+has one is printed.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.judge.contexts import WINDOW, write
+from benchmarks.judge.model import lay_out
+from benchmarks.judge.report import tables
+from marksweep.replay.catalog import ECONOMY, QUALITY
+
+FOLDER = Path("build/judge")
+CONTEXTS, SCORES = FOLDER / "contexts.jsonl.xz", FOLDER / "scores.json"
+COMPARED = ("truncate", ECONOMY, QUALITY, "GDSF", "superseded+mask+truncate")
+SCORER = Path(__file__).with_name("score.py")
+NO_GPU = """
+There is no torch with a GPU here. On a machine with one (and numpy, tokenizers, gguf):
+  python score.py MODEL_FOLDER contexts.jsonl.xz scores.json
+with {scorer}, {folder}/model.gguf, {folder}/tokenizer.json and {contexts}; then here:
+  python -m benchmarks.judge report scores.json
+"""
+
+
+def main() -> int:
+    """Do what is asked for."""
+    match sys.argv[1:]:
+        case ["report", scores]:
+            print(tables(Path(scores)))
+        case ["contexts", *names]:
+            _write(names or list(COMPARED))
+        case []:
+            _write(list(COMPARED))
+            lay_out(FOLDER)
+            if not _has_gpu():
+                print(NO_GPU.format(scorer=SCORER, folder=FOLDER, contexts=CONTEXTS))
+                return 0
+            command = [sys.executable, str(SCORER), str(FOLDER), str(CONTEXTS), str(SCORES)]
+            subprocess.run(command, check=True)
+            print(tables(SCORES))
+        case _:
+            print(__doc__)
+            return 2
+    return 0
+
+
+def _write(names: list[str]) -> None:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    rows = write(CONTEXTS, names, WINDOW)
+    print(f"{rows} contexts of {', '.join(names)} and the bounds in {CONTEXTS}", flush=True)
+
+
+def _has_gpu() -> bool:
+    """Whether torch is here and finds a GPU; asked in a process of its own, as it is large."""
+    asked = "import torch, sys; sys.exit(not torch.cuda.is_available())"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, check=False)
+    return done.returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,250 @@
+"""What each collector would show a model at chosen steps of recorded runs, and what came next.
+
+A step is taken if its whole past fits a small model's window, so that keeping everything can be
+scored too. The limit is the pinned prefix and WINDOW tokens. Besides the strategies there are four
+bounds: `full` keeps everything, `nothing` only what no collector may touch, `truncate` the newest
+units, and the `oracle` has read the next message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from marksweep.replay.catalog import canonical, maker
+from marksweep.replay.counting import exact
+from marksweep.replay.datasets import folder
+from marksweep.replay.needs import uses_calls
+from marksweep.replay.records import (
+    Count,
+    Trajectory,
+    Wire,
+    calls_of,
+    content_of,
+    price,
+    read_trajectories,
+)
+
+WINDOW = 1000
+"""Tokens that a collector may keep beside the pinned prefix."""
+SETS = ("tau_airline", "mini_swe")
+RECORDS, STEPS = 60, 2
+"""Records of a set and steps of a record that are taken at most."""
+PAST = range(3500, 5401)
+"""Tokens of the whole past of a step."""
+LARGEST_PREFIX = 2600
+ACTION = range(8, 501)
+"""Tokens of what the agent did next."""
+FENCE = "```"
+GAP = "(...)"
+PIECE = 120
+"""Characters from which a piece of the oracle ends at the next line."""
+LONG_PIECE = 400
+MARK_TOKENS = 6
+"""Tokens that opening a message costs the oracle."""
+
+_DIGIT = re.compile(r"\d")
+_WORD = re.compile(r"\w[\w./:\-]{2,}")
+
+Shown = list[tuple[str, str]]
+"""A context as roles and texts."""
+
+
+class Step(msgspec.Struct, frozen=True):
+    """An assistant message of a run, and where the batch before it begins."""
+
+    at: int
+    tail: int
+
+
+def shown(message: Wire) -> tuple[str, str]:
+    """A message as its role and a text: what it says, then each call as a line of JSON."""
+    lines = [content_of(message), *_calls(message)]
+    return message["role"], "\n".join(line for line in lines if line)
+
+
+def _calls(message: Wire) -> list[str]:
+    return [
+        json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
+        for name, arguments in calls_of(message)
+    ]
+
+
+def chosen(run: Trajectory, count: Count) -> list[Step]:
+    """The steps of a run that are judged, spread over it."""
+    sizes = [price(message, count) for message in run.messages]
+    if sum(sizes[: run.pinned]) > LARGEST_PREFIX:
+        return []
+    found, tail = [], run.pinned
+    by_calls = uses_calls(run.messages)
+    for at in range(run.pinned, len(run.messages)):
+        message = run.messages[at]
+        if message["role"] != "assistant":
+            continue
+        fits = sum(sizes[tail:at]) <= WINDOW and sizes[at] in ACTION and sum(sizes[:at]) in PAST
+        if fits and _acts(message, by_calls=by_calls):
+            found.append(Step(at, tail))
+        tail = at
+    return found[:: max(1, len(found) // STEPS)][:STEPS]
+
+
+def _acts(message: Wire, *, by_calls: bool) -> bool:
+    """Whether a message does something: a call, a code block, or an answer with a number."""
+    text = content_of(message)
+    if by_calls:
+        return bool(message.get("tool_calls")) or _DIGIT.search(text) is not None
+    return FENCE in text
+
+
+def collected(
+    run: Trajectory, steps: Sequence[Step], name: str, window: int, count: Count
+) -> Iterator[tuple[Step, Shown]]:
+    """Drive a collector through a run and give what it shows at each of these steps."""
+    collector = maker(name)(count)
+    prefix = list(run.messages[: run.pinned])
+    collector.start(prefix, window + sum(price(message, count) for message in prefix))
+    wanted = {step.at: step for step in steps}
+    tail = run.pinned
+    for at in range(run.pinned, max(wanted) + 1):
+        if run.messages[at]["role"] != "assistant":
+            continue
+        collector.add(list(run.messages[tail:at]))
+        context = collector.context()
+        if at in wanted:
+            yield wanted[at], [shown(message) for message in context]
+        tail = at
+
+
+def pieces(text: str) -> Iterator[str]:
+    """A text in short pieces that end where a line ends, or a word of a long line."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        rest = line
+        while len(rest) > LONG_PIECE:
+            at = rest.rfind(" ", LONG_PIECE // 2, LONG_PIECE)
+            at = at if at > 0 else LONG_PIECE
+            yield "\n".join([*lines, rest[:at]])
+            lines, rest = [], rest[at:]
+        lines.append(rest)
+        if sum(map(len, lines)) >= PIECE:
+            yield "\n".join(lines)
+            lines = []
+    if lines:
+        yield "\n".join(lines)
+
+
+def oracle(run: Trajectory, step: Step, window: int, count: Count) -> Shown:
+    """What a collector would keep that has read the next message: pieces that share its words.
+
+    Rare words count more, and each once; what room is left takes the newest pieces.
+    """
+    messages = [shown(message) for message in run.messages[: step.at + 1]]
+    needed = set(_WORD.findall(messages[step.at][1]))
+    old = [
+        (home, place, piece)
+        for home in range(run.pinned, step.tail)
+        for place, piece in enumerate(pieces(messages[home][1]))
+    ]
+    held = [set(_WORD.findall(piece)) for _, _, piece in old]
+    spread = Counter(word for words in held for word in words)
+    sizes = [count(piece) + 2 for _, _, piece in old]
+    room = window - sum(price(message, count) for message in run.messages[step.tail : step.at])
+    kept: set[int] = set()
+
+    def take(number: int) -> None:
+        nonlocal room
+        is_open = any(old[each][0] == old[number][0] for each in kept)
+        room -= sizes[number] + (0 if is_open else MARK_TOKENS)
+        kept.add(number)
+
+    left = set(needed)
+    while True:
+        gains = {
+            number: sum(math.log(1 + len(old) / spread[word]) for word in words & left)
+            / sizes[number]
+            for number, words in enumerate(held)
+            if number not in kept and sizes[number] + MARK_TOKENS <= room
+        }
+        best = max(gains, key=lambda number: gains[number], default=None)
+        if best is None or not gains[best]:
+            break
+        take(best)
+        left -= held[best]
+    for number in reversed(range(len(old))):
+        if number not in kept and sizes[number] + MARK_TOKENS <= room:
+            take(number)
+    context = messages[: run.pinned]
+    for home in range(run.pinned, step.tail):
+        parts, after = [], 0
+        for number in sorted(kept):
+            where, place, piece = old[number]
+            if where == home:
+                parts += [piece] if place == after else [GAP, piece]
+                after = place + 1
+        if parts:
+            context.append((messages[home][0], "\n".join(parts)))
+    return context + messages[step.tail : step.at]
+
+
+def write(file: Path, names: Sequence[str], window: int) -> int:
+    """Write the contexts of collectors and bounds, a line each behind one of all texts."""
+    count = exact()
+    names = [canonical(name) for name in names]
+    texts: dict[str, str] = {}
+    rows: list[dict[str, object]] = []
+
+    def key(text: str) -> str:
+        digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        texts.setdefault(digest, text)
+        return digest
+
+    def note(where: tuple[str, str], run: Trajectory, step: Step, kind: str, seen: Shown) -> None:
+        message = run.messages[step.at]
+        rows.append(
+            {
+                "set": where[0],
+                "id": where[1],
+                "step": step.at,
+                "kind": kind,
+                "tokens": sum(4 + count(text) for _, text in seen),
+                "context": [[role, key(text)] for role, text in seen],
+                "said": key(content_of(message)),
+                "calls": _calls(message),
+            }
+        )
+
+    for name in SETS:
+        for run, steps in _runs(folder() / f"{name}.jsonl.xz", count):
+            where = name, run.id
+            for step in steps:
+                past = [shown(message) for message in run.messages[: step.at]]
+                note(where, run, step, "full", past)
+                least = past[: run.pinned] + past[step.tail :]
+                note(where, run, step, "nothing", least)
+                note(where, run, step, "oracle", oracle(run, step, window, count))
+            for kind in names:
+                for step, seen in collected(run, steps, kind, window, count):
+                    note(where, run, step, kind, seen)
+    with lzma.open(file, "wt", encoding="utf-8") as out:
+        out.write(json.dumps(texts) + "\n")
+        out.writelines(json.dumps(row) + "\n" for row in rows)
+    return len(rows)
+
+
+def _runs(file: Path, count: Count) -> Iterator[tuple[Trajectory, list[Step]]]:
+    """The first runs of a set that have steps to judge, in the order of their ids' digests."""
+    runs = read_trajectories(file)
+    taken = 0
+    for run in sorted(runs, key=lambda run: hashlib.md5(run.id.encode()).hexdigest()):  # noqa: S324
+        steps = chosen(run, count)
+        if steps and taken < RECORDS:
+            taken += 1
+            yield run, steps

@@ -1,0 +1,84 @@
+"""The judge's own parts, without its model: steps, the oracle, and the shares of the report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from benchmarks.judge.contexts import WINDOW, Step, chosen, collected, oracle, pieces, shown
+from benchmarks.judge.report import tables
+from marksweep.replay.records import Trajectory, Wire, price
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+def said(role: str, text: str) -> Wire:
+    return {"role": role, "content": text}
+
+
+def run_of(exchanges: int) -> Trajectory:
+    filler = " ".join(f"w{n}" for n in range(300))
+    messages = [said("system", "fix it")]
+    for number in range(exchanges):
+        messages += [
+            said("assistant", f"now look\n```bash\ncat file{number} and a few more words\n```"),
+            said("user", f"content of file{number}\nvalue{number} = {number}\n{filler}"),
+        ]
+    return Trajectory("a run", tuple(messages), 1)
+
+
+def test_a_step_has_a_past_that_is_long_enough_and_still_fits_the_model() -> None:
+    run = run_of(30)
+    steps = chosen(run, words)
+    assert len(steps) == 2
+    for step in steps:
+        past = sum(price(message, words) for message in run.messages[: step.at])
+        assert 3500 <= past <= 5400
+        assert run.messages[step.at]["role"] == "assistant"
+        assert run.messages[step.tail]["role"] == "assistant"
+    assert chosen(run_of(5), words) == []
+
+
+def test_the_oracle_keeps_what_the_next_message_takes_up_within_the_budget() -> None:
+    run = run_of(12)
+    asked = said("assistant", "```bash\nuse value3 again\n```")
+    run = Trajectory(run.id, (*run.messages, asked), run.pinned)
+    step = Step(len(run.messages) - 1, len(run.messages) - 3)
+    seen = oracle(run, step, WINDOW, words)
+    assert "value3 = 3" in "\n".join(text for _, text in seen)
+    prefix = price(run.messages[0], words)
+    assert sum(words(text) for _, text in seen) <= prefix + WINDOW
+    assert seen[-2:] == [shown(message) for message in run.messages[step.tail : step.at]]
+
+
+def test_a_collector_is_told_past_messages_only() -> None:
+    run = run_of(30)
+    steps = chosen(run, words)
+    for step, seen in collected(run, steps, "truncate", WINDOW, words):
+        last = run.messages[step.at - 1]
+        assert seen[-1] == shown(last)
+        assert len(seen) < step.at
+
+
+def test_pieces_joined_by_lines_hold_the_whole_text() -> None:
+    text = "\n".join([*(f"line {n}" for n in range(50)), "x " * 900, "end"])
+    assert "".join("".join(pieces(text)).split()) == "".join(text.split())
+
+
+def test_a_share_counts_from_truncation_to_everything_kept(tmp_path: Path) -> None:
+    rows = [
+        {
+            "set": "one", "id": f"r{number}", "step": 4, "kind": kind, "tokens": 9,
+            "said": [nats, 2], "done": [2 * nats, 2],
+        }
+        for number in range(3)
+        for kind, nats in (("truncate", 4.0), ("full", 2.0), ("ours", 2.5))
+    ]  # fmt: skip
+    file = tmp_path / "scores.json"
+    file.write_text(json.dumps([*rows, {**rows[0], "id": "only truncated"}]))
+    found = tables(file)
+    assert "1 steps left out" in found
+    assert "| ours | 9 | 1.875, +75 [75, 75] | 2.500, +75 [75, 75] |" in found
+    assert "| truncate | 9 | 3.000, +0 [0, 0] |" in found
