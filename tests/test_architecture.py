@@ -34,7 +34,17 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"increment"}),
     frozenset({"settings"}),
     frozenset(
-        {"segments", "conversation", "async_conversation", "reading", "engine", "ledger", "graph"}
+        {
+            "segments",
+            "following",
+            "fit",
+            "conversation",
+            "async_conversation",
+            "reading",
+            "engine",
+            "ledger",
+            "graph",
+        }
     ),
     frozenset({"plugins"}),
     frozenset({"session", "telemetry", "replay"}),

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
         StoreTooNew,
         UnknownName,
     )
+    from marksweep.fit import Fit
+    from marksweep.following import Kept
     from marksweep.graph.client import GraphClient
     from marksweep.graph.memory import GraphMemory, KnowledgeGraph
     from marksweep.indexing.indexer import index_codebase
@@ -73,6 +75,7 @@ _HOMES = {
     "ContextOverflow": "errors",
     "ContextSegment": "model",
     "Conversation": "conversation",
+    "Fit": "fit",
     "Focus": "core.roots",
     "FunctionCall": "messages",
     "GCConfig": "plugins.base",
@@ -89,6 +92,7 @@ _HOMES = {
     "IGCEngine": "engine",
     "InstructionBudget": "ledger",
     "InstructionSource": "ledger",
+    "Kept": "following",
     "KnowledgeGraph": "graph.memory",
     "Learning": "core.strategy",
     "Link": "model",
@@ -145,6 +149,7 @@ __all__ = [
     "ContextOverflow",
     "ContextSegment",
     "Conversation",
+    "Fit",
     "Focus",
     "FunctionCall",
     "GCConfig",
@@ -161,6 +166,7 @@ __all__ = [
     "IGCEngine",
     "InstructionBudget",
     "InstructionSource",
+    "Kept",
     "KnowledgeGraph",
     "Learning",
     "Link",

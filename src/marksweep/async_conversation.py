@@ -5,26 +5,74 @@
         request(messages=await talk.messages())
 
 All decisions are those of `Conversation`. Its calls run one after the other, in the order in which
-they were made, in a separate thread. A call whose task is cancelled is still carried out: half
-a sweep would be worse.
+they were made, in a pool of threads that all conversations share. A call whose task is cancelled is
+still carried out: half a sweep would be worse.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+from threading import Lock
 from types import TracebackType
 from typing import Self, TypeVar
 
 from marksweep.conversation import RECALL_TOKENS, Conversation
 from marksweep.core.budget import Line
 from marksweep.dialects.base import Json
+from marksweep.following import Kept
 from marksweep.heaps.stash_search import Recalled
 from marksweep.messages import Message
 from marksweep.model import Plan, Report
 
 T = TypeVar("T")
+
+THREADS = 8
+"""Conversations that work at once. More only wait for the interpreter and the store."""
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """Give the threads that all conversations share."""
+    return ThreadPoolExecutor(THREADS, thread_name_prefix="marksweep")
+
+
+class InOrder:
+    """Runs calls in the shared threads one after the other, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._is_running = False
+        self._lock = Lock()
+
+    def submit(self, call: Callable[[], T]) -> Future[T]:
+        """Let a call run once those before it are done."""
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()
+        with self._lock:
+            self._waiting.append(lambda: _settle(future, call))
+            if not self._is_running:
+                self._is_running = True
+                _pool().submit(self._run)
+        return future
+
+    def _run(self) -> None:
+        """Run one call, then queue for the next: so that others get their turn."""
+        self._waiting.popleft()()
+        with self._lock:
+            self._is_running = bool(self._waiting)
+            if self._is_running:
+                _pool().submit(self._run)
+
+
+def _settle(future: Future[T], call: Callable[[], T]) -> None:
+    try:
+        future.set_result(call())
+    except BaseException as error:  # noqa: BLE001 - the caller gets it
+        future.set_exception(error)
 
 
 class AsyncConversation:
@@ -32,11 +80,15 @@ class AsyncConversation:
 
     def __init__(self, conversation: Conversation) -> None:
         self._talk = conversation
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="marksweep")
+        self._calls = InOrder()
 
     async def extend(self, messages: Json, pin: bool = False) -> list[str]:
         """Add messages at the end; give the ids they are known by here."""
         return await self._run(lambda: self._talk.extend(messages, pin))
+
+    async def follow(self, messages: Json, keys: Sequence[Json] | None = None) -> list[Kept]:
+        """Take in the whole history as its host has it now; give what to send."""
+        return await self._run(lambda: self._talk.follow(messages, keys))
 
     async def messages(self) -> list[Json]:
         """Give the messages for the next request; collected when due."""
@@ -85,7 +137,6 @@ class AsyncConversation:
     async def close(self) -> None:
         """Wait for what is under way, and close the store."""
         await self._run(self._talk.close)
-        self._thread.shutdown()
 
     async def __aenter__(self) -> Self:
         """Use it until the block ends."""
@@ -101,4 +152,4 @@ class AsyncConversation:
         await self.close()
 
     async def _run(self, call: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+        return await asyncio.shield(asyncio.wrap_future(self._calls.submit(call)))

@@ -44,6 +44,7 @@ from marksweep.dialects import Skipped, dialect_named, read
 from marksweep.dialects.base import Json
 from marksweep.dialects.history import LISTS, History, insist_on, marks_in
 from marksweep.errors import BadInput, NotFound
+from marksweep.following import Follower, Kept, Overlap, listed, unmarked
 from marksweep.heaps.conversation import MESSAGE, ConversationHeap, Protection
 from marksweep.heaps.forms import ProviderForm
 from marksweep.heaps.stash_search import (
@@ -55,6 +56,7 @@ from marksweep.messages import Message, as_passed, count_message
 from marksweep.model import Entry, Plan, Pressure, Report, Segment, utc_now
 from marksweep.settings import Settings
 from marksweep.stores.base import Store
+from marksweep.stores.checkpoint import get_state, put_state
 from marksweep.stores.memory import MemoryStore
 from marksweep.strategies.registry import Choice, MessageTools, strategy_of
 from marksweep.summarizers.digesting import digesting
@@ -126,14 +128,14 @@ class Conversation:
         )
         self._collector = Collector(self._heap, self.store.journal, actor=actor, watch=watch)
         self._collector.recover(now=clock())
-        self._strategy = strategy_of(strategy, self._tools())
-        self._feed = LearningFeed(self._strategy) if isinstance(self._strategy, Learning) else None
-        self._is_taught = False
+        self._choice = strategy
+        self._start_learning()
         self.budget = budget or default_budget(limit, self._strategy)
         self._paged = 0
         self._changes = 0
         self._backoff: Backoff | None = None
         self._passed = ""
+        self._follower = Follower(self._heap, self._collector, self.store)
         self._intake = Intake(self._heap, dialect)
         self.skipped: list[Skipped] = self._intake.skipped
         """What `extend` could not read, by its position in the list that was passed."""
@@ -164,6 +166,28 @@ class Conversation:
             made.budget = settings.window.budget(limit)
         return made
 
+    @classmethod
+    def from_state(
+        cls,
+        state: Json,
+        *,
+        limit: int,
+        **more: Any,  # noqa: ANN401 - what the constructor takes besides
+    ) -> Conversation:
+        """Go on with a conversation that `state` gave, in a store that does not know it yet."""
+        store = _opened(more.pop("store", None))
+        workspace = more.pop("workspace", "conversation")
+        dialect = put_state(store, workspace, state)
+        return cls(
+            limit=limit, store=store, workspace=workspace, **{"dialect": dialect or None, **more}
+        )
+
+    def state(self) -> Json:
+        """Give all there is of the conversation as plain JSON data, for a host's checkpoint."""
+        with self._guard:
+            dialect = self._intake.dialect if self._intake.is_sure else ""
+            return get_state(self.store, self.workspace, dialect)
+
     @property
     def dialect(self) -> str:
         """The format of the messages."""
@@ -177,8 +201,62 @@ class Conversation:
         left out with a warning and listed in `skipped`; if that is all of it, BadInput is raised.
         """
         with self._guard:
+            self._follower.forget()
             history = self._intake.read(messages, self._clock())
             return self._take(history.messages, "the caller" if pin else "")
+
+    def follow(self, messages: Json, keys: Sequence[Json] | None = None) -> list[Kept]:
+        """Take in the whole history as its host has it now; give what to send, collected when due.
+
+        What is new is added. Where the history differs from the known one, the host has rewound:
+        what was said from there on is taken back. `keys` are the host's own names for its messages.
+        The same history again gives the same messages. See `following`.
+        """
+        with self._guard:
+            self._intake.learn_from(messages)
+            values = listed(messages, self.dialect)
+            if keys is not None and len(keys) != len(values):
+                raise BadInput(f"{len(keys)} keys for {len(values)} messages; expected one each.")
+            names = self._follower.agreed(values, self.dialect)
+            if self._follower.rewind_to(names, self._clock()):
+                self._restart()
+            rest = values[len(names) :]
+            history = self._intake.read_more(messages, [unmarked(v) for v in rest], self._clock())
+            taken = self._take(history.messages, "") if history.messages else []
+            at = dict(zip(history.positions, taken, strict=True))
+            names += self._follower.extend(rest, at)
+            self.collect_if_due()
+            given = range(len(values)) if keys is None else keys
+            return self._follower.project(values, names, given)
+
+    def overlap(self, messages: Json) -> Overlap:
+        """Say how much of a host's history is known, and what following it would take back."""
+        with self._guard:
+            return self._follower.overlap(listed(messages, self.dialect), self.dialect)
+
+    def drop_last(self, number: int = 1) -> None:
+        """Take back the last messages, as if they had never been said; live or swept."""
+        with self._guard:
+            self._follower.drop_last(number, self._clock())
+            self._restart()
+
+    def clear(self) -> None:
+        """Take back all messages; what was swept of them is gone, too."""
+        with self._guard:
+            self._follower.rewind_to([], self._clock())
+            self._restart()
+
+    def _restart(self) -> None:
+        """Go on from an earlier state of the conversation."""
+        self._changes += 1
+        self._backoff = None
+        self._start_learning()
+
+    def _start_learning(self) -> None:
+        """Begin with a strategy that has observed nothing yet."""
+        self._strategy = strategy_of(self._choice, self._tools())
+        self._feed = LearningFeed(self._strategy) if isinstance(self._strategy, Learning) else None
+        self._is_taught = False
 
     def _take(self, messages: Sequence[Message], pinned_by: str) -> list[str]:
         self._changes += 1
@@ -417,18 +495,27 @@ class Intake:
         self._heap = heap
         self.dialect = dialect or PLAIN
         """The format of the messages."""
-        self._is_sure = dialect is not None
+        self.is_sure = dialect is not None
         self.skipped: list[Skipped] = []
         self.learn(heap.stored())
 
+    def learn_from(self, messages: Json) -> None:
+        """Settle on a dialect by messages or a whole request, if they have its marks."""
+        if isinstance(messages, dict):
+            if not self.is_sure:
+                self._speak(read(messages).dialect)
+            messages = messages.get(LISTS.get(self.dialect, ""))
+        self.learn(messages)
+
+    def read_more(self, messages: Json, rest: Json, now: datetime) -> History:
+        """Read the rest of messages or of a whole request of which the beginning is known."""
+        if isinstance(messages, dict):
+            rest = {**messages, LISTS[self.dialect]: rest}
+        return self.read(rest, now)
+
     def read(self, messages: Json, now: datetime) -> History:
         """Read messages or a whole request, and fix what of it takes room in every request."""
-        if isinstance(messages, dict):
-            if not self._is_sure:
-                self._speak(read(messages).dialect)
-            self.learn(messages.get(LISTS.get(self.dialect, "")))
-        else:
-            self.learn(messages)
+        self.learn_from(messages)
         start = self._heap.next_position
         history = insist_on(read(messages, self.dialect, start=start), stacklevel=4)
         self.skipped += history.skipped
@@ -445,7 +532,7 @@ class Intake:
 
     def learn(self, values: Json) -> None:
         """Settle on a dialect if one of these messages has its marks."""
-        if self._is_sure or isinstance(values, str) or not isinstance(values, Sequence):
+        if self.is_sure or isinstance(values, str) or not isinstance(values, Sequence):
             return
         named = [m.dialect for m in values if isinstance(m, Message) and m.dialect]
         found = list(dict.fromkeys(named)) or marks_in(values)
@@ -458,7 +545,7 @@ class Intake:
             self._speak(found[0])
 
     def _speak(self, dialect: str) -> None:
-        self._is_sure = True
+        self.is_sure = True
         if dialect != self.dialect:
             self.dialect = dialect
             self._heap.set_form(ProviderForm(dialect_named(dialect)))

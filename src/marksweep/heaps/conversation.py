@@ -206,10 +206,15 @@ class ConversationHeap(SegmentHeap):
                 self._line = line
             return names
 
-    def drop_last(self) -> None:
-        """Take the last message back, as if it had never been said."""
+    def drop_from(self, position: int) -> None:
+        """Take back what was said from a position on, as if it had never been said."""
         with self._editing():
-            self._write(remove=[self._names[max(self._names)]])
+            live = [s for s in self.index.live.values() if s.type in SPOKEN]
+            gone = {s.segment_id for s in live if s.position >= position}
+            notes = {f"{RECALLED}-{name}" for name in gone} & {s.segment_id for s in live}
+            self._write(remove=[*gone, *notes])
+            left = [segment.position for segment in self.index.live.values()]
+            self._last_position = max([0, position - 1, *left])
             self._read_again()
 
     def declare(self, message_ids: Iterable[str], policy: GCPolicy) -> None:
@@ -289,7 +294,7 @@ class ConversationHeap(SegmentHeap):
         if not self._unread:
             return
         for segment in sorted(self._unread, key=lambda s: s.position):
-            if _was_said(segment) and segment.position > self._last_read:
+            if was_said(segment) and segment.position > self._last_read:
                 message = self.message(segment)
                 turn = turn_number(segment.topic_id)
                 self._read(segment.position, message, turn)
@@ -322,7 +327,8 @@ class ConversationHeap(SegmentHeap):
         whole = {turn_name(n): reason for n, reason in protection.whole_turns.items()}
         if whole:
             roots |= {i: whole[s.topic_id] for i, s in enumerate(segments) if s.topic_id in whole}
-        roots |= dict.fromkeys(_standing(segments, unanswered.held), "what is going on needs it")
+        held = [i for i, segment in enumerate(segments) if segment.position in unanswered.held]
+        roots |= dict.fromkeys(held, "what is going on needs it")
         waits = "the model has not answered it yet"
         roots |= dict.fromkeys(spoken[bisect_left(spoken, first) :], waits)
         focus = Focus(now=now)
@@ -366,7 +372,7 @@ class ConversationHeap(SegmentHeap):
                 drafted = self._drafted(segment)
                 if drafted is not None:
                     self._messages[segment.segment_id] = drafted
-            if _was_said(segment):
+            if was_said(segment):
                 self._names[segment.position] = segment.segment_id
         self._drafts.clear()
         self._put(segments)
@@ -386,7 +392,7 @@ class ConversationHeap(SegmentHeap):
         gone = super()._let_go(segment_ids)
         for segment in gone:
             self._forget(segment.segment_id)
-            if _was_said(segment):
+            if was_said(segment):
                 self._names.pop(segment.position, None)
         return gone
 
@@ -450,7 +456,7 @@ class ConversationHeap(SegmentHeap):
 
     def stored(self) -> list[Json]:
         """Give the live messages as they were stored, in whatever form that was."""
-        return [json.loads(s.raw) for s in self.index.in_order() if _was_said(s)]
+        return [json.loads(s.raw) for s in self.index.in_order() if was_said(s)]
 
     def message(self, segment: Segment) -> Message:
         """Give the message of a segment; read once as long as it is live."""
@@ -458,7 +464,7 @@ class ConversationHeap(SegmentHeap):
         if message is not None and self._is_live(segment):
             return message
         message = self._drafted(segment) or self.form.read(segment)
-        if _was_said(segment) and self._is_live(segment):
+        if was_said(segment) and self._is_live(segment):
             self._messages[segment.segment_id] = message
         return message
 
@@ -573,7 +579,7 @@ class ConversationHeap(SegmentHeap):
         )
 
 
-def _was_said(segment: Segment) -> bool:
+def was_said(segment: Segment) -> bool:
     """Whether a segment is a message that arrived, and not one that a collection made."""
     return bool(segment.raw) and segment.type != NOTE
 
@@ -586,12 +592,6 @@ def _default_policy(message: Message) -> GCPolicy:
         if made_by_collection(message) is not None:
             return GCPolicy.EPHEMERAL
     return GCPolicy.EPHEMERAL if message.is_work else GCPolicy.PARTIAL
-
-
-def _standing(segments: Sequence[Segment], positions: Iterable[int]) -> Iterator[int]:
-    """Give the index of what is at these positions."""
-    for position in positions:
-        yield from range(_index(segments, position), _index(segments, position + 1))
 
 
 def _index(segments: Sequence[Segment], position: int) -> int:

@@ -85,7 +85,7 @@ class SessionHistory:
         messages = self.messages
         if not messages or messages[-1].message_id != message.message_id:
             return False
-        self.heap.drop_last()
+        self.heap.drop_from(self.heap.live()[message.message_id].position)
         self._count_turns()
         return True
 

@@ -1,0 +1,251 @@
+"""A history that its host owns and sends whole each time: matched with what is known of it.
+
+    for kept in talk.follow(request["messages"]):
+        kept.message       the caller's own object, or what stands in its place
+        kept.key           the caller's key for it, or its index; None for what a collection added
+        kept.is_changed    whether it is not what the caller passed
+
+What agrees with the known history from its start is known; from the first difference on the host
+has rewound, and the rest is taken in anew. Marks that steer a provider's prompt cache move with
+every request, so they are neither compared nor kept; what is written again has at most the marks
+that the caller set.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from marksweep.collector import Collector
+from marksweep.dialects import dialect_named
+from marksweep.dialects.base import Json, Unreadable, parsed, plain, spelled
+from marksweep.dialects.history import LISTS
+from marksweep.errors import BadInput
+from marksweep.heaps.conversation import ConversationHeap, was_said
+from marksweep.heaps.stash_search import EVERYTHING, all_said
+from marksweep.messages import Message, Role
+from marksweep.model import Segment
+from marksweep.stores.base import Store
+
+MARK = "cache_control"
+"""The field that marks the end of what a provider is to cache."""
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """One message of what the host should send."""
+
+    message: Json
+    """The caller's own object if it is unchanged, else what stands in its place."""
+    key: Json = None
+    """The caller's key, or its index where no keys were passed; None: a collection added it."""
+    is_changed: bool = False
+
+
+class Link(NamedTuple):
+    """One known message of the host: what it says, as a digest, its name and position here."""
+
+    digest: bytes
+    name: str
+    position: int
+
+
+class Overlap(msgspec.Struct, frozen=True):
+    """How a host's history relates to the known one."""
+
+    known: int
+    """Messages of it that are known."""
+    taken_back: int
+    """Known messages that it does not have."""
+    loses_sweep: bool = False
+    """Whether something of those was swept."""
+
+
+def listed(messages: Json, dialect: str) -> list[Json]:
+    """Give the messages of a list or of a whole request."""
+    values = messages.get(LISTS.get(dialect, "")) if isinstance(messages, dict) else messages
+    if not isinstance(values, list | tuple):
+        raise BadInput(
+            f"{type(values).__name__} where a list of messages was expected. Pass the whole "
+            "history each time, as a list or as the request that holds it."
+        )
+    if any(isinstance(value, Message) for value in values):
+        raise BadInput(
+            "neutral messages cannot be followed. Pass them as their provider has them: "
+            "`written(messages, dialect)`."
+        )
+    return list(values)
+
+
+class Follower:
+    """Matches what a host sends with the messages of one conversation, live and swept."""
+
+    def __init__(self, heap: ConversationHeap, collector: Collector, store: Store) -> None:
+        self._heap = heap
+        self._collector = collector
+        self._store = store
+        self._links: list[Link] | None = None
+        self._changed: dict[str, tuple[Message, bool]] = {}
+        """Whether a live message differs from the host's, as long as it is the same object."""
+
+    def forget(self) -> None:
+        """Look again at what was said: somebody added to it."""
+        self._links = None
+
+    @property
+    def links(self) -> list[Link]:
+        """All that was said, in order."""
+        if self._links is None:
+            self._links = [
+                Link(digest(parsed(s.raw)), s.segment_id, s.position) for s in self._said()
+            ]
+        return self._links
+
+    def _said(self) -> list[Segment]:
+        live = self._heap.snapshot().segments
+        everything = all_said(self._store.stash, self._heap.workspace, live)
+        return [segment for segment in everything if was_said(segment)]
+
+    def agreed(self, values: Sequence[Json], dialect: str) -> list[str | None]:
+        """Name the messages of a host's list from its start to the first difference.
+
+        None: cannot be read, and stays where it is.
+        """
+        names: list[str | None] = []
+        at, kind, links = 0, dialect_named(dialect), self.links
+        for value in values if links else ():
+            if at < len(links) and digest(value) == links[at].digest:
+                names.append(links[at].name)
+                at += 1
+                continue
+            try:
+                kind.read(plain(value))
+                break
+            except Unreadable:
+                names.append(None)
+        return names
+
+    def overlap(self, values: Sequence[Json], dialect: str) -> Overlap:
+        """Say how much of a host's list is known, and what following it would take back."""
+        known = sum(name is not None for name in self.agreed(values, dialect))
+        back = [link.name for link in self.links[known:]]
+        swept = bool(back and self._store.stash.get(self._heap.workspace, back))
+        return Overlap(known, len(back), loses_sweep=swept)
+
+    def extend(self, values: Sequence[Json], taken: Mapping[int, str]) -> list[str | None]:
+        """Add what was taken in, named by index in the list; give the names of all in it."""
+        live = self._heap.index.live
+        for at, name in taken.items():
+            self.links.append(Link(digest(values[at]), name, live[name].position))
+        return [taken.get(at) for at in range(len(values))]
+
+    def drop_last(self, number: int, now: datetime) -> None:
+        """Take back the last messages."""
+        if not 0 <= number <= len(self.links):
+            raise BadInput(f"drop_last({number}) of {len(self.links)} messages.")
+        self.rewind_to([link.name for link in self.links[: len(self.links) - number]], now)
+
+    def rewind_to(self, names: Sequence[str | None], now: datetime) -> bool:
+        """Take back all messages but the first, which are named; say whether there were more.
+
+        What is then the newest, from the model's last answer on, comes back if it was swept.
+        """
+        kept = sum(name is not None for name in names)
+        if kept == len(self.links):
+            return False
+        position = self.links[kept].position
+        start = self._last_answer_before(position)
+        with self._collector.holding(now):
+            while swept := self._swept_from(start):
+                self._collector.restore(swept, now=now)
+            self._heap.drop_from(position)
+        del self.links[kept:]
+        self._changed.clear()
+        return True
+
+    def _last_answer_before(self, position: int) -> int:
+        """Give the position where the model's last answer before a position begins."""
+        start = position
+        for segment in reversed([s for s in self._said() if s.position < position]):
+            is_model = self._heap.message(segment).role is Role.MODEL
+            if start < position and not is_model:
+                break
+            start = segment.position if is_model else start
+        return start
+
+    def _swept_from(self, position: int) -> list[str]:
+        found = self._store.stash.search(self._heap.workspace, EVERYTHING)
+        swept = [hit.found.segment for hit in found]
+        return list(dict.fromkeys(s.segment_id for s in swept if s.position >= position))
+
+    def project(
+        self, values: Sequence[Json], names: Sequence[str | None], keys: Sequence[Json]
+    ) -> list[Kept]:
+        """Give the live messages as the host's own objects wherever they are unchanged."""
+        index = {name: i for i, name in enumerate(names) if name is not None}
+        digests = {link.name: link.digest for link in self.links}
+        out: list[Kept] = []
+        asides = [i for i, name in enumerate(names) if name is None][::-1]
+        for message in self._heap.messages():
+            i = index.get(message.message_id)
+            if i is None:
+                out.append(Kept(message.raw, is_changed=True))
+                continue
+            while asides and asides[-1] < i:
+                at = asides.pop()
+                out.append(Kept(values[at], keys[at]))
+            if self._is_changed(message, digests):
+                out.append(Kept(marked_like(message.raw, values[i]), keys[i], is_changed=True))
+            else:
+                out.append(Kept(values[i], keys[i]))
+        return out + [Kept(values[at], keys[at]) for at in reversed(asides)]
+
+    def _is_changed(self, message: Message, digests: Mapping[str, bytes]) -> bool:
+        known = self._changed.get(message.message_id)
+        if known is None or known[0] is not message:
+            known = (message, digest(message.raw) != digests[message.message_id])
+            self._changed[message.message_id] = known
+        return known[1]
+
+
+def digest(value: Json) -> bytes:
+    """Give what a message says in sixteen bytes: equal with and without cache marks."""
+    said = unmarked(plain(value))
+    content = said.get("content") if isinstance(said, dict) else None
+    if isinstance(content, list) and len(content) == 1 and _is_text(content[0]):
+        said = {**said, "content": content[0]["text"]}
+    return hashlib.blake2b(spelled(said), digest_size=16).digest()
+
+
+def _is_text(block: Json) -> bool:
+    """Whether a block is nothing but text. Clients write it bare where it bears no mark."""
+    return isinstance(block, dict) and block.keys() == {"type", "text"} and block["type"] == "text"
+
+
+def unmarked(value: Json) -> Json:
+    """Give a message without cache marks: on itself, its blocks, and the blocks of a result."""
+    if not isinstance(value, dict):
+        return value
+    content = value.get("content")
+    if isinstance(content, list):
+        blocks = [unmarked(block) for block in content]
+        if any(new is not old for new, old in zip(blocks, content, strict=True)):
+            value = {**value, "content": blocks}
+    return {k: v for k, v in value.items() if k != MARK} if MARK in value else value
+
+
+def marked_like(message: Json, example: Json) -> Json:
+    """Put the mark that ends an example at the end of a message that has none."""
+    content = example.get("content") if isinstance(example, dict) else None
+    last = content[-1] if isinstance(content, list) and content else None
+    if not isinstance(last, dict) or MARK not in last:
+        return message
+    blocks = message.get("content")
+    if isinstance(blocks, str) and blocks:
+        blocks = [{"type": "text", "text": blocks}]
+    if not isinstance(blocks, list) or not blocks or not isinstance(blocks[-1], dict):
+        return message
+    return {**message, "content": [*blocks[:-1], {**blocks[-1], MARK: last[MARK]}]}

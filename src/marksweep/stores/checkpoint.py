@@ -1,0 +1,74 @@
+"""All that a store holds of one workspace, as plain JSON data: for a host's own checkpoints."""
+
+from __future__ import annotations
+
+import msgspec
+
+from marksweep.errors import BadInput, Refused
+from marksweep.model import Entry, Event, Plan, Segment, Stashed
+from marksweep.stores.base import Query, Store
+
+VERSION = 1
+"""The form of a checkpoint. It changes when an older marksweep could not read a newer one."""
+
+EVERYTHING = Query(limit=1_000_000)
+
+replace = msgspec.structs.replace
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """One workspace: what is live, what was swept, and the sweeps that can be undone."""
+
+    version: int
+    dialect: str
+    segments: tuple[Segment, ...]
+    stash: tuple[Stashed, ...]
+    journal: tuple[Entry, ...]
+    """Oldest first."""
+
+
+def get_state(store: Store, workspace: str, dialect: str) -> object:
+    """Give a workspace as plain JSON data."""
+    with store.lock(workspace):
+        live = store.segments.changes(workspace).put
+        stash = [hit.found for hit in store.stash.search(workspace, EVERYTHING)]
+        swept = (Event.SWEEPING, Event.SWEPT)
+        entries = store.journal.read(workspace, events=swept)
+    names = {segment.segment_id for segment in (*live, *(entry.segment for entry in stash))}
+    plans = {entry.plan_id for entry in stash}
+    plans |= {entry.plan_id for entry in entries if entry.plan and _made_in(entry.plan) & names}
+    checkpoint = Checkpoint(
+        VERSION,
+        dialect,
+        tuple(sorted(live, key=lambda segment: (segment.position, segment.segment_id))),
+        tuple(reversed(stash)),
+        tuple(entry for entry in reversed(entries) if entry.plan_id in plans),
+    )
+    return msgspec.to_builtins(checkpoint)
+
+
+def _made_in(plan: Plan) -> set[str]:
+    return {step.replacement.segment_id for step in plan.steps if step.replacement is not None}
+
+
+def put_state(store: Store, workspace: str, state: object) -> str:
+    """Fill a workspace that is empty with what `get_state` gave; give the dialect in it."""
+    try:
+        checkpoint = msgspec.convert(state, Checkpoint)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"this is not a state of a conversation: {error}.") from error
+    if checkpoint.version != VERSION:
+        raise BadInput(
+            f"the state is of version {checkpoint.version}; this marksweep reads {VERSION}."
+        )
+    with store.lock(workspace):
+        if store.segments.changes(workspace).put or store.stash.count(workspace, 1):
+            raise Refused(f"workspace {workspace!r} is not empty. Name another one, or clear it.")
+        for entry in checkpoint.journal:
+            store.journal.append(workspace, replace(entry, seq=0))
+        for swept in checkpoint.stash:
+            segment = replace(swept.segment, project_id=workspace)
+            store.stash.put(workspace, [replace(swept, segment=segment)])
+        put = [replace(segment, project_id=workspace) for segment in checkpoint.segments]
+        store.segments.write(workspace, put=put)
+    return checkpoint.dialect

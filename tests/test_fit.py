@@ -1,0 +1,102 @@
+"""Many conversations of one host, told apart by what was said."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from marksweep import Fit
+from marksweep.dialects import validate
+from marksweep.errors import BadInput
+from marksweep.following import unmarked
+from marksweep.testing.histories import Answered, Call, Said, Script, told
+
+
+def work(task: str, steps: int) -> list[Any]:
+    beats: list[Said | Answered] = [Said(task)]
+    for n in range(steps):
+        text = f"{task}: content of file {n}\n" * 60
+        beats.append(Answered(f"step {n}", calls=(Call("read", {"path": f"{n}.py"}, text),)))
+    return [unmarked(message) for message in told(Script(tuple(beats)), "anthropic")]
+
+
+def grown(fit: Fit, history: list[Any], key: str = "") -> list[Any]:
+    sent: list[Any] = []
+    for end in range(1, len(history) + 1, 2):
+        sent = fit(history[:end], key)
+    return sent
+
+
+def test_conversations_that_take_turns_do_not_mix() -> None:
+    fit = Fit(3_000)
+    one, other = work("fix the parser", 30), work("fix the lexer", 30)
+    for end in range(1, len(one) + 1, 2):
+        sent = fit(one[:end]), fit(other[:end])
+    assert "lexer" not in str(sent[0])
+    assert "parser" not in str(sent[1])
+    assert sent[0] == grown(Fit(3_000), one)
+
+
+def test_equal_beginnings_are_told_apart_by_the_hosts_key() -> None:
+    fit = Fit(3_000)
+    history = work("fix the parser", 30)
+    assert grown(fit, history, "a") == grown(fit, history, "b")
+    assert fit.follow(history, "a").conversation is not fit.follow(history, "b").conversation
+
+
+def test_a_rewind_past_a_sweep_is_a_branch_and_both_keep_their_sweeps() -> None:
+    fit = Fit(3_000)
+    history = work("fix the parser", 30)
+    sent = grown(fit, history)
+    other = [*history[:9], {"role": "user", "content": "rather fix the lexer"}]
+    branched = fit.follow(other)
+    assert not validate([kept.message for kept in branched.kept], "anthropic")
+    assert branched.conversation is not fit.follow(history).conversation
+    assert fit(history) == sent
+
+
+def test_a_side_question_does_not_branch() -> None:
+    fit = Fit(3_000)
+    history = work("fix the parser", 30)
+    grown(fit, history)
+    talk = fit.follow([*history, {"role": "assistant", "content": "done"}]).conversation
+    asked = {"role": "user", "content": "what next?"}
+    fit([*history, {"role": "assistant", "content": "done"}, asked])
+    more = [*history, {"role": "assistant", "content": "done"}, {"role": "user", "content": "go"}]
+    assert fit.follow(more).conversation is talk
+
+
+def test_idle_conversations_are_left_to_the_store_and_come_back_as_they_were(
+    tmp_path: Path,
+) -> None:
+    fit = Fit(3_000, store=tmp_path / "fit.db", most_open=2)
+    histories = [work(f"task {n}", 20) for n in range(5)]
+    sent = [grown(fit, history) for history in histories]
+    assert len(fit._open) == 2
+    assert [fit(history) for history in histories] == sent
+    fit.close()
+    again = Fit(3_000, store=tmp_path / "fit.db")
+    assert [again(history) for history in histories] == sent
+    again.close()
+
+
+def test_a_whole_request_comes_back_as_one() -> None:
+    body = {"model": "m", "system": "be brief", "messages": work("fix the parser", 3)}
+    assert Fit(100_000)(body) == body
+
+
+def test_threads_may_share_it() -> None:
+    fit = Fit(3_000)
+    histories = [work(f"task {n}", 20) for n in range(6)]
+    with ThreadPoolExecutor(6) as threads:
+        sent = list(threads.map(lambda history: grown(fit, history), histories))
+    assert sent == [grown(Fit(3_000), history) for history in histories]
+
+
+@pytest.mark.parametrize("messages", [[], {"messages": []}, "hello", 17])
+def test_what_is_not_a_history_is_refused(messages: Any) -> None:
+    with pytest.raises(BadInput):
+        Fit(100, dialect="anthropic")(messages)

@@ -1,0 +1,238 @@
+"""A host that owns its history and sends it whole: extended, rewound, collected, resumed."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from marksweep.conversation import Conversation
+from marksweep.dialects import validate
+from marksweep.errors import BadInput, Refused, UnreadableWarning
+from marksweep.following import Kept, unmarked
+from marksweep.stores.memory import MemoryStore
+from marksweep.testing.histories import Answered, Call, Said, Script, told
+
+PROVIDERS = ["openai_chat", "openai_responses", "anthropic", "gemini"]
+
+
+def work(steps: int, dialect: str = "anthropic") -> list[Any]:
+    beats: list[Said | Answered] = [Said("fix the parser")]
+    for n in range(steps):
+        text = f"content of file {n}\n" * 60
+        beats.append(Answered(f"step {n}", calls=(Call("read", {"path": f"{n}.py"}, text),)))
+    return [unmarked(message) for message in told(Script(tuple(beats)), dialect)]
+
+
+def sent(kept: list[Kept]) -> list[Any]:
+    return [each.message for each in kept]
+
+
+def grown(talk: Conversation, history: list[Any]) -> list[Kept]:
+    """Follow a history as it grows, message by message."""
+    kept: list[Kept] = []
+    for end in range(1, len(history) + 1):
+        kept = talk.follow(history[:end])
+    return kept
+
+
+def test_the_callers_own_objects_and_keys_come_back() -> None:
+    history = work(3)
+    keys = [f"id {n}" for n in range(len(history))]
+    kept = Conversation(limit=100_000).follow(history, keys)
+    assert [each.key for each in kept] == keys
+    assert all(each.message is given for each, given in zip(kept, history, strict=True))
+    assert not any(each.is_changed for each in kept)
+
+
+@pytest.mark.parametrize("dialect", PROVIDERS)
+def test_what_a_collection_changed_is_flagged_and_the_rest_is_the_callers(dialect: str) -> None:
+    history = work(30, dialect)
+    kept = grown(Conversation(limit=3_000, dialect=dialect), history)
+    assert any(each.is_changed for each in kept) or len(kept) < len(history)
+    for each in kept:
+        if not each.is_changed:
+            assert each.message is history[each.key]
+    assert not validate(sent(kept), dialect)
+
+
+@pytest.mark.parametrize("dialect", PROVIDERS)
+def test_a_retry_gives_equal_messages(dialect: str) -> None:
+    talk, history = Conversation(limit=3_000, dialect=dialect), work(30, dialect)
+    kept = grown(talk, history)
+    assert talk.follow(copy.deepcopy(history)) == kept
+    assert talk.follow(history) == kept
+
+
+@pytest.mark.parametrize("dialect", PROVIDERS)
+def test_a_restart_gives_equal_messages(dialect: str, tmp_path: Path) -> None:
+    history = work(30, dialect)
+    first = Conversation(limit=3_000, dialect=dialect, store=tmp_path / "talk.db")
+    kept = grown(first, history)
+    first.close()
+    again = Conversation(limit=3_000, dialect=dialect, store=tmp_path / "talk.db")
+    assert sent(again.follow(history)) == sent(kept)
+    again.close()
+
+
+def test_cache_marks_move_without_a_difference_and_are_never_more_than_the_clients() -> None:
+    talk = Conversation(limit=3_000, dialect="anthropic")
+    history = work(30)
+    for end in range(1, len(history) + 1, 2):
+        request = copy.deepcopy(history[:end])
+        last = request[-1]
+        if isinstance(last["content"], str):
+            last["content"] = [{"type": "text", "text": last["content"]}]
+        last["content"][-1]["cache_control"] = {"type": "ephemeral"}
+        kept = talk.follow(request)
+        assert json.dumps(sent(kept)).count("cache_control") == 1
+    assert len(kept) < len(history) or any(each.is_changed for each in kept)
+    assert talk.history[0].raw == history[0]
+
+
+def test_an_argument_that_is_called_like_a_mark_makes_a_difference() -> None:
+    talk = Conversation(limit=100_000, dialect="anthropic")
+    call = {"type": "tool_use", "id": "1", "name": "set", "input": {"cache_control": "on"}}
+    history = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": [call]}]
+    talk.follow(history)
+    other = copy.deepcopy(history)
+    other[1]["content"][0]["input"]["cache_control"] = "off"  # type: ignore[index]
+    assert talk.overlap(other).known == 1
+
+
+def test_a_rewind_takes_back_what_the_host_took_back() -> None:
+    talk = Conversation(limit=100_000)
+    history = work(6)
+    talk.follow(history)
+    other = [*history[:5], {"role": "user", "content": "do something else"}]
+    assert sent(talk.follow(other)) == other
+    assert [message.raw for message in talk.history] == other
+    assert talk.follow(history)[-1].message == history[-1]
+
+
+@pytest.mark.parametrize("dialect", PROVIDERS)
+def test_a_rewind_past_what_was_swept_leaves_nothing_of_the_rest(dialect: str) -> None:
+    history = work(30, dialect)
+    talk = Conversation(limit=3_000, dialect=dialect)
+    grown(talk, history)
+    short = history[:4]
+    assert talk.overlap(short).loses_sweep
+    kept = talk.follow(short)
+    assert not validate(sent(kept), dialect)
+    assert kept[-1].message is short[-1]
+    while talk.latest():
+        talk.undo()
+    assert [message.raw for message in talk.history] == short
+    assert not talk.store.stash.count(talk.workspace)
+    assert not validate(sent(grown(talk, history)), dialect)
+
+
+def test_what_cannot_be_read_stays_where_it_is_also_after_a_restart(tmp_path: Path) -> None:
+    odd = {"type": "unheard_of", "role": 17}
+    history = [*work(3)[:3], odd, *work(3)[3:]]
+    talk = Conversation(limit=100_000, dialect="anthropic", store=tmp_path / "talk.db")
+    with pytest.warns(UnreadableWarning):
+        assert sent(talk.follow(history)) == history
+    assert sent(talk.follow(history)) == history
+    talk.close()
+    again = Conversation(limit=100_000, dialect="anthropic", store=tmp_path / "talk.db")
+    assert again.overlap(history).taken_back == 0
+    assert sent(again.follow(history)) == history
+    again.close()
+
+
+def test_a_whole_request_counts_its_tools_and_its_system_prompt() -> None:
+    body = {"system": "be brief " * 50, "tools": [{"name": "read"}], "messages": work(3)}
+    talk = Conversation(limit=100_000, dialect="anthropic")
+    bare = Conversation(limit=100_000, dialect="anthropic")
+    bare.follow(work(3))
+    talk.follow(body)
+    assert talk.tokens > bare.tokens + 50
+    assert sent(talk.follow(body)) == work(3)
+
+
+@pytest.mark.parametrize("messages", [17, "hello", {"messages": "hello"}])
+def test_what_is_not_a_history_is_refused(messages: Any) -> None:
+    with pytest.raises(BadInput):
+        Conversation(limit=100).follow(messages)
+
+
+def test_nothing_readable_is_an_error_and_not_an_empty_conversation() -> None:
+    with pytest.raises(BadInput, match="none of 1 messages"):
+        Conversation(limit=100, dialect="anthropic").follow([{"kind": "request"}])
+
+
+def test_keys_must_be_as_many_as_messages() -> None:
+    with pytest.raises(BadInput, match="1 keys for 7 messages"):
+        Conversation(limit=100_000).follow(work(3), ["one"])
+
+
+def test_the_last_messages_can_be_taken_back_live_or_swept() -> None:
+    talk = Conversation(limit=3_000, dialect="anthropic")
+    history = work(30)
+    grown(talk, history)
+    talk.drop_last(2)
+    assert talk.overlap(history).known == len(history) - 2
+    talk.drop_last(len(history) - 5)
+    assert [message.raw for message in talk.history] == history[:3]
+    talk.clear()
+    assert talk.messages == []
+    assert not talk.store.stash.count(talk.workspace)
+    with pytest.raises(BadInput):
+        talk.drop_last()
+
+
+def test_a_state_is_json_and_goes_on_elsewhere_with_its_undo() -> None:
+    talk = Conversation(limit=3_000, dialect="anthropic")
+    history = work(30)
+    kept = grown(talk, history)
+    state = json.loads(json.dumps(talk.state()))
+    other = Conversation.from_state(state, limit=3_000, workspace="elsewhere")
+    assert other.dialect == "anthropic"
+    assert sent(other.follow(history)) == sent(kept)
+    assert other.undo() == talk.undo()
+    while other.latest():
+        other.undo()
+    assert [message.raw for message in other.history] == history
+
+
+def test_a_state_does_not_overwrite_a_conversation() -> None:
+    store = MemoryStore()
+    talk = Conversation(limit=3_000, store=store)
+    talk.extend(work(2))
+    with pytest.raises(Refused, match="not empty"):
+        Conversation.from_state(talk.state(), limit=3_000, store=store)
+
+
+@pytest.mark.parametrize("state", [{}, {"version": 1}, [], "x"])
+def test_what_is_not_a_state_is_refused(state: Any) -> None:
+    with pytest.raises(BadInput, match="not a state"):
+        Conversation.from_state(state, limit=3_000)
+
+
+@given(
+    ends=st.lists(st.integers(1, 41), min_size=1, max_size=8),
+    branches=st.lists(st.booleans(), min_size=8, max_size=8),
+    dialect=st.sampled_from(PROVIDERS),
+    strategy=st.sampled_from(["coverage", "truncate", "mask", "summarize"]),
+)
+@settings(max_examples=30, deadline=None)
+def test_whatever_the_host_does_it_gets_a_valid_history_and_the_same_again(
+    ends: list[int], branches: list[bool], dialect: str, strategy: str
+) -> None:
+    talk = Conversation(limit=1_500, dialect=dialect, strategy=strategy)
+    history = work(20, dialect)
+    said = told(Script((Said("something else"),)), dialect)
+    for end, branches_off in zip(ends, branches, strict=False):
+        request = history[:end] + (said if branches_off else [])
+        if validate(request, dialect):
+            continue
+        kept = talk.follow(request)
+        assert not validate(sent(kept), dialect)
+        assert talk.follow(request) == kept
+        assert kept[-1].message is request[-1]
