@@ -211,13 +211,13 @@ def test_a_history_gives_each_message_to_exactly_one_entry() -> None:
     entry = budget.get_entry(CONVERSATION)
     assert entry is not None
     assert {key: (child.gc_policy, child.message_ids) for key, child in entry.children.items()} == {
-        "system_0": (GCPolicy.LOCKED, ("s",)),
-        "original_request": (GCPolicy.LOCKED, ("u0",)),
-        "turn_0.working_0": (GCPolicy.EPHEMERAL, ("c0", "r0")),
-        "turn_0": (GCPolicy.PARTIAL, ("m0",)),
-        "turn_1": (GCPolicy.PARTIAL, ("u1", "m1")),
-        "turn_2": (GCPolicy.PARTIAL, ("u2", "m2")),
-        "turn_2.working_0": (GCPolicy.EPHEMERAL, ("c2", "r2")),
+        "system_0": (GCPolicy.LOCKED, ["s"]),
+        "original_request": (GCPolicy.LOCKED, ["u0"]),
+        "turn_0.working_0": (GCPolicy.EPHEMERAL, ["c0", "r0"]),
+        "turn_0": (GCPolicy.PARTIAL, ["m0"]),
+        "turn_1": (GCPolicy.PARTIAL, ["u1", "m1"]),
+        "turn_2": (GCPolicy.PARTIAL, ["u2", "m2"]),
+        "turn_2.working_0": (GCPolicy.EPHEMERAL, ["c2", "r2"]),
     }
     assert budget.total_tokens() == sum(map(words, HISTORY))
 
@@ -243,7 +243,7 @@ def test_a_declaration_sets_the_policy_of_its_messages_but_not_of_the_first_requ
     assert (child.tokens, child.gc_policy, child.message_ids) == (
         20,
         GCPolicy.PRESERVABLE,
-        ("u1", "m1"),
+        ["u1", "m1"],
     )
     first = budget.get_child(CONVERSATION, "original_request")
     assert first is not None
@@ -253,6 +253,40 @@ def test_a_declaration_sets_the_policy_of_its_messages_but_not_of_the_first_requ
 def test_a_conversation_entry_without_messages_is_refused_once_a_history_is_followed() -> None:
     with pytest.raises(BadInput, match="message_ids"):
         following(list(HISTORY)).add_child(CONVERSATION, "ghost", 10)
+
+
+def test_a_conversation_is_saved_and_restored_with_its_messages_and_moments() -> None:
+    budget = InstructionBudget()
+    budget.add_child(CONVERSATION, "turn_0", 40, created_at=12.5, message_ids=["a", "b"])
+    budget.add_child(CONVERSATION, "gc_summary_1", 9, GCPolicy.PRESERVABLE, created_at=13.0)
+    saved = json.loads(json.dumps(budget.get_conversation_snapshot()))
+    again = InstructionBudget.create_default()
+    again.restore_conversation_from_snapshot(saved)
+    assert again.get_entry(CONVERSATION) == budget.get_entry(CONVERSATION)
+    child = again.get_child(CONVERSATION, "turn_0")
+    assert child is not None
+    assert (child.created_at, child.message_ids) == (12.5, ["a", "b"])
+
+
+def test_a_snapshot_of_another_program_may_have_more_and_nothing_changes_nothing() -> None:
+    budget = InstructionBudget()
+    budget.restore_conversation_from_snapshot({"tokens": 7, "total_tokens": 7, "indicator": "x"})
+    budget.restore_conversation_from_snapshot(None)
+    budget.restore_conversation_from_snapshot({})
+    assert budget.total_tokens() == 7
+    with pytest.raises(BadInput, match="not a ledger entry"):
+        budget.restore_conversation_from_snapshot({"tokens": "many"})
+    assert InstructionBudget().get_conversation_snapshot() is None
+
+
+def test_restored_entries_declare_the_policies_of_a_history_that_is_followed() -> None:
+    declared = InstructionBudget()
+    declared.add_child(CONVERSATION, "q", 5, GCPolicy.PRESERVABLE, message_ids=["u1"])
+    budget = following(list(HISTORY))
+    budget.restore_conversation_from_snapshot(declared.get_conversation_snapshot())
+    child = budget.get_child(CONVERSATION, "q")
+    assert child is not None
+    assert (child.tokens, child.gc_policy) == (10, GCPolicy.PRESERVABLE)
 
 
 def test_thoughts_are_counted_once_and_under_their_own_source() -> None:
@@ -294,37 +328,39 @@ def test_what_the_user_says_with_results_starts_no_turn() -> None:
     entry = following(history).get_entry(CONVERSATION)
     assert entry is not None
     assert {key: child.message_ids for key, child in entry.children.items()} == {
-        "preamble": ("m",),
-        "original_request": ("u0",),
-        "turn_0.working_0": ("c", "r"),
-        "turn_1": ("u1",),
+        "preamble": ["m"],
+        "original_request": ["u0"],
+        "turn_0.working_0": ["c", "r"],
+        "turn_1": ["u1"],
     }
 
 
-def working(*history: Message) -> dict[str, tuple[str, ...]]:
+def working(*history: Message) -> dict[str, list[str]]:
     entry = following(list(history)).get_entry(CONVERSATION)
     assert entry is not None
-    return {key: child.message_ids for key, child in entry.children.items() if "working" in key}
+    return {
+        key: list(child.message_ids) for key, child in entry.children.items() if "working" in key
+    }
 
 
 def test_a_call_id_used_again_belongs_to_the_latest_call() -> None:
     found = working(
         user("u0"), call("c0", "x"), result("r0", "x"), call("c1", "x"), result("r1", "x")
     )
-    assert found == {"turn_0.working_0": ("c0", "r0"), "turn_0.working_1": ("c1", "r1")}
+    assert found == {"turn_0.working_0": ["c0", "r0"], "turn_0.working_1": ["c1", "r1"]}
 
 
 def test_calls_are_numbered_in_order_whatever_the_order_of_their_results() -> None:
     found = working(
         user("u0"), call("c0", "x"), call("c1", "y"), result("r1", "y"), result("r0", "x")
     )
-    assert found == {"turn_0.working_0": ("c0", "r0"), "turn_0.working_1": ("c1", "r1")}
+    assert found == {"turn_0.working_0": ["c0", "r0"], "turn_0.working_1": ["c1", "r1"]}
 
 
 def test_a_result_that_comes_with_the_next_call_belongs_to_the_call_it_answers() -> None:
     both = Message(Role.MODEL, (*result("", "x").parts, *call("", "y").parts), "both")
     found = working(user("u0"), call("c0", "x"), both, result("r1", "y"))
-    assert found == {"turn_0.working_0": ("c0", "both", "r1")}
+    assert found == {"turn_0.working_0": ["c0", "both", "r1"]}
 
 
 @given(st.lists(st.sampled_from("ucrms"), max_size=30), st.data())

@@ -46,8 +46,8 @@ def test_preserve_recent_turns_is_5_by_default() -> None:
 
 
 def test_pinned_turn_indices_is_empty_by_default_and_takes_a_list() -> None:
-    assert GCConfig().pinned_turn_indices == ()
-    assert GCConfig(pinned_turn_indices=[3, 1]).pinned_turn_indices == (3, 1)  # type: ignore[arg-type]
+    assert GCConfig().pinned_turn_indices == []
+    assert GCConfig(pinned_turn_indices=(3, 1)).pinned_turn_indices == [3, 1]
 
 
 def test_continuous_is_off_by_default() -> None:
@@ -86,28 +86,68 @@ def test_nonsense_in_the_environment_names_the_variable(
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "message"),
+    ("variable", "value", "field", "used"),
     [
-        ("TARGET", "85", "target_percent is 85.0; .* at most 80 .the threshold."),
-        ("PRESSURE", "70", "pressure_percent is 70.0; .* at least 80 .the threshold."),
+        ("TARGET", "85", "target_percent", 80.0),
+        ("PRESSURE", "70", "pressure_percent", 80.0),
     ],
 )
-def test_what_the_environment_asks_for_and_cannot_be_is_refused(
-    variable: str, value: str, message: str, monkeypatch: pytest.MonkeyPatch
+def test_what_the_environment_asks_for_and_does_not_fit_is_clamped_with_a_warning(  # noqa: PLR0917
+    variable: str,
+    value: str,
+    field: str,
+    used: float,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setenv(f"MARKSWEEP_GC_{variable}", value)
-    with pytest.raises(BadInput, match=message):
-        GCConfig()
+    assert getattr(GCConfig(), field) == used
+    assert f"MARKSWEEP_GC_{variable} is {value}" in caplog.text
+    assert "does not fit the threshold 80; 80 is used" in caplog.text
 
 
 def test_the_environment_gives_way_to_a_threshold_that_was_given(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("MARKSWEEP_GC_TARGET", "85")
-    assert GCConfig(threshold_percent=40.0).target_percent == 30.0
+    assert GCConfig(threshold_percent=40.0).target_percent == 40.0
     monkeypatch.setenv("MARKSWEEP_GC_TARGET", "20")
     monkeypatch.setenv("MARKSWEEP_GC_PRESSURE", "85")
     assert GCConfig(threshold_percent=90.0).pressure_percent == 90.0
+    assert caplog.text.count("is used") == 2
+
+
+def test_a_threshold_of_the_environment_gives_way_to_a_target_or_pressure_that_was_given(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("JAATO_GC_THRESHOLD", "50")
+    assert GCConfig(target_percent=60.0).threshold_percent == 60.0
+    monkeypatch.setenv("JAATO_GC_THRESHOLD", "95")
+    assert GCConfig(pressure_percent=85.0).threshold_percent == 85.0
+    assert "JAATO_GC_THRESHOLD is 95" in caplog.text
+
+
+def test_values_that_fit_are_taken_without_a_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, value in (("THRESHOLD", "70"), ("TARGET", "70"), ("PRESSURE", "70")):
+        monkeypatch.setenv(f"JAATO_GC_{name}", value)
+    config = GCConfig()
+    assert (config.threshold_percent, config.target_percent, config.pressure_percent) == (70,) * 3
+    assert GCConfig(threshold_percent=5.0).pressure_percent == 70
+    assert caplog.text.count("is used") == 1, "only the target had to go down"
+
+
+@pytest.mark.parametrize("nothing", [0, 0.0, None])
+def test_no_pressure_is_continuous_and_leaves_what_is_preservable_alone(nothing: object) -> None:
+    config = GCConfig(pressure_percent=nothing)  # type: ignore[arg-type]
+    assert (config.continuous, config.pressure_percent) == (True, 0.0)
+    assert config.limits(1_000).hard_limit == 1_000
+
+
+def test_no_pressure_in_the_environment_is_continuous_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAATO_GC_PRESSURE", "0")
+    assert GCConfig().continuous is True
 
 
 def test_a_default_gives_way_to_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

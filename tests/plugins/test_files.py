@@ -17,6 +17,7 @@ from marksweep.plugins import (
     load_gc_plugin,
     load_profile,
 )
+from marksweep.plugins.discovery import BUILT_IN
 from marksweep.plugins.files import project_claims, read_gc
 from marksweep.settings.trust import agree
 from marksweep.testing.builders import NOW
@@ -152,8 +153,76 @@ def test_summarize_middle_turns_in_line_is_for_hybrid() -> None:
     assert spec is not None
     assert spec.options == {"summarize_middle_turns": 7}
     spec.load()
-    with pytest.raises(BadInput, match="unknown key 'summarize_middle_turns'"):
-        read_gc({"type": "truncate", "summarize_middle_turns": 7}, "here").load()
+
+
+REAL_WORLD = {
+    "_comment": "collect early, keep the gist",
+    "type": "budget",
+    "threshold_percent": 80.0,
+    "target_percent": 60.0,
+    "pressure_percent": 0,
+    "preserve_recent_turns": 5,
+    "summarize_middle_turns": 10,
+    "notify_on_gc": True,
+    "notification_template": "{removed} gone, {truncated} cut, {summarized} told, {kept} left",
+    "auto_trigger": True,
+    "check_before_send": True,
+    "max_turns": None,
+    "pinned_turn_indices": [],
+    "plugin_config": {"_why": "nothing yet"},
+}
+
+
+@pytest.mark.parametrize("shape", ["typed", "named"])
+def test_a_file_as_users_have_it_loads_and_what_does_not_apply_is_ignored_with_a_warning(
+    shape: str, project: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rest = {key: value for key, value in REAL_WORLD.items() if key != "type"}
+    named = {"_comment": "two shapes", "plugin": "gc_budget", "config": rest}
+    write(project / ".jaato/gc.json", REAL_WORLD if shape == "typed" else named)
+    loaded = load_gc_from_file()
+    assert loaded is not None
+    plugin, config = loaded
+    assert plugin.name == "gc_budget"
+    assert (config.continuous, config.pressure_percent) == (True, 0.0)
+    assert "gc_budget has no option 'summarize_middle_turns'; it is ignored" in caplog.text
+    assert "_comment" not in caplog.text
+    history = talk(12)
+    usage = full(history, 1_700)
+    assert plugin.should_collect(usage, config) == (True, GCTriggerReason.CONTINUOUS)
+    _, result = plugin.collect(history, usage, config, GCTriggerReason.CONTINUOUS)
+    count = result.items_collected
+    assert result.notification is not None
+    assert f"{count} gone, {count} cut, 0 told" in result.notification
+    left = int(result.notification.split(" told, ")[1].split()[0])
+    assert 5 <= left == 12 - count
+
+
+@pytest.mark.parametrize("plugin", BUILT_IN)
+def test_one_file_serves_every_type(plugin: str) -> None:
+    loaded, _ = read_gc({**REAL_WORLD, "type": plugin}, "here").load()
+    assert loaded.name == plugin
+
+
+def test_a_template_counts_what_was_truncated_and_what_was_summarized() -> None:
+    plain = {
+        **HYBRID,
+        "notify_on_gc": True,
+        "notification_template": "{truncated}+{summarized}={removed}, {tokens_freed}={freed}",
+        "threshold_percent": 50.0,
+        "target_percent": 25.0,
+    }
+    plugin, config = read_gc(plain, "here").load()
+    history = talk(12)
+    _, result = plugin.collect(
+        history, full(history, 1500), config, GCTriggerReason.THRESHOLD, budget_for(history, 1500)
+    )
+    assert result.notification is not None
+    truncated, summarized = result.details["turns_truncated"], result.details["turns_summarized"]
+    total = result.items_collected
+    assert f"{truncated}+{summarized}={total}, " in result.notification
+    assert truncated
+    assert summarized
 
 
 def test_plugin_config_goes_before_the_option_beside_it() -> None:
@@ -214,8 +283,10 @@ def test_by_the_program() -> None:
     [
         (
             {"type": "truncate", "treshold": 5},
-            r"unknown key 'treshold'; known are .*threshold_",
+            r"unknown key 'treshold'; known are .*threshold_.*Did you mean 'threshold_percent'",
         ),
+        ({"target_precent": 50}, r"Did you mean 'target_percent'\?"),
+        ({"plugin": "gc_budget", "config": {"presure_percent": 0}}, r"Did you mean 'pressure_perc"),
         ({"plugin": "gc_budget", "config": {"x": 1}}, r"config in here .*unknown key 'x'"),
         ({"plugin": "gc_budget", "type": "b"}, r"unknown key 'type'; known are config, plugin"),
         ({"threshold_percent": 50, "target_percent": 60}, r"here: target_percent is 60"),

@@ -10,8 +10,14 @@ from marksweep.errors import BadInput
 from marksweep.ledger import ChildKind, InstructionBudget, InstructionSource, SourceEntry
 from marksweep.messages import Message
 from marksweep.model import GCPolicy
-from marksweep.plugins import GCConfig, GCRemovalItem, GCResult, GCTriggerReason, load_gc_plugin
-from marksweep.plugins.base import apply_removals
+from marksweep.plugins import (
+    GCConfig,
+    GCRemovalItem,
+    GCResult,
+    GCTriggerReason,
+    apply_result,
+    load_gc_plugin,
+)
 from tests.plugins.histories import budget_for, full, ids, talk, unpaired, weigh, words
 
 SYSTEM, PLUGIN, ENRICHMENT, CONVERSATION, THINKING = InstructionSource
@@ -252,7 +258,7 @@ def test_gc_budget_with_mixed_policies() -> None:
     budget = furnished(history, 4600)
     before = budget.total_tokens()
     kept, result = collect(history, budget, target=40)
-    apply_removals(budget, result.removal_list)
+    apply_result(budget, result, kept)
     budget.follow(lambda: kept, words)
     assert result.tokens_before == before
     assert result.tokens_after == budget.total_tokens() <= 4600 * 0.4

@@ -69,6 +69,31 @@ def test_plugin_config_goes_before_what_the_plugin_was_initialised_with(plugin: 
 
 
 @each_plugin
+def test_target_percent_of_the_plugin_overrides_that_of_the_configuration(plugin: str) -> None:
+    deep = collect(plugin, target_percent=20.0)[1]
+    assert deep.details["target_tokens"] <= LIMIT * 0.2  # type: ignore[operator]
+    high = collect(plugin, target_percent=95.0)[1]
+    assert high.details["target_tokens"] <= LIMIT * 0.5, "the threshold bounds it"  # type: ignore[operator]
+    again = msgspec.structs.replace(CONFIG, plugin_config={"target_percent": 20.0})
+    assert collect(plugin, again)[1].details["target_tokens"] == deep.details["target_tokens"]
+
+
+@each_plugin
+def test_pressure_percent_of_the_plugin_overrides_that_of_the_configuration(plugin: str) -> None:
+    made = load_gc_plugin(plugin, {"pressure_percent": 0})
+    assert made.should_collect({"percent_used": 45.0}, CONFIG) == (True, GCTriggerReason.CONTINUOUS)
+    assert load_gc_plugin(plugin).should_collect({"percent_used": 45.0}, CONFIG) == (False, None)
+    with pytest.raises(BadInput, match="pressure_percent is 101"):
+        load_gc_plugin(plugin, {"pressure_percent": 101})
+
+
+@each_plugin
+def test_a_misspelt_option_is_refused_with_a_suggestion(plugin: str) -> None:
+    with pytest.raises(BadInput, match=r"unknown key 'target_precent'.*mean 'target_percent'"):
+        load_gc_plugin(plugin, {"target_precent": 50})
+
+
+@each_plugin
 def test_pinned_turn_indices_are_never_removed(plugin: str) -> None:
     pinned = GCConfig(threshold_percent=50, target_percent=40, pinned_turn_indices=(3,))
     kept, _ = collect(plugin, pinned)

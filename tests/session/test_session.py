@@ -166,6 +166,19 @@ def test_budget_consistent_after_gc(plugin: str) -> None:
     assert chat.get_gc_history()[-1].tokens_after <= 600
 
 
+@pytest.mark.parametrize("plugin", ["gc_summarize", "gc_hybrid"])
+def test_a_summary_is_in_the_ledger_under_its_label_with_who_made_it(plugin: str) -> None:
+    chat = session(limit=1000, plugin=plugin)
+    talk(chat, 40)
+    entry = chat.budget.get_entry(InstructionSource.CONVERSATION)
+    assert entry is not None
+    summaries = {key: c for key, c in entry.children.items() if key.startswith("gc_summary_")}
+    assert summaries
+    for key, child in summaries.items():
+        assert (child.label, child.gc_policy) == ("Context Summary", GCPolicy.PRESERVABLE), key
+        assert child.metadata["created_by"] == plugin
+
+
 def test_a_clarification_is_preserved_when_turns_around_it_go() -> None:
     chat = session(limit=1000, plugin="gc_budget")
     chat.send_message(text(30))

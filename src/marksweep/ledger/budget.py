@@ -12,6 +12,7 @@ from marksweep.heaps.conversation import ConversationHeap
 from marksweep.heaps.forms import HeldForm, MessageForm
 from marksweep.heaps.live_index import ChangeCount
 from marksweep.ledger.conversation import entries_of
+from marksweep.ledger.declared import DeclaredCounts
 from marksweep.ledger.entries import (
     KIND_POLICY,
     SOURCE_POLICY,
@@ -69,6 +70,7 @@ class InstructionBudget:
     Entries are values: a change puts a new one in place, so what `get_entry` gave stays as it was.
     Once the budget follows a history, the entries of the conversation are read off that history
     and cannot disagree with it; children added by hand then declare the policy of their messages.
+    A budget that follows none is kept by its host: the conversation weighs what it declares.
     """
 
     def __init__(self, context_limit: int = CONTEXT_LIMIT) -> None:
@@ -96,6 +98,8 @@ class InstructionBudget:
         tokens: int,
         gc_policy: GCPolicy | None = None,
         label: str | None = None,
+        *,
+        children: Mapping[str, SourceEntry] | None = None,
         metadata: Mapping[str, object] | None = None,
     ) -> SourceEntry:
         """Put a new entry in place of a source's old one and its children."""
@@ -105,6 +109,7 @@ class InstructionBudget:
             tokens,
             gc_policy or SOURCE_POLICY[source],
             label or source.value.capitalize(),
+            children=children or {},
             metadata=metadata or {},
         )
         self._entries[source] = entry
@@ -129,8 +134,8 @@ class InstructionBudget:
         label: str | None = None,
         metadata: Mapping[str, object] | None = None,
         kind: ChildKind | None = None,
-        message_ids: Sequence[str] = (),
         created_at: float = 0.0,
+        message_ids: Sequence[str] = (),
     ) -> SourceEntry:
         """Put a child in place, under a new key or an old one.
 
@@ -150,7 +155,7 @@ class InstructionBudget:
             label or child_key,
             metadata={**(metadata or {}), **({"kind": kind.value} if kind else {})},
             created_at=created_at,
-            message_ids=tuple(message_ids),
+            message_ids=list(message_ids),
         )
         parent = self._entries.get(source) or self.set_entry(source, 0)
         self._put(source, parent, {**parent.children, child_key: child})
@@ -198,6 +203,20 @@ class InstructionBudget:
         """Read the conversation's entries off this heap from now on."""
         self._heap = heap
         self._counter = counter
+
+    @property
+    def follows(self) -> bool:
+        """Whether the entries of the conversation are read off a history."""
+        return self._heap is not None
+
+    def declared_counts(
+        self, history: Sequence[Message], counter: Counter
+    ) -> DeclaredCounts | None:
+        """Give what the host says the messages weigh; None if it does not say, or by a history."""
+        said = self._entries.get(InstructionSource.CONVERSATION)
+        if self.follows or said is None or not said.total_tokens():
+            return None
+        return DeclaredCounts(said, history, counter)
 
     @property
     def counter(self) -> Counter | None:
@@ -326,6 +345,22 @@ class InstructionBudget:
         )
         plain: dict[str, object] = msgspec.to_builtins(saved)
         return plain
+
+    def get_conversation_snapshot(self) -> dict[str, object] | None:
+        """The conversation with its children as plain JSON values; None if there is none."""
+        entry = self.get_entry(InstructionSource.CONVERSATION)
+        return entry.to_dict() if entry else None
+
+    def restore_conversation_from_snapshot(self, snapshot: Mapping[str, object] | None) -> None:
+        """Take the conversation's entries back from what `get_conversation_snapshot` gave.
+
+        Where a history is followed they declare the policies of its messages. Nothing to restore
+        leaves the budget as it is.
+        """
+        if snapshot:
+            source = InstructionSource.CONVERSATION
+            defaults = {"source": source, "tokens": 0, "gc_policy": SOURCE_POLICY[source]}
+            self._entries[source] = SourceEntry.from_dict({**defaults, **snapshot})
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, object]) -> InstructionBudget:

@@ -48,6 +48,9 @@ class DerivedEntries(NamedTuple):
     thinking: Mapping[str, SourceEntry]
 
 
+SUMMARY_LABEL = "Context Summary"
+"""What a ledger calls a summary of a collection."""
+
 FIXED = frozenset({ChildKind.SYSTEM_MESSAGE, ChildKind.ORIGINAL_REQUEST})
 """What no declaration can make collectable."""
 
@@ -138,7 +141,7 @@ def entries_of(heap: ConversationHeap, declared: Mapping[str, SourceEntry]) -> D
             label=_label(ref, declared),
             metadata={**_metadata(ref.key, declared), "kind": ref.kind.value},
             created_at=_created_at(ref.key, entry[0], declared),
-            message_ids=tuple(s.segment_id for s in entry),
+            message_ids=[s.segment_id for s in entry],
         )
         for ref, entry in members.items()
     }
@@ -149,7 +152,7 @@ def entries_of(heap: ConversationHeap, declared: Mapping[str, SourceEntry]) -> D
             GCPolicy.EPHEMERAL,
             f"Thoughts in {turn}",
             created_at=entry[0].created_at.timestamp(),
-            message_ids=tuple(s.segment_id for s in entry),
+            message_ids=[s.segment_id for s in entry],
         )
         for turn, entry in thinkers.items()
     }
@@ -176,6 +179,8 @@ def _metadata(key: str, declared: Mapping[str, SourceEntry]) -> Mapping[str, obj
 def _label(ref: EntryRef, declared: Mapping[str, SourceEntry]) -> str:
     if ref.key in declared:
         return declared[ref.key].label or ref.key
+    if ref.kind is ChildKind.TURN_SUMMARY:
+        return SUMMARY_LABEL
     name = ref.kind.value.replace("_", " ").capitalize()
     place = ref.key.partition(".")[0].rpartition("_")[2]
     return f"{name} {place}" if place.isdigit() else name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -95,7 +95,7 @@ class SourceEntry(msgspec.Struct, frozen=True):
     metadata: Mapping[str, object] = {}
     created_at: float = 0.0
     """Seconds since the epoch; now, if not given."""
-    message_ids: tuple[str, ...] = ()
+    message_ids: Sequence[str] = []
     """The messages of the history that this entry counts."""
 
     def __post_init__(self) -> None:
@@ -109,8 +109,8 @@ class SourceEntry(msgspec.Struct, frozen=True):
             )
         if not self.created_at:
             put(self, "created_at", time.time())
-        if type(self.message_ids) is not tuple:
-            put(self, "message_ids", tuple(self.message_ids))
+        if type(self.message_ids) is not list:
+            put(self, "message_ids", list(self.message_ids))
 
     def total_tokens(self) -> int:
         """Tokens of the children, or of the entry itself if it has none."""

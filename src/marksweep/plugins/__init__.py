@@ -20,6 +20,7 @@ from marksweep.plugins.base import (
     GCRemovalItem,
     GCResult,
     GCTriggerReason,
+    apply_result,
 )
 from marksweep.plugins.discovery import discover_gc_plugins, load_gc_plugin, survey_gc_plugins
 from marksweep.plugins.files import GCSpec, Profile, choose_gc, load_gc_from_file, load_profile
@@ -33,6 +34,7 @@ __all__ = [
     "GCSpec",
     "GCTriggerReason",
     "Profile",
+    "apply_result",
     "choose_gc",
     "discover_gc_plugins",
     "load_gc_from_file",

@@ -12,18 +12,22 @@ import msgspec
 from marksweep.core.budget import Budget
 from marksweep.errors import BadInput
 from marksweep.ledger import InstructionBudget, InstructionSource
-from marksweep.messages import Message
+from marksweep.ledger.conversation import SUMMARY_LABEL
+from marksweep.messages import SUMMARY, Message
+from marksweep.model import GCPolicy
 from marksweep.plugins.checks import (
     PRESSURE,
     TARGET,
     THRESHOLD,
-    Assumed,
     Default,
+    FromEnvironment,
     check_flag,
     check_object,
     check_percent,
     check_turns,
+    clamp,
     from_environment,
+    is_given,
 )
 
 PRESERVE_RECENT_TURNS = 5
@@ -63,8 +67,8 @@ class GCConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Percentages are of the context limit. Where one is not given, the environment is asked
     (MARKSWEEP_GC_THRESHOLD, _TARGET, _PRESSURE, then the same with JAATO_), then 80, 60 and 90
-    apply. A target or pressure that does not fit beside the threshold gives way if it is from a
-    lower source: a default to the environment, both to what was given.
+    apply. Where they do not fit beside each other, a default gives way to the environment, and
+    that to what was given, with a warning in the log.
     """
 
     threshold_percent: float = msgspec.field(default_factory=lambda: from_environment(THRESHOLD))
@@ -72,7 +76,8 @@ class GCConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     target_percent: float = msgspec.field(default_factory=lambda: from_environment(TARGET))
     """Land here."""
     pressure_percent: float = msgspec.field(default_factory=lambda: from_environment(PRESSURE))
-    """Above this PRESERVABLE content may go too: the hard limit."""
+    """Above this PRESERVABLE content may go too: the hard limit. 0: never, and collect
+    continuously."""
     max_turns: int | None = None
     """Collect when there are more turns than this."""
     auto_trigger: bool = True
@@ -82,7 +87,7 @@ class GCConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     preserve_recent_turns: int = PRESERVE_RECENT_TURNS
     """Newest turns whose words stay, and their newest work; above the hard limit the user's words.
     """
-    pinned_turn_indices: tuple[int, ...] = ()
+    pinned_turn_indices: Sequence[int] = []
     """Turns that stay whole, by number from 0. A turn keeps its number when others go."""
     plugin_config: Mapping[str, object] = {}
     """Options of the plugin; they go before those it was initialised with."""
@@ -96,7 +101,7 @@ class GCConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             limit,
             threshold_percent=self.threshold_percent,
             target_percent=self.target_percent,
-            pressure_percent=self.pressure_percent,
+            pressure_percent=self.pressure_percent or 100.0,
         )
 
     def __post_init__(self) -> None:
@@ -106,25 +111,12 @@ class GCConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise BadInput(
                 f"pinned_turn_indices is {self.pinned_turn_indices!r}; expected a list of turns."
             )
-        put(self, "pinned_turn_indices", tuple(self.pinned_turn_indices))
+        put(self, "pinned_turn_indices", list(self.pinned_turn_indices))
         check_object("plugin_config", self.plugin_config)
-        check_percent("threshold_percent", self.threshold_percent, above=0.0)
-        gives_way = Default if isinstance(self.threshold_percent, Assumed) else Assumed
-        if isinstance(self.target_percent, gives_way):
-            fitting = self.threshold_percent * TARGET.default / THRESHOLD.default
-            if self.target_percent > self.threshold_percent:
-                put(self, "target_percent", fitting)
-        if isinstance(self.pressure_percent, gives_way):
-            put(self, "pressure_percent", max(self.pressure_percent, self.threshold_percent))
-        check_percent(
-            "target_percent", self.target_percent, most=self.threshold_percent, most_is="threshold"
-        )
-        check_percent(
-            "pressure_percent",
-            self.pressure_percent,
-            least=self.threshold_percent,
-            least_is="threshold",
-        )
+        if not self.pressure_percent and not isinstance(self.pressure_percent, str | bool):
+            put(self, "pressure_percent", 0.0)
+            put(self, "continuous", True)
+        self._fit()
         for name in ("target_percent", "pressure_percent", "threshold_percent"):
             put(self, name, float(getattr(self, name)))
         if self.max_turns is not None:
@@ -134,6 +126,33 @@ class GCConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             check_turns("pinned_turn_indices", index)
         for name in ("auto_trigger", "check_before_send", "continuous"):
             check_flag(name, getattr(self, name))
+
+    def _fit(self) -> None:
+        """Bring what was not given within what was; refuse what was given and does not fit."""
+        put = msgspec.structs.force_setattr
+        check_percent("threshold_percent", self.threshold_percent, above=0.0)
+        check_percent("target_percent", self.target_percent)
+        check_percent("pressure_percent", self.pressure_percent)
+        target, pressure = self.target_percent, self.pressure_percent or 100.0
+        if isinstance(self.threshold_percent, FromEnvironment):
+            low = target if is_given(target) else 0.0
+            high = pressure if is_given(pressure) else 100.0
+            fitting = clamp(self.threshold_percent, low, high, "the target or pressure given")
+            put(self, "threshold_percent", fitting)
+        threshold = self.threshold_percent
+        if isinstance(target, Default) and target > threshold:
+            put(self, "target_percent", threshold * TARGET.default / THRESHOLD.default)
+        elif not is_given(target):
+            beside = f"the threshold {threshold:g}"
+            put(self, "target_percent", clamp(target, 0.0, threshold, beside))
+        if not is_given(pressure):
+            beside = f"the threshold {threshold:g}"
+            put(self, "pressure_percent", clamp(pressure, threshold, 100.0, beside))
+        check_percent("target_percent", self.target_percent, most=threshold, most_is="threshold")
+        if self.pressure_percent:
+            check_percent(
+                "pressure_percent", self.pressure_percent, least=threshold, least_is="threshold"
+            )
 
 
 class GCRemovalItem(msgspec.Struct, frozen=True, gc=False):
@@ -163,7 +182,7 @@ class GCResult(msgspec.Struct, frozen=True):
     details: dict[str, object] = {}
     """What the plugin reports beyond this, as JSON values."""
     error: str | None = None
-    removal_list: Sequence[GCRemovalItem] = ()
+    removal_list: Sequence[GCRemovalItem] = []
 
     @property
     def tokens_freed(self) -> int:
@@ -225,13 +244,50 @@ def takes_budget(plugin: GCPlugin) -> bool:
     )
 
 
-def apply_removals(budget: InstructionBudget, removed: Sequence[GCRemovalItem]) -> None:
-    """Take what left the context out of the budget too.
+def apply_result(budget: InstructionBudget, result: GCResult, history: Sequence[Message]) -> None:
+    """Bring a budget in step with a collection and the history it left.
 
-    Entries of the conversation that are read off a history have gone with their messages.
+    What left the context leaves the budget: a child, or the whole source. An entry of which
+    messages are left stays, less what was freed. Summaries become entries. Where the budget follows
+    a history, the entries of the conversation have gone and come with their messages.
     """
-    for item in removed:
+    left = {message.message_id for message in history}
+    for item in result.removal_list:
         if item.child_key:
-            budget.remove_child(item.source, item.child_key)
-        elif item.source is not InstructionSource.CONVERSATION:
+            _apply_removal(budget, item, left)
+        elif not (budget.follows and item.source is InstructionSource.CONVERSATION):
             budget.clear(item.source)
+    tokens, keys = result.details.get("summary_tokens"), result.details.get("summary_keys")
+    if not isinstance(tokens, int):
+        return
+    if not isinstance(keys, list):
+        keys = [] if budget.follows else [f"{SUMMARY}{budget.next_summary()}"]
+    for key in keys:
+        budget.add_child(
+            InstructionSource.CONVERSATION,
+            str(key),
+            tokens // len(keys),
+            GCPolicy.PRESERVABLE,
+            label=SUMMARY_LABEL,
+            metadata={"created_by": result.plugin_name},
+            message_ids=[str(key)],
+        )
+
+
+def _apply_removal(budget: InstructionBudget, item: GCRemovalItem, left: set[str]) -> None:
+    key = item.child_key or ""
+    child = budget.declared(item.source).get(key)
+    rest = [name for name in child.message_ids if name in left] if child else []
+    if child is None or not rest:
+        budget.remove_child(item.source, key)
+        return
+    budget.add_child(
+        item.source,
+        key,
+        max(0, child.tokens - item.tokens_freed),
+        child.gc_policy,
+        label=child.label,
+        metadata=child.metadata,
+        created_at=child.created_at,
+        message_ids=rest,
+    )

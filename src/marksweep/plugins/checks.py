@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 
 import msgspec
 
@@ -31,15 +33,23 @@ MAX_TURNS = 10**9
 """Turns over which a number is a mistake: no conversation has as many."""
 
 
-class Assumed(float):
-    """A percentage that was not given in so many words: it may give way to one that was."""
+COMMENT = "_"
+"""What a key of a configuration starts with that is a comment, such as `_comment`."""
+
+_log = logging.getLogger(__name__)
 
 
-class Default(Assumed):
-    """A percentage that nobody gave at all: it gives way to the environment too."""
+class Default(float):
+    """A percentage that nobody gave: it gives way to those that somebody did."""
 
 
-def from_environment(variable: Variable) -> Assumed:
+class FromEnvironment(float):
+    """A percentage that the environment gave: it gives way to what the program or a file says."""
+
+    name: str
+
+
+def from_environment(variable: Variable) -> Default | FromEnvironment:
     """Read a percentage from the environment, or take its default."""
     for prefix in PREFIXES:
         name = prefix + variable.name
@@ -51,8 +61,23 @@ def from_environment(variable: Variable) -> Assumed:
         except ValueError:
             raise BadInput(f"{name} is {text!r}; expected a number from 0 to 100.") from None
         check_percent(name, value)
-        return Assumed(value)
+        given = FromEnvironment(value)
+        given.name = name
+        return given
     return Default(variable.default)
+
+
+def is_given(percent: float) -> bool:
+    """Whether the program or a file gave a percentage."""
+    return not isinstance(percent, Default | FromEnvironment)
+
+
+def clamp(value: float, low: float, high: float, beside: str) -> float:
+    """Bring a percentage within bounds; one that the environment gave, with a warning."""
+    fitting = min(max(value, low), high)
+    if isinstance(value, FromEnvironment) and fitting != value:
+        _log.warning("%s is %g and does not fit %s; %g is used", value.name, value, beside, fitting)
+    return fitting
 
 
 def check_percent(
@@ -103,14 +128,22 @@ def check_flag(name: str, value: object) -> None:
         raise BadInput(f"{name} is {value!r}; expected true or false.")
 
 
-def check_keys(what: str, given: object, known: frozenset[str]) -> None:
-    """Refuse keys nobody would read."""
-    unknown = sorted(str(key) for key in given if key not in known)  # type: ignore[attr-defined]
-    if unknown:
-        raise BadInput(
-            f"{what} has the unknown {'keys' if len(unknown) > 1 else 'key'} "
-            f"{', '.join(map(repr, unknown))}; known are {', '.join(sorted(known))}."
-        )
+def check_keys(what: str, given: Iterable[object], known: frozenset[str]) -> None:
+    """Refuse keys nobody would read. Those that start with an underscore are comments."""
+    unknown = sorted(k for k in map(str, given) if k not in known and not k.startswith(COMMENT))
+    if not unknown:
+        return
+    close = [match for key in unknown for match in get_close_matches(key, known, n=1)]
+    hint = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
+    raise BadInput(
+        f"{what} has the unknown {'keys' if len(unknown) > 1 else 'key'} "
+        f"{', '.join(map(repr, unknown))}; known are {', '.join(sorted(known))}.{hint}"
+    )
+
+
+def without_comments(given: Mapping[str, object]) -> dict[str, object]:
+    """Leave out the keys that are comments, and those without a value."""
+    return {k: v for k, v in given.items() if v is not None and not str(k).startswith(COMMENT)}
 
 
 def _bound(value: float, meaning: str) -> str:

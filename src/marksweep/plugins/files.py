@@ -8,8 +8,9 @@ Two shapes are read, and mean the same:
 Which one counts, first to last: a plugin set by the program; the value passed in line; the
 profile's `gc`; the file `.marksweep/gc.json`, then `.jaato/gc.json`. The first that exists counts
 whole; they are not mixed. Within it, an option in `plugin_config` goes before the same option
-beside it, and what is not said comes from the environment, then from the defaults. A model on
-another machine that a file of the project names is refused until the user has agreed to it.
+beside it, and what is not said comes from the environment, then from the defaults. Keys that start
+with an underscore are comments; an option that only another plugin has is ignored with a warning. A
+model on another machine that a file of the project names is refused until the user has agreed.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ import msgspec
 from marksweep.errors import BadInput, NotFound
 from marksweep.paths import read_config
 from marksweep.plugins.base import GCConfig, GCPlugin
-from marksweep.plugins.checks import check_keys, check_object
+from marksweep.plugins.checks import check_keys, check_object, without_comments
 from marksweep.plugins.discovery import load_gc_plugin
+from marksweep.plugins.options import IN_FILES
 from marksweep.settings.trust import Claim, claim_of, require_trust
 
 GC_FILES = (Path(".marksweep/gc.json"), Path(".jaato/gc.json"))
@@ -36,17 +38,6 @@ DEFAULT_TYPE = "gc_truncate"
 
 _TYPED, _NAMED = "type", "plugin"
 _CONFIG = frozenset(GCConfig.__struct_fields__)
-_OPTIONS = frozenset(
-    {
-        "notify_on_gc",
-        "notification_template",
-        "pays_within_turns",
-        "setting",
-        "summarize_middle_turns",
-        "summarizer",
-    }
-)
-"""Options of plugins that may be beside the configuration."""
 
 
 class GCSpec(msgspec.Struct, frozen=True):
@@ -83,10 +74,10 @@ def read_gc(plain: object, origin: str) -> GCSpec:
     else:
         name = plain.get(_TYPED)
         given = {key: value for key, value in plain.items() if key != _TYPED}
-        check_keys(origin, given, _CONFIG | _OPTIONS | {_TYPED})
+        check_keys(origin, given, _CONFIG | IN_FILES | {_TYPED})
     if not isinstance(given, Mapping):
         raise BadInput(f"{origin} is a {type(given).__name__}; expected an object.")
-    check_keys(origin, given, _CONFIG | _OPTIONS)
+    check_keys(origin, given, _CONFIG | IN_FILES)
     if name is not None and not isinstance(name, str):
         raise BadInput(f"type is {name!r} in {origin}; expected the name of a GC plugin.")
     return _spec(name or DEFAULT_TYPE, given, origin)
@@ -152,8 +143,8 @@ def choose_gc(
 
 
 def _spec(name: str, given: Mapping[str, object], origin: str) -> GCSpec:
-    said = {key: value for key, value in given.items() if value is not None}
-    beside = {key: said.pop(key) for key in _OPTIONS & said.keys()}
+    said = without_comments(given)
+    beside = {key: said.pop(key) for key in (IN_FILES - _CONFIG) & said.keys()}
     try:
         config = GCConfig(**said)  # type: ignore[arg-type]
     except BadInput as error:

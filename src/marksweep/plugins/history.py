@@ -77,6 +77,8 @@ class HistoryPlugin:
         self._learns = learns
         self._given: Mapping[str, object] = {}
         self._options = Options()
+        self._overrides: tuple[Mapping[str, object], Options] = {}, self._options
+        """The `plugin_config` seen last, and the options with it."""
         self._tools = _RunTools()
         self._forget()
 
@@ -89,6 +91,7 @@ class HistoryPlugin:
         """Take the plugin's options."""
         self._options = read_options(self._name, config, self._own_options)
         self._given = config or {}
+        self._overrides = {}, self._options
 
     def shutdown(self) -> None:
         """Forget the conversation: turn numbers, summaries, waits, what was learnt."""
@@ -106,6 +109,7 @@ class HistoryPlugin:
     ) -> tuple[bool, GCTriggerReason | None]:
         """Say whether it is time. After a pass that freed nothing, wait a while; never for good."""
         self._looks += 1
+        config = self._options_for(config).applied_to(config)
         reason = due(context_usage, config)
         waiting = self._backoff is not None and not self._backoff.over(
             used_of(context_usage), self._looks, config.limits(FULL_BASIS_POINTS)
@@ -122,6 +126,7 @@ class HistoryPlugin:
     ) -> tuple[list[Message], GCResult]:
         """Plan, and carry the plan out on a copy of the history."""
         options = self._options_for(config)
+        config = options.applied_to(config)
         request = Request(
             self._name, tuple(history), context_usage, config, reason, budget, options
         )
@@ -144,7 +149,10 @@ class HistoryPlugin:
 
     def _options_for(self, config: GCConfig) -> Options:
         """The options it was given; those in the configuration go before them."""
-        if not config.plugin_config:
+        said = config.plugin_config
+        if not said:
             return self._options
-        said = {**self._given, **config.plugin_config}
-        return read_options(self._name, said, self._own_options)
+        if said is not self._overrides[0]:
+            given = {**self._given, **said}
+            self._overrides = said, read_options(self._name, given, self._own_options)
+        return self._overrides[1]

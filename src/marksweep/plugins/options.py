@@ -11,7 +11,14 @@ import msgspec
 from marksweep.errors import BadInput
 from marksweep.ledger import SourceEntry
 from marksweep.plugins.base import GCConfig, GCTriggerReason
-from marksweep.plugins.checks import check_flag, check_keys, check_positive, check_turns
+from marksweep.plugins.checks import (
+    check_flag,
+    check_keys,
+    check_percent,
+    check_positive,
+    check_turns,
+    without_comments,
+)
 from marksweep.strategies.hybrid import MIDDLE_TURNS
 from marksweep.summarizers import Extractive, Summarizer, make_summarizer
 
@@ -25,7 +32,21 @@ NOTICE_TEMPLATE = (
 )
 """What the history says about a collection, if nobody says otherwise."""
 
-PLACEHOLDERS = frozenset({"items", "tokens", "percent", "plugin", "reason"})
+PLACEHOLDERS = frozenset(
+    {
+        "items",
+        "tokens",
+        "percent",
+        "plugin",
+        "reason",
+        "removed",
+        "truncated",
+        "summarized",
+        "kept",
+        "freed",
+        "tokens_freed",
+    }
+)
 """What a notification template may contain, in braces."""
 
 ECONOMY, QUALITY = "economy", "quality"
@@ -33,15 +54,45 @@ SETTINGS = (ECONOMY, QUALITY)
 """What a coverage plugin may save."""
 
 COMMON = frozenset(
-    {"preserve_recent_turns", "notify_on_gc", "notification_template", "pays_within_turns"}
+    {
+        "preserve_recent_turns",
+        "target_percent",
+        "pressure_percent",
+        "notify_on_gc",
+        "notification_template",
+        "pays_within_turns",
+    }
 )
 """Options of every plugin."""
+
+IN_FILES = COMMON | {"setting", "summarize_middle_turns", "summarizer"}
+"""Options that a configuration file may have."""
+
+KNOWN = IN_FILES | {"ask_owner"}
+"""The options there are."""
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """What a notice reports of a collection."""
+
+    items: int
+    """Parts of the conversation that went."""
+    tokens: int
+    before: int
+    summarized: int = 0
+    """Those of them that a summary stands for."""
+    kept: int = 0
+    """Turns that are left whole."""
 
 
 class Options(msgspec.Struct, frozen=True):
     """A plugin's options."""
 
     preserve_recent_turns: int | None = None
+    """Overrides the one in GCConfig."""
+    target_percent: float | None = None
+    """Overrides the one in GCConfig."""
+    pressure_percent: float | None = None
     """Overrides the one in GCConfig."""
     notify_on_gc: bool = True
     """Say in the history that something was removed."""
@@ -58,20 +109,31 @@ class Options(msgspec.Struct, frozen=True):
     ask_owner: AskOwner | None = None
     """Whether a CONDITIONAL entry may go now. Without it, none may."""
 
-    def recent_turns(self, config: GCConfig) -> int:
-        """Newest turns to leave alone: the plugin's own figure, else the configuration's."""
+    def applied_to(self, config: GCConfig) -> GCConfig:
+        """Put the plugin's own figures in the place of the configuration's."""
+        changes: dict[str, float] = {}
+        threshold = config.threshold_percent
+        if self.target_percent is not None:
+            changes["target_percent"] = min(self.target_percent, threshold)
+        if self.pressure_percent is not None:
+            pressure = self.pressure_percent
+            changes["pressure_percent"] = max(pressure, threshold) if pressure else 0.0
         if self.preserve_recent_turns is not None:
-            return self.preserve_recent_turns
-        return config.preserve_recent_turns
+            changes["preserve_recent_turns"] = self.preserve_recent_turns
+        return msgspec.structs.replace(config, **changes) if changes else config
 
-    def notice(
-        self, *, items: int, tokens: int, before: int, plugin: str, reason: GCTriggerReason
-    ) -> str:
+    def notice(self, said: Notice, *, plugin: str, reason: GCTriggerReason) -> str:
         """What the history says about a collection."""
         return self.notification_template.format(
-            items=items,
-            tokens=tokens,
-            percent=round(100 * tokens / before) if before else 0,
+            items=said.items,
+            removed=said.items,
+            truncated=said.items - said.summarized,
+            summarized=said.summarized,
+            kept=said.kept,
+            tokens=said.tokens,
+            freed=said.tokens,
+            tokens_freed=said.tokens,
+            percent=round(100 * said.tokens / said.before) if said.before else 0,
             plugin=plugin,
             reason=reason.value,
         )
@@ -88,12 +150,21 @@ class Options(msgspec.Struct, frozen=True):
 
 
 def read_options(plugin: str, given: Mapping[str, object] | None, own: frozenset[str]) -> Options:
-    """Check what `initialize` was given. A value of None means the default."""
-    said = {key: value for key, value in (given or {}).items() if value is not None}
-    check_keys(f"the configuration of {plugin}", said, COMMON | own)
+    """Check what `initialize` was given. A value of None means the default.
+
+    What only another plugin has is ignored with a warning: files are switched from one to another.
+    """
+    said = without_comments(given or {})
+    check_keys(f"the configuration of {plugin}", said.keys() - KNOWN, COMMON | own)
+    for name in sorted(said.keys() - COMMON - own):
+        _log.warning("%s has no option %r; it is ignored", plugin, name)
+        del said[name]
     for name in ("preserve_recent_turns", "summarize_middle_turns"):
         if name in said:
             check_turns(name, said[name])
+    for name in ("target_percent", "pressure_percent"):
+        if name in said:
+            check_percent(name, said[name])
     if "pays_within_turns" in said:
         check_positive("pays_within_turns", said["pays_within_turns"])
     if "notify_on_gc" in said:

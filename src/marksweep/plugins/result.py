@@ -27,8 +27,8 @@ class _Removals:
         gone = {name for step in plan.steps for name in step.segments}
         self._sizes = {s.segment_id: s.tokens for s in segments if s.segment_id in gone}
         turns = {s.topic_id for s in segments if s.segment_id in gone}
-        declared = run.ledger.declared(InstructionSource.CONVERSATION)
-        self._entries = classify(run.heap, segments, declared, turns)
+        self._declared = run.ledger.declared(InstructionSource.CONVERSATION)
+        self._entries = classify(run.heap, segments, self._declared, turns)
 
     def of(self, step: Step) -> Iterator[GCRemovalItem]:
         """Give the items of a step."""
@@ -42,10 +42,16 @@ class _Removals:
         yield from self._external([n for n in step.segments if n in external], word)
 
     def _in_history(self, names: Sequence[str], word: str) -> Iterator[GCRemovalItem]:
-        renamed = self._run.renamed
+        renamed, counts = self._run.renamed, self._run.counts
+        if counts is not None:  # what the host does not count goes with the one it is paired with
+            names = sorted(names, key=lambda name: not counts.names(name))
         turns: dict[str, list[str]] = {}
         for name in names:
-            turns.setdefault(self._entries[name].key.partition(".")[0], []).append(name)
+            key = self._entries[name].key
+            turn = key if key in self._declared else key.partition(".")[0]
+            if turns and counts is not None and not counts.names(name):
+                turn = next(iter(turns))
+            turns.setdefault(turn, []).append(name)
         for turn, members in turns.items():
             keys = {self._entries[name].key for name in members}
             yield GCRemovalItem(
@@ -103,7 +109,7 @@ def result_of(run: Run, plan: Plan, removed: tuple[GCRemovalItem, ...]) -> GCRes
         notification=run.notification,
         details=details,
         error=blockers if is_futile else None,
-        removal_list=removed,
+        removal_list=list(removed),
     )
 
 

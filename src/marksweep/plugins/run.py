@@ -20,6 +20,7 @@ from marksweep.core.strategy import Strategy
 from marksweep.heaps.conversation import SPOKEN, Protection
 from marksweep.heaps.forms import HeldForm
 from marksweep.ledger import InstructionBudget, InstructionSource, SourceEntry
+from marksweep.ledger.declared import DeclaredCounts
 from marksweep.messages import (
     NOTICE,
     SUMMARY,
@@ -29,10 +30,12 @@ from marksweep.messages import (
     count_message,
     made_by_collection,
     starts_turn,
+    turn_name,
+    turn_number,
 )
 from marksweep.model import IN_PLACE, GCPolicy, Plan, Pressure, Snapshot, utc_now
 from marksweep.plugins.base import ContextUsage, GCConfig, GCRemovalItem, GCTriggerReason
-from marksweep.plugins.options import Options
+from marksweep.plugins.options import Notice, Options
 from marksweep.stores.memory import MemoryStore
 from marksweep.summarizers import transcript
 from marksweep.summarizers.digesting import Digester
@@ -69,9 +72,11 @@ class Request(msgspec.Struct, frozen=True):
         """How hard the collection may press."""
         if self.reason is GCTriggerReason.OVERFLOW:
             return Pressure.HARD
-        return max(
-            Pressure.SOFT, self.config.limits(FULL_BASIS_POINTS).pressure_at(used_of(self.usage))
-        )
+        usage = self.usage
+        if self.budget is not None and "percent_used" not in usage:
+            usage = {"percent_used": self.budget.utilization_percent()}
+        limits = self.config.limits(FULL_BASIS_POINTS)
+        return max(Pressure.SOFT, limits.pressure_at(used_of(usage)))
 
     def target(self, total: int) -> int:
         """Tokens that may be left of so many.
@@ -133,7 +138,10 @@ class Run:
             (self._notices if _notice_number(message) else said).append(message)
         messages, self.renamed = _told_apart(said)
         form.speak(messages)
-        self.external = {e.segment_id: e for e in _external_entries(request.budget)}
+        self.counts = ledger.declared_counts(messages, self._counter)
+        self._counter = self.counts or self._counter
+        external = _external_entries(request.budget, self.counts)
+        self.external = {entry.segment_id: entry for entry in external}
         released = self._released()
         self.heap = ledger.heap_of(messages, self._counter, form, released)
         self._add_external(released)
@@ -159,6 +167,8 @@ class Run:
         now, segments = utc_now(), self.before.segments
         pressure = self.request.pressure
         roots = self.heap.roots(segments, self._protection(), pressure, now)
+        if self.counts is not None:
+            roots = self._declared_roots(self.counts, now) | roots
         return make_plan(PlanningContext(self.before, roots, now, self._target, pressure), strategy)
 
     def carry_out(self, plan: Plan, removed: Sequence[GCRemovalItem]) -> None:
@@ -179,8 +189,7 @@ class Run:
             for name in step.segments
             if step.action not in IN_PLACE and name not in self.external
         ]
-        items = sum(item.source is InstructionSource.CONVERSATION for item in removed)
-        notice = self._notice(plan, items) if whole and self._notifies else None
+        notice = self._notice(plan, removed) if whole and self._notifies else None
         if notice is not None:
             self.heap.insert(notice, min(whole), plan.made_at)
             self.notification = notice.text
@@ -205,7 +214,26 @@ class Run:
         whole = {number: f"in the pinned turn {number}" for number in config.pinned_turn_indices}
         if self.request.reason is GCTriggerReason.TURN_LIMIT:
             whole |= dict.fromkeys(self._turns_to_keep(), "within the turn limit")
-        return Protection(self.request.options.recent_turns(config), whole)
+        return Protection(config.preserve_recent_turns, whole)
+
+    def _declared_roots(self, counts: DeclaredCounts, now: datetime) -> dict[int, str]:
+        """Say what else stays where the host keeps the budget: messages it does not count, and the
+        newest of the turns that name no messages."""
+        config, segments = self.request.config, self.before.segments
+        declared = self.ledger.declared(InstructionSource.CONVERSATION)
+        turns = [key for key, e in declared.items() if e.gc_policy is GCPolicy.PARTIAL]
+        recent = config.preserve_recent_turns
+        spared = {*(turns[-recent:] if recent else ()), *map(turn_name, config.pinned_turn_indices)}
+        roots: dict[int, str] = {}
+        for members in PlanningContext(self.before, {}, now).units:
+            names = [segments[i].segment_id for i in members]
+            entry = self.external.get(names[0])
+            if entry is None:
+                if not any(map(counts.names, names)):
+                    roots |= dict.fromkeys(members, "the budget does not count it")
+            elif entry.source is InstructionSource.CONVERSATION and entry.key in spared:
+                roots[members[0]] = "in a recent or pinned turn"
+        return roots
 
     def _turns_to_keep(self) -> list[int]:
         """Number the turns that stay, so that the turn limit is met with room to spare.
@@ -218,7 +246,7 @@ class Run:
         turns = [self.ledger.turns.number(start) for start in starts]
         most = config.max_turns if config.max_turns is not None else len(turns)
         excess = len(turns) - int(most * config.target_percent / config.threshold_percent)
-        recent = self.request.options.recent_turns(config)
+        recent = config.preserve_recent_turns
         spared = {*config.pinned_turn_indices, *(turns[-recent:] if recent else ())}
         removable = [number for number in turns[1:] if number not in spared]
         if excess <= 0 or not removable:
@@ -251,22 +279,32 @@ class Run:
             came = datetime.fromtimestamp(item.entry.created_at, UTC)
             self.heap.set_overhead(name, item.source.value, item.tokens, came, policy=policy)
 
-    def _notice(self, plan: Plan, items: int) -> Message | None:
+    def _notice(self, plan: Plan, removed: Sequence[GCRemovalItem]) -> Message | None:
         """Make the notice to the model of what happened, if it weighs less than was freed."""
         number = max([0, *map(_notice_number, self._notices)]) + 1
-        message = self._worded(number, items, plan.tokens_freed, plan.tokens_before)
+        gone = {name for step in plan.steps for name in step.segments}
+        touched = {s.topic_id for s in self.before.segments if s.segment_id in gone}
+        turns = {s.topic_id for s in self.before.segments if turn_number(s.topic_id) >= 0}
+        items = [item for item in removed if item.source is InstructionSource.CONVERSATION]
+        said = Notice(
+            items=len(items),
+            tokens=plan.tokens_freed,
+            before=plan.tokens_before,
+            summarized=sum(item.reason.endswith("summarized") for item in items),
+            kept=len(turns - touched),
+        )
+        message = self._worded(number, said)
         return message if self._counter(message) < plan.tokens_freed else None
 
     def _notice_weight(self) -> int:
         """Give the most tokens a notice takes; 0 if none is wanted."""
-        wanted = self.request.options.notify_on_gc
-        return self._counter(self._worded(10**6, 10**6, 10**9, 10**9)) if wanted else 0
+        if not self.request.options.notify_on_gc:
+            return 0
+        return self._counter(self._worded(10**6, Notice(10**6, 10**9, 10**9, 10**6, 10**6)))
 
-    def _worded(self, number: int, items: int, tokens: int, before: int) -> Message:
+    def _worded(self, number: int, said: Notice) -> Message:
         request = self.request
-        text = request.options.notice(
-            items=items, tokens=tokens, before=before, plugin=request.plugin, reason=request.reason
-        )
+        text = request.options.notice(said, plugin=request.plugin, reason=request.reason)
         name = f"{NOTICE}{number}"
         return Message(Role.USER, (Part(text=f"[{name}] {text}"),), name)
 
@@ -316,9 +354,19 @@ def _told_apart(history: Sequence[Message]) -> tuple[list[Message], dict[str, st
     return messages, renamed
 
 
-def _external_entries(budget: InstructionBudget | None) -> Iterator[ExternalEntry]:
+def _external_entries(
+    budget: InstructionBudget | None, counts: DeclaredCounts | None
+) -> Iterator[ExternalEntry]:
     """Give every counted entry of a budget that is not part of the history."""
-    for source, entry in budget.non_history().items() if budget else ():
+    if budget is None:
+        return
+    entries = dict(budget.non_history())
+    if counts is not None:
+        for key, child in counts.without_messages.items():
+            yield ExternalEntry(InstructionSource.CONVERSATION, key, child)
+        if (thinking := budget.get_entry(InstructionSource.THINKING)) is not None:
+            entries[InstructionSource.THINKING] = thinking
+    for source, entry in entries.items():
         if not entry.children and entry.tokens:
             yield ExternalEntry(source, None, entry)
         for key, child in entry.children.items():

@@ -37,7 +37,7 @@ from marksweep.plugins.base import (
     GCPlugin,
     GCResult,
     GCTriggerReason,
-    apply_removals,
+    apply_result,
 )
 from marksweep.plugins.files import Profile, choose_gc, load_gc_from_file, load_profile
 from marksweep.session.collecting import (
@@ -324,7 +324,7 @@ class Session:
                 return failed(result, error), ()
             repaired = repairs(plan, returned.history)
             self._count.keep_only(self.history)
-        apply_removals(self.budget, result.removal_list)
+        apply_result(self.budget, result, self.history)
         for item in result.removal_list:
             if item.source is InstructionSource.PLUGIN and item.child_key:
                 self._tools.pop(item.child_key, None)

@@ -17,6 +17,9 @@ from marksweep.core.strategy import Proposal
 from marksweep.model import Action, GCPolicy
 from marksweep.strategies.turns import collectable_turns, drop, drop_preservable, unit_policy
 
+CONVERSATION = "conversation"
+"""The type of segments that stand for turns whose messages are not known."""
+
 ENRICHMENT = "enrichment"
 """The type of segments that are made again each turn."""
 
@@ -67,7 +70,8 @@ def _ephemeral(context: PlanningContext) -> Iterator[Proposal]:
 
 
 def _partial_others(context: PlanningContext) -> Iterator[Proposal]:
-    """Propose what is PARTIAL and in no turn: parts of plugins, heap order."""
+    """Propose what is PARTIAL and no message, in heap order: turns of which only the tokens are
+    known, and parts of plugins."""
     for members in context.units:
         segment = context.segments[members[0]]
         if (
@@ -75,4 +79,5 @@ def _partial_others(context: PlanningContext) -> Iterator[Proposal]:
             and segment.policy == GCPolicy.PARTIAL
             and context.may_go(members)
         ):
-            yield Proposal(members, Action.STASH, f"partial: {segment.type}, after all old turns")
+            word = "partial_turn" if segment.type == CONVERSATION else "partial"
+            yield Proposal(members, Action.STASH, f"{word}: {segment.type}, after all old turns")
