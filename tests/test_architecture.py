@@ -19,6 +19,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "errors",
             "model",
             "messages",
+            "sections",
             "tokens",
             "wire",
             "schemas",

@@ -133,6 +133,18 @@ LONGEST_ARGUMENT = 60
 """Characters of an argument that are repeated where a call is described in a few words."""
 
 
+PATH_ARGUMENTS = (
+    "path",
+    "file_path",
+    "filepath",
+    "filename",
+    "file",
+    "target_file",
+    "notebook_path",
+)
+"""Arguments by which tools name a file."""
+
+
 class Outcome(msgspec.Struct, frozen=True, gc=False):
     """What a call came to: one result of a message, with the call it answers."""
 
@@ -147,14 +159,31 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     """The call as one value: equal for equal calls, whatever the order of their arguments."""
 
     @property
+    def path(self) -> str | None:
+        """The file that the call names, if it names one."""
+        args = self.args
+        if not isinstance(args, dict):
+            return None
+        return next((args[k] for k in PATH_ARGUMENTS if isinstance(args.get(k), str)), None)
+
+    @property
+    def subject(self) -> str:
+        """What the result is of, for people to read: the file, or the call."""
+        path = self.path
+        return _in_few_words(path) if path else self.said
+
+    @property
     def said(self) -> str:
         """The call in a few words, for people to read: its name and its first argument."""
         args = self.args
         first = next(iter(args.values()), "") if isinstance(args, dict) and args else args
-        said = " ".join(str(first).split()) if first not in (None, "", {}) else ""
-        if len(said) > LONGEST_ARGUMENT:
-            said = said[: LONGEST_ARGUMENT - 1] + "…"
+        said = _in_few_words(str(first)) if first not in (None, "", {}) else ""
         return f"{self.name or 'a tool'} {said}".rstrip()
+
+
+def _in_few_words(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= LONGEST_ARGUMENT else words[: LONGEST_ARGUMENT - 1] + "…"
 
 
 Path = tuple[str | int, ...]

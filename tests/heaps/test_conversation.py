@@ -208,7 +208,7 @@ def test_masked_results_say_what_they_were_and_come_back() -> None:
     talk.collect(plan)
     assert len(talk.history) == len(told(LONG, "openai_chat"))
     masked = talk.history[2].function_responses[0]
-    assert masked.result == "[stashed: read 0.py, 720 characters; id m3]"
+    assert masked.result == '[marksweep: all 41 lines of 0.py left out, 240 tokens; recall("m3")]'
     assert talk.restore("m3") == ("m3",)
     assert raws(talk)[2] == told(LONG, "openai_chat")[2]
 

@@ -53,7 +53,7 @@ def test_a_read_that_was_made_again_becomes_one_line_that_says_what_it_was() -> 
     assert ids(kept) == ids(before), "nothing but the old output is touched"
     assert "superseded" in result_of(kept, "result0")
     assert "a.py" in result_of(kept, "result0")
-    assert "id result0" in result_of(kept, "result0")
+    assert 'recall("result0")' in result_of(kept, "result0")
     assert "line1" in result_of(kept, "result1")
     assert "line2" in result_of(kept, "result2")
     assert [(i.child_key, i.reason) for i in result.removal_list] == [

@@ -11,6 +11,7 @@ from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
 from marksweep.messages import Outcome, Place
 from marksweep.model import Segment, Snapshot
+from marksweep.sections import Sections
 from marksweep.strategies.mask import BULKY, Mask
 from marksweep.testing.builders import segment
 
@@ -27,9 +28,9 @@ class Heap:
     def outcomes(self, of: Segment) -> Sequence[Outcome]:
         return (Outcome(0, "read", None, of.text),) if of.type == "message" else ()
 
-    def trimmed(self, of: Segment, texts: Mapping[Place, str]) -> Segment:
+    def trimmed(self, of: Segment, texts: Mapping[Place, Sections]) -> Segment:
         self.trimmed_ids.append(of.segment_id)
-        return msgspec.structs.replace(of, text="".join(texts.values()), tokens=1)
+        return msgspec.structs.replace(of, text=f"{len(texts)} left out", tokens=1)
 
     def rank(self, *segments: Segment) -> list[Proposal]:
         now = datetime(2026, 6, 1, tzinfo=UTC)

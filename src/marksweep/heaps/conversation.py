@@ -49,6 +49,7 @@ from marksweep.messages import (
     turn_number,
 )
 from marksweep.model import GCPolicy, Hold, Link, Pressure, Reference, Segment, Snapshot
+from marksweep.sections import Sections, shown
 from marksweep.stores.base import Store
 
 MESSAGE = "message"
@@ -523,13 +524,18 @@ class ConversationHeap(SegmentHeap):
             return (Text((0, ()), segment.text),)
         return tuple(texts_of(self.message(segment)))
 
-    def trimmed(self, segment: Segment, texts: Mapping[Place, str]) -> Segment | None:
-        """Put shorter texts in their places; None if that does not make the message shorter."""
+    def trimmed(self, segment: Segment, texts: Mapping[Place, Sections]) -> Segment | None:
+        """Show of some texts only these sections; None if the message does not get shorter."""
         if segment.type not in SPOKEN:
             return None
         message = self.message(segment)
         dialect = dialect_named(message.dialect) if message.dialect else None
-        shorter = with_texts(message, texts, dialect)
+        subjects = {outcome.part: outcome.subject for outcome in self.outcomes(segment)}
+        written = {
+            place: shown(kept, subjects.get(place[0], "this message"), segment.segment_id)
+            for place, kept in texts.items()
+        }
+        shorter = with_texts(message, written, dialect)
         if shorter is None:
             return None
         made = self.revised(segment, shorter)

@@ -21,6 +21,7 @@ from marksweep.plugins.base import ContextUsage, GCConfig, GCResult, GCTriggerRe
 from marksweep.plugins.options import Options, read_options
 from marksweep.plugins.result import removals, result_of
 from marksweep.plugins.run import FULL_BASIS_POINTS, Request, Run, due, used_of
+from marksweep.sections import Sections
 from marksweep.strategies.registry import MessageTools
 
 
@@ -52,7 +53,7 @@ class _RunTools:
     def texts(self, segment: Segment) -> Sequence[Text]:
         return self.run.heap.texts(segment)
 
-    def trimmed(self, segment: Segment, texts: Mapping[Place, str]) -> Segment | None:
+    def trimmed(self, segment: Segment, texts: Mapping[Place, Sections]) -> Segment | None:
         return self.run.heap.trimmed(segment, texts)
 
     def as_tools(self) -> MessageTools:

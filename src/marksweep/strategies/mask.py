@@ -8,12 +8,13 @@ from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
 from marksweep.messages import Outcome, Place
 from marksweep.model import Action, Segment
+from marksweep.sections import Sections, left_out
 
 Outcomes = Callable[[Segment], Sequence[Outcome]]
 """Give the results that a message carries."""
 
-Trimmed = Callable[[Segment, Mapping[Place, str]], Segment | None]
-"""Put shorter texts in their places; None if that does not make the message shorter."""
+Trimmed = Callable[[Segment, Mapping[Place, Sections]], Segment | None]
+"""Show of some texts only these sections; None if that does not make the message shorter."""
 
 BULKY = 400
 """Characters from which a result is worth masking. Lower masks more, and frees less each."""
@@ -47,18 +48,13 @@ class Mask:
             if not bulky or not context.may_go((i,)):
                 continue
             segment = context.segments[i]
-            shorter = self._trimmed(segment, notes(segment, bulky, "stashed"))
+            shorter = self._trimmed(segment, masked(bulky))
             if shorter is not None:
                 names = ", ".join(dict.fromkeys([outcome.name or "a tool" for outcome in bulky]))
                 reason = f"masked: old output of {names}, {segment.tokens} tokens"
                 yield Proposal((i,), Action.MASK, reason, shorter)
 
 
-def notes(segment: Segment, outcomes: Sequence[Outcome], why: str) -> dict[Place, str]:
-    """Say of each result what stood in its place."""
-    return {(outcome.part, ()): note(segment, outcome, why) for outcome in outcomes}
-
-
-def note(segment: Segment, outcome: Outcome, why: str) -> str:
-    """Say in one line what stood here, and how to get it back."""
-    return f"[{why}: {outcome.said}, {len(outcome.text)} characters; id {segment.segment_id}]"
+def masked(outcomes: Sequence[Outcome], why: str = "") -> dict[Place, Sections]:
+    """Leave out these results of a message, all of each."""
+    return {(outcome.part, ()): left_out(outcome.text, why) for outcome in outcomes}

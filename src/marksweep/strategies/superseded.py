@@ -16,21 +16,14 @@ from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
 from marksweep.messages import Outcome, Place
 from marksweep.model import Action
-from marksweep.strategies.mask import Outcomes, Trimmed, note
-
-PATH_ARGUMENTS = (
-    "path",
-    "file_path",
-    "filepath",
-    "filename",
-    "file",
-    "target_file",
-    "notebook_path",
-)
-"""Arguments by which tools name a file."""
+from marksweep.sections import Sections, left_out
+from marksweep.strategies.mask import Outcomes, Trimmed
 
 WRITE_WORDS = ("write", "edit", "replace", "create", "patch", "update", "insert", "delete", "move")
 """Words in a tool's name that mean it changes its file."""
+
+SMALLEST = 200
+"""Characters from which a result is worth a line in its place. Lower frees next to nothing."""
 
 SAME_TEXT = 200
 """Characters from which identical output counts as the same thing, and not as a coincidence."""
@@ -55,12 +48,12 @@ class Superseded:
             segment = context.segments[i]
             if not context.may_go((i,)):
                 continue
-            outcomes = {o.part: o for o in self._outcomes(segment)}
-            notes = {part: note(segment, outcomes[part], why) for part, why in found[i].items()}
-            worth: dict[Place, str] = {
-                (at, ()): text for at, text in notes.items() if _pays(text, outcomes[at])
+            masked: dict[Place, Sections] = {
+                (outcome.part, ()): left_out(outcome.text, found[i][outcome.part])
+                for outcome in self._outcomes(segment)
+                if outcome.part in found[i] and len(outcome.text) >= SMALLEST
             }
-            shorter = self._trimmed(segment, worth) if worth else None
+            shorter = self._trimmed(segment, masked) if masked else None
             if shorter is not None:
                 why = "; ".join(dict.fromkeys(found[i].values()))
                 yield Proposal((i,), Action.MASK, why, shorter)
@@ -91,7 +84,7 @@ def _why(outcome: Outcome, calls: set[bytes], files: dict[str, str], texts: set[
             if outcome.is_error
             else ("superseded: the same call was made again")
         )
-    path = _path(outcome)
+    path = outcome.path
     if path is not None and path in files and not _writes(outcome):
         return f"superseded: {path} was {files[path]} later"
     if len(outcome.text) >= SAME_TEXT and outcome.text in texts:
@@ -102,25 +95,13 @@ def _why(outcome: Outcome, calls: set[bytes], files: dict[str, str], texts: set[
 def _remember(outcome: Outcome, calls: set[bytes], files: dict[str, str], texts: set[str]) -> None:
     calls.add(outcome.call)
     texts.add(outcome.text)
-    path = _path(outcome)
+    path = outcome.path
     if path is None:
         return
     if _writes(outcome):
         files[path] = "written"
     elif isinstance(outcome.args, dict) and len(outcome.args) == 1:
         files.setdefault(path, "read whole")
-
-
-def _pays(text: str, outcome: Outcome) -> bool:
-    """Whether a note is much shorter than what it replaces; so a note is never noted again."""
-    return 2 * len(text) <= len(outcome.text)
-
-
-def _path(outcome: Outcome) -> str | None:
-    args = outcome.args
-    if not isinstance(args, dict):
-        return None
-    return next((args[k] for k in PATH_ARGUMENTS if isinstance(args.get(k), str)), None)
 
 
 def _writes(outcome: Outcome) -> bool:

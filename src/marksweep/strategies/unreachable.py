@@ -20,7 +20,7 @@ from marksweep.messages import Outcome
 from marksweep.model import Action
 from marksweep.strategies.coverage import Texts
 from marksweep.strategies.coverage.text import maybe_names_in, names_in
-from marksweep.strategies.mask import BULKY, SPARED, Outcomes, Trimmed, notes
+from marksweep.strategies.mask import BULKY, SPARED, Outcomes, Trimmed, masked
 
 WHY = "unreachable: nothing in use refers to it"
 
@@ -49,7 +49,7 @@ class Unreachable:
             if not bulky:
                 continue
             segment = context.segments[i]
-            shorter = self._trimmed(segment, notes(segment, bulky, WHY))
+            shorter = self._trimmed(segment, masked(bulky, WHY))
             if shorter is not None:
                 yield Proposal((i,), Action.MASK, WHY, shorter)
 

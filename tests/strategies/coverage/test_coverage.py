@@ -9,7 +9,6 @@ import pytest
 
 from marksweep import Conversation, tidy, validate
 from marksweep.model import Action
-from marksweep.strategies.coverage.text import MARKER
 
 Message = dict[str, object]
 
@@ -60,7 +59,9 @@ def test_an_older_read_goes_first_and_says_why() -> None:
     talk.collect(plan)
     kept = [m["content"] for m in talk.messages if m["role"] == "tool"]
     assert kept[0].count("same_") < 10
-    assert MARKER in kept[0]
+    assert "[marksweep: " in kept[0]
+    assert "lines of same.py left out" in kept[0]
+    assert f'recall("{ids[2]}")' in kept[0]
     assert kept[1] == lines("other")
     assert kept[2] == lines("same")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from marksweep.sections import Section, Sections
 from marksweep.strategies.coverage.choose import (
     ECONOMY,
     QUALITY,
@@ -14,7 +15,7 @@ from marksweep.strategies.coverage.choose import (
     choose,
 )
 from marksweep.strategies.coverage.index import Block, BlockIndex, MessageBlocks
-from marksweep.strategies.coverage.text import Cut, Piece, atoms_of, cut, uncut
+from marksweep.strategies.coverage.text import atoms_of
 
 
 def add(index: BlockIndex, text: str, *, observed: bool = True) -> Block:
@@ -25,14 +26,7 @@ def add(index: BlockIndex, text: str, *, observed: bool = True) -> Block:
 
 def whole(index: BlockIndex, text: str, *, observed: bool = True) -> Block:
     """Take in a text as one block."""
-    (block,) = index.add(MessageBlocks("m"), uncut(text), 10, observed=observed)
-    return block
-
-
-def cut_up(index: BlockIndex, text: str) -> list[Block]:
-    """Take in a text as blocks, in a step of its own."""
-    index.step()
-    return index.add(MessageBlocks("m"), cut(text), observed=True)
+    return index.add_whole(MessageBlocks("m"), text, 10, observed=observed)
 
 
 def test_a_block_is_worth_what_no_other_holds() -> None:
@@ -100,7 +94,7 @@ def test_a_dropped_block_is_missed_when_it_is_spoken_of_again() -> None:
     assert index.recallable() == []
     add(index, "look at file_one.py", observed=False)
     assert index.recallable() == [block]
-    assert index.worth_if_restored(block, ()) > 0
+    assert index.worth_if_restored(block) > 0
     (copy,) = index.copy(MessageBlocks("note"), [block])
     assert copy.text == block.text
     assert index.recallable() == []
@@ -114,34 +108,11 @@ def test_a_trial_leaves_no_trace() -> None:
     blocks = [add(index, "read file_one.py"), add(index, "read file_one.py again")]
     for block in blocks:
         index.drop(block)
-    alone = index.worth_if_restored(blocks[0], ())
+    alone = index.worth_if_restored(blocks[0])
     with index.hypothetically() as take:
-        take(blocks[1], ())
-        assert index.worth_if_restored(blocks[0], {blocks[1].number}) < alone / 3
-    assert index.worth_if_restored(blocks[0], ()) == alone
-
-
-def test_a_value_at_a_cut_is_there_only_with_both_sides() -> None:
-    line = " ".join(f"value_{n} and_some_more" for n in range(60))
-    index = BlockIndex()
-    blocks = cut_up(index, line)
-    before = index.worth(blocks[1])
-    index.drop(blocks[0])
-    assert index.worth(blocks[1]) < before
-    index.copy(MessageBlocks("note"), [blocks[0]])
-    assert index.worth(blocks[1]) < before
-    index.undrop(blocks[0])
-    assert index.worth(blocks[1]) == before
-
-
-def test_a_value_at_a_cut_comes_back_only_with_both_sides() -> None:
-    line = " ".join(f"value_{n} and_some_more" for n in range(60))
-    index = BlockIndex()
-    blocks = cut_up(index, line)
-    for block in blocks:
-        index.drop(block)
-    alone = index.worth_if_restored(blocks[1], ())
-    assert index.worth_if_restored(blocks[1], {blocks[0].number}) > alone
+        take(blocks[1])
+        assert index.worth_if_restored(blocks[0]) < alone / 3
+    assert index.worth_if_restored(blocks[0]) == alone
 
 
 def test_a_rebuilt_index_equals_the_one_that_grew() -> None:
@@ -170,8 +141,7 @@ def test_what_is_lost_is_counted_with_what_was_used() -> None:
 
 
 def offer(worth: float, at: int) -> Offer:
-    piece = Piece("", glued=False, atoms={})
-    block = Block(MessageBlocks("m"), at, piece, 10, observed=True, born=0)
+    block = Block(MessageBlocks("m"), at, Section(""), 10, observed=True, born=0)
     return Offer(worth, at, at, block)
 
 
@@ -203,7 +173,7 @@ def test_nothing_to_offer_means_nothing_to_choose() -> None:
 
 def test_an_empty_text_has_no_pieces_that_matter() -> None:
     index = BlockIndex()
-    assert index.add(MessageBlocks("m"), Cut(()), observed=True) == []
+    assert index.add(MessageBlocks("m"), Sections(()), observed=True) == []
 
 
 def test_what_is_said_alone_is_worth_more_than_one_entry_of_a_long_list() -> None:

@@ -1,21 +1,8 @@
-"""Atoms and blocks: nothing lost, cut where lines and records end."""
+"""Atoms: what of a text may be needed again."""
 
 from __future__ import annotations
 
-import json
-
-from hypothesis import given
-from hypothesis import strategies as st
-
-from marksweep.strategies.coverage.text import (
-    LONG_BLOCK_CHARACTERS,
-    MARKER,
-    Kind,
-    atoms_of,
-    cut,
-    join,
-    shown,
-)
+from marksweep.strategies.coverage.text import Kind, atoms_of, shown
 
 
 def found(text: str, kind: Kind) -> set[str]:
@@ -49,43 +36,3 @@ def test_a_path_with_a_line_number_holds_the_path_as_a_part_only() -> None:
 def test_text_in_any_script_has_atoms() -> None:
     assert "設定ファイル" in found("設定ファイル を読む", Kind.PART)
     assert "путь_к_файлу" in found("открой путь_к_файлу", Kind.NAME)
-
-
-@given(st.text(alphabet='ab1_ \n,{}"', max_size=3000))
-def test_all_pieces_together_are_the_text(text: str) -> None:
-    pieces = cut(text).pieces
-    assert join([(piece.text, piece.glued) for piece in pieces]) == text
-
-
-@given(st.lists(st.booleans(), max_size=30))
-def test_each_dropped_run_becomes_one_marker(kept: list[bool]) -> None:
-    text = join([("x", False) if keep else None for keep in kept])
-    runs = sum(1 for at, keep in enumerate(kept) if not keep and (at == 0 or kept[at - 1]))
-    assert text.count(MARKER) == runs
-
-
-def test_a_block_ends_where_a_line_ends() -> None:
-    text = "\n".join(f"line number {n} says something" for n in range(50))
-    pieces = cut(text).pieces
-    assert len(pieces) > 5
-    assert [line for piece in pieces for line in piece.text.split("\n")] == text.split("\n")
-
-
-def test_a_long_line_is_cut_where_a_record_ends() -> None:
-    line = json.dumps([{"id": f"row_{n}", "note": "some words here"} for n in range(60)])
-    pieces = cut(line).pieces
-    assert all(piece.text.endswith("}, ") for piece in pieces[:-1])
-    assert all(len(piece.text) <= 1.3 * LONG_BLOCK_CHARACTERS for piece in pieces)
-
-
-def test_a_value_near_a_cut_is_held_by_both_sides() -> None:
-    line = json.dumps([{"id": f"row_{n}", "note": "some words here"} for n in range(60)])
-    found = cut(line)
-    alone = {a for piece in found.pieces for a, k in piece.atoms.items() if k is Kind.NAME}
-    joint = {j.atom for j in found.shared if j.kind is Kind.NAME}
-    assert alone
-    assert joint
-    assert not alone & joint
-    for held in found.shared:
-        assert list(held.pieces) == list(range(held.pieces[0], held.pieces[-1] + 1))
-        assert len(held.pieces) >= 2

@@ -27,13 +27,16 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
 from marksweep.messages import Text
 from marksweep.model import Action, Hold, Segment, Snapshot
+from marksweep.sections import Section, Sections, paragraphs, sections
 from marksweep.strategies.coverage.choose import ECONOMY, QUALITY, Setting, Sweep
-from marksweep.strategies.coverage.index import Block, BlockIndex, MessageBlocks
-from marksweep.strategies.coverage.text import action_in, atoms_of, cut, join, uncut
+from marksweep.strategies.coverage.index import Block, BlockIndex, CutText, MessageBlocks
+from marksweep.strategies.coverage.text import action_in, atoms_of
 from marksweep.strategies.mask import Trimmed
 from marksweep.tokens import count
 
@@ -175,21 +178,21 @@ class Coverage:
         """Take back the best blocks that fit, while they are worth more than what goes."""
         index = self._state.index
         taken: dict[int, Block] = {}
-        heap = [(-index.worth_if_restored(block, ()), block.number, block) for block in blocks]
+        heap = [(-index.worth_if_restored(block), block.number, block) for block in blocks]
         heapq.heapify(heap)
         with index.hypothetically() as take:
             while heap and room > SMALLEST_ROOM:
                 _, number, block = heapq.heappop(heap)
                 if number in taken:
                     continue
-                worth = index.worth_if_restored(block, taken)
+                worth = index.worth_if_restored(block)
                 if heap and -worth > heap[0][0]:
                     heapq.heappush(heap, (-worth, number, block))
                 elif worth <= bar or worth * block.tokens < SMALLEST_WORTH:
                     break
                 elif block.tokens + 1 <= room:
                     room -= block.tokens + 1
-                    take(block, taken)
+                    take(block)
                     taken[number] = block
         return [taken[number] for number in sorted(taken)]
 
@@ -210,12 +213,13 @@ def _may_precede(message: Segment) -> bool:
 
 def _written(blocks: list[Block]) -> str:
     """Write blocks that come back as one text."""
-    text: list[tuple[str, bool]] = []
+    out = [RECALLED]
     before = -2
     for block in blocks:
-        text.append((block.text, block.glued and block.number == before + 1))
+        goes_on = block.glued and block.number == before + 1
+        out += ["" if goes_on else "\n", block.text]
         before = block.number
-    return f"{RECALLED}\n{join(text)}"
+    return "".join(out)
 
 
 class CoverageState:
@@ -304,7 +308,7 @@ class CoverageState:
         message = MessageBlocks(segment.segment_id)
         copied = self._take_announced(segment)
         if copied:
-            message.texts.append(((0, ()), [*self.index.copy(message, copied)]))
+            message.texts.append(CutText((0, ()), [*self.index.copy(message, copied)]))
             return self._settle(message, segment)
         texts = self._texts(segment)
         speaks = any(not text.is_observed for text in texts)
@@ -325,29 +329,33 @@ class CoverageState:
         return blocks if all(block.number in self.index.remembered for block in blocks) else []
 
     def _cut(self, segment: Segment, texts: Sequence[Text]) -> MessageBlocks:
-        """Cut a message into blocks."""
-        message, add = MessageBlocks(segment.segment_id), self.index.add
-        small: list[Text] = []
+        """Cut a message into blocks. Beside a call, the agent's text begins with the frame."""
+        message, index = MessageBlocks(segment.segment_id), self.index
+        has_calls = any(text.is_call for text in texts)
+        framed: list[str] = []
         rest = segment.tokens
         for text in texts:
+            is_own = not text.is_observed
             is_long = MAX_BYTES_PER_CHARACTER * len(text.words) >= BULKY_TOKENS
             tokens = count(text.words) if is_long else 0
-            if tokens < BULKY_TOKENS or text.is_call:
-                small.append(text)
+            if text.is_call or (has_calls and tokens < BULKY_TOKENS):
+                framed.append(text.words)
                 continue
-            blocks = add(message, cut(text.words), observed=text.is_observed)
-            message.texts.append((text.place, [*blocks]))
-            rest -= tokens
-        if any(text.is_call for text in texts):
-            words = uncut("\n".join(text.words for text in small))
-            (message.frame,) = add(message, words, rest, observed=False)
+            if tokens < BULKY_TOKENS:
+                tokens = segment.tokens if len(texts) == 1 else count(text.words)
+                block = index.add_whole(message, text.words, tokens, observed=text.is_observed)
+                block.weight = USER_WEIGHT if text.is_said else 1.0
+                message.texts.append(CutText(text.place, [block], is_own=is_own))
+                continue
+            cut = paragraphs(text.words) if is_own or text.is_said else sections(text.words)
+            head, body = _headed(cut) if has_calls else ((), cut)
+            pieces = [*head, *index.add(message, body, observed=text.is_observed)]
+            framed += [piece.text for piece in head]
+            message.texts.append(CutText(text.place, pieces, cut.measure, is_own))
+            rest -= tokens - sum([count(piece.text) for piece in head])
+        if has_calls:
+            message.frame = index.add_whole(message, "\n".join(framed), rest, observed=False)
             message.frame.is_frame = True
-            small = []
-        for text in small:
-            tokens = rest if len(texts) == 1 else count(text.words)
-            (block,) = add(message, uncut(text.words), tokens, observed=text.is_observed)
-            block.weight = USER_WEIGHT if text.is_said else 1.0
-            message.texts.append((text.place, [block]))
         return self._settle(message, segment)
 
     def _settle(self, message: MessageBlocks, segment: Segment) -> MessageBlocks:
@@ -355,6 +363,14 @@ class CoverageState:
         message.know_form(_form(segment), message.blocks())
         self.messages[message.segment_id] = message
         return message
+
+
+def _headed(cut: Sections) -> tuple[tuple[Section, ...], Sections]:
+    """Take the first section off, which stays as long as the call beside it does."""
+    head, *rest = cut.pieces
+    if not isinstance(head, Section):
+        return (), cut
+    return (head,), msgspec.structs.replace(cut, pieces=tuple(rest))
 
 
 def _form(segment: Segment) -> str:

@@ -23,10 +23,8 @@ import msgspec
 
 from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
-from marksweep.messages import Place
 from marksweep.model import Action
 from marksweep.strategies.coverage.index import Block, BlockIndex, MessageBlocks
-from marksweep.strategies.coverage.text import join
 from marksweep.strategies.mask import Trimmed
 
 FRONTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03)
@@ -244,16 +242,13 @@ class Sweep:
             if is_empty and self._context.may_go(members):
                 gone = [block for mate in members for block in self._messages[mate].blocks()]
                 return Proposal((i,), Action.STASH, self._reason(gone, len(gone)))
-        texts: dict[Place, str] = {}
-        for place, field in message.texts:
-            left = [(b.text, b.glued) if b is not None and b.is_kept else None for b in field]
-            if None in left:
-                texts[place] = join(left)
-        shorter = trimmed(self._context.segments[i], texts)
+        kept = {text.place: text.shown() for text in message.texts}
+        shorter = trimmed(self._context.segments[i], {at: s for at, s in kept.items() if s})
         if shorter is None:
             return None
         blocks = message.blocks()
-        message.know_form(shorter.raw, [block for block in blocks if block.is_kept])
+        staying = [b for text in message.texts if not kept[text.place] for b in text.blocks()]
+        message.know_form(shorter.raw, [*staying, *(b for b in blocks if b.is_kept)])
         reason = self._reason([block for block in blocks if not block.is_kept], len(blocks))
         return Proposal((i,), Action.TRIM, reason, shorter)
 
@@ -282,7 +277,7 @@ def _counted(number: int, one: str, more: str) -> str:
 
 def _lost_atoms(blocks: Iterable[Block]) -> tuple[int, int]:
     """How many atoms of dropped blocks no kept block holds, and how many of them were used."""
-    lost = {atom.key: atom for block in blocks for atom in block.all_atoms() if not atom.holders}
+    lost = {atom.key: atom for block in blocks for atom in block.atoms if not atom.holders}
     return len(lost), sum(1 for atom in lost.values() if atom.uses)
 
 

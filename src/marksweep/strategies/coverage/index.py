@@ -15,12 +15,15 @@ only it held.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 
+import msgspec
+
 from marksweep.messages import Place
-from marksweep.strategies.coverage.text import Atoms, Cut, Kind, Piece, shown
+from marksweep.sections import Gap, Measure, Piece, Section, Sections
+from marksweep.strategies.coverage.text import Atoms, Kind, atoms_of, shown
 from marksweep.tokens import count
 
 CHANCE = 0.02
@@ -96,34 +99,19 @@ class Atom:
             self.newest.is_dirty = True
 
 
-class Joint:
-    """An atom that several blocks hold together: it is there only if all of them are kept."""
-
-    __slots__ = ("atom", "blocks", "is_whole")
-
-    def __init__(self, atom: Atom, blocks: list[Block]) -> None:
-        self.atom = atom
-        self.blocks = blocks
-        self.is_whole = True
-
-    def is_completed_by(self, block: Block, others: Collection[int]) -> bool:
-        """Whether a block and these others, by number, are all that it takes."""
-        return all(each is block or each.number in others for each in self.blocks)
-
-
 class Block:
     """A part of a message that is kept or dropped as one."""
 
     __slots__ = (
-        "atoms", "born", "glued", "is_copy", "is_dirty", "is_frame", "is_kept", "joints", "message",
-        "number", "observed", "text", "tokens", "value", "valued_at", "weight",
+        "atoms", "born", "glued", "is_copy", "is_dirty", "is_frame", "is_kept", "message", "number",
+        "observed", "size", "text", "tokens", "value", "valued_at", "weight",
     )  # fmt: skip
 
     def __init__(
         self,
         message: MessageBlocks,
         number: int,
-        piece: Piece,
+        section: Section,
         tokens: int,
         *,
         observed: bool,
@@ -131,13 +119,14 @@ class Block:
     ) -> None:
         self.message = message
         self.number = number
-        self.text = piece.text
-        self.glued = piece.glued
+        self.text = section.text
+        self.glued = section.glued
+        self.size = 1
+        """How large it is, in the measure of its text."""
         self.tokens = max(1, tokens)
         self.observed = observed
         self.born = born
         self.atoms: tuple[Atom, ...] = ()
-        self.joints: tuple[Joint, ...] = ()
         self.is_kept = True
         self.is_frame = False
         self.is_copy = False
@@ -150,11 +139,45 @@ class Block:
         self.is_dirty = True
         """Whether its atoms have other holders than when it was valued."""
 
-    def all_atoms(self) -> Iterator[Atom]:
-        """Give the atoms it holds, alone or together with others."""
-        yield from self.atoms
-        for joint in self.joints:
-            yield joint.atom
+    @property
+    def section(self) -> Section:
+        """What it shows."""
+        return Section(self.text, self.glued)
+
+    @property
+    def gap(self) -> Gap:
+        """What is missing without it."""
+        return Gap(self.size, self.tokens)
+
+
+class CutText(msgspec.Struct):
+    """A text of a message in pieces: blocks, what belongs to the frame, and what is forgotten."""
+
+    place: Place
+    pieces: list[Block | Piece]
+    measure: Measure = Measure.LINES
+    is_own: bool = False
+    """Whether the agent wrote it."""
+
+    def blocks(self) -> Iterator[Block]:
+        """Give the blocks that are known."""
+        return (piece for piece in self.pieces if isinstance(piece, Block))
+
+    def shown(self) -> Sections | None:
+        """Give what is kept; None if nothing goes, or if nothing of the agent's own would stay."""
+        pieces = [
+            (each.section if each.is_kept else each.gap) if isinstance(each, Block) else each
+            for each in self.pieces
+        ]
+        if all(block.is_kept for block in self.blocks()):
+            return None
+        if self.is_own and not any(isinstance(piece, Section) for piece in pieces):
+            return None
+        return Sections(tuple(pieces), self.measure)
+
+    def forget(self, block: Block) -> None:
+        """Leave a gap where a block was."""
+        self.pieces[self.pieces.index(block)] = block.gap
 
 
 class MessageBlocks:
@@ -162,8 +185,7 @@ class MessageBlocks:
 
     def __init__(self, segment_id: str) -> None:
         self.segment_id = segment_id
-        self.texts: list[tuple[Place, list[Block | None]]] = []
-        """Where each text is, and its blocks; None: some were dropped and are forgotten."""
+        self.texts: list[CutText] = []
         self.frame: Block | None = None
         self.parts_kept = 0
         """How many of its blocks are kept, without the frame."""
@@ -174,7 +196,7 @@ class MessageBlocks:
 
     def parts(self) -> list[Block]:
         """Give all blocks but the frame."""
-        return [block for _, blocks in self.texts for block in blocks if block is not None]
+        return [block for text in self.texts for block in text.blocks()]
 
     def blocks(self) -> list[Block]:
         """Give all blocks."""
@@ -201,19 +223,12 @@ class MessageBlocks:
         return kept
 
     def remove(self, block: Block) -> None:
-        """Take a forgotten block out. A run of forgotten blocks becomes one None."""
+        """Take a forgotten block out."""
         if block is self.frame:
             self.frame = None
-        for _, blocks in self.texts:
-            if block in blocks:
-                at = blocks.index(block)
-                blocks[at] = None
-                if blocks[at - 1 : at] == [None]:
-                    del blocks[at]
-                    at -= 1
-                if blocks[at + 1 : at + 2] == [None]:
-                    del blocks[at]
-                return
+        for text in self.texts:
+            if block in text.pieces:
+                text.forget(block)
 
 
 class BlockIndex:
@@ -235,45 +250,47 @@ class BlockIndex:
         self.now += 1
         self._fresh = []
 
-    def add(
-        self, message: MessageBlocks, text: Cut, tokens: int | None = None, *, observed: bool
-    ) -> list[Block]:
-        """Take in a text of a message; `tokens` if it is one block whose tokens are known."""
-        atoms = sum(len(piece.atoms) for piece in text.pieces) + len(text.shared)
-        crowding = (max(atoms, CROWD / 3) / CROWD) ** -CROWDING
-        blocks: list[Block] = []
-        for piece in text.pieces:
-            size = count(piece.text) if tokens is None else tokens
-            block = self._block(message, piece, size, observed=observed)
-            found = piece.atoms.items()
-            block.atoms = tuple([self._atom(key, kind, crowding) for key, kind in found])
-            for atom in block.atoms:
-                self._hold(atom, block)
-            blocks.append(block)
-        for shared in text.shared:
-            atom = self._atom(shared.atom, shared.kind, crowding)
-            joint = Joint(atom, [blocks[i] for i in shared.pieces])
-            self._hold(atom, joint.blocks[-1])
-            for block in joint.blocks:
-                block.joints += (joint,)
-        return blocks
+    def add(self, message: MessageBlocks, text: Sections, *, observed: bool) -> list[Block | Piece]:
+        """Take in a text of a message; give it with blocks for its sections."""
+        pieces: list[Block | Piece] = list(text.pieces)
+        found = {at: atoms_of(p.text) for at, p in enumerate(pieces) if isinstance(p, Section)}
+        atoms = sum(map(len, found.values()))
+        for at, held in found.items():
+            section = text.pieces[at]
+            if isinstance(section, Section):
+                block = self._block(message, section, count(section.text), observed=observed)
+                block.size = section.size(text.measure)
+                self._fill(block, held, atoms)
+                pieces[at] = block
+        return pieces
+
+    def add_whole(self, message: MessageBlocks, text: str, tokens: int, *, observed: bool) -> Block:
+        """Take in a text that is one block."""
+        block = self._block(message, Section(text), tokens, observed=observed)
+        block.size = block.section.size(Measure.LINES)
+        atoms = atoms_of(text)
+        self._fill(block, atoms, len(atoms))
+        return block
+
+    def _fill(self, block: Block, found: Atoms, crowd: int) -> None:
+        """Let a block hold atoms that were found in a text among so many."""
+        crowding = (max(crowd, CROWD / 3) / CROWD) ** -CROWDING
+        block.atoms = tuple([self._atom(key, kind, crowding) for key, kind in found.items()])
+        for atom in block.atoms:
+            self._hold(atom, block)
 
     def copy(self, message: MessageBlocks, blocks: Sequence[Block]) -> list[Block]:
         """Let dropped blocks be in another message too, together and in this order."""
         copies: dict[int, Block] = {}
         for block in blocks:
-            piece = Piece(block.text, block.glued and block.number - 1 in copies, {})
-            copy = self._block(message, piece, block.tokens, observed=block.observed)
+            section = Section(block.text, block.glued and block.number - 1 in copies)
+            copy = self._block(message, section, block.tokens, observed=block.observed)
+            copy.size = block.size
             copy.is_copy = True
             copy.weight = block.weight
             copy.atoms = block.atoms
-            joints = [j for j in block.joints if j.is_completed_by(block, copies)]
             copies[block.number] = copy
-            for joint in joints:
-                again = Joint(joint.atom, [copies[each.number] for each in joint.blocks])
-                for each in again.blocks:
-                    each.joints += (again,)
-            for atom in (*copy.atoms, *(joint.atom for joint in joints)):
+            for atom in copy.atoms:
                 atom.gain(copy)
                 atom.revalue()
                 atom.newest = copy
@@ -292,27 +309,17 @@ class BlockIndex:
         block.message.parts_kept -= not block.is_frame
         for atom in block.atoms:
             atom.lose(block)
-        for joint in block.joints:
-            if joint.is_whole:
-                joint.is_whole = False
-                joint.atom.lose(block)
 
-    def undrop(self, block: Block) -> list[Atom]:
-        """Keep a dropped block after all; give the atoms that it holds again."""
+    def undrop(self, block: Block) -> None:
+        """Keep a dropped block after all."""
         block.is_kept = block.is_dirty = True
         block.message.parts_kept += not block.is_frame
-        held = list(block.atoms)
-        for joint in block.joints:
-            if not joint.is_whole and all(each.is_kept for each in joint.blocks):
-                joint.is_whole = True
-                held.append(joint.atom)
-        for atom in held:
+        for atom in block.atoms:
             atom.gain(block)
-        return held
 
     def remember(self, block: Block) -> None:
         """Note that a dropped block may be missed. What else holds its atoms is worth more now."""
-        for atom in block.all_atoms():
+        for atom in block.atoms:
             atom.revalue()
             atom.dropped.append(block)
         self.remembered[block.number] = block
@@ -321,7 +328,8 @@ class BlockIndex:
     def recover(self, block: Block) -> None:
         """Keep a remembered block where it was. What else holds its atoms may be worth less."""
         self._stop_remembering(block)
-        for atom in self.undrop(block):
+        self.undrop(block)
+        for atom in block.atoms:
             atom.revalue()
 
     def forget_oldest(self) -> Block:
@@ -333,36 +341,26 @@ class BlockIndex:
 
     def release(self, block: Block) -> None:
         """Let nothing refer to a block that is neither kept nor remembered."""
-        for joint in block.joints:
-            for other in joint.blocks:
-                if other is not block:
-                    other.joints = tuple([each for each in other.joints if each is not joint])
-                    if other.number in self.remembered:
-                        joint.atom.dropped.remove(other)
-        for atom in block.all_atoms():
+        for atom in block.atoms:
             if atom.newest is block:
                 atom.newest = None
             atom.revalue()
             if not atom.holders and not atom.dropped:
                 self._release_atom(atom)
 
-    def worth(self, block: Block, last: int = 1, joined: Collection[Atom] | None = None) -> float:
+    def worth(self, block: Block, last: int = 1) -> float:
         """Worth per token of a kept block: high stays longest.
 
         It is the need of what it alone holds, or as the only observation: of atoms with `last`
-        holders, itself among them if it is kept. `joined` are the atoms it holds together with
-        others that are there.
+        holders, itself among them if it is kept.
         """
-        if joined is None and block.joints:
-            joined = [joint.atom for joint in block.joints if joint.is_whole]
-        atoms = (*block.atoms, *joined) if joined else block.atoms
         now, total = self.now, PRIOR / (self.now - block.born + 1)
         if block.observed:
-            for atom in atoms:
+            for atom in block.atoms:
                 if atom.witnesses == last:
                     total += atom.need(now) * (1.0 if atom.holders == last else 1 - ECHO)
         else:
-            for atom in atoms:
+            for atom in block.atoms:
                 if atom.holders == last:
                     total += atom.need(now) * ECHO
         return total * block.weight / block.tokens
@@ -376,17 +374,17 @@ class BlockIndex:
             block.is_dirty = False
         return block.value
 
-    def worth_if_restored(self, block: Block, taken: Collection[int]) -> float:
+    def worth_if_restored(self, block: Block) -> float:
         """Worth per token that a dropped block would have, beside those taken back already."""
-        return self.worth(block, 0, _joined_with(block, taken))
+        return self.worth(block, 0)
 
     @contextmanager
-    def hypothetically(self) -> Iterator[Callable[[Block, Collection[int]], None]]:
+    def hypothetically(self) -> Iterator[Callable[[Block], None]]:
         """Take blocks back for as long as this lasts, to see what the others are worth then."""
         gained: list[tuple[Atom, Block]] = []
 
-        def take(block: Block, taken: Collection[int]) -> None:
-            for atom in (*block.atoms, *_joined_with(block, taken)):
+        def take(block: Block) -> None:
+            for atom in block.atoms:
                 atom.gain(block)
                 atom.revalue()
                 gained.append((atom, block))
@@ -408,12 +406,14 @@ class BlockIndex:
     def spoken_of(self, blocks: Iterable[Block]) -> list[str]:
         """The atoms of dropped blocks that this step speaks of."""
         fresh = {atom.key for atom in self._fresh}
-        held = dict.fromkeys(atom.key for block in blocks for atom in block.all_atoms())
+        held = dict.fromkeys(atom.key for block in blocks for atom in block.atoms)
         return [shown(key) for key in held if key in fresh]
 
-    def _block(self, message: MessageBlocks, piece: Piece, tokens: int, *, observed: bool) -> Block:
+    def _block(
+        self, message: MessageBlocks, section: Section, tokens: int, *, observed: bool
+    ) -> Block:
         self._numbers += 1
-        return Block(message, self._numbers, piece, tokens, observed=observed, born=self.now)
+        return Block(message, self._numbers, section, tokens, observed=observed, born=self.now)
 
     def _atom(self, key: str, kind: Kind, crowding: float) -> Atom:
         """Give an atom. Its chance is that of the least crowded text it was found in."""
@@ -434,7 +434,7 @@ class BlockIndex:
     def _stop_remembering(self, block: Block) -> None:
         del self.remembered[block.number]
         self.remembered_tokens -= block.tokens
-        for atom in block.all_atoms():
+        for atom in block.atoms:
             atom.dropped.remove(block)
 
     def _release_atom(self, atom: Atom) -> None:
@@ -449,11 +449,6 @@ class BlockIndex:
             for old in idle[MAX_IDLE_ATOMS:]:
                 del self.atoms[old.key]
             self._idle_atoms = min(len(idle), MAX_IDLE_ATOMS)
-
-
-def _joined_with(block: Block, others: Collection[int]) -> list[Atom]:
-    """Give the atoms that a block holds together with these others alone."""
-    return [joint.atom for joint in block.joints if joint.is_completed_by(block, others)]
 
 
 def _digest(form: str) -> bytes:

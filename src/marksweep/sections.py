@@ -1,0 +1,354 @@
+"""Sections: a text cut where a reader would cut it, and what is shown of it when some go.
+
+    sections    a function, a paragraph, a fenced block, a record, a traceback, a hunk, a log entry
+    paragraphs  the same for what somebody wrote: at blank lines and fences only
+    shown       the sections that are kept, and one short line where others stood
+
+A text too large for one section is cut at the strongest border it has: fences and hunks, blank
+lines before its outermost lines, those lines themselves, any blank line, and at last any line. What
+is too small by itself is joined with its neighbours. A very long line is cut where a record ends.
+
+The line that stands in for what was left out says what it was, how much, and how to get it back. It
+is read again as what it is: a text that is cut twice has one such line, with the new numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from itertools import pairwise
+
+import msgspec
+
+from marksweep.tokens import count
+
+MAX_LINES, MAX_CHARACTERS = 20, 1_000
+"""What one section holds at most: what a reader takes in at a glance.
+
+Larger keeps functions whole and takes more room for each thing that is kept.
+"""
+FEW_LINES, FEW_CHARACTERS = 10, 500
+"""Up to here neighbours are joined: a section of two lines says little, and its gap costs a line.
+
+Larger leaves fewer gaps, and takes more along that nobody asked for.
+"""
+MAX_DEPTH = 8
+"""How deep a text is cut at ever weaker borders before it is cut at any line."""
+
+RECORD_ENDS = ("}, ", "},", "], ", "],", '", ', '",', "; ", ". ", ", ", ",", " ")
+"""Where a long line may be cut, best first: the ends of records, of values, of words."""
+
+_MARGIN = re.compile(r"[ ]*\d+(?:\t|→|:[ ]?|[ ]?\|[ ]?)")
+_HUNK = re.compile(r"diff --git |@@ -")
+_FENCE = re.compile(r"\s*(```|~~~)")
+_CLOSER = re.compile(r"[)\]}]|(?:else|elif|except|finally|catch|end)\b")
+_TRACEBACK = re.compile(r"Traceback \(most recent call last\)")
+_TABLE_RULE = re.compile(r"\|?[ :|+-]*-{2,}[ :|+-]*$")
+
+
+class Measure(StrEnum):
+    """What a gap is counted in."""
+
+    LINES = "lines"
+    CHARACTERS = "characters"
+    """For a text with lines so long that they are cut."""
+
+
+class Section(msgspec.Struct, frozen=True, gc=False):
+    """A part of a text that is kept or left out as one."""
+
+    text: str
+    glued: bool = False
+    """Whether it goes on in the line of the section before it."""
+
+    def size(self, measure: Measure) -> int:
+        """Give its lines or characters."""
+        return self.text.count("\n") + 1 if measure is Measure.LINES else len(self.text)
+
+
+class Gap(msgspec.Struct, frozen=True, gc=False):
+    """Where something was left out: how much, in the measure of its text, and its tokens."""
+
+    size: int
+    tokens: int
+
+
+Piece = Section | Gap
+
+
+class Sections(msgspec.Struct, frozen=True, gc=False):
+    """A text in pieces, which joined give the text again."""
+
+    pieces: tuple[Piece, ...]
+    measure: Measure = Measure.LINES
+    why: str = ""
+    """Why something is left out, if a reader should know."""
+
+    @property
+    def size(self) -> int:
+        """Its size before anything was left out."""
+        return sum([p.size if isinstance(p, Gap) else p.size(self.measure) for p in self.pieces])
+
+
+def sections(text: str) -> Sections:
+    """Cut a text into sections; where something was left out before, there is a gap."""
+    return _cut(text, is_prose=False)
+
+
+def paragraphs(text: str) -> Sections:
+    """Cut what somebody wrote, at blank lines and fences alone: no command is ever halved."""
+    return _cut(text, is_prose=True)
+
+
+def _cut(text: str, *, is_prose: bool) -> Sections:
+    lines = text.split("\n")
+    gaps, measure = _gaps(lines)
+    pieces: list[Piece] = []
+    start = 0
+    for at, gap in gaps.items():
+        pieces += [*_runs(lines[start:at], is_prose=is_prose), gap]
+        start = at + 1
+    pieces += _runs(lines[start:], is_prose=is_prose)
+    return Sections(tuple(pieces), measure)
+
+
+def _runs(lines: list[str], *, is_prose: bool) -> Iterator[Section]:
+    """Cut lines without a gap between them; very long ones each by itself."""
+    start = 0
+    for at, line in enumerate(lines):
+        if len(line) > MAX_CHARACTERS and not is_prose:
+            yield from _sections_of(lines[start:at])
+            yield from _sections_of_line(line)
+            start = at + 1
+    rest = lines[start:]
+    if not rest:
+        return
+    yield from _paragraphs_of(rest) if is_prose else _sections_of(rest)
+
+
+def _sections_of(lines: list[str]) -> Iterator[Section]:
+    if lines:
+        yield from _Outline(lines).cut()
+
+
+def _sections_of_line(line: str) -> Iterator[Section]:
+    start = 0
+    while len(line) - start > MAX_CHARACTERS:
+        low = start + FEW_CHARACTERS
+        room = line[low : start + MAX_CHARACTERS]
+        end = next((low + at + len(e) for e in RECORD_ENDS if (at := room.rfind(e)) >= 0), 0)
+        end = end or start + MAX_CHARACTERS
+        yield Section(line[start:end], glued=start > 0)
+        start = end
+    yield Section(line[start:], glued=start > 0)
+
+
+def _paragraphs_of(lines: list[str]) -> Iterator[Section]:
+    """Give each paragraph with the blank lines behind it, and each fenced block."""
+    borders, fenced = _fences(lines)
+    start = 0
+    for at in range(1, len(lines)):
+        is_new = lines[at].strip() and not lines[at - 1].strip()
+        if at in borders or (is_new and at not in fenced):
+            yield Section("\n".join(lines[start:at]))
+            start = at
+    yield Section("\n".join(lines[start:]))
+
+
+class _Outline:
+    """Lines with their indentation, and the borders between them."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+        self._strong, _ = _fences(lines)
+        self._inside: set[int] = set()
+        """Lines that belong to the one before them."""
+        self._closers: set[int] = set()
+        """Lines that end what was opened before them."""
+        self._indents = [self._indent(at, line) for at, line in enumerate(lines)]
+        self._sizes = [len(line) + 1 for line in lines]
+
+    def _indent(self, at: int, line: str) -> int:
+        """Give the indentation of a line; -1 for a blank one. Note the borders that it shows."""
+        margin = _MARGIN.match(line)
+        bare = line[margin.end() :] if margin else line
+        words = bare.lstrip()
+        if not words:
+            return -1
+        if _CLOSER.match(words):
+            self._closers.add(at)
+        if words[0] in "d@" and _HUNK.match(words):
+            self._strong.add(at)
+        if words[0] == "T" and _TRACEBACK.match(words):
+            self._note_traceback(at, len(bare) - len(words))
+        if words[0] in "|-: +" and at and _TABLE_RULE.match(words):
+            self._inside.add(at)
+        return len(bare) - len(words)
+
+    def _note_traceback(self, start: int, indent: int) -> None:
+        """Keep a traceback together, up to the error that it ends with."""
+        for at in range(start + 1, len(self._lines)):
+            line = self._lines[at]
+            self._inside.add(at)
+            if len(line) - len(line.lstrip()) <= indent and line.strip():
+                return
+
+    def cut(self) -> Iterator[Section]:
+        """Give the sections."""
+        for start, end in self._split(0, len(self._lines), 0):
+            yield Section("\n".join(self._lines[start:end]))
+
+    def _split(self, start: int, end: int, depth: int) -> Iterator[tuple[int, int]]:
+        if self._fits(start, end, MAX_LINES, MAX_CHARACTERS):
+            yield start, end
+            return
+        starts = self._starts(start, end) if depth < MAX_DEPTH else []
+        borders = [start, *(starts or range(start + 1, end)), end]
+        low = start
+        for at, high in pairwise(borders[1:]):
+            # Close what is so far if one more part makes it more than a few lines.
+            if not self._fits(low, high, FEW_LINES, FEW_CHARACTERS):
+                yield from self._split(low, at, depth + 1)
+                low = at
+        yield from self._split(low, end, depth + 1) if low > start or starts else ((low, end),)
+
+    def _fits(self, start: int, end: int, lines: int, characters: int) -> bool:
+        return end - start <= lines and sum(self._sizes[start:end]) <= characters
+
+    def _starts(self, start: int, end: int) -> list[int]:
+        """Give the strongest borders inside a range."""
+        inner = range(start + 1, end)
+        strong = [at for at in inner if at in self._strong]
+        if strong:
+            return strong
+        indents, held = self._indents, self._inside | self._closers
+        opening = [at for at in inner if indents[at] >= 0 and at not in held]
+        outermost = min([indents[at] for at in opening], default=0)
+        outer = [at for at in opening if indents[at] == outermost]
+        return (
+            [at for at in outer if indents[at - 1] < 0]
+            or outer
+            or [at for at in inner if indents[at] >= 0 > indents[at - 1]]
+        )
+
+
+def _fences(lines: Sequence[str]) -> tuple[set[int], set[int]]:
+    """Find where fenced blocks begin and what follows them begins, and all that is inside."""
+    borders: set[int] = set()
+    inside: set[int] = set()
+    opened: int | None = None
+    for at, line in enumerate(lines):
+        if not _FENCE.match(line):
+            continue
+        if opened is None:
+            opened = at
+            borders.add(at)
+        else:
+            borders.add(at + 1)
+            inside.update(range(opened + 1, at + 1))
+            opened = None
+    return borders, inside
+
+
+_FIRST_GAP = re.compile(
+    r"\[marksweep: (all|[\d,]+ of) ([\d,]+) (line|character)s? .*left out, ([\d,]+) tokens?\b.*\]"
+)
+_NEXT_GAP = re.compile(r"\[… ([\d,]+) (?:line|character)s? …\]")
+
+
+def _gaps(lines: Sequence[str]) -> tuple[dict[int, Gap], Measure]:
+    """Find the lines that stand in for something; the first says how much is missing in all.
+
+    A text with very long lines is measured in characters, unless that line says otherwise.
+    """
+    gaps: dict[int, Gap] = {}
+    is_long = any(len(line) > MAX_CHARACTERS for line in lines)
+    measure = Measure.CHARACTERS if is_long else Measure.LINES
+    first, left, tokens = -1, 0, 0
+    for at, line in enumerate(lines):
+        if not line.startswith("["):
+            continue
+        if first < 0 and (found := _FIRST_GAP.fullmatch(line)):
+            first = at
+            measure = Measure(f"{found[3]}s")
+            left = _number(found[2] if found[1] == "all" else found[1].removesuffix(" of"))
+            tokens = _number(found[4])
+        elif first >= 0 and (found := _NEXT_GAP.fullmatch(line)):
+            gaps[at] = Gap(_number(found[1]), 0)
+    if first >= 0:
+        rest = left - sum([gap.size for gap in gaps.values()])
+        gaps = {first: Gap(max(0, rest), tokens), **gaps}
+    return gaps, measure
+
+
+def _number(text: str) -> int:
+    return int(text.replace(",", "") or 0)
+
+
+def left_out(text: str, why: str = "") -> Sections:
+    """Give a text of which nothing is shown."""
+    lines = text.split("\n")
+    gaps, measure = _gaps(lines)
+    missing = sum([gap.size for gap in gaps.values()])
+    shown = [line for at, line in enumerate(lines) if at not in gaps]
+    size = len(shown) if measure is Measure.LINES else sum(map(len, shown))
+    tokens = count("\n".join(shown)) + sum([gap.tokens for gap in gaps.values()])
+    return Sections((Gap(missing + size, tokens),), measure, why)
+
+
+def shown(kept: Sections, what: str, message_id: str) -> str:
+    """Write a text in pieces, with one line for each gap; the first says all, and how to undo it.
+
+    `what` names the text for a reader, such as a file.
+    """
+    pieces = list(_merged(kept.pieces))
+    gaps = [piece for piece in pieces if isinstance(piece, Gap)]
+    out: list[str] = []
+    before: Piece | None = None
+    for piece in pieces:
+        if isinstance(piece, Section):
+            goes_on = piece.glued and isinstance(before, Section)
+            out.append(piece.text if before is None or goes_on else f"\n{piece.text}")
+            before = piece
+            continue
+        if before is not None:
+            out.append("\n")
+        if piece is gaps[0]:
+            left, total = sum([gap.size for gap in gaps]), _counted(kept.size, kept.measure)
+            much = f"all {total}" if left >= kept.size else f"{left:,} of {total}"
+            tokens = sum([gap.tokens for gap in gaps])
+            out.append(stand_in(much, what, tokens, message_id, kept.why))
+        else:
+            out.append(f"[… {_counted(piece.size, kept.measure)} …]")
+        before = piece
+    return "".join(out)
+
+
+def stand_in(much: str, what: str, tokens: int, message_id: str, why: str = "") -> str:
+    """Say in one line what is missing, how much of it, and how to get it back."""
+    reason = f", {why}" if why else ""
+    return (
+        f"[marksweep: {much} of {what} left out, {_counted(tokens, 'tokens')}{reason}; "
+        f'recall("{message_id}")]'
+    )
+
+
+def _counted(number: int, plural: str) -> str:
+    return f"{number:,} {plural if number != 1 else plural.removesuffix('s')}"
+
+
+def _merged(pieces: Sequence[Piece]) -> Iterator[Piece]:
+    """Make one gap of those that follow each other."""
+    open_gap: Gap | None = None
+    for piece in pieces:
+        if isinstance(piece, Gap):
+            before = open_gap or Gap(0, 0)
+            open_gap = Gap(before.size + piece.size, before.tokens + piece.tokens)
+            continue
+        if open_gap is not None:
+            yield open_gap
+            open_gap = None
+        yield piece
+    if open_gap is not None:
+        yield open_gap

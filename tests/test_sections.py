@@ -1,0 +1,195 @@
+"""Sections: a text is cut where a reader would cut it, and one line says what was left out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marksweep.sections import (
+    MAX_CHARACTERS,
+    MAX_LINES,
+    Gap,
+    Measure,
+    Piece,
+    Section,
+    Sections,
+    left_out,
+    paragraphs,
+    sections,
+    shown,
+)
+
+texts = st.text(alphabet='ab1_ \n\n,{}"`#', max_size=3000) | st.lists(
+    st.sampled_from(
+        [
+            "def f():",
+            "    return 1",
+            "",
+            "```",
+            "text",
+            "@@ -1 +1 @@",
+            "| a | b |",
+            "}",
+            "x" * 1_500,
+        ]
+    ),
+    max_size=80,
+).map("\n".join)
+
+
+def cut(text: str) -> list[str]:
+    return [piece.text for piece in sections(text).pieces if isinstance(piece, Section)]
+
+
+def keeping(text: str, *numbers: int) -> str:
+    """Show these sections of a text alone."""
+    whole = sections(text)
+    pieces = [_kept(piece, whole.measure, n in numbers) for n, piece in enumerate(whole.pieces)]
+    return shown(Sections(tuple(pieces), whole.measure), "src/app.py", "m6")
+
+
+def _kept(piece: Piece, measure: Measure, is_kept: bool) -> Piece:
+    return piece if is_kept or isinstance(piece, Gap) else Gap(piece.size(measure), 10)
+
+
+@given(texts)
+def test_all_sections_together_are_the_text(text: str) -> None:
+    assert shown(sections(text), "it", "m1") == text
+    assert shown(paragraphs(text), "it", "m1") == text
+
+
+@given(texts)
+def test_a_section_is_never_larger_than_a_reader_takes_in(text: str) -> None:
+    for section in cut(text):
+        assert section.count("\n") < MAX_LINES
+        assert len(section) <= MAX_CHARACTERS
+
+
+@given(texts)
+def test_cutting_takes_time_that_grows_with_the_text(text: str) -> None:
+    stairs = "\n".join(" " * n + "x" for n in range(400))
+    assert len(cut(f"{text}\n{stairs}")) >= 20
+
+
+def function(name: str, lines: int = 8) -> str:
+    return "\n".join([f"def {name}():", *(f"    step_{name}_{n}()" for n in range(lines))])
+
+
+def test_a_function_stays_whole() -> None:
+    functions = [function(name) + "\n\n" for name in "abcdefgh"]
+    for section in cut("\n".join(functions)):
+        assert section.startswith("def ")
+        assert section.rstrip().endswith("_7()")
+
+
+def test_a_long_class_is_cut_between_its_methods() -> None:
+    methods = ["    " + function(name).replace("\n", "\n    ") for name in "abcdef"]
+    found = cut("class Thing:\n\n" + "\n\n".join(methods))
+    assert [section.strip().split("(")[0] for section in found[1:]] == [
+        f"def {name}" for name in "abcdef"
+    ]
+
+
+def test_line_numbers_do_not_hide_the_indentation() -> None:
+    text = "\n\n".join(function(name) for name in "abcdefgh")
+    numbered = "\n".join(f"{n:6}\t{line}" for n, line in enumerate(text.split("\n"), 1))
+    assert [s.count("\n") for s in cut(numbered)] == [s.count("\n") for s in cut(text)]
+
+
+def test_a_traceback_stays_with_the_error_it_ends_with() -> None:
+    frames = [f'  File "a.py", line {n}, in f\n    call({n})' for n in range(5)]
+    trace = "\n".join(["Traceback (most recent call last):", *frames, "ValueError: no"])
+    log = "\n".join(f"2026-11-16 INFO working on part {n} of it" for n in range(40))
+    (holding,) = [s for s in cut(f"{log}\n{trace}\n{log}") if "Traceback" in s]
+    assert trace in holding
+
+
+def test_a_table_keeps_its_head_and_rule_together() -> None:
+    rows = "\n".join(f"| row_{n} | {n} | some words to fill the row |" for n in range(60))
+    words = "\n".join(f"A line of words before the table, number {n}." for n in range(13))
+    text = f"{words}\n| name | size | note |\n|------|------|------|\n{rows}"
+    assert any("| name | size | note |\n|------" in section for section in cut(text))
+
+
+def test_fences_and_hunks_are_borders() -> None:
+    code = "\n".join(f"line_{n} = {n}" for n in range(14))
+    prose = "\n".join(f"Sentence {n} of what somebody explains here." for n in range(9))
+    found = cut(f"{prose}\n```python\n{code}\n```\n{prose}")
+    assert f"```python\n{code}\n```" in found
+    hunks = [f"@@ -{n},9 +{n},9 @@\n" + f"+ added {n}\n" * 11 for n in range(4)]
+    assert all(s.startswith("@@ -") for s in cut("".join(hunks).strip("\n")))
+
+
+def test_records_of_indented_json_stay_whole() -> None:
+    text = json.dumps(
+        [{"id": n, "name": f"row_{n}", "tags": ["a", "b"]} for n in range(30)], indent=2
+    )
+    for section in cut(text)[1:-1]:
+        assert section.startswith("  {\n")
+        assert section.endswith("  },")
+
+
+def test_a_long_line_is_cut_where_a_record_ends() -> None:
+    line = json.dumps([{"id": f"row_{n}", "note": "some words here"} for n in range(80)])
+    found = sections(line)
+    assert found.measure is Measure.CHARACTERS
+    assert len(found.pieces) > 3
+    assert all(
+        piece.text.endswith("}, ") for piece in found.pieces[:-1] if isinstance(piece, Section)
+    )
+
+
+def test_what_somebody_wrote_is_cut_at_blank_lines_and_fences_only() -> None:
+    command = "\n\n".join(f"step --number {n}" for n in range(60))
+    text = f"First I look.\n\nThen:\n```bash\n{command}\n```\nDone."
+    assert [piece.text for piece in paragraphs(text).pieces if isinstance(piece, Section)] == [
+        "First I look.\n",
+        "Then:",
+        f"```bash\n{command}\n```",
+        "Done.",
+    ]
+
+
+LONG = "\n\n".join(function(name) for name in "abcdefgh")
+
+
+def test_the_first_gap_says_what_is_missing_and_how_to_get_it_back() -> None:
+    said = keeping(LONG, 1, 3).split("\n")
+    assert said[0] == (
+        '[marksweep: 59 of 79 lines of src/app.py left out, 60 tokens; recall("m6")]'
+    )
+    assert said[1] == "def b():"
+    assert "[… 10 lines …]" in said
+    assert said[-1] == "[… 39 lines …]"
+
+
+def test_a_text_of_which_nothing_is_shown_is_one_line() -> None:
+    assert keeping("one line") == (
+        '[marksweep: all 1 line of src/app.py left out, 10 tokens; recall("m6")]'
+    )
+    why = left_out(LONG, "superseded: it was read again")
+    assert shown(why, "src/app.py", "m6").endswith(', superseded: it was read again; recall("m6")]')
+
+
+@given(text=texts, data=st.data())
+def test_trimming_again_updates_the_numbers_and_never_nests(text: str, data: st.DataObject) -> None:
+    whole = sections(text)
+    numbers = st.sets(st.integers(0, len(whole.pieces)))
+    once = keeping(text, *data.draw(numbers))
+    again = sections(once)
+    if once != text:
+        assert again.size == whole.size
+        assert again.measure is whole.measure
+    twice = keeping(once, *data.draw(numbers))
+    assert twice.count("[marksweep: ") <= 1
+    if twice != text:
+        assert sections(twice).size == whole.size
+    assert shown(sections(once), "src/app.py", "m6") == once
+
+
+@pytest.mark.parametrize("text", ["", "\n", "[marksweep: is a tool", "[… 3 lines …]"])
+def test_what_only_looks_like_our_line_is_text(text: str) -> None:
+    assert not any(isinstance(piece, Gap) for piece in sections(text).pieces)
