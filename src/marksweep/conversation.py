@@ -45,13 +45,14 @@ from marksweep.dialects.base import Json
 from marksweep.dialects.history import LISTS, History, insist_on, marks_in
 from marksweep.errors import BadInput, NotFound
 from marksweep.following import Follower, Kept, Overlap, listed, unmarked
-from marksweep.heaps.conversation import MESSAGE, ConversationHeap, Protection
+from marksweep.heaps.conversation import ConversationHeap
 from marksweep.heaps.forms import ProviderForm
 from marksweep.heaps.stash_search import (
     Recalled,
     recalled,
     recently_said,
 )
+from marksweep.heaps.staying import MESSAGE, Protection
 from marksweep.messages import Message, as_passed, count_message
 from marksweep.model import Entry, Plan, Pressure, Report, Segment, utc_now
 from marksweep.settings import Settings

@@ -15,16 +15,13 @@ business of their form; see forms.py.
 from __future__ import annotations
 
 import json
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
 
-from marksweep.core.roots import Focus, locked, pinned
 from marksweep.dialects import dialect_named
 from marksweep.dialects.base import Json
 from marksweep.dialects.editing import Line, with_texts
@@ -32,6 +29,7 @@ from marksweep.heaps.forms import MessageForm
 from marksweep.heaps.live_index import Fingerprint
 from marksweep.heaps.segments import SegmentHeap
 from marksweep.heaps.stash_search import RECALLED
+from marksweep.heaps.staying import MESSAGE, NOTE, SPOKEN, SUMMARY, Protection, Staying, Unanswered
 from marksweep.messages import (
     Counter,
     Message,
@@ -52,46 +50,7 @@ from marksweep.model import GCPolicy, Hold, Link, Pressure, Reference, Segment, 
 from marksweep.sections import Sections, shown
 from marksweep.stores.base import Store
 
-MESSAGE = "message"
-"""The type of segments that are messages."""
-
-SUMMARY = "summary"
-"""The type of segments that stand for messages: said by the user, composed from their text."""
-
-NOTE = "note"
-"""The type of segments that a collection adds for the model to read, such as a notice."""
-
-SPOKEN = frozenset({MESSAGE, SUMMARY, NOTE, RECALLED})
-"""Types that are written as messages. Others only take room: a system prompt, tool schemas."""
-
-RECENT_EXCHANGES = 3
-"""Newest calls with their results that recency protects, beside the words of the newest turns.
-
-More keeps what the agent is working on; fewer lets a long turn shrink further.
-"""
-
 replace = msgspec.structs.replace
-
-
-class Protection(msgspec.Struct, frozen=True):
-    """Turns that are spared, whatever the strategy.
-
-    Of the `recent_turns` newest the words stay, and of their work the newest exchanges; older tool
-    output of a long turn may go. Over the hard limit only the user's words of them stay.
-    """
-
-    recent_turns: int = 0
-    whole_turns: Mapping[int, str] = {}
-    """Turns that stay whole, by number, with the reason."""
-
-
-class Unanswered(NamedTuple):
-    """What still waits, and what that needs."""
-
-    start: int
-    """Position of what the model said last; 0: it never spoke."""
-    held: frozenset[int]
-    """Positions of messages that it needs: calls without a result yet, for one."""
 
 
 class Draft(NamedTuple):
@@ -314,57 +273,9 @@ class ConversationHeap(SegmentHeap):
     def roots(
         self, segments: Sequence[Segment], protection: Protection, pressure: Pressure, now: datetime
     ) -> dict[int, str]:
-        """Map the index of each segment that must stay to its reason. `segments` are in order.
-
-        What the model said last and all that follows belong to the next request. Where the model
-        never spoke, that is the last message alone. A call that waits for its result stays, since
-        the result would come to nothing, and so does what else the provider wants for it.
-        """
-        unanswered = self.unanswered()
-        spoken = [i for i, segment in enumerate(segments) if segment.type in SPOKEN]
-        start = unanswered.start or (segments[spoken[-1]].position if spoken else 0)
-        first = _index(segments, start)
-        roots = self._recent(segments, protection.recent_turns, pressure)
-        whole = {turn_name(n): reason for n, reason in protection.whole_turns.items()}
-        if whole:
-            roots |= {i: whole[s.topic_id] for i, s in enumerate(segments) if s.topic_id in whole}
-        held = [i for i, segment in enumerate(segments) if segment.position in unanswered.held]
-        roots |= dict.fromkeys(held, "what is going on needs it")
-        waits = "the model has not answered it yet"
-        roots |= dict.fromkeys(spoken[bisect_left(spoken, first) :], waits)
-        focus = Focus(now=now)
-        for i, segment in enumerate(segments):
-            if segment.pinned or segment.policy is GCPolicy.LOCKED:
-                roots[i] = pinned(segment, focus) or locked(segment, focus) or ""
-        return dict(sorted(roots.items()))
-
-    def _recent(
-        self, segments: Sequence[Segment], turns: int, pressure: Pressure
-    ) -> dict[int, str]:
-        """Protect what recency spares; see `Protection`."""
-        words: list[int] = []
-        work: list[int] = []
-        found: set[str] = set()
-        exchanges = 0
-        for i in range(len(segments) - 1, -1, -1):
-            segment = segments[i]
-            turn = segment.topic_id
-            if segment.type != MESSAGE or turn is None or turn_number(turn) < 0:
-                continue
-            if turn not in found and len(found) >= turns:
-                break
-            found.add(turn)
-            if pressure >= Pressure.HARD:
-                words += [i] if starts_turn(self.message(segment)) else []
-            elif segment.policy is not GCPolicy.EPHEMERAL:
-                words.append(i)
-            elif exchanges < RECENT_EXCHANGES:
-                work.append(i)
-                exchanges += not any(r.hold is Hold.PAIRED for r in segment.references)
-        reason = f"one of the newest {RECENT_EXCHANGES} exchanges"
-        return dict.fromkeys(work, reason) | dict.fromkeys(
-            words, f"in one of the last {len(found)} turns"
-        )
+        """Map the index of each segment that must stay to its reason. `segments` are in order."""
+        staying = Staying(segments, self.message, pressure, now)
+        return staying.roots(protection, self.unanswered())
 
     def _take_in(self, segments: Sequence[Segment]) -> None:
         for segment in segments:
@@ -598,8 +509,3 @@ def _default_policy(message: Message) -> GCPolicy:
         if made_by_collection(message) is not None:
             return GCPolicy.EPHEMERAL
     return GCPolicy.EPHEMERAL if message.is_work else GCPolicy.PARTIAL
-
-
-def _index(segments: Sequence[Segment], position: int) -> int:
-    """Give the index of the first segment at a position or behind it."""
-    return bisect_left(segments, position, key=attrgetter("position"))

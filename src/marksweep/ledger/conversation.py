@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from marksweep.heaps.conversation import SPOKEN, ConversationHeap
+from marksweep.heaps.conversation import ConversationHeap
+from marksweep.heaps.staying import SPOKEN
 from marksweep.ledger.entries import ChildKind, InstructionSource, SourceEntry
 from marksweep.messages import (
     PREAMBLE,

@@ -17,8 +17,8 @@ from marksweep.core.budget import Due, is_time
 from marksweep.core.context import PlanningContext
 from marksweep.core.plan import make_plan
 from marksweep.core.strategy import Strategy
-from marksweep.heaps.conversation import SPOKEN, Protection
 from marksweep.heaps.forms import HeldForm
+from marksweep.heaps.staying import SPOKEN, Protection
 from marksweep.ledger import InstructionBudget, InstructionSource, SourceEntry
 from marksweep.ledger.declared import DeclaredCounts
 from marksweep.messages import (

@@ -21,9 +21,10 @@ from marksweep.core.plan import PlanBuilder
 from marksweep.core.strategy import Proposal
 from marksweep.dialects import validate
 from marksweep.errors import NotFound, Refused
-from marksweep.heaps.conversation import SPOKEN, ConversationHeap, Protection
+from marksweep.heaps.conversation import ConversationHeap
 from marksweep.heaps.forms import NeutralForm
 from marksweep.heaps.stash_search import Recalled, recalled
+from marksweep.heaps.staying import SPOKEN, Protection
 from marksweep.messages import SUMMARY, Counter, Message, TurnNumbers, starts_turn
 from marksweep.model import IN_PLACE, Action, GCPolicy, Plan, Pressure, Segment, utc_now
 from marksweep.plugins.base import GCConfig, GCResult
