@@ -260,7 +260,46 @@ class Cost(msgspec.Struct, frozen=True, gc=False):
     """Turns until the tokens saved outweigh the tokens re-read. None: it never pays."""
 
 
-class Plan(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class _Sized:
+    """What a plan would do to the size of a heap, or a report says was done; also in tokens."""
+
+    __slots__ = ()
+    size_before: int
+    size_after: int
+    unit: Unit
+
+    @property
+    def freed(self) -> int:
+        """What goes from the heap."""
+        return self.size_before - self.size_after
+
+    @property
+    def tokens_before(self) -> int:
+        """The size before, if it is in tokens."""
+        return _in_tokens(self.size_before, self.unit)
+
+    @property
+    def tokens_after(self) -> int:
+        """The size after, if it is in tokens."""
+        return _in_tokens(self.size_after, self.unit)
+
+    @property
+    def tokens_freed(self) -> int:
+        """What goes from the heap, if it is in tokens."""
+        return _in_tokens(self.freed, self.unit)
+
+
+def _in_tokens(size: int, unit: Unit) -> int:
+    """Give a size that is one in tokens."""
+    if unit is not Unit.TOKENS:
+        raise BadInput(
+            f"the size is {size} {unit}, not tokens. Read size_before, size_after, target_size or "
+            "freed, and the unit."
+        )
+    return size
+
+
+class Plan(_Sized, msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What a sweep would do, and why. Nothing has happened yet. Sizes are in its unit."""
 
     plan_id: str
@@ -281,11 +320,6 @@ class Plan(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     unit: Unit = Unit.TOKENS
 
     @property
-    def freed(self) -> int:
-        """What the steps free together."""
-        return self.size_before - self.size_after
-
-    @property
     def short_by(self) -> int:
         """By how much the plan misses its target; 0 if it gets there."""
         return max(0, self.size_after - self.target_size)
@@ -296,27 +330,12 @@ class Plan(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return any(step.action is Action.DELETE for step in self.steps)
 
     @property
-    def tokens_before(self) -> int:
-        """The size before, of a plan in tokens."""
-        return _in_tokens(self.size_before, self.unit)
-
-    @property
-    def tokens_after(self) -> int:
-        """The size after, of a plan in tokens."""
-        return _in_tokens(self.size_after, self.unit)
-
-    @property
-    def tokens_freed(self) -> int:
-        """What the steps of a plan in tokens free together."""
-        return _in_tokens(self.freed, self.unit)
-
-    @property
     def target_tokens(self) -> int:
         """The target of a plan in tokens."""
         return _in_tokens(self.target_size, self.unit)
 
 
-class Report(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class Report(_Sized, msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What a sweep did, counted on the result. Sizes are in its unit."""
 
     plan_id: str
@@ -326,36 +345,6 @@ class Report(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     created: tuple[str, ...] = ()
     """Ids of the replacements that are now in the heap."""
     unit: Unit = Unit.TOKENS
-
-    @property
-    def freed(self) -> int:
-        """What is gone from the heap."""
-        return self.size_before - self.size_after
-
-    @property
-    def tokens_before(self) -> int:
-        """The size before, of a sweep in tokens."""
-        return _in_tokens(self.size_before, self.unit)
-
-    @property
-    def tokens_after(self) -> int:
-        """The size after, of a sweep in tokens."""
-        return _in_tokens(self.size_after, self.unit)
-
-    @property
-    def tokens_freed(self) -> int:
-        """Tokens that are gone from the heap."""
-        return _in_tokens(self.freed, self.unit)
-
-
-def _in_tokens(size: int, unit: Unit) -> int:
-    """Give a size that is one in tokens."""
-    if unit is not Unit.TOKENS:
-        raise BadInput(
-            f"the size is {size} {unit}, not tokens. Read size_before, size_after, target_size or "
-            "freed, and the unit."
-        )
-    return size
 
 
 class Stashed(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -154,6 +154,33 @@ class Endpoint(msgspec.Struct, frozen=True):
         return Reply(response.status_code, text, _seconds(response.headers.get("retry-after", "")))
 
 
+class Model:
+    """A model behind a URL, whose key is in the environment."""
+
+    path = "/chat/completions"
+    """Where below the URL of an API its messages go."""
+    max_tokens = 4_096
+    """Tokens an answer may have, unless said otherwise. Longer answers are cut there."""
+
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        *,
+        api_key_env: str = "",
+        timeout: float = TIMEOUT,
+        tries: int = TRIES,
+        most_tokens: int = 0,
+    ) -> None:
+        key = key_from(api_key_env, url) if api_key_env else ""
+        self._model = model
+        self._most_tokens = most_tokens or self.max_tokens
+        self._endpoint = Endpoint(address(url, self.path), self._headers(key), timeout, tries)
+
+    def _headers(self, key: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {key}"} if key else {}
+
+
 class Unreadable(ModelError):
     """The endpoint answered what another try would not make better."""
 

@@ -89,11 +89,11 @@ def test_queries_that_a_server_noted_go_with_what_was_erased(
     with fresh_graphs(falkor_url)() as store:
         store.put("w", [note("w", "x")])
         assert isinstance(store, FalkorGraphStore)
-        stream = f"telemetry{{{store._db.prefix}w}}"
-        noted = store._db.command("XADD", stream, "*", "Query parameters", "x")
+        stream = f"telemetry{{{store.db.prefix}w}}"
+        noted = store.db.command("XADD", stream, "*", "Query parameters", "x")
         left = store.scrub()
         assert any("GRAPH.CONFIG SET CMD_INFO no" in each for each in left)
-        assert store._db.command("XRANGE", stream, noted, noted) == []
+        assert store.db.command("XRANGE", stream, noted, noted) == []
     store = FalkorGraphStore.embedded(tmp_path)
     assert store.scrub() == ()
     store.close()
@@ -113,7 +113,7 @@ def test_a_graph_of_a_newer_marksweep_is_refused(falkor_url: str) -> None:
     with opened() as store:
         store.put("w", [note("w", "x")])
         assert isinstance(store, FalkorGraphStore)
-        store._db.write("w", ("MATCH (w:Workspace) SET w.schema = 99", {}))
+        store.db.write("w", ("MATCH (w:Workspace) SET w.schema = 99", {}))
     with opened() as store, pytest.raises(StoreTooNew, match="layout 99"):
         store.counts("w")
 
@@ -123,7 +123,7 @@ def test_a_graph_of_the_first_layout_is_brought_up(falkor_url: str) -> None:
     with opened() as store:
         store.put("w", [note("w", "first")])
         assert isinstance(store, FalkorGraphStore)
-        store._db.write("w", ("MATCH (w:Workspace) SET w.schema = 1", {}))
+        store.db.write("w", ("MATCH (w:Workspace) SET w.schema = 1", {}))
     with opened() as store:
         assert shape(store, "w") == (1, 1, 0, 0, 0)
         store.put("w", [note("w", "second")])
@@ -142,8 +142,8 @@ def test_what_is_stale_is_known_after_a_restart_from_a_rewritten_file(tmp_path: 
         store.put("w", records)
         for first, changes in enumerate(((), old)):
             for change in changes:
-                store._db.write("w", (change, {}))
-            store._db.command("BGREWRITEAOF")
+                store.db.write("w", (change, {}))
+            store.db.command("BGREWRITEAOF")
             manifest = tmp_path / "appendonlydir" / "appendonly.aof.manifest"
             while f"appendonly.aof.{first + 2}.base.rdb" not in manifest.read_text():
                 time.sleep(0.02)  # The file is there before the server goes by it.
@@ -355,7 +355,7 @@ def test_a_transaction_cut_off_in_the_log_is_never_carried_out(tmp_path: Path) -
     store = FalkorGraphStore.embedded(tmp_path)
     store.put("w", [note("w", "first")])
     (log,) = (tmp_path / "appendonlydir").glob("*.incr.aof")
-    store._db.command("WAITAOF", 1, 0, 2000)
+    store.db.command("WAITAOF", 1, 0, 2000)
     before = log.stat().st_size
     store.put("w", [note("w", "half")])
     store.close()

@@ -16,10 +16,7 @@ from marksweep.dialects import read, written
 from marksweep.errors import ContextOverflow, ModelError
 from marksweep.messages import Message, Role
 from marksweep.session.tools import Tool
-from marksweep.wire import TIMEOUT, TRIES, Endpoint, Rejected, address, key_from
-
-MOST_TOKENS = 4_096
-"""Tokens an answer may have where a provider requires a maximum. Longer answers are cut there."""
+from marksweep.wire import Endpoint, Model, Rejected
 
 OVERFLOWS = re.compile(
     r"context[_ ]length[_ ]exceeded|maximum (?:context|prompt|model) length|context window|"
@@ -87,23 +84,10 @@ class CallableProvider:
         )
 
 
-class OpenAIProvider:
+class OpenAIProvider(Model):
     """A model behind an OpenAI-compatible URL."""
 
     dialect = "openai_chat"
-
-    def __init__(
-        self,
-        url: str,
-        model: str,
-        *,
-        api_key_env: str = "",
-        timeout: float = TIMEOUT,
-        tries: int = TRIES,
-    ) -> None:
-        headers = {"Authorization": f"Bearer {key_from(api_key_env, url)}"} if api_key_env else {}
-        self._model = model
-        self._endpoint = Endpoint(address(url, "/chat/completions"), headers, timeout, tries)
 
     def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Answer:
         """Post a chat completion."""
@@ -134,27 +118,14 @@ class OpenAIProvider:
         )
 
 
-class AnthropicProvider:
+class AnthropicProvider(Model):
     """A model behind an Anthropic messages URL."""
 
     dialect = "anthropic"
+    path = "/messages"
 
-    def __init__(
-        self,
-        url: str,
-        model: str,
-        *,
-        api_key_env: str = "",
-        most_tokens: int = MOST_TOKENS,
-        timeout: float = TIMEOUT,
-        tries: int = TRIES,
-    ) -> None:
-        headers = {"anthropic-version": "2023-06-01"}
-        if api_key_env:
-            headers["x-api-key"] = key_from(api_key_env, url)
-        self._model = model
-        self._most_tokens = most_tokens
-        self._endpoint = Endpoint(address(url, "/messages"), headers, timeout, tries)
+    def _headers(self, key: str) -> dict[str, str]:
+        return {"anthropic-version": "2023-06-01", **({"x-api-key": key} if key else {})}
 
     def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Answer:
         """Post a message. System messages go where this provider wants them."""

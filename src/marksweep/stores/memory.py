@@ -480,16 +480,42 @@ class TableJournal:
             return table.size()
 
 
-class MemoryStore:
+class TableStore:
+    """A store on tables: one call at a time, until it is closed."""
+
+    closed_advice = "memory store: it is closed. Make a new one."
+
+    def __init__(self, lock_timeout: float) -> None:
+        self._timeout = lock_timeout
+        self._mutex = threading.RLock()
+        self._closed = False
+
+    def scrub(self) -> tuple[str, ...]:
+        """Do nothing: there are no files, or one that lost something was rewritten."""
+        return ()
+
+    def close(self) -> None:
+        """Refuse further calls. No file is left open in between anyway."""
+        with self._mutex:
+            self._closed = True
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other threads out for one call; refuse if the store is closed."""
+        with self._mutex:
+            if self._closed:
+                raise StoreError(self.closed_advice)
+            yield
+
+
+class MemoryStore(TableStore):
     """All three faces in this process's memory. Gone when the process ends."""
 
     def __init__(
         self, *, lock_timeout: float = LOCK_TIMEOUT, retention: PlanRetention = KEEP_PLANS
     ) -> None:
-        self._timeout = lock_timeout
-        self._mutex = threading.RLock()
+        super().__init__(lock_timeout)
         self._locks: dict[str, threading.RLock] = {}
-        self._closed = False
         self._live: dict[str, LiveTable] = {}
         live = self._access(self._live, LiveTable)
         stash = self._access({}, StashTable)
@@ -512,23 +538,6 @@ class MemoryStore:
             yield
         finally:
             lock.release()
-
-    def scrub(self) -> tuple[str, ...]:
-        """Do nothing: there are no files."""
-        return ()
-
-    def close(self) -> None:
-        """Refuse further calls."""
-        with self._mutex:
-            self._closed = True
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keep other threads out for one call; refuse if the store is closed."""
-        with self._mutex:
-            if self._closed:
-                raise StoreError("memory store: it is closed. Make a new one.")
-            yield
 
     def _access(self, tables: dict[str, Table], make: Callable[[], Table]) -> Access[Table]:
         @contextmanager

@@ -14,7 +14,7 @@ import msgspec
 from marksweep.errors import BadInput, ModelError, Refused
 from marksweep.summarizers.base import Summarizer, Summary, shrunk
 from marksweep.summarizers.extractive import NAME, Extractive
-from marksweep.wire import TIMEOUT, TRIES, Endpoint, address, key_from
+from marksweep.wire import TIMEOUT, TRIES, Model
 
 CALL_SECONDS = 120.0
 """Seconds a function may take. Shorter gives up on slow ones; longer holds the caller up."""
@@ -101,25 +101,10 @@ class _Answer(msgspec.Struct):
     choices: list[_Choice]
 
 
-class EndpointSummarizer:
+class EndpointSummarizer(Model):
     """Summarises by asking a model."""
 
-    def __init__(
-        self,
-        url: str,
-        model: str,
-        *,
-        api_key_env: str = "",
-        timeout: float = TIMEOUT,
-        tries: int = TRIES,
-        most_tokens: int = MOST_TOKENS,
-    ) -> None:
-        headers = {}
-        if api_key_env:
-            headers["Authorization"] = f"Bearer {key_from(api_key_env, url)}"
-        self._model = model
-        self._most_tokens = most_tokens
-        self._endpoint = Endpoint(address(url, "/chat/completions"), headers, timeout, tries)
+    max_tokens = MOST_TOKENS
 
     @property
     def name(self) -> str:
@@ -210,11 +195,5 @@ def _from_settings(said: Mapping[str, object]) -> Summarizer:
     except msgspec.ValidationError as error:
         known = ", ".join(_Endpoint.__struct_fields__)
         raise BadInput(f"summarizer: {error}; known keys are {known}.") from error
-    return EndpointSummarizer(
-        settings.endpoint,
-        settings.model,
-        api_key_env=settings.api_key_env,
-        timeout=settings.timeout,
-        tries=settings.tries,
-        most_tokens=settings.most_tokens,
-    )
+    options = msgspec.structs.asdict(settings)
+    return EndpointSummarizer(options.pop("endpoint"), **options)

@@ -15,26 +15,24 @@ segments; beyond that, SQLite is the better place.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from marksweep.errors import StoreError
 from marksweep.stores.base import DEFAULT_WORKSPACE, KEEP_PLANS, PlanRetention
 from marksweep.stores.files import LOCK_TIMEOUT, FileLock, make_folder, tighten, unusable
 from marksweep.stores.json_file.documents import parse
 from marksweep.stores.json_file.files import JournalFile, LiveFile, StashFile
 from marksweep.stores.json_file.places import Places
-from marksweep.stores.memory import Access, TableJournal, TableSegments, TableStash
+from marksweep.stores.memory import Access, TableJournal, TableSegments, TableStash, TableStore
 
 __all__ = ["JsonStore"]
 
 Given = TypeVar("Given")
 
 
-class JsonStore:
+class JsonStore(TableStore):
     """All three faces in readable files. Threads may share the object, processes the files."""
 
     def __init__(
@@ -45,10 +43,9 @@ class JsonStore:
         retention: PlanRetention = KEEP_PLANS,
     ) -> None:
         self._places = places = Places(Path(path).absolute())
-        self._timeout = lock_timeout
-        self._mutex = threading.RLock()
+        super().__init__(lock_timeout)
+        self.closed_advice = f"{places.main}: the store is closed. Open it again."
         self._locks: dict[Path, FileLock] = {}
-        self._closed = False
         try:
             make_folder(places.folder)
             for file in places.files():
@@ -78,23 +75,6 @@ class JsonStore:
         with self._alone():
             lock = self._lock_on(self._places.sweep_lock(workspace))
         with lock.held():
-            yield
-
-    def scrub(self) -> tuple[str, ...]:
-        """Do nothing: a file that lost something was rewritten."""
-        return ()
-
-    def close(self) -> None:
-        """Refuse further calls. No file is left open in between anyway."""
-        with self._mutex:
-            self._closed = True
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keep other threads out for one call; refuse if the store is closed."""
-        with self._mutex:
-            if self._closed:
-                raise StoreError(f"{self._places.main}: the store is closed. Open it again.")
             yield
 
     def _reading(self, give: Callable[[str], Given]) -> Access[Given]:

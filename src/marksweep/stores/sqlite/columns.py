@@ -23,16 +23,16 @@ class Workspace(NamedTuple):
         return sql.rows_of(self.number)
 
 
-def find_workspace(database: sqlite3.Connection, name: str) -> Workspace | None:
-    """Look a workspace up by name."""
+def find_workspace(database: sqlite3.Connection, name: str) -> Workspace:
+    """Look a workspace up by name; one that is not there has number 0, and no rows."""
     row = database.execute(sql.FIND_WORKSPACE, (bind(name),)).fetchone()
-    return None if row is None else Workspace(*row)
+    return Workspace(*(row or (0, 0, 0)))
 
 
 def make_workspace(database: sqlite3.Connection, name: str) -> Workspace:
     """Look a workspace up by name; number it if it is new."""
     found = find_workspace(database, name)
-    if found is not None:
+    if found.number:
         return found
     number = database.execute(sql.ADD_WORKSPACE, (bind(name),)).lastrowid
     return Workspace(number or 0, 0, 0)

@@ -75,8 +75,6 @@ class SqliteJournal:
         most = -1 if limit is None else max(0, limit)
         with self._file.asking() as database:
             place = columns.find_workspace(database, workspace)
-            if place is None:
-                return ()
             found = database.execute(statement, (place.number, *values, most)).fetchall()
         return self._read([body for (body,) in found])
 
@@ -84,8 +82,6 @@ class SqliteJournal:
         """Take the content of segments out of all entries; say of how many."""
         with self._file.writing() as database:
             place = columns.find_workspace(database, workspace)
-            if place is None:
-                return 0
             rows = database.execute(sql.ENTRIES_WITH_PLANS, (place.number,)).fetchall()
             entries = self._read([body for _, body in rows])
             changed = [
@@ -100,8 +96,6 @@ class SqliteJournal:
         """Say how large the journal is."""
         with self._file.asking() as database:
             place = columns.find_workspace(database, workspace)
-            if place is None:
-                return JournalSize(0, 0)
             return JournalSize(*database.execute(sql.JOURNAL_SIZE, (place.number,)).fetchone())
 
     def _shown(self, database: sqlite3.Connection, place: Workspace, plan_id: str) -> Entry | None:

@@ -27,12 +27,10 @@ class SqliteSegments:
         """Return what was put or removed after version `since`; from 0, everything."""
         with self._file.asking() as database:
             place = columns.find_workspace(database, workspace)
-            if place is not None and since == place.version > 0:
+            if since == place.version > 0:
                 return Changes(since)
         with self._file.reading() as database:
             place = columns.find_workspace(database, workspace)
-            if place is None:
-                return Changes(0, complete=True)
             if since <= 0 or since < place.floor or since > place.version:
                 bodies = database.execute(sql.LIVE_SEGMENTS, place.rows).fetchall()
                 return Changes(place.version, self._read(bodies), complete=True)
@@ -62,7 +60,7 @@ class SqliteSegments:
         """Find live segments, best first; without words, last touched first."""
         with self._file.reading() as database:
             place = columns.find_workspace(database, workspace)
-            found = SEGMENTS.search(database, place, query) if place else []
+            found = SEGMENTS.search(database, place, query)
         segments = self._read([(body,) for _, body, _ in found])
         hits = (Hit(s, float(each[2])) for s, each in zip(segments, found, strict=True))
         return tuple(hit for hit in hits if query.matches(hit.found))

@@ -48,8 +48,6 @@ class SqliteStash:
         """Fetch the entries of these segments, newest first."""
         with self._file.reading() as database:
             place = columns.find_workspace(database, workspace)
-            if place is None:
-                return ()
             found: list[tuple[int, bytes]] = []
             for segment_id in dict.fromkeys(segment_ids):
                 span = (place.number, bind(segment_id))
@@ -61,8 +59,6 @@ class SqliteStash:
         """Fetch what a plan swept, in heap order."""
         with self._file.asking() as database:
             place = columns.find_workspace(database, workspace)
-            if place is None:
-                return ()
             span = (place.number, bind(plan_id))
             found = database.execute(sql.STASHED_OF_PLAN, span).fetchall()
         return tuple(sorted(self._read(body for (body,) in found), key=heap_order))
@@ -71,14 +67,13 @@ class SqliteStash:
         """Drop a plan's entries, all or nothing. Unknown ids are not an error."""
         with self._file.writing() as database:
             place = columns.find_workspace(database, workspace)
-            if place is not None:
-                _remove(database, place, plan_id, segment_ids)
+            _remove(database, place, plan_id, segment_ids)
 
     def search(self, workspace: str, query: Query) -> tuple[Hit[Stashed], ...]:
         """Find entries, best first; without words, the one put last first."""
         with self._file.reading() as database:
             place = columns.find_workspace(database, workspace)
-            found = STASH.search(database, place, query) if place else []
+            found = STASH.search(database, place, query)
         entries = self._read(body for _, body, _ in found)
         hits = (Hit(entry, each[2]) for entry, each in zip(entries, found, strict=True))
         return tuple(hit for hit in hits if query.matches(hit.found.segment))
@@ -87,8 +82,6 @@ class SqliteStash:
         """Fetch the entries whose deletion has become final, oldest first."""
         with self._file.asking() as database:
             place = columns.find_workspace(database, workspace)
-            if place is None:
-                return ()
             span = (place.number, microseconds(now))
             found = database.execute(sql.EXPIRED, span).fetchall()
         return self._read(body for (body,) in found)
@@ -97,8 +90,6 @@ class SqliteStash:
         """Count the entries, no further than to `most`."""
         with self._file.asking() as database:
             place = columns.find_workspace(database, workspace)
-            if place is None:
-                return 0
             (count,) = database.execute(sql.COUNT_STASHED, (*place.rows, most)).fetchone()
         return int(count)
 

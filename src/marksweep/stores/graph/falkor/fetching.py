@@ -65,9 +65,15 @@ def find(db: Connection, workspace_id: str, nodes: Nodes) -> tuple[Memory | Chun
 
 
 def neighbours(
-    db: Connection, workspace_id: str, entity_ids: Sequence[str], limit: int
+    db: Connection, workspace_id: str, entity_ids: Sequence[str], limit: int = 20
 ) -> tuple[Entity, ...]:
     """Fetch live entities one step away."""
     ids = [plain(each) for each in entity_ids]
     rows = db.read(workspace_id, cypher.NEIGHBOURS, ids=ids, limit=limit)
+    return tuple(entity_of(workspace_id, row) for row in rows)
+
+
+def entities(db: Connection, workspace_id: str) -> tuple[Entity, ...]:
+    """Fetch every live entity."""
+    rows = db.read(workspace_id, cypher.LIVE_ENTITIES)
     return tuple(entity_of(workspace_id, row) for row in rows)

@@ -75,7 +75,7 @@ def mark_stale(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> 
     return len(rows)
 
 
-def runs(db: Connection, workspace_id: str, repository: str | None) -> tuple[Run, ...]:
+def runs(db: Connection, workspace_id: str, repository: str | None = None) -> tuple[Run, ...]:
     """Fetch runs, newest first."""
     rows = db.read(
         workspace_id,

@@ -98,11 +98,11 @@ def soft_delete(
     workspace_id: str,
     nodes: Nodes,
     *,
-    seen: int,
+    version: int,
     plan_id: str,
     at: datetime,
 ) -> Nodes:
-    """Hide what has not changed since version `seen`: memories, then chunks, then entities."""
+    """Hide what has not changed since a version: memories, then chunks, then entities."""
     done: dict[Kind, list[str]] = {kind: [] for kind in Kind}
     for kind, statement in (
         (Kind.MEMORY, cypher.HIDE_MEMORIES),
@@ -110,7 +110,7 @@ def soft_delete(
         (Kind.ENTITY, cypher.HIDE_ENTITIES),
     ):
         for batch in _batches(nodes.of(kind), BATCH):
-            given = {"ids": batch, "seen": seen, "plan_id": plan_id, "at": micros(at)}
+            given = {"ids": batch, "seen": version, "plan_id": plan_id, "at": micros(at)}
             check: Step = (cypher.HIDDEN_BY[kind], {"ids": batch, "plan_id": plan_id})
             _, hidden = db.write(workspace_id, (statement, given), check)
             done[kind] += [str(row[0]) for row in hidden]
@@ -147,7 +147,11 @@ def restore(db: Connection, workspace_id: str, nodes: Nodes) -> Nodes:
 
 
 def deleted(
-    db: Connection, workspace_id: str, before: datetime | None, plan_id: str | None
+    db: Connection,
+    workspace_id: str,
+    *,
+    before: datetime | None = None,
+    plan_id: str | None = None,
 ) -> tuple[DeletedRow, ...]:
     """Fetch soft-deleted nodes."""
     given = {"before": micros_or_none(before), "plan_id": plan_id}
@@ -158,7 +162,7 @@ def deleted(
     return tuple(found)
 
 
-def purge(db: Connection, workspace_id: str, nodes: Nodes, before: datetime) -> Nodes:
+def purge(db: Connection, workspace_id: str, nodes: Nodes, *, before: datetime) -> Nodes:
     """Erase soft-deleted nodes, batch by batch."""
     gone = Nodes()
     for batch in _batches(nodes.memories, PURGE_BATCH // (1 + CHUNKS_EXPECTED)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from marksweep.stores.graph.base import Nodes
+from marksweep.stores.graph.base import Nodes, checked
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection, Step
 from marksweep.stores.graph.nouns import Alias, Chunk, Memory, Mention, Record, Relation
@@ -25,6 +25,7 @@ SETTLING: tuple[Step, ...] = tuple((statement, {}) for statement in cypher.SETTL
 
 def put(db: Connection, workspace_id: str, records: Sequence[Record]) -> None:
     """Write records, each in place of what its memory had."""
+    records = checked(workspace_id, records)
     memory_ids = [plain(record.memory.memory_id) for record in records]
     moved = [
         [plain(record.moved_from), plain(record.memory.memory_id)]

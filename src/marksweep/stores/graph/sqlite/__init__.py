@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
-import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from datetime import datetime
+from functools import wraps
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
-from marksweep.stores.graph.base import (
-    Counts,
-    DeletedRow,
-    FileRow,
-    GraphHit,
-    GraphQuery,
-    Item,
-    Nodes,
-    Run,
-    Seen,
-    Survey,
-    checked,
-)
-from marksweep.stores.graph.leases import is_dead
-from marksweep.stores.graph.nouns import Chunk, Entity, Kind, Memory, Record
+from marksweep.stores.graph.base import Item, Nodes
+from marksweep.stores.graph.nouns import Kind
 from marksweep.stores.graph.sqlite import fetching, runs, search, sweep, transfer, writing
-from marksweep.stores.graph.sqlite import statements as sql
 from marksweep.stores.graph.sqlite.connection import Database
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 PURGE_BATCH = {Kind.MEMORY: 1000, Kind.CHUNK: 5000, Kind.ENTITY: 5000}
 """Nodes erased per transaction: other writers wait for no longer than one, readers do not wait.
@@ -35,196 +26,93 @@ five chunks each take about a quarter of a second.
 """
 
 
+def _in(
+    transaction: Callable[[Database], AbstractContextManager[sqlite3.Connection]],
+    work: Callable[Concatenate[sqlite3.Connection, Given], Result],
+) -> Callable[Concatenate[SqliteGraphStore, Given], Result]:
+    """Make a method of work in one transaction."""
+
+    @wraps(work)
+    def call(store: SqliteGraphStore, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        with transaction(store.db) as db:
+            return work(db, *args, **kwargs)
+
+    return call
+
+
 class SqliteGraphStore:
     """Graphs of any number of workspaces in one file."""
 
     def __init__(self, path: str | Path) -> None:
-        self._db = Database(Path(path))
+        self.db = Database(Path(path))
 
-    def put(self, workspace_id: str, records: Sequence[Record]) -> None:
-        """Write memories with all they bring, replacing what each had."""
-        self._db.write(writing.put, workspace_id, checked(workspace_id, records))
+    fetch = _in(Database.reading, fetching.fetch)
+    find = _in(Database.reading, fetching.find)
+    neighbours = _in(Database.reading, fetching.neighbours)
+    entities = _in(Database.reading, fetching.entities)
+    files = _in(Database.reading, runs.files)
+    survey = _in(Database.reading, sweep.survey)
+    survey_memories = _in(Database.reading, sweep.survey_memories)
+    ids = _in(Database.reading, sweep.ids)
+    deleted = _in(Database.reading, sweep.deleted)
+    counts = _in(Database.reading, sweep.counts)
 
-    def remove(self, workspace_id: str, memory_ids: Sequence[str]) -> Nodes:
-        """Erase memories at once with what only they hold."""
-        return self._db.write(writing.remove, workspace_id, memory_ids)
+    workspaces = _in(Database.reading, runs.workspaces)
+    version = _in(Database.reading, runs.version)
 
-    def fetch(self, workspace_id: str, memory_ids: Sequence[str]) -> tuple[Record, ...]:
-        """Fetch memories whole."""
-        return self._db.read(fetching.fetch, workspace_id, memory_ids)
-
-    def find(self, workspace_id: str, nodes: Nodes) -> tuple[Memory | Chunk | Entity, ...]:
-        """Fetch nodes by id."""
-        return self._db.read(fetching.find, workspace_id, nodes)
-
-    def search(self, workspace_id: str, query: GraphQuery) -> tuple[GraphHit, ...]:
-        """Find chunks of live memories, best first."""
-        return self._db.read(search.search, workspace_id, query)
-
-    def neighbours(
-        self, workspace_id: str, entity_ids: Sequence[str], limit: int = 20
-    ) -> tuple[Entity, ...]:
-        """Fetch live entities one step away."""
-        return self._db.read(fetching.neighbours, workspace_id, entity_ids, limit)
-
-    def entities(self, workspace_id: str) -> tuple[Entity, ...]:
-        """Fetch every live entity."""
-        return self._db.read(fetching.entities, workspace_id)
-
-    def merge(self, workspace_id: str, keep: str, gone: Sequence[str]) -> int:
-        """Move the edges of some entities to one."""
-        return self._db.write(writing.merge, workspace_id, keep, gone)
-
-    def pin(self, workspace_id: str, memory_ids: Sequence[str], by: str) -> int:
-        """Pin memories."""
-        return self._db.write(writing.pin, workspace_id, memory_ids, by)
-
-    def unpin(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
-        """Take pins off."""
-        return self._db.write(writing.unpin, workspace_id, memory_ids)
-
-    def touch(self, workspace_id: str, memory_ids: Sequence[str], at: datetime) -> int:
-        """Note that memories were read."""
-        return self._db.write(writing.touch, workspace_id, memory_ids, at)
-
-    def files(self, workspace_id: str, repository: str) -> tuple[FileRow, ...]:
-        """Fetch what is known of a repository's files."""
-        return self._db.read(runs.files, workspace_id, repository)
-
-    def begin_run(self, workspace_id: str, run: Run) -> None:
-        """Note that a run has begun."""
-        self._db.write(runs.begin_run, workspace_id, run)
-
-    def stamp(self, workspace_id: str, run_id: str, seen: Sequence[Seen], at: datetime) -> None:
-        """Mark unchanged files as seen by a run."""
-        self._db.write(runs.stamp, workspace_id, run_id, seen, at)
-
-    def finish_run(self, workspace_id: str, run_id: str, scope: Sequence[str], at: datetime) -> Run:
-        """Close a complete run; what it should have seen and did not becomes stale."""
-        return self._db.write(runs.finish_run, workspace_id, run_id, scope, at)
-
-    def mark_stale(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
-        """Make code memories stale at once."""
-        return self._db.write(runs.mark_stale, workspace_id, memory_ids)
-
-    def runs(self, workspace_id: str, repository: str | None = None) -> tuple[Run, ...]:
-        """Fetch runs, newest first."""
-        return self._db.read(runs.runs, workspace_id, repository)
-
-    def survey(self, workspace_id: str) -> Survey:
-        """Take ids, edges and light columns at one version."""
-        return self._db.read(sweep.survey, workspace_id)
-
-    def survey_memories(self, workspace_id: str) -> Survey:
-        """Take a survey without chunks and entities."""
-        return self._db.read(sweep.survey_memories, workspace_id)
-
-    def ids(self, workspace_id: str, kind: Kind, keys: Sequence[int]) -> tuple[str, ...]:
-        """Turn a survey's keys into ids."""
-        return self._db.read(sweep.ids, workspace_id, kind, keys)
-
-    def soft_delete(
-        self, workspace_id: str, nodes: Nodes, *, version: int, plan_id: str, at: datetime
-    ) -> Nodes:
-        """Hide nodes that have not changed since a version and are not pinned."""
-        return self._db.write(
-            sweep.soft_delete, workspace_id, nodes, seen=version, plan_id=plan_id, at=at
-        )
-
-    def restore(self, workspace_id: str, nodes: Nodes) -> Nodes:
-        """Take soft-deleted nodes back, with the chunks and entities they hold."""
-        return self._db.write(sweep.restore, workspace_id, nodes)
-
-    def deleted(
-        self, workspace_id: str, *, before: datetime | None = None, plan_id: str | None = None
-    ) -> tuple[DeletedRow, ...]:
-        """Fetch soft-deleted nodes."""
-        return self._db.read(sweep.deleted, workspace_id, before, plan_id)
+    put = _in(Database.writing, writing.put)
+    remove = _in(Database.writing, writing.remove)
+    merge = _in(Database.writing, writing.merge)
+    pin = _in(Database.writing, writing.pin)
+    unpin = _in(Database.writing, writing.unpin)
+    touch = _in(Database.writing, writing.touch)
+    begin_run = _in(Database.writing, runs.begin_run)
+    stamp = _in(Database.writing, runs.stamp)
+    finish_run = _in(Database.writing, runs.finish_run)
+    mark_stale = _in(Database.writing, runs.mark_stale)
+    soft_delete = _in(Database.writing, sweep.soft_delete)
+    restore = _in(Database.writing, sweep.restore)
+    load = _in(Database.writing, transfer.load)
+    acquire = _in(Database.writing, runs.acquire)
+    renew = _in(Database.writing, runs.renew)
+    release = _in(Database.writing, runs.release)
+    runs = _in(Database.reading, runs.runs)
+    search = _in(Database.reading, search.search)
 
     def purge(self, workspace_id: str, nodes: Nodes, *, before: datetime) -> Nodes:
         """Erase nodes that were soft-deleted before a time, in short transactions."""
         gone = Nodes()
-        for kind, work in (
-            (Kind.MEMORY, sweep.purge_memories),
-            (Kind.CHUNK, sweep.purge_chunks),
-            (Kind.ENTITY, sweep.purge_entities),
-        ):
+        for kind, size in PURGE_BATCH.items():
             of_kind = nodes.of(kind)
-            for start in range(0, len(of_kind), PURGE_BATCH[kind]):
-                batch = of_kind[start : start + PURGE_BATCH[kind]]
-                gone += self._db.write(work, workspace_id, batch, before)
+            for start in range(0, len(of_kind), size):
+                batch = of_kind[start : start + size]
+                with self.db.writing() as db:
+                    gone += sweep.purge(db, workspace_id, kind, batch, before)
         return gone
-
-    def counts(self, workspace_id: str) -> Counts:
-        """Count what the workspace holds."""
-        return self._db.read(sweep.counts, workspace_id)
-
-    def workspaces(self) -> tuple[str, ...]:
-        """Name the workspaces that hold anything."""
-        return self._db.read(lambda db: tuple(name for (name,) in db.execute(sql.WORKSPACES)))
-
-    def version(self, workspace_id: str) -> int:
-        """Return the workspace's version."""
-
-        def read(db: sqlite3.Connection) -> int:
-            row = db.execute(sql.WORKSPACE, (workspace_id,)).fetchone()
-            return int(row[1]) if row else 0
-
-        return self._db.read(read)
 
     def export(
         self, workspace_id: str, nodes: Nodes | None = None, *, batch: int = 1000
     ) -> Iterator[Item]:
         """Stream nodes, then the edges that touch them."""
         if nodes is not None:
-            yield from self._db.read(transfer.nodes_with_edges, workspace_id, nodes)
+            with self.db.reading() as db:
+                yield from transfer.nodes_with_edges(db, workspace_id, nodes)
             return
-        for table in range(len(transfer.NODE_PAGES)):
-            after, page = self._db.read(transfer.node_page, workspace_id, table, -1, batch)
-            while page:
-                yield from page
-                after, page = self._db.read(transfer.node_page, workspace_id, table, after, batch)
-        keys, mentions = self._db.read(transfer.mention_page, workspace_id, (-1, -1), batch)
-        while mentions:
-            yield from mentions
-            keys, mentions = self._db.read(transfer.mention_page, workspace_id, keys, batch)
-        offset = 0
-        while relations := self._db.read(transfer.relation_page, workspace_id, offset, batch):
-            yield from relations
-            offset += len(relations)
-        yield from self._db.read(transfer.aliases, workspace_id)
-
-    def load(self, workspace_id: str, items: Collection[Item]) -> None:
-        """Write exported items as they are, orphans included."""
-        self._db.write(transfer.load, workspace_id, items)
-
-    def acquire(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> str:
-        """Take a lease if it is free; return '' or who has it."""
-
-        def take(db: sqlite3.Connection) -> str:
-            row = db.execute(sql.LEASE, (workspace_id, purpose)).fetchone()
-            if row and row[0] != holder and row[1] > time.time() and not is_dead(row[0]):
-                return str(row[0])
-            db.execute(sql.TAKE_LEASE, (workspace_id, purpose, holder, time.time() + seconds))
-            return ""
-
-        return self._db.write(take)
-
-    def renew(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> bool:
-        """Prolong a lease; False if it was lost."""
-        given = (time.time() + seconds, workspace_id, purpose, holder)
-        return self._db.write(lambda db: db.execute(sql.KEEP_LEASE, given).rowcount == 1)
-
-    def release(self, workspace_id: str, purpose: str, holder: str) -> None:
-        """Give a lease back."""
-        self._db.write(
-            lambda db: db.execute(sql.DROP_LEASE, (workspace_id, purpose, holder)).rowcount
-        )
+        for page in transfer.PAGES:
+            after: transfer.Mark = None
+            while True:
+                with self.db.reading() as db:
+                    after, items = page(db, workspace_id, after, batch)
+                if not items:
+                    break
+                yield from items
+        with self.db.reading() as db:
+            yield from transfer.aliases(db, workspace_id)
 
     def scrub(self) -> tuple[str, ...]:
         """Take what was erased out of the file and its log."""
-        return self._db.scrub()
+        return self.db.scrub()
 
     def close(self) -> None:
         """Release the file."""
-        self._db.close()
+        self.db.close()

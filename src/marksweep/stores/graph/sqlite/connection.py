@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
 
 from marksweep.stores import database
 from marksweep.stores.database import Schema, statements_of
 from marksweep.stores.graph.base import SCHEMA_VERSION
 from marksweep.stores.graph.sqlite import statements as sql
 from marksweep.stores.graph.sqlite.schema import MIGRATIONS, SCHEMA
-
-Given = ParamSpec("Given")
-Result = TypeVar("Result")
 
 BUSY_SECONDS = 30.0
 """How long a write waits for another process's transaction; ours are far shorter."""
@@ -44,26 +40,6 @@ class Database(database.Database):
     def __init__(self, path: Path) -> None:
         schema = Schema(SCHEMA_VERSION, _upgrade, SETTINGS, words=("chunk_words",))
         super().__init__(path, schema, timeout=BUSY_SECONDS, readers=READERS)
-
-    def read(
-        self,
-        work: Callable[Concatenate[sqlite3.Connection, Given], Result],
-        *args: Given.args,
-        **kwargs: Given.kwargs,
-    ) -> Result:
-        """Run work on one consistent view of the file."""
-        with self.reading() as db:
-            return work(db, *args, **kwargs)
-
-    def write(
-        self,
-        work: Callable[Concatenate[sqlite3.Connection, Given], Result],
-        *args: Given.args,
-        **kwargs: Given.kwargs,
-    ) -> Result:
-        """Run work in one transaction: all of it happens, or nothing."""
-        with self.writing() as db:
-            return work(db, *args, **kwargs)
 
 
 def pick(db: sqlite3.Connection, ids: Iterable[str]) -> None:

@@ -56,7 +56,7 @@ def find(
 
 
 def neighbours(
-    db: sqlite3.Connection, workspace_id: str, entity_ids: Sequence[str], limit: int
+    db: sqlite3.Connection, workspace_id: str, entity_ids: Sequence[str], limit: int = 20
 ) -> tuple[Entity, ...]:
     """Fetch live entities one step away."""
     pick(db, map(plain, entity_ids))

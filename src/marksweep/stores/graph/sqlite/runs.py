@@ -1,13 +1,15 @@
-"""Runs of the indexer: what each saw, and what became stale at its end."""
+"""Runs of the indexer: what each saw, what became stale at its end; and leases, to work alone."""
 
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Sequence
 from datetime import datetime
 
 from marksweep.errors import NotFound
 from marksweep.stores.graph.base import FileRow, Nodes, Run, Seen
+from marksweep.stores.graph.leases import is_dead
 from marksweep.stores.graph.nouns import CODE_INDEXER
 from marksweep.stores.graph.rows import file_row, micros, plain, run_of
 from marksweep.stores.graph.sqlite import statements as sql
@@ -82,9 +84,46 @@ def mark_stale(db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[s
     return db.execute(sql.MARK_STALE, given).rowcount
 
 
-def runs(db: sqlite3.Connection, workspace_id: str, repository: str | None) -> tuple[Run, ...]:
+def runs(
+    db: sqlite3.Connection, workspace_id: str, repository: str | None = None
+) -> tuple[Run, ...]:
     """Fetch runs, newest first."""
     rows = db.execute(
         sql.RUNS, (number(db, workspace_id), None if repository is None else plain(repository))
     )
     return tuple(run_of(row) for row in rows)
+
+
+def workspaces(db: sqlite3.Connection) -> tuple[str, ...]:
+    """Name the workspaces that hold anything."""
+    return tuple(name for (name,) in db.execute(sql.WORKSPACES))
+
+
+def version(db: sqlite3.Connection, workspace_id: str) -> int:
+    """Return the workspace's version."""
+    row = db.execute(sql.WORKSPACE, (workspace_id,)).fetchone()
+    return int(row[1]) if row else 0
+
+
+def acquire(
+    db: sqlite3.Connection, workspace_id: str, purpose: str, holder: str, seconds: float
+) -> str:
+    """Take a lease if it is free; return '' or who has it."""
+    row = db.execute(sql.LEASE, (workspace_id, purpose)).fetchone()
+    if row and row[0] != holder and row[1] > time.time() and not is_dead(row[0]):
+        return str(row[0])
+    db.execute(sql.TAKE_LEASE, (workspace_id, purpose, holder, time.time() + seconds))
+    return ""
+
+
+def renew(
+    db: sqlite3.Connection, workspace_id: str, purpose: str, holder: str, seconds: float
+) -> bool:
+    """Prolong a lease; False if it was lost."""
+    given = (time.time() + seconds, workspace_id, purpose, holder)
+    return db.execute(sql.KEEP_LEASE, given).rowcount == 1
+
+
+def release(db: sqlite3.Connection, workspace_id: str, purpose: str, holder: str) -> None:
+    """Give a lease back."""
+    db.execute(sql.DROP_LEASE, (workspace_id, purpose, holder))

@@ -60,11 +60,8 @@ class SalvagedGraph(msgspec.Struct, frozen=True):
 
 def salvage_graph(path: Path, fresh: Path) -> SalvagedGraph:
     """Copy what can be read of a graph into a fresh file. The damaged one is only read."""
-    target = Database(fresh)
-    try:
-        return target.write(_copy, path)
-    finally:
-        target.close()
+    with closing(Database(fresh)) as file, file.writing() as target:
+        return _copy(target, path)
 
 
 def _copy(target: sqlite3.Connection, path: Path) -> SalvagedGraph:

@@ -279,19 +279,21 @@ SELECT kind, id, deleted_at, deleted_by FROM (
     WHERE ws = :ws AND deleted_at IS NOT NULL)
 WHERE (:before IS NULL OR deleted_at < :before) AND (:plan_id IS NULL OR deleted_by = :plan_id)
 ORDER BY kind, id"""
-PURGEABLE_MEMORIES = f"""
+PURGEABLE = {
+    "memory": f"""
 SELECT key, id FROM memory
-WHERE ws = ? AND deleted_at IS NOT NULL AND deleted_at < ? AND id IN {_PICKED}"""
-PURGEABLE_CHUNKS = f"""
+WHERE ws = ?1 AND deleted_at IS NOT NULL AND deleted_at < ?2 AND id IN {_PICKED}""",
+    "chunk": f"""
 SELECT key, id FROM chunk WHERE ws = ?1 AND deleted_at IS NOT NULL AND deleted_at < ?2
     AND id IN {_PICKED}
-    AND NOT EXISTS (SELECT 1 FROM memory WHERE key = chunk.memory_key)"""
-"""Orphans only: the other chunks go with their memory."""
-PURGEABLE_ENTITIES = f"""
+    AND NOT EXISTS (SELECT 1 FROM memory WHERE key = chunk.memory_key)""",
+    "entity": f"""
 SELECT key, id FROM entity WHERE ws = ?1 AND deleted_at IS NOT NULL AND deleted_at < ?2
     AND id IN {_PICKED} AND NOT EXISTS (
         SELECT 1 FROM mention n JOIN chunk c ON c.key = n.chunk_key
-        JOIN memory m ON m.key = c.memory_key WHERE n.entity_key = entity.key)"""
+        JOIN memory m ON m.key = c.memory_key WHERE n.entity_key = entity.key)""",
+}
+"""Of chunks, orphans only: the others go with their memory."""
 
 # Searching
 

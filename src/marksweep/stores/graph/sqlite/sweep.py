@@ -70,16 +70,16 @@ def soft_delete(
     workspace_id: str,
     nodes: Nodes,
     *,
-    seen: int,
+    version: int,
     plan_id: str,
     at: datetime,
 ) -> Nodes:
-    """Hide what has not changed since version `seen`: memories, then chunks, then entities."""
-    ws, version = advance(db, workspace_id)
+    """Hide what has not changed since a version: memories, then chunks, then entities."""
+    ws, new = advance(db, workspace_id)
     given: dict[str, Cell] = {
         "ws": ws,
-        "version": version,
-        "seen": seen,
+        "version": new,
+        "seen": version,
         "plan_id": plan_id,
         "at": micros(at),
     }
@@ -117,7 +117,11 @@ def _ids(db: sqlite3.Connection, statement: str, given: dict[str, Cell]) -> tupl
 
 
 def deleted(
-    db: sqlite3.Connection, workspace_id: str, before: datetime | None, plan_id: str | None
+    db: sqlite3.Connection,
+    workspace_id: str,
+    *,
+    before: datetime | None = None,
+    plan_id: str | None = None,
 ) -> tuple[DeletedRow, ...]:
     """Fetch soft-deleted nodes."""
     given = {
@@ -131,37 +135,24 @@ def deleted(
     )
 
 
-def purge_memories(
-    db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str], before: datetime
+def purge(
+    db: sqlite3.Connection, workspace_id: str, kind: Kind, ids: Sequence[str], before: datetime
 ) -> Nodes:
-    """Erase soft-deleted memories with their chunks."""
+    """Erase soft-deleted nodes of one kind: memories with their chunks, chunks that no memory has,
+    entities that no memory's chunk mentions."""
     ws, _ = advance(db, workspace_id)
-    pick(db, map(plain, memory_ids))
-    rows = db.execute(sql.PURGEABLE_MEMORIES, (ws, micros(before))).fetchall()
-    chunks, _ = drop_memories(db, ws, {memory_id: each for each, memory_id in rows})
-    return Nodes(memories=tuple(memory_id for _, memory_id in rows), chunks=chunks)
-
-
-def purge_chunks(
-    db: sqlite3.Connection, workspace_id: str, chunk_ids: Sequence[str], before: datetime
-) -> Nodes:
-    """Erase soft-deleted chunks that no memory has."""
-    ws, _ = advance(db, workspace_id)
-    pick(db, map(plain, chunk_ids))
-    rows = db.execute(sql.PURGEABLE_CHUNKS, (ws, micros(before))).fetchall()
-    drop_chunks(db, ws, [each for each, _ in rows])
-    return Nodes(chunks=tuple(chunk_id for _, chunk_id in rows))
-
-
-def purge_entities(
-    db: sqlite3.Connection, workspace_id: str, entity_ids: Sequence[str], before: datetime
-) -> Nodes:
-    """Erase soft-deleted entities that no memory's chunk mentions."""
-    ws, _ = advance(db, workspace_id)
-    pick(db, map(plain, entity_ids))
-    rows = db.execute(sql.PURGEABLE_ENTITIES, (ws, micros(before))).fetchall()
-    drop_entities(db, ws, [each for each, _ in rows])
-    return Nodes(entities=tuple(entity_id for _, entity_id in rows))
+    pick(db, map(plain, ids))
+    rows = db.execute(sql.PURGEABLE[kind], (ws, micros(before))).fetchall()
+    keys, gone = [each for each, _ in rows], tuple(node_id for _, node_id in rows)
+    match kind:
+        case Kind.MEMORY:
+            return Nodes(gone, drop_memories(db, ws, dict(zip(gone, keys, strict=True)))[0])
+        case Kind.CHUNK:
+            drop_chunks(db, ws, keys)
+            return Nodes(chunks=gone)
+        case Kind.ENTITY:
+            drop_entities(db, ws, keys)
+            return Nodes(entities=gone)
 
 
 def counts(db: sqlite3.Connection, workspace_id: str) -> Counts:

@@ -32,36 +32,49 @@ from marksweep.stores.graph.sqlite.writing import (
 Node = Memory | Chunk | Entity
 Kept = TypeVar("Kept", bound=Item)
 
-NODE_PAGES: tuple[tuple[str, Callable[[str, Row], Node]], ...] = (
-    (sql.EXPORT_MEMORIES, memory_of),
-    (sql.EXPORT_CHUNKS, chunk_of),
-    (sql.EXPORT_ENTITIES, entity_of),
+Mark = tuple[int, ...] | None
+"""Where a page ended and the next one goes on; None before the first."""
+Page = Callable[[sqlite3.Connection, str, Mark, int], tuple[Mark, Sequence[Item]]]
+"""Gives some items of a workspace from a mark on, and the mark to go on from."""
+
+
+def _node_page(statement: str, read: Callable[[str, Row], Node]) -> Page:
+    """Page through a table of nodes by key."""
+
+    def page(
+        db: sqlite3.Connection, workspace_id: str, after: Mark, limit: int
+    ) -> tuple[Mark, list[Node]]:
+        (last,) = after or (-1,)
+        rows = db.execute(statement, (number(db, workspace_id), last, limit)).fetchall()
+        return ((rows[-1][0],) if rows else after), [read(workspace_id, row[1:]) for row in rows]
+
+    return page
+
+
+def _mention_page(
+    db: sqlite3.Connection, workspace_id: str, after: Mark, limit: int
+) -> tuple[Mark, list[Mention]]:
+    given = (number(db, workspace_id), *(after or (-1, -1)), limit)
+    rows = db.execute(sql.EXPORT_MENTIONS, given).fetchall()
+    return (rows[-1][:2] if rows else after), [Mention(row[2], row[3]) for row in rows]
+
+
+def _relation_page(
+    db: sqlite3.Connection, workspace_id: str, after: Mark, limit: int
+) -> tuple[Mark, list[Relation]]:
+    (offset,) = after or (0,)
+    rows = db.execute(sql.EXPORT_RELATIONS, (number(db, workspace_id), limit, offset)).fetchall()
+    return (offset + len(rows),), [Relation(*row) for row in rows]
+
+
+PAGES: tuple[Page, ...] = (
+    _node_page(sql.EXPORT_MEMORIES, memory_of),
+    _node_page(sql.EXPORT_CHUNKS, chunk_of),
+    _node_page(sql.EXPORT_ENTITIES, entity_of),
+    _mention_page,
+    _relation_page,
 )
-
-
-def node_page(
-    db: sqlite3.Connection, workspace_id: str, table: int, after: int, limit: int
-) -> tuple[int, list[Node]]:
-    """Fetch one page of nodes and the key to go on from."""
-    statement, read = NODE_PAGES[table]
-    rows = db.execute(statement, (number(db, workspace_id), after, limit)).fetchall()
-    return (rows[-1][0] if rows else after), [read(workspace_id, row[1:]) for row in rows]
-
-
-def mention_page(
-    db: sqlite3.Connection, workspace_id: str, after: tuple[int, int], limit: int
-) -> tuple[tuple[int, int], list[Mention]]:
-    """Fetch one page of mentions and the keys to go on from."""
-    rows = db.execute(sql.EXPORT_MENTIONS, (number(db, workspace_id), *after, limit)).fetchall()
-    return ((rows[-1][0], rows[-1][1]) if rows else after), [Mention(r[2], r[3]) for r in rows]
-
-
-def relation_page(
-    db: sqlite3.Connection, workspace_id: str, offset: int, limit: int
-) -> list[Relation]:
-    """Fetch one page of relations."""
-    rows = db.execute(sql.EXPORT_RELATIONS, (number(db, workspace_id), limit, offset))
-    return [Relation(*row) for row in rows]
+"""A graph but for its aliases, in the order that it is read in."""
 
 
 def nodes_with_edges(db: sqlite3.Connection, workspace_id: str, nodes: Nodes) -> list[Item]:

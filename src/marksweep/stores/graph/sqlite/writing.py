@@ -8,7 +8,7 @@ from datetime import datetime
 
 import msgspec
 
-from marksweep.stores.graph.base import Nodes
+from marksweep.stores.graph.base import Nodes, checked
 from marksweep.stores.graph.nouns import Chunk, Entity, Kind, Mention, Record, Relation
 from marksweep.stores.graph.rows import chunk_row, entity_row, memory_row, micros, plain, title
 from marksweep.stores.graph.sqlite import statements as sql
@@ -28,6 +28,7 @@ class Placed(msgspec.Struct, frozen=True):
 
 def put(db: sqlite3.Connection, workspace_id: str, records: Sequence[Record]) -> None:
     """Write records, each in place of what its memory had."""
+    records = checked(workspace_id, records)
     ws, version = advance(db, workspace_id)
     memories: Keys = {}
     for record in records:
