@@ -11,21 +11,17 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from marksweep.cli import render, transcripts
-from marksweep.cli.common import command as make_command
 from marksweep.cli.common import (
-    emit,
-    json_option,
-    open_segments,
+    Here,
+    in_workspace,
     settings,
-    store_option,
-    workspace_option,
 )
+from marksweep.cli.common import command as make_command
 from marksweep.cli.progress import Progress, progress
 from marksweep.core.budget import Line
 from marksweep.dialects import Finding, History, Skipped, validate
 from marksweep.model import Plan
 from marksweep.reading import DEAD, DeadWeight, Reading, dead_weight
-from marksweep.segments import Segments
 from marksweep.settings import Settings
 from marksweep.sizes import Size
 from marksweep.strategies.registry import TIER, Choice
@@ -87,17 +83,9 @@ class Analysis(msgspec.Struct, frozen=True):
     help="Compare this one; may be repeated.  [default: all that are quick enough]",
 )
 @click.option("--dialect", help="The format; detected if left out.")
-@store_option
-@workspace_option
-@json_option
+@in_workspace
 def command(
-    transcript: str | None,
-    limit: str,
-    strategies: tuple[str, ...],
-    dialect: str | None,
-    store: str | None,
-    workspace: str | None,
-    as_json: bool,
+    transcript: str | None, limit: str, strategies: tuple[str, ...], dialect: str | None, here: Here
 ) -> None:
     """Show who uses the window, what is dead weight and why. Nothing is changed.
 
@@ -107,15 +95,16 @@ def command(
     Example:  marksweep analyze session.jsonl --limit 32k
     """
     if transcript is None:
-        _working_set(open_segments(store, workspace), as_json=as_json)
+        _working_set(here)
         return
     with progress("reading") as advance:
         history = transcripts.load(transcript, dialect).transcript.history
         found = analyse(history, transcript, limit, strategies, advance)
-    emit(found, None if as_json else _render(transcript, found), as_json=as_json)
+    here.emit(found, None if here.as_json else _render(transcript, found))
 
 
-def _working_set(context: Segments, *, as_json: bool) -> None:
+def _working_set(here: Here) -> None:
+    context = here.segments()
     plan = context.plan()
     parts = [
         render.ledger(context.ledger()),
@@ -125,7 +114,7 @@ def _working_set(context: Segments, *, as_json: bool) -> None:
     ]
     if plan.steps:
         parts.append(_next("marksweep collect"))
-    emit(plan, Group(*parts), as_json=as_json)
+    here.emit(plan, Group(*parts))
 
 
 def analyse(

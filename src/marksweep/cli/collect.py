@@ -13,15 +13,12 @@ from rich.console import Group
 from marksweep.cli import render, transcripts
 from marksweep.cli.common import (
     NOTHING,
+    Here,
     confirmed,
-    emit,
     errors,
-    json_option,
-    open_segments,
+    in_workspace,
     say,
     settings,
-    store_option,
-    workspace_option,
 )
 from marksweep.cli.common import command as make_command
 from marksweep.cli.progress import progress
@@ -29,7 +26,6 @@ from marksweep.dialects import Skipped
 from marksweep.errors import BadInput
 from marksweep.model import Plan, Report
 from marksweep.reading import Reading
-from marksweep.segments import Segments
 from marksweep.settings import Conversation, Window
 from marksweep.sizes import Size
 from marksweep.strategies.registry import TIER
@@ -51,9 +47,7 @@ class TranscriptPlan(Plan, frozen=True):
 @click.option("--write", is_flag=True, help="Replace the file; the original stays as FILE.orig.")
 @click.option("--apply", "plan_id", metavar="PLAN", help="Collect a saved plan of the working set.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@store_option
-@workspace_option
-@json_option
+@in_workspace
 def command(
     transcript: str | None,
     limit: str | None,
@@ -63,10 +57,8 @@ def command(
     write: bool,
     plan_id: str | None,
     yes: bool,
-    store: str | None,
-    workspace: str | None,
-    as_json: bool,
-) -> None:
+    here: Here,
+) -> int:
     """Show the plan, and do it.
 
     With TRANSCRIPT the result goes to --output, to the file itself with --write, or for - to
@@ -80,20 +72,19 @@ def command(
     Example:  marksweep collect session.jsonl --limit 32k -o smaller.jsonl
     """
     if transcript is None:
-        _working_set(open_segments(store, workspace), limit, plan_id, yes=yes, as_json=as_json)
-        return
-    here = settings()
-    if limit is None and here.window.limit_tokens == Window().limit_tokens:
+        return _working_set(here, limit, plan_id, yes=yes)
+    found = settings()
+    if limit is None and found.window.limit_tokens == Window().limit_tokens:
         raise BadInput(
             "a transcript needs --limit, for example --limit 32k or --limit 60%, or a limit in the "
             "settings, as `marksweep tune` writes it."
         )
-    talk = here.conversation
+    talk = found.conversation
     if strategy is not None:
         names = strategy.replace(",", TIER)
         talk = msgspec.structs.replace(talk, strategy=names, options={})
-    size = limit or str(here.window.limit_tokens)
-    _transcript(transcript, size, talk, dialect, output, write=write, yes=yes, as_json=as_json)
+    size = limit or str(found.window.limit_tokens)
+    return _transcript(transcript, size, talk, dialect, output, here, write=write, yes=yes)
 
 
 def _transcript(
@@ -102,11 +93,11 @@ def _transcript(
     talk: Conversation,
     dialect: str | None,
     output: Path | None,
+    here: Here,
     *,
     write: bool,
     yes: bool,
-    as_json: bool,
-) -> None:
+) -> int:
     if write and (output is not None or name == transcripts.STDIN):
         raise BadInput("--write replaces the file that was named. Name one, and leave -o out.")
     with progress("reading") as advance:
@@ -129,9 +120,9 @@ def _transcript(
         errors().print(shown)
     else:
         result = TranscriptPlan(**msgspec.structs.asdict(plan), skipped=history.skipped)
-        emit(result, shown, as_json=as_json)
+        here.emit(result, shown)
     if write and plan.steps and not confirmed(f"Replace {name}?", yes=yes):
-        sys.exit(NOTHING)
+        return NOTHING
     reading.conversation.collect(plan)
     data = loaded.transcript.encoded(reading.written() if plan.steps else history.given)
     if is_stream:
@@ -145,27 +136,26 @@ def _transcript(
         say(f"{loaded.path} is replaced{also}. To undo:  marksweep undo {shlex.quote(name)}")
     elif plan.steps:
         say("Only shown. To do it, add -o FILE, or --write to replace the file.")
-    if not plan.steps:
-        sys.exit(NOTHING)
+    return 0 if plan.steps else NOTHING
 
 
-def _working_set(
-    context: Segments, limit: str | None, plan_id: str | None, *, yes: bool, as_json: bool
-) -> None:
+def _working_set(here: Here, limit: str | None, plan_id: str | None, *, yes: bool) -> int:
+    context = here.segments()
     if plan_id is not None:
         plan = context.saved(plan_id)
     else:
         target = None if limit is None else Size.read(limit).of(context.tokens)
         plan = context.plan(target_tokens=target)
         context.save(plan)
-        if not as_json:
+        if not here.as_json:
             render.console().print(render.plan(plan))
         if not plan.steps:
-            if as_json:
-                emit(Report(plan.plan_id, plan.tokens_before, plan.tokens_before), as_json=True)
-            sys.exit(NOTHING)
+            if here.as_json:
+                here.emit(Report(plan.plan_id, plan.tokens_before, plan.tokens_before))
+            return NOTHING
         if not confirmed("Collect exactly that?", yes=yes):
-            sys.exit(NOTHING)
+            return NOTHING
     report = context.collect(plan)
     freed = f"{report.tokens_freed:,} tokens freed. To undo:  marksweep undo {plan.plan_id}"
-    emit(report, render.line(freed), as_json=as_json)
+    here.emit(report, render.line(freed))
+    return 0

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar, cast
 
 import click
 from rich.console import Console, RenderableType
@@ -26,6 +27,9 @@ from marksweep.cli import render
 from marksweep.errors import BadInput, MarksweepError, NotFound, Refused, StoreError
 from marksweep.segments import Segments
 from marksweep.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from marksweep.graph.memory import KnowledgeGraph
 
 NOTHING, USAGE, REFUSED, STORE = 1, 2, 3, 4
 INTERRUPTED = 130
@@ -44,25 +48,53 @@ def settings(store: str | None = None) -> Settings:
     return load_settings(explicit={"store": {"location": store}} if store else None)
 
 
-def open_segments(store: str | None, workspace: str | None) -> Segments:
-    """Open the working set that the options name; it is closed when the command ends."""
-    found = settings(store)
-    context = Segments(store, workspace=workspace, settings=found, actor="cli")
-    click.get_current_context().call_on_close(context.close)
-    if found.memory.keeps_segments:
-        context.keep(_cited(context, found, store or ""))
-    return context
+class Here(NamedTuple):
+    """Where a command works and how it answers: what --store, --workspace and --json say."""
+
+    store: str | None = None
+    workspace: str | None = None
+    as_json: bool = False
+
+    def settings(self) -> Settings:
+        """Read the settings."""
+        return settings(self.store)
+
+    def segments(self) -> Segments:
+        """Open the working set; it is closed when the command ends."""
+        found = self.settings()
+        context = Segments(self.store, workspace=self.workspace, settings=found, actor="cli")
+        click.get_current_context().call_on_close(context.close)
+        if found.memory.keeps_segments:
+            with self.memory(self.store or "") as (memory, _):
+                context.keep(memory.cited_segments(workspace_id=context.workspace))
+        return context
+
+    @contextmanager
+    def memory(self, store: str = "") -> Iterator[tuple[KnowledgeGraph, str]]:
+        """Open the project's memory, and name the workspace of it that is meant."""
+        from marksweep.graph.memory import KnowledgeGraph
+
+        found = self.settings()
+        opened = KnowledgeGraph.open(settings=found, store=store, actor="cli")
+        with closing(opened):
+            yield opened, self.workspace or found.store.workspace
+
+    def emit(self, value: object, shown: RenderableType | None = None) -> None:
+        """Print a result: as JSON, or as people see it."""
+        emit(value, shown, as_json=self.as_json)
 
 
-def _cited(context: Segments, found: Settings, store: str) -> Mapping[str, str]:
-    """Ask the long-term memory which segments it keeps."""
-    from marksweep.graph.memory import KnowledgeGraph
+def in_workspace(function: F) -> F:
+    """Add --store, --workspace and --json, and pass what they say as `here`."""
 
-    memory = KnowledgeGraph.open(settings=found, store=store, actor="cli")
-    try:
-        return memory.cited_segments(workspace_id=context.workspace)
-    finally:
-        memory.close()
+    @store_option
+    @workspace_option
+    @json_option
+    @functools.wraps(function)
+    def call(store: str | None, workspace: str | None, as_json: bool, **given: object) -> object:
+        return function(here=Here(store, workspace, as_json), **given)
+
+    return cast("F", call)
 
 
 def emit(value: object, shown: RenderableType | None = None, *, as_json: bool) -> None:
@@ -86,13 +118,14 @@ def say(text: str) -> None:
 
 
 def command(name: str) -> Callable[[F], click.Command]:
-    """Make a command whose errors become one line and an exit code."""
+    """Make a command that returns its exit code; errors become one line and a code."""
 
     def decorate(function: F) -> click.Command:
         @functools.wraps(function)
-        def guarded(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        def guarded(*args: Any, **kwargs: Any) -> None:  # noqa: ANN401
             try:
-                return function(*args, **kwargs)
+                if status := function(*args, **kwargs):
+                    sys.exit(status)
             except MarksweepError as error:
                 fail(error)
             except KeyboardInterrupt:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -20,17 +18,14 @@ from rich.text import Text
 from marksweep.cli import render
 from marksweep.cli.common import (
     NOTHING,
-    emit,
+    Here,
     errors,
-    json_option,
-    settings,
-    store_option,
-    workspace_option,
+    in_workspace,
 )
 from marksweep.cli.common import command as make_command
 from marksweep.cli.progress import progress
 from marksweep.errors import MarksweepError
-from marksweep.graph.memory import Answer, KnowledgeGraph
+from marksweep.graph.memory import Answer
 from marksweep.indexing.delta import MAX_SHRINK
 from marksweep.indexing.indexer import index_codebase
 from marksweep.indexing.left_out import Kind
@@ -40,17 +35,6 @@ from marksweep.stores.graph.base import GraphHit, GraphQuery
 
 MAX_EXCERPT_LINES = 5
 """Lines of a hit that are shown."""
-
-
-@contextlib.contextmanager
-def memory_of(store: str | None, workspace: str | None) -> Iterator[tuple[KnowledgeGraph, str]]:
-    """Open the project's memory, and name the workspace of it that is meant."""
-    found = settings(store)
-    opened = KnowledgeGraph.open(settings=found, actor="cli")
-    try:
-        yield opened, workspace or found.store.workspace
-    finally:
-        opened.close()
 
 
 include_option = click.option(
@@ -73,18 +57,14 @@ include_option = click.option(
     show_default=True,
     help="Share of the files known so far that may be gone.",
 )
-@store_option
-@workspace_option
-@json_option
+@in_workspace
 def index(
     path: Path,
     languages: tuple[str, ...],
     no_tests: bool,
     include: tuple[str, ...],
     max_shrink: float,
-    store: str | None,
-    workspace: str | None,
-    as_json: bool,
+    here: Here,
 ) -> None:
     """Index a codebase into memory, reading only what has changed.
 
@@ -94,20 +74,20 @@ def index(
     """
 
     async def indexed() -> IndexReport:
-        with progress("indexing") as advance, memory_of(store, workspace) as (memory, name):
+        with progress("indexing") as advance, here.memory() as (memory, name):
             return await index_codebase(
                 path,
                 store=memory.graph,
                 workspace_id=name,
                 languages=languages,
                 include_tests=not no_tests,
-                include=(*settings(store).index.include, *include),
+                include=(*here.settings().index.include, *include),
                 max_shrink=max_shrink,
                 progress=lambda at: advance(at.done, at.total, ""),
             )
 
     report = asyncio.run(indexed())
-    emit(report, _words(report), as_json=as_json)
+    here.emit(report, _words(report))
 
 
 def _words(report: IndexReport) -> RenderableType:
@@ -117,22 +97,17 @@ def _words(report: IndexReport) -> RenderableType:
 @make_command("search")
 @click.argument("words", nargs=-1, required=True)
 @click.option("--limit", default=5, show_default=True, type=click.IntRange(1))
-@store_option
-@workspace_option
-@json_option
-def search(
-    words: tuple[str, ...], limit: int, store: str | None, workspace: str | None, as_json: bool
-) -> None:
+@in_workspace
+def search(words: tuple[str, ...], limit: int, here: Here) -> int:
     """Search memory, best first.
 
     Example:  marksweep search open_session cookie
     """
-    with memory_of(store, workspace) as (memory, name):
+    with here.memory() as (memory, name):
         query = GraphQuery(limit=limit)
         found = memory.search_memory(" ".join(words), workspace_id=name, query=query)
-    emit(found, _answer(found), as_json=as_json)
-    if not found.hits:
-        sys.exit(NOTHING)
+    here.emit(found, _answer(found))
+    return 0 if found.hits else NOTHING
 
 
 def _answer(found: Answer) -> RenderableType:
@@ -160,38 +135,27 @@ def _place(hit: GraphHit) -> str:
 @make_command("watch")
 @click.argument("path", type=click.Path(path_type=Path), default=Path())
 @include_option
-@store_option
-@workspace_option
-@json_option
-def watch(
-    path: Path, include: tuple[str, ...], store: str | None, workspace: str | None, as_json: bool
-) -> None:
+@in_workspace
+def watch(path: Path, include: tuple[str, ...], here: Here) -> None:
     """Index a codebase now and after every change, until Ctrl-C.
 
     With --json, one line for every time it was indexed.
 
     Example:  marksweep watch src
     """
-    included = (*settings(store).index.include, *include)
+    included = (*here.settings().index.include, *include)
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_watch(path, included, store, workspace, as_json=as_json))
+        asyncio.run(_watch(path, included, here))
 
 
-async def _watch(
-    path: Path,
-    include: tuple[str, ...],
-    store: str | None,
-    workspace: str | None,
-    *,
-    as_json: bool,
-) -> None:
-    with memory_of(store, workspace) as (memory, name):
+async def _watch(path: Path, include: tuple[str, ...], here: Here) -> None:
+    with here.memory() as (memory, name):
         async for report in watch_codebase(
             path, store=memory.graph, stop=asyncio.Event(), workspace_id=name, include=include
         ):
             if isinstance(report, MarksweepError):
                 errors().print(f"marksweep: {report}", markup=False)
-            elif as_json:
+            elif here.as_json:
                 click.echo(msgspec.json.encode(report))
             else:
                 render.console().print(_words(report))

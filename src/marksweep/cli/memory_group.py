@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,15 +13,14 @@ from marksweep.cli import render
 from marksweep.cli.common import (
     NOTHING,
     REFUSED,
+    Here,
     confirmed,
-    emit,
+    in_workspace,
     json_option,
     say,
     store_option,
-    workspace_option,
 )
 from marksweep.cli.common import command as make_command
-from marksweep.cli.memory import memory_of
 from marksweep.errors import Refused
 from marksweep.graph.backup import Kept
 from marksweep.graph.backup_file import header_of
@@ -72,18 +70,18 @@ def memory() -> None:
 @make_command("backups")
 @store_option
 @json_option
-def backups(store: str | None, as_json: bool) -> None:
+def backups(store: str | None, as_json: bool) -> int:
     """List the backups, oldest first, each read through.
 
     One is written before anything is purged, and by `marksweep memory export`.
 
     Example:  marksweep memory backups
     """
-    with memory_of(store, None) as (opened, _):
+    here = Here(store, as_json=as_json)
+    with here.memory() as (opened, _):
         found = opened.list_backups()
-    emit(found, _backups(found), as_json=as_json)
-    if not found:
-        sys.exit(NOTHING)
+    here.emit(found, _backups(found))
+    return 0 if found else NOTHING
 
 
 def _backups(found: Sequence[Kept]) -> RenderableType:
@@ -107,35 +105,27 @@ def _backups(found: Sequence[Kept]) -> RenderableType:
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="A new file; else among the backups."
 )
-@store_option
-@workspace_option
-@json_option
-def export(output: Path | None, store: str | None, workspace: str | None, as_json: bool) -> None:
+@in_workspace
+def export(output: Path | None, here: Here) -> int:
     """Write a backup of all that a workspace remembers.
 
     Example:  marksweep memory export -o shop.jsonl.gz
     """
-    sys.exit(_export(output, store, workspace, as_json=as_json))
-
-
-def _export(output: Path | None, store: str | None, workspace: str | None, *, as_json: bool) -> int:
-    with memory_of(store, workspace) as (opened, name):
+    with here.memory() as (opened, name):
         if name not in opened.graph.workspaces():
             nothing = render.line(f"nothing: {name!r} remembers nothing")
-            emit(Exported("", name, 0), nothing, as_json=as_json)
+            here.emit(Exported("", name, 0), nothing)
             return NOTHING
         made = opened.export_backup(output, workspace_id=name)
         words = f"{made.items:,} nodes and edges of {name!r} are in {made.path}"
-        emit(Exported(str(made.path), name, made.items), render.line(words), as_json=as_json)
+        here.emit(Exported(str(made.path), name, made.items), render.line(words))
         return 0
 
 
 @make_command("import")
 @click.argument("path", type=click.Path(path_type=Path))
-@store_option
-@workspace_option
-@json_option
-def import_(path: Path, store: str | None, workspace: str | None, as_json: bool) -> None:
+@in_workspace
+def import_(path: Path, here: Here) -> int:
     """Bring back what a backup holds, beside what is there.
 
     The whole file is checked first. A backup of another workspace needs --workspace, to say that it
@@ -145,20 +135,16 @@ def import_(path: Path, store: str | None, workspace: str | None, as_json: bool)
     Examples:  marksweep memory import .marksweep/backups/20260601T120000-1a2b3c4d.jsonl.gz
                marksweep memory import shop.jsonl.gz --workspace copy
     """
-    sys.exit(_import(path, store, workspace, as_json=as_json))
-
-
-def _import(path: Path, store: str | None, workspace: str | None, *, as_json: bool) -> int:
     made_of = header_of(path).workspace_id
-    with memory_of(store, workspace) as (opened, name):
-        if workspace is None and made_of != name:
+    with here.memory() as (opened, name):
+        if here.workspace is None and made_of != name:
             raise Refused(
                 f"{path} is a backup of workspace {made_of!r}, and this is {name!r}. Pass "
                 "--workspace with the name of the one that it should go to."
             )
         items = opened.import_backup(path, workspace_id=name)
         words = f"back in {name!r}: {items:,} nodes and edges"
-        emit(Imported(str(path), name, items), render.line(words), as_json=as_json)
+        here.emit(Imported(str(path), name, items), render.line(words))
         return 0 if items else NOTHING
 
 
@@ -168,17 +154,8 @@ def _import(path: Path, store: str | None, workspace: str | None, *, as_json: bo
     "--everywhere", is_flag=True, help="At once and for good: also from the stash and the backups."
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@store_option
-@workspace_option
-@json_option
-def forget(
-    memory_ids: tuple[str, ...],
-    everywhere: bool,
-    yes: bool,
-    store: str | None,
-    workspace: str | None,
-    as_json: bool,
-) -> None:
+@in_workspace
+def forget(memory_ids: tuple[str, ...], everywhere: bool, yes: bool, here: Here) -> int:
     """Delete memories by their ids, after a question; `marksweep search --json` has the ids.
 
     They can be taken back for a week, by `marksweep prune --restore`, unless they go everywhere.
@@ -188,24 +165,11 @@ def forget(
     Examples:  marksweep memory forget m1a2b3c
                marksweep memory forget m1a2b3c --everywhere --yes
     """
-    status = _forget(memory_ids, store, workspace, everywhere=everywhere, yes=yes, as_json=as_json)
-    sys.exit(status)
-
-
-def _forget(
-    memory_ids: Sequence[str],
-    store: str | None,
-    workspace: str | None,
-    *,
-    everywhere: bool,
-    yes: bool,
-    as_json: bool,
-) -> int:
-    with memory_of(store, workspace) as (opened, name):
+    with here.memory() as (opened, name):
         records = opened.graph.fetch(name, memory_ids)
         if not records and not everywhere:
             nothing = render.line(f"nothing: {name!r} has no memory {', '.join(memory_ids)}")
-            emit(Forgotten(gone=Nodes()), nothing, as_json=as_json)
+            here.emit(Forgotten(gone=Nodes()), nothing)
             return NOTHING
         if not yes:
             for record in records:
@@ -214,7 +178,7 @@ def _forget(
             if not confirmed(question, yes=yes):
                 return REFUSED
         done = opened.forget(memory_ids, workspace_id=name, everywhere=everywhere)
-        emit(done, _forgotten(done), as_json=as_json)
+        here.emit(done, _forgotten(done))
         if len(done.gone) or done.stash or done.backups:
             return 0
         return NOTHING if everywhere else REFUSED
@@ -240,12 +204,8 @@ def _forgotten(done: Forgotten) -> RenderableType:
 @make_command("merge")
 @click.option("--apply", "plan_id", metavar="PLAN", help="Merge exactly what this preview showed.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@store_option
-@workspace_option
-@json_option
-def merge(
-    plan_id: str | None, yes: bool, store: str | None, workspace: str | None, as_json: bool
-) -> None:
+@in_workspace
+def merge(plan_id: str | None, yes: bool, here: Here) -> int:
     """Show entities that are one thing under several spellings, and merge them after a question.
 
     Merging is for good: whatever comes later under one of the spellings goes to the one kept.
@@ -254,23 +214,17 @@ def merge(
     Examples:  marksweep memory merge
                marksweep memory merge --apply plan-1a2b3c
     """
-    sys.exit(_merge(plan_id, store, workspace, yes=yes, as_json=as_json))
-
-
-def _merge(
-    plan_id: str | None, store: str | None, workspace: str | None, *, yes: bool, as_json: bool
-) -> int:
-    with memory_of(store, workspace) as (opened, name):
+    with here.memory() as (opened, name):
         if plan_id is None:
             plan = opened.plan_merge_entities(workspace_id=name)
-            emit(plan, _groups(plan), as_json=as_json)
+            here.emit(plan, _groups(plan))
             if not plan.steps:
                 return NOTHING
-            if as_json or not confirmed("Merge exactly that, for good?", yes=yes):
+            if here.as_json or not confirmed("Merge exactly that, for good?", yes=yes):
                 return 0
             plan_id = plan.plan_id
         done = opened.merge_entities(plan_id, workspace_id=name)
-        emit(done, _merged(done), as_json=as_json)
+        here.emit(done, _merged(done))
         return 0 if done.swept else NOTHING
 
 
@@ -294,7 +248,7 @@ def _merged(done: Report) -> RenderableType:
 @click.argument("graph")
 @store_option
 @json_option
-def migrate(url: str, graph: str, store: str | None, as_json: bool) -> None:
+def migrate(url: str, graph: str, store: str | None, as_json: bool) -> int:
     """Copy a graph of the original layout on a FalkorDB server into this memory.
 
     That layout keeps all workspaces in one graph; each becomes one here. The old graph is only
@@ -304,13 +258,13 @@ def migrate(url: str, graph: str, store: str | None, as_json: bool) -> None:
     """
     from marksweep.stores.graph.falkor.migrate_original import migrate as copy_graph
 
-    with memory_of(store, None) as (opened, _):
+    here = Here(store, as_json=as_json)
+    with here.memory() as (opened, _):
         counts = copy_graph(server_url(url), graph, opened.graph, opened.now())
     lines = [f"{name}: {items:,} nodes and edges" for name, items in counts.items()]
     shown = [render.line(line) for line in lines or [f"nothing: {graph!r} is empty"]]
-    emit(Migrated(graph, counts), Group(*shown), as_json=as_json)
-    if not counts:
-        sys.exit(NOTHING)
+    here.emit(Migrated(graph, counts), Group(*shown))
+    return 0 if counts else NOTHING
 
 
 for _command in (backups, export, import_, forget, merge, migrate):

@@ -11,14 +11,11 @@ from rich.console import Group, RenderableType
 from marksweep.cli import render
 from marksweep.cli.common import (
     NOTHING,
+    Here,
     confirmed,
-    emit,
-    json_option,
-    store_option,
-    workspace_option,
+    in_workspace,
 )
 from marksweep.cli.common import command as make_command
-from marksweep.cli.memory import memory_of
 from marksweep.errors import Refused
 from marksweep.graph.outcomes import Preview, blockers_text, counted, deletion_text
 from marksweep.graph.strategies import PruneStrategy
@@ -55,9 +52,7 @@ class Erased(msgspec.Struct, frozen=True):
 @click.option("--limit", type=click.IntRange(0), help="Nodes that may go; else the cap says.")
 @click.option("--purge", is_flag=True, help="Erase what was deleted and is past its grace.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@store_option
-@workspace_option
-@json_option
+@in_workspace
 def command(
     strategy: str,
     plan_id: str | None,
@@ -65,10 +60,8 @@ def command(
     limit: int | None,
     purge: bool,
     yes: bool,
-    store: str | None,
-    workspace: str | None,
-    as_json: bool,
-) -> None:
+    here: Here,
+) -> int:
     """Show what in memory is stale or orphaned, and delete it after a question.
 
     What was deleted can be taken back for a week, and is erased only on request. To delete in the
@@ -80,58 +73,48 @@ def command(
                marksweep prune --purge
     """
     if undone is not None:
-        status = _restore(undone, store, workspace, as_json=as_json)
-    elif purge:
-        status = _purge(store, workspace, as_json=as_json)
-    else:
-        chosen = PruneStrategy.named(strategy)
-        status = _prune(chosen, plan_id, limit, store, workspace, yes=yes, as_json=as_json)
-    sys.exit(status)
+        return _restore(undone, here)
+    if purge:
+        return _purge(here)
+    return _prune(PruneStrategy.named(strategy), plan_id, limit, here, yes=yes)
 
 
-def _restore(plan_id: str, store: str | None, workspace: str | None, *, as_json: bool) -> int:
-    with memory_of(store, workspace) as (memory, name):
+def _restore(plan_id: str, here: Here) -> int:
+    with here.memory() as (memory, name):
         back = memory.restore(plan_id=plan_id, workspace_id=name)
-        emit(back, render.line(f"back: {counted(back)}"), as_json=as_json)
+        here.emit(back, render.line(f"back: {counted(back)}"))
         return 0 if len(back) else NOTHING
 
 
-def _purge(store: str | None, workspace: str | None, *, as_json: bool) -> int:
-    with memory_of(store, workspace) as (memory, name):
+def _purge(here: Here) -> int:
+    with here.memory() as (memory, name):
         purged = memory.purge(workspace_id=name)
         backup = str(purged.backup.path) if purged.backup else ""
-        emit(Erased(purged.gone, backup), render.line(purged.text), as_json=as_json)
+        here.emit(Erased(purged.gone, backup), render.line(purged.text))
         return 0 if backup else NOTHING
 
 
 def _prune(
-    strategy: PruneStrategy,
-    plan_id: str | None,
-    limit: int | None,
-    store: str | None,
-    workspace: str | None,
-    *,
-    yes: bool,
-    as_json: bool,
+    strategy: PruneStrategy, plan_id: str | None, limit: int | None, here: Here, *, yes: bool
 ) -> int:
-    with memory_of(store, workspace) as (memory, name):
+    with here.memory() as (memory, name):
         if plan_id is None:
             preview = memory.plan(name, strategy, limit=limit, preview=MAX_ROWS)
             plan = preview.plan
             memory.save(plan)
             how = () if yes else _how(plan, memory.settings.limits)
-            emit(preview, Group(_render(preview), *how), as_json=as_json)
+            here.emit(preview, Group(_render(preview), *how))
             if not plan.steps:
                 return NOTHING
-            if as_json or not _agreed(name, workspace, yes=yes):
+            if here.as_json or not _agreed(name, here.workspace, yes=yes):
                 return 0
             plan_id = plan.plan_id
-        elif not _is_named(name, workspace):
+        elif not _is_named(name, here.workspace):
             raise Refused(NAMELESS)
         done = memory.prune_memory(
             name, dry_run=False, confirm=True, strategy=strategy, plan_id=plan_id, limit=limit
         )
-        emit(done, render.line(deletion_text(done)), as_json=as_json)
+        here.emit(done, render.line(deletion_text(done)))
         return 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
@@ -11,11 +10,8 @@ import msgspec
 from marksweep.cli import render, transcripts
 from marksweep.cli.common import (
     NOTHING,
-    emit,
-    json_option,
-    open_segments,
-    store_option,
-    workspace_option,
+    Here,
+    in_workspace,
 )
 from marksweep.cli.common import command as make_command
 from marksweep.model import Event
@@ -55,55 +51,40 @@ def stash() -> None:
     """Look at what was swept, and bring it back."""
 
 
-def _listed(
-    store: str | None, workspace: str | None, words: str, limit: int, as_json: bool
-) -> None:
-    context = open_segments(store, workspace)
-    hits = context.search_stash(words, limit=limit)
-    found = [hit.found for hit in hits]
-    emit(found, render.stash(found) if found else " nothing there", as_json=as_json)
-    if not hits:
-        sys.exit(NOTHING)
+def _listed(here: Here, words: str, limit: int) -> int:
+    found = [hit.found for hit in here.segments().search_stash(words, limit=limit)]
+    here.emit(found, render.stash(found) if found else " nothing there")
+    return 0 if found else NOTHING
 
 
 @make_command("list")
 @click.option("--limit", default=20, show_default=True)
-@store_option
-@workspace_option
-@json_option
-def stash_list(limit: int, store: str | None, workspace: str | None, as_json: bool) -> None:
+@in_workspace
+def stash_list(limit: int, here: Here) -> int:
     """List what was swept, newest first."""
-    _listed(store, workspace, "", limit, as_json)
+    return _listed(here, "", limit)
 
 
 @make_command("search")
 @click.argument("words", nargs=-1, required=True)
 @click.option("--limit", default=20, show_default=True)
-@store_option
-@workspace_option
-@json_option
-def stash_search(
-    words: tuple[str, ...], limit: int, store: str | None, workspace: str | None, as_json: bool
-) -> None:
+@in_workspace
+def stash_search(words: tuple[str, ...], limit: int, here: Here) -> int:
     """Find swept segments by words, best first.
 
     Example:  marksweep stash search KeyError session_id
     """
-    _listed(store, workspace, " ".join(words), limit, as_json)
+    return _listed(here, " ".join(words), limit)
 
 
 @make_command("restore")
 @click.argument("segment_ids", nargs=-1, required=True)
-@store_option
-@workspace_option
-@json_option
-def stash_restore(
-    segment_ids: tuple[str, ...], store: str | None, workspace: str | None, as_json: bool
-) -> None:
+@in_workspace
+def stash_restore(segment_ids: tuple[str, ...], here: Here) -> None:
     """Bring segments back to where they were."""
-    context = open_segments(store, workspace)
+    context = here.segments()
     back = context.restore(*segment_ids)
-    emit(Restored(back), render.line(f"restored {', '.join(back)}"), as_json=as_json)
+    here.emit(Restored(back), render.line(f"restored {', '.join(back)}"))
 
 
 for _command in (stash_list, stash_search, stash_restore):
@@ -121,17 +102,9 @@ for _command in (stash_list, stash_search, stash_restore):
 )
 @click.option("--plan", "plan_id", metavar="PLAN", help="Only what belongs to this plan.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1))
-@store_option
-@workspace_option
-@json_option
+@in_workspace
 def journal(
-    of_memory: bool,
-    events: tuple[str, ...],
-    plan_id: str | None,
-    limit: int,
-    store: str | None,
-    workspace: str | None,
-    as_json: bool,
+    of_memory: bool, events: tuple[str, ...], plan_id: str | None, limit: int, here: Here
 ) -> None:
     """Show what was planned and done, newest first: of the working set, or of the memory.
 
@@ -141,7 +114,7 @@ def journal(
     """
     from marksweep.heaps.graph import journal_name
 
-    context = open_segments(store, workspace)
+    context = here.segments()
     entries = context.store.journal.read(
         journal_name(context.workspace) if of_memory else context.workspace,
         events=[Event(each) for each in events],
@@ -149,15 +122,13 @@ def journal(
         limit=limit,
     )
     details = render.of_nodes if of_memory else render.of_segments
-    emit(entries, render.journal(entries, details) if entries else " empty", as_json=as_json)
+    here.emit(entries, render.journal(entries, details) if entries else " empty")
 
 
 @make_command("undo")
 @click.argument("plan_or_file")
-@store_option
-@workspace_option
-@json_option
-def undo(plan_or_file: str, store: str | None, workspace: str | None, as_json: bool) -> None:
+@in_workspace
+def undo(plan_or_file: str, here: Here) -> None:
     """Reverse a whole sweep by its plan's id; `marksweep journal` lists them.
 
     A file that `collect --write` has replaced is put back as it was; what is in its place now
@@ -169,29 +140,22 @@ def undo(plan_or_file: str, store: str | None, workspace: str | None, as_json: b
     if path.is_file():
         kept = transcripts.put_back(path)
         done = Undone(plan_or_file, (plan_or_file,))
-        emit(
-            done,
-            render.line(f"{path} is as it was. What stood there is kept in {kept}."),
-            as_json=as_json,
-        )
+        here.emit(done, render.line(f"{path} is as it was. What stood there is kept in {kept}."))
         return
-    back = open_segments(store, workspace).undo(plan_or_file)
-    emit(
+    back = here.segments().undo(plan_or_file)
+    here.emit(
         Undone(plan_or_file, back),
         render.line(f"{render.counted(back, 'segment')} back where they were"),
-        as_json=as_json,
     )
 
 
 @make_command("why")
 @click.argument("segment_id")
-@store_option
-@workspace_option
-@json_option
-def why(segment_id: str, store: str | None, workspace: str | None, as_json: bool) -> None:
+@in_workspace
+def why(segment_id: str, here: Here) -> None:
     """Say what keeps a segment, or why it is gone."""
-    found = Why(segment_id, open_segments(store, workspace).why(segment_id))
-    emit(found, render.line(found.why), as_json=as_json)
+    found = Why(segment_id, here.segments().why(segment_id))
+    here.emit(found, render.line(found.why))
 
 
 @make_command("pin")
@@ -199,23 +163,13 @@ def why(segment_id: str, store: str | None, workspace: str | None, as_json: bool
 @click.option("--by", default="the command line", show_default=True)
 @click.option("--why", "reason", default="", help="For those who wonder later.")
 @click.option("--remove", is_flag=True, help="Take the pin away.")
-@store_option
-@workspace_option
-@json_option
-def pin(
-    segment_id: str,
-    by: str,
-    reason: str,
-    remove: bool,
-    store: str | None,
-    workspace: str | None,
-    as_json: bool,
-) -> None:
+@in_workspace
+def pin(segment_id: str, by: str, reason: str, remove: bool, here: Here) -> None:
     """Protect a segment from every collection."""
-    context = open_segments(store, workspace)
+    context = here.segments()
     if remove:
         context.unpin(segment_id)
     else:
         context.pin(segment_id, by=by, why=reason)
     state = "no longer pinned" if remove else "pinned: no collection takes it"
-    emit(Pinned(segment_id, not remove), render.line(f"{segment_id} is {state}"), as_json=as_json)
+    here.emit(Pinned(segment_id, not remove), render.line(f"{segment_id} is {state}"))

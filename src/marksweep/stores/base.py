@@ -11,10 +11,11 @@ business: it works under `lock` and repairs what a crash left half done.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
-from typing import Generic, Protocol, TypeVar
+from itertools import islice
+from typing import Generic, Protocol, TypedDict, TypeVar, Unpack
 
 import msgspec
 
@@ -181,6 +182,25 @@ class Stash(Protocol):
         ...
 
 
+class EntryFilter(TypedDict, total=False):
+    """Which entries of a journal are read. What is left out, empty or None filters nothing."""
+
+    events: Collection[Event]
+    plan_id: str | None
+    limit: int | None
+
+
+def matching(entries: Iterable[Entry], **wanted: Unpack[EntryFilter]) -> tuple[Entry, ...]:
+    """Pick entries."""
+    events, plan_id, limit = wanted.get("events"), wanted.get("plan_id"), wanted.get("limit")
+    found = (
+        entry
+        for entry in entries
+        if (not events or entry.event in events) and plan_id in (None, entry.plan_id)
+    )
+    return tuple(islice(found, None if limit is None else max(0, limit)))
+
+
 class Journal(Protocol):
     """The record of plans and sweeps. What was done stays as it was written.
 
@@ -194,15 +214,8 @@ class Journal(Protocol):
         """
         ...
 
-    def read(
-        self,
-        workspace: str,
-        *,
-        events: Collection[Event] = (),
-        plan_id: str | None = None,
-        limit: int | None = None,
-    ) -> tuple[Entry, ...]:
-        """Fetch entries, newest first; `events` empty means every kind."""
+    def read(self, workspace: str, **wanted: Unpack[EntryFilter]) -> tuple[Entry, ...]:
+        """Fetch entries, newest first."""
         ...
 
     def redact(self, workspace: str, segment_ids: Collection[str]) -> int:

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from heapq import nlargest
 from itertools import chain, islice, takewhile
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, Unpack
 
 import msgspec
 
@@ -26,10 +26,12 @@ from marksweep.search.words import query_words, segment_words
 from marksweep.stores.base import (
     KEEP_PLANS,
     Changes,
+    EntryFilter,
     Hit,
     JournalSize,
     PlanRetention,
     Query,
+    matching,
     redacted,
 )
 from marksweep.stores.codec import ENTRY, microseconds
@@ -292,7 +294,7 @@ class JournalTable:
         """Find the entry that has the plan which another would show once more."""
         if entry.event is not Event.PLANNED or entry.plan is None:
             return None
-        found = self.read((Event.PLANNED,), entry.plan_id, None)
+        found = matching(reversed(self.entries), events=(Event.PLANNED,), plan_id=entry.plan_id)
         return next((each for each in found if each.plan is not None), None)
 
     def expire(self) -> bool:
@@ -300,7 +302,7 @@ class JournalTable:
         if not self.entries or self.entries[-1].event is not Event.PLANNED:
             return False
         applied = {each.plan_id for each in self.entries if each.event is Event.SWEEPING}
-        shown = self.read((Event.PLANNED,), None, None)
+        shown = matching(reversed(self.entries), events=(Event.PLANNED,))
         since = self._retention.shown_since(self.entries[-1].at)
         waiting = [each for each in shown if each.plan_id not in applied]
         expired = {each.seq for each in waiting[self._retention.plans :]}
@@ -312,17 +314,6 @@ class JournalTable:
         """Take the content of segments out of all entries; say of how many."""
         before, self.entries = self.entries, [redacted(e, segment_ids) for e in self.entries]
         return sum(old is not new for old, new in zip(before, self.entries, strict=True))
-
-    def read(
-        self, events: Collection[Event], plan_id: str | None, limit: int | None
-    ) -> tuple[Entry, ...]:
-        """Fetch entries, newest first; no events means every kind."""
-        found = (
-            entry
-            for entry in reversed(self.entries)
-            if (not events or entry.event in events) and plan_id in (None, entry.plan_id)
-        )
-        return tuple(islice(found, limit))
 
     def size(self) -> JournalSize:
         """Say how large the entries are as they are written."""
@@ -457,17 +448,10 @@ class TableJournal:
         with self._writing(workspace) as table:
             return table.append(entry)
 
-    def read(
-        self,
-        workspace: str,
-        *,
-        events: Collection[Event] = (),
-        plan_id: str | None = None,
-        limit: int | None = None,
-    ) -> tuple[Entry, ...]:
-        """Fetch entries, newest first; `events` empty means every kind."""
+    def read(self, workspace: str, **wanted: Unpack[EntryFilter]) -> tuple[Entry, ...]:
+        """Fetch entries, newest first."""
         with self._reading(workspace) as table:
-            return table.read(events, plan_id, limit)
+            return matching(reversed(table.entries), **wanted)
 
     def redact(self, workspace: str, segment_ids: Collection[str]) -> int:
         """Take the content of segments out of all entries; say of how many."""

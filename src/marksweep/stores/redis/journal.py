@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from datetime import datetime
+from typing import Unpack
 
 import msgspec
 
 from marksweep.model import Entry, Event
-from marksweep.stores.base import JournalSize, PlanRetention, redacted
+from marksweep.stores.base import EntryFilter, JournalSize, PlanRetention, matching, redacted
 from marksweep.stores.codec import ENTRY, Codec
 from marksweep.stores.redis.client import Client, Pipeline
 from marksweep.stores.redis.search import FETCHED_AT_ONCE, read
@@ -42,22 +43,9 @@ class RedisJournal:
 
         return msgspec.structs.replace(entry, seq=self._client.read_all(queue)[0])
 
-    def read(
-        self,
-        workspace: str,
-        *,
-        events: Collection[Event] = (),
-        plan_id: str | None = None,
-        limit: int | None = None,
-    ) -> tuple[Entry, ...]:
-        """Fetch entries, newest first; `events` empty means every kind."""
-        found: list[Entry] = []
-        for entry in self._entries(Keys(self._prefix, workspace).journal):
-            if limit is not None and len(found) >= limit:
-                break
-            if (not events or entry.event in events) and plan_id in (None, entry.plan_id):
-                found.append(entry)
-        return tuple(found)
+    def read(self, workspace: str, **wanted: Unpack[EntryFilter]) -> tuple[Entry, ...]:
+        """Fetch entries, newest first."""
+        return matching(self._entries(Keys(self._prefix, workspace).journal), **wanted)
 
     def redact(self, workspace: str, segment_ids: Collection[str]) -> int:
         """Take the content of segments out of all entries; say of how many."""

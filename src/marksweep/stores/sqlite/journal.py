@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Sequence
+from typing import Unpack
 
 import msgspec
 
 from marksweep.model import Entry, Event
-from marksweep.stores.base import JournalSize, PlanRetention, redacted
+from marksweep.stores.base import EntryFilter, JournalSize, PlanRetention, redacted
 from marksweep.stores.codec import ENTRY, microseconds
 from marksweep.stores.database import Database, unreadable
 from marksweep.stores.sqlite import columns
@@ -54,21 +55,15 @@ class SqliteJournal:
                 database.execute(sql.EXPIRE_SHOWN, kept)
         return numbered
 
-    def read(
-        self,
-        workspace: str,
-        *,
-        events: Collection[Event] = (),
-        plan_id: str | None = None,
-        limit: int | None = None,
-    ) -> tuple[Entry, ...]:
-        """Fetch entries, newest first; `events` empty means every kind."""
+    def read(self, workspace: str, **wanted: Unpack[EntryFilter]) -> tuple[Entry, ...]:
+        """Fetch entries, newest first."""
+        limit = wanted.get("limit")
         clauses: list[str] = []
         values: list[Value] = []
-        if events:
+        if events := wanted.get("events"):
             clauses.append(sql.ENTRY_FILTERS["event"].format(places=columns.places(len(events))))
             values += [event.value for event in events]
-        if plan_id is not None:
+        if (plan_id := wanted.get("plan_id")) is not None:
             clauses.append(sql.ENTRY_FILTERS["plan_id"])
             values.append(bind(plan_id))
         statement = sql.READ_ENTRIES.format(filters=" ".join(clauses))
