@@ -70,7 +70,6 @@ call-paths: .venv/.dev  ## the files that one tool result passes through, on its
 
 docs: .venv/.dev  ## write the generated parts of docs/
 	$(PY) tools/docs.py
-	$(PY) -m marksweep.mcp.reference docs/mcp.md
 
 clean:
 	rm -rf .venv .venv-peers .node build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

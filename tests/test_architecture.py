@@ -22,7 +22,6 @@ LAYERS: tuple[frozenset[str], ...] = (
             "sections",
             "tokens",
             "wire",
-            "schemas",
             "sizes",
             "urls",
             "paths",

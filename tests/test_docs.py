@@ -46,7 +46,7 @@ def test_the_scorers_are_documented() -> None:
     assert set(re.findall(r"^\| `(seed_\w+)`", text, re.MULTILINE)) == set(SCORERS)
 
 
-def test_the_command_line_and_its_json_are_documented_as_they_are() -> None:
+def test_the_command_line_its_json_and_the_server_are_documented_as_they_are() -> None:
     from tools.docs import generated
 
     for path, text in generated().items():

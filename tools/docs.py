@@ -1,4 +1,4 @@
-"""Write the generated parts of docs/: the reference of the command line and of its JSON.
+"""Write the generated parts of docs/: the references of the command line, its JSON and MCP.
 
 python tools/docs.py            write
 python tools/docs.py --check    say whether anything would change
@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import anyio
 import click
 import msgspec
+from mcp.server import MCPServer
+from mcp_types import Prompt, Tool, ToolAnnotations
 
 from marksweep.cli.analyze import Analysis
 from marksweep.cli.app import app
@@ -29,8 +32,9 @@ from marksweep.graph.erasure import Forgotten
 from marksweep.graph.memory import Answer
 from marksweep.graph.outcomes import Preview, PruneResponse
 from marksweep.indexing.report import IndexReport
+from marksweep.mcp.app import build_server
+from marksweep.mcp.server_state import ServerState
 from marksweep.model import Entry, Plan, Report, Stashed
-from marksweep.schemas import Shape
 from marksweep.settings import Settings
 from marksweep.stores.graph.base import Nodes
 
@@ -38,6 +42,8 @@ ROOT = Path(__file__).resolve().parent.parent
 CLI = ROOT / "docs/cli.md"
 JSON = ROOT / "docs/json.md"
 SCHEMA = ROOT / "docs/json.schema.json"
+MCP = ROOT / "docs/mcp.md"
+MARKER = "<!-- Written by `make docs` from the server. Do not edit below. -->"
 WIDTH = 100
 
 
@@ -79,6 +85,68 @@ SHAPES: Mapping[str, object] = {
 """By command. `watch` prints one line of JSON after every change."""
 
 REFERENCE = "#/$defs/{name}"
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """What a JSON Schema says of a value, as far as it is put into words."""
+
+    ref: str = msgspec.field(name="$ref", default="")
+    any_of: tuple[Shape, ...] = msgspec.field(name="anyOf", default=())
+    enum: tuple[object, ...] = ()
+    type: str = ""
+    format: str = ""
+    description: str = ""
+    default: object = None
+    items: Shape | bool | None = None
+    properties: dict[str, Shape] = {}
+    required: tuple[str, ...] = ()
+    other_properties: Shape | bool | None = msgspec.field(name="additionalProperties", default=None)
+    minimum: int | float | None = None
+    above: int | float | None = msgspec.field(name="exclusiveMinimum", default=None)
+    maximum: int | float | None = None
+    defs: dict[str, Shape] = msgspec.field(name="$defs", default_factory=dict)
+
+    @classmethod
+    def read(cls, schema: object) -> Shape:
+        """Read a schema as a library gives it; what has no text is skipped."""
+        return msgspec.convert(schema, cls)
+
+    def default_in_words(self) -> str:
+        """Give the value that is taken when none is given."""
+        return f"`{json.dumps(self.default)}`"
+
+    def in_words(self, named: Callable[[str], str]) -> str:
+        """Say what values fit; `named` gives the text for a type with a name."""
+        if self.ref:
+            return named(self.ref.rpartition("/")[2])
+        if self.enum:
+            return " ".join(f"`{value}`" for value in self.enum)
+        if self.any_of:
+            return " or ".join(each.in_words(named) for each in self.any_of)
+        if self.properties:
+            return f"object ({', '.join(self.properties)})"
+        return self._plain(named)
+
+    def _plain(self, named: Callable[[str], str]) -> str:
+        held = {"array": self.items, "object": self.other_properties}.get(self.type)
+        if isinstance(held, Shape) and held != Shape():
+            return f"{_WORDS[self.type]} of {held.in_words(named)}"
+        bounds = (("≥", self.minimum), (">", self.above), ("≤", self.maximum))
+        limits = [f"{sign} {bound:,}" for sign, bound in bounds if bound is not None]
+        return " ".join([_WORDS.get(self.format or self.type, "anything"), *limits])
+
+
+_WORDS = {
+    "string": "text",
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "true or false",
+    "null": "nothing",
+    "array": "list",
+    "object": "object",
+    "date-time": "time",
+    "duration": "duration",
+}
 
 
 class Schema(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,10 +224,74 @@ def cli_reference() -> str:
     return "\n".join(parts) + "\n"
 
 
+async def mcp_reference() -> str:
+    """Write the reference of tools, resources and prompts, from the server itself."""
+    server = build_server(ServerState())
+    parts = ["## Tools", *[_tool(tool) for tool in await server.list_tools()]]
+    parts += ["## Resources", await _resources(server)]
+    parts += ["## Prompts", *[_prompt(prompt) for prompt in await server.list_prompts()]]
+    return "\n\n".join(parts) + "\n"
+
+
+def _tool(tool: Tool) -> str:
+    given = Shape.read(tool.input_schema)
+
+    def inlined(name: str) -> str:
+        return given.defs[name].in_words(inlined)
+
+    rows = [
+        f"| `{name}` | {each.in_words(inlined)} | {_default(name, given)} | {_cell(each)} |"
+        for name, each in given.properties.items()
+    ]
+    table = ["| parameter | type | default | |", "|---|---|---|---|", *rows] if rows else []
+    fields = ", ".join(f"`{name}`" for name in Shape.read(tool.output_schema or {}).properties)
+    hints = _hints(tool.annotations)
+    lines = [f"### {tool.name}", f"*{tool.title}; {hints}.* {tool.description}"]
+    return "\n\n".join([*lines, *(["\n".join(table)] if table else []), f"Gives: {fields}."])
+
+
+def _default(name: str, given: Shape) -> str:
+    return "required" if name in given.required else given.properties[name].default_in_words()
+
+
+def _cell(shape: Shape) -> str:
+    """Give a description in one line that a table can hold."""
+    return " ".join(shape.description.split()).replace("|", "\\|")
+
+
+def _hints(hints: ToolAnnotations | None) -> str:
+    if hints is None or hints.read_only_hint:
+        return "reads only"
+    words = ["may delete once confirmed" if hints.destructive_hint else "loses nothing"]
+    words += ["twice is the same as once"] if hints.idempotent_hint else []
+    return ", ".join(words)
+
+
+async def _resources(server: MCPServer[ServerState]) -> str:
+    rows = [
+        (each.uri_template, each.description) for each in await server.list_resource_templates()
+    ]
+    rows += [(str(each.uri), each.description) for each in await server.list_resources()]
+    return "\n".join(f"- `{address}`: {words}" for address, words in rows)
+
+
+def _prompt(prompt: Prompt) -> str:
+    given = "; ".join(f"`{each.name}`: {each.description}" for each in prompt.arguments or ())
+    return f"### {prompt.name}\n\n{prompt.description} {given}"
+
+
+def mcp_page() -> str:
+    """Give the page on the server with its generated part rewritten."""
+    prose, marker, _ = MCP.read_text("utf-8").partition(MARKER)
+    if not marker:
+        raise ValueError(f"no line {MARKER!r}: say where the reference goes.")
+    return f"{prose}{MARKER}\n\n{anyio.run(mcp_reference)}"
+
+
 def generated() -> dict[Path, str]:
     """Give what each generated document should say."""
     whole = json.dumps(msgspec.to_builtins(schema()), indent=1, sort_keys=True) + "\n"
-    return {CLI: cli_reference(), JSON: json_reference(), SCHEMA: whole}
+    return {CLI: cli_reference(), JSON: json_reference(), SCHEMA: whole, MCP: mcp_page()}
 
 
 def _commands(

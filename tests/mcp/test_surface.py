@@ -12,7 +12,6 @@ from mcp import Client, MCPError
 from mcp_types import INVALID_PARAMS, Tool
 
 from marksweep.mcp.app import build_server
-from marksweep.mcp.reference import updated
 from marksweep.mcp.server_state import ServerState
 from tests.mcp.support import Agent, with_agent
 
@@ -89,16 +88,6 @@ def test_prune_memory_takes_what_the_design_of_the_memory_says() -> None:
         "all",
     ]
     assert schema.get("required", []) == []
-
-
-def test_the_reference_is_in_step_with_the_server() -> None:
-    document = (ROOT / "docs" / "mcp.md").read_text("utf-8")
-    assert document == updated(document), "run: python -m marksweep.mcp.reference docs/mcp.md"
-
-
-def test_a_document_without_the_marker_is_refused() -> None:
-    with pytest.raises(ValueError, match="say where the reference goes"):
-        updated("# no marker")
 
 
 async def read(one: Agent, address: str) -> Any:
