@@ -140,7 +140,9 @@ class Meter:
         ours = time.process_time()
         if not isinstance(self._store, FalkorGraphStore):
             return ours
-        return ours + self._store.processor_seconds()
+        used = self._store.db.command("INFO", "cpu")
+        assert isinstance(used, dict)
+        return ours + float(used["used_cpu_user"]) + float(used["used_cpu_sys"])
 
     def time(self, work: Callable[[], Result]) -> tuple[Result, float]:
         """Run work and tell what it took."""

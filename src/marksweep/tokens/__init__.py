@@ -25,7 +25,7 @@ import math
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -165,17 +165,11 @@ def from_tiktoken(environment: Mapping[str, str] = os.environ) -> TokenCounter |
     return TokenCounter("o200k_base (tiktoken)", exact=True, count=_safe(count))
 
 
-def seams(text: str) -> Iterator[int]:
-    """Return where a text can be cut so that the counts of the parts add up to that of the whole.
+def chunks(text: str, size: int) -> list[str]:
+    """Cut a text into parts of at most `size` characters, at its seams: where their counts add up.
 
     No o200k piece has a letter or digit before white space, or a line break before a letter or
     digit, and none looks back; so every piece ends at such a place, cut or not.
-    """
-    return (match.start() for match in re.finditer(_SEAM, text))
-
-
-def chunks(text: str, size: int) -> list[str]:
-    """Cut a text into parts of at most `size` characters, at its seams.
 
     A stretch without a seam is cut where it has to be: each such cut may add a token or two.
     """

@@ -173,13 +173,6 @@ class FalkorGraphStore:
         while any(self._persistence(field) == "1" for field in fields):
             time.sleep(REWRITE_POLL_SECONDS)
 
-    def processor_seconds(self) -> float:
-        """Return how much processor time the server has used since it started."""
-        used = self.db.command("INFO", "cpu")
-        if not isinstance(used, dict):
-            return 0.0
-        return float(used["used_cpu_user"]) + float(used["used_cpu_sys"])
-
     def close(self) -> None:
         """Release the connections, and an embedded server."""
         self.db.close()
