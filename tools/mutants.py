@@ -49,6 +49,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "collector.py": ("tests/test_collector.py", CONTRACT, SEGMENTS),
     "heaps/segments.py": (SEGMENTS, CONTRACT, CONVERSATION, *laws("test_undo*.py")),
     "heaps/restoring.py": (SEGMENTS, CONVERSATION, *laws("test_undo*.py")),
+    "heaps/staying.py": (CONVERSATION, *laws("test_conversations_1*.py")),
     "heaps/conversation.py": (CONVERSATION, *laws("test_conversations_1*.py")),
     "heaps/live_index.py": (
         "tests/heaps/test_live_index.py",
@@ -462,7 +463,7 @@ MUTANTS = (
     ),
     Mutant(
         "conversation: what is not answered yet may go",
-        "heaps/conversation.py",
+        "heaps/staying.py",
         "roots |= dict.fromkeys(spoken[bisect_left(spoken, first) :], waits)",
         "roots |= dict.fromkeys(spoken[:0], waits)",
     ),
@@ -498,15 +499,15 @@ MUTANTS = (
     ),
     Mutant(
         "conversation: recency protects all work of a turn",
-        "heaps/conversation.py",
+        "heaps/staying.py",
         "elif exchanges < RECENT_EXCHANGES:",
         "else:",
     ),
     Mutant(
         "conversation: recency protects the same above the hard limit",
-        "heaps/conversation.py",
-        "if pressure >= Pressure.HARD:",
-        "if pressure < Pressure.NONE:",
+        "heaps/staying.py",
+        "if self._pressure >= Pressure.HARD:",
+        "if self._pressure < Pressure.NONE:",
     ),
     Mutant(
         "session: roots may go",

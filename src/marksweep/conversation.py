@@ -202,7 +202,7 @@ class Conversation:
         left out with a warning and listed in `skipped`; if that is all of it, BadInput is raised.
         """
         with self._guard:
-            self._follower.forget()
+            self._follower.known = None
             history = self._intake.read(messages, self._clock())
             return self._take(history.messages, "the caller" if pin else "")
 

@@ -87,22 +87,19 @@ class Follower:
         self._heap = heap
         self._collector = collector
         self._store = store
-        self._links: list[Link] | None = None
+        self.known: list[Link] | None = None
+        """All that was said, in order; None: it is to be looked up, as somebody added to it."""
         self._changed: dict[str, tuple[Message, bool]] = {}
         """Whether a live message differs from the host's, as long as it is the same object."""
-
-    def forget(self) -> None:
-        """Look again at what was said: somebody added to it."""
-        self._links = None
 
     @property
     def links(self) -> list[Link]:
         """All that was said, in order."""
-        if self._links is None:
-            self._links = [
+        if self.known is None:
+            self.known = [
                 Link(digest(parsed(s.raw)), s.segment_id, s.position) for s in self._said()
             ]
-        return self._links
+        return self.known
 
     def _said(self) -> list[Segment]:
         live = self._heap.snapshot().segments

@@ -7,6 +7,7 @@ the journal records it all in `Entry`s.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
@@ -397,3 +398,14 @@ class Entry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 ContextSegment = Segment
 """A segment of the working set: its name in the public surface."""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def packed(noun: object) -> bytes:
+    """Pack all that nouns hold, also half characters and numbers beyond 64 bits."""
+    try:
+        return _encode(noun)
+    except (UnicodeEncodeError, OverflowError):
+        return json.dumps(msgspec.to_builtins(noun)).encode()

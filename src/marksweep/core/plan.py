@@ -11,7 +11,6 @@ what was swept is not read again on any later turn.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -34,6 +33,7 @@ from marksweep.model import (
     Snapshot,
     Step,
     Unit,
+    packed,
 )
 
 MAX_BLOCKERS = 8
@@ -41,8 +41,6 @@ MAX_BLOCKERS = 8
 
 _HASHED_AT_ONCE = 256
 """Steps that are hashed together to name a plan: one by one is slow, all of them is a lot."""
-
-_encode = msgspec.msgpack.Encoder().encode
 
 StepIndices = tuple[tuple[int, ...], ...]
 """For each step of a plan, the indices of its segments in the snapshot."""
@@ -328,14 +326,6 @@ def with_id(plan: Plan) -> Plan:
     for start in range(0, len(plan.steps), _HASHED_AT_ONCE):
         digest.update(packed(plan.steps[start : start + _HASHED_AT_ONCE]))
     return msgspec.structs.replace(plan, plan_id=f"plan-{digest.hexdigest()}")
-
-
-def packed(noun: object) -> bytes:
-    """Pack all that nouns hold, also half characters and numbers beyond 64 bits."""
-    try:
-        return _encode(noun)
-    except (UnicodeEncodeError, OverflowError):
-        return json.dumps(msgspec.to_builtins(noun)).encode()
 
 
 class Prices(msgspec.Struct, frozen=True):

@@ -24,10 +24,9 @@ from typing import Protocol
 import msgspec
 
 from marksweep.core.mark import reach
-from marksweep.core.plan import packed
 from marksweep.core.roots import RECENT_MESSAGES, last_messages
 from marksweep.core.units import Graph, Units
-from marksweep.model import Hold, Link, Segment
+from marksweep.model import Hold, Link, Segment, packed
 from marksweep.tokens import detached_copy
 
 _MODULUS = 1 << 128

@@ -11,10 +11,9 @@ business: it works under `lock` and repairs what a crash left half done.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from typing import Generic, Protocol, TypedDict, TypeVar, Unpack
 
 import msgspec
@@ -188,17 +187,6 @@ class EntryFilter(TypedDict, total=False):
     events: Collection[Event]
     plan_id: str | None
     limit: int | None
-
-
-def matching(entries: Iterable[Entry], **wanted: Unpack[EntryFilter]) -> tuple[Entry, ...]:
-    """Pick entries."""
-    events, plan_id, limit = wanted.get("events"), wanted.get("plan_id"), wanted.get("limit")
-    found = (
-        entry
-        for entry in entries
-        if (not events or entry.event in events) and plan_id in (None, entry.plan_id)
-    )
-    return tuple(islice(found, None if limit is None else max(0, limit)))
 
 
 class Journal(Protocol):

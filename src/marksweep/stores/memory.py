@@ -31,7 +31,6 @@ from marksweep.stores.base import (
     JournalSize,
     PlanRetention,
     Query,
-    matching,
     redacted,
 )
 from marksweep.stores.codec import ENTRY, microseconds
@@ -267,6 +266,17 @@ class StashTable:
 def heap_order(entry: Stashed) -> tuple[int, str]:
     """Sort entries as they stood in the heap."""
     return entry.segment.position, entry.segment.segment_id
+
+
+def matching(entries: Iterable[Entry], **wanted: Unpack[EntryFilter]) -> tuple[Entry, ...]:
+    """Pick entries."""
+    events, plan_id, limit = wanted.get("events"), wanted.get("plan_id"), wanted.get("limit")
+    found = (
+        entry
+        for entry in entries
+        if (not events or entry.event in events) and plan_id in (None, entry.plan_id)
+    )
+    return tuple(islice(found, None if limit is None else max(0, limit)))
 
 
 class JournalTable:

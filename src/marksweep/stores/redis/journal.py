@@ -9,8 +9,9 @@ from typing import Unpack
 import msgspec
 
 from marksweep.model import Entry, Event
-from marksweep.stores.base import EntryFilter, JournalSize, PlanRetention, matching, redacted
+from marksweep.stores.base import EntryFilter, JournalSize, PlanRetention, redacted
 from marksweep.stores.codec import ENTRY, Codec
+from marksweep.stores.memory import matching
 from marksweep.stores.redis.client import Client, Pipeline
 from marksweep.stores.redis.search import FETCHED_AT_ONCE, read
 from marksweep.stores.redis.statements import Keys, encode
