@@ -190,6 +190,18 @@ def test_trimming_again_updates_the_numbers_and_never_nests(text: str, data: st.
     assert shown(sections(once), "src/app.py", "m6") == once
 
 
-@pytest.mark.parametrize("text", ["", "\n", "[marksweep: is a tool", "[… 3 lines …]"])
+ENDLESS = "9" * 5_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n",
+        "[marksweep: is a tool",
+        "[… 3 lines …]",
+        f"[marksweep: {ENDLESS} of {ENDLESS} lines of a left out, {ENDLESS} tokens]",
+    ],
+)
 def test_what_only_looks_like_our_line_is_text(text: str) -> None:
     assert not any(isinstance(piece, Gap) for piece in sections(text).pieces)

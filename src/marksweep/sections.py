@@ -251,10 +251,13 @@ def _fences(lines: Sequence[str]) -> tuple[set[int], set[int]]:
     return borders, inside
 
 
+_COUNT = r"(\d[\d,]{0,17})"
+"""A number as it is written here. What has more digits was not: a tool may print anything."""
 _FIRST_GAP = re.compile(
-    r"\[marksweep: (all|[\d,]+ of) ([\d,]+) (line|character)s? .*left out, ([\d,]+) tokens?\b.*\]"
+    rf"\[marksweep: (?:all|{_COUNT} of) {_COUNT} (line|character)s? "
+    rf".*left out, {_COUNT} tokens?\b.*\]"
 )
-_NEXT_GAP = re.compile(r"\[… ([\d,]+) (?:line|character)s? …\]")
+_NEXT_GAP = re.compile(rf"\[… {_COUNT} (?:line|character)s? …\]")
 
 
 def _gaps(lines: Sequence[str]) -> tuple[dict[int, Gap], Measure]:
@@ -272,7 +275,7 @@ def _gaps(lines: Sequence[str]) -> tuple[dict[int, Gap], Measure]:
         if first < 0 and (found := _FIRST_GAP.fullmatch(line)):
             first = at
             measure = Measure(f"{found[3]}s")
-            left = _number(found[2] if found[1] == "all" else found[1].removesuffix(" of"))
+            left = _number(found[1] or found[2])
             tokens = _number(found[4])
         elif first >= 0 and (found := _NEXT_GAP.fullmatch(line)):
             gaps[at] = Gap(_number(found[1]), 0)
@@ -283,7 +286,7 @@ def _gaps(lines: Sequence[str]) -> tuple[dict[int, Gap], Measure]:
 
 
 def _number(text: str) -> int:
-    return int(text.replace(",", "") or 0)
+    return int(text.replace(",", ""))
 
 
 def left_out(text: str, why: str = "") -> Sections:
