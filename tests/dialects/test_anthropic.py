@@ -124,9 +124,19 @@ def test_thinking_goes_with_what_the_model_did_next() -> None:
             [USER, model(text("ok")), USER],
         ),
         (
-            [USER, {"role": "system", "content": "x"}],
+            [{"role": "system", "content": "x"}, USER, SAID],
             "roles-known",
-            [USER, {"role": "user", "content": "x"}],
+            [{"role": "user", "content": "x"}, USER, SAID],
+        ),
+        (
+            [USER, SAID, {"role": "system", "content": "x"}],
+            "roles-known",
+            [USER, SAID, {"role": "user", "content": "x"}],
+        ),
+        (
+            [USER, {"role": "system", "content": "x"}, USER],
+            "roles-known",
+            [USER, {"role": "user", "content": "x"}, USER],
         ),
         ([user(text("hi"), use("a"))], "blocks-by-role", [user(text("hi"))]),
         ([USER, model(text("ok "))], "no-space-at-end", [USER, model(text("ok"))]),
@@ -208,3 +218,32 @@ def test_neutral_messages_are_composed_with_results_first() -> None:
         model({"type": "tool_use", "id": "a", "name": "f", "input": {}}),
         user(result("a", "1"), text("so")),
     ]
+
+
+SYSTEM = {"role": "system", "content": "the date has changed"}
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        [USER, SYSTEM],
+        [USER, SYSTEM, SAID],
+        [USER, SYSTEM, model(use("a")), user(result("a")), SYSTEM, SAID],
+    ],
+)
+def test_a_system_message_between_user_and_assistant_is_valid_and_left_alone(
+    history: list[Any],
+) -> None:
+    assert validate(history, "anthropic") == []
+    assert repair(history, "anthropic") == (history, [])
+
+
+def test_two_system_messages_in_a_row_are_not_valid() -> None:
+    faulty = [USER, SYSTEM, SYSTEM, SAID]
+    assert [finding.rule for finding in validate(faulty, "anthropic")] == ["roles-known"] * 2
+    assert not validate(repair(faulty, "anthropic")[0], "anthropic")
+
+
+def test_what_the_system_says_stays_with_its_neighbours() -> None:
+    messages = read([USER, SAID, USER, SYSTEM, SAID, USER], "anthropic").messages
+    assert list(dialect_named("anthropic").ties(messages)) == [(2, 3), (3, 4)]

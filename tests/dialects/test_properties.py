@@ -195,6 +195,7 @@ def test_results_are_tied_to_their_calls_and_to_nothing_they_do_not_answer(
         calls |= dict.fromkeys(asked, i)
         for name in answered:
             assert unit_of[calls[name]] == unit_of[i]
-    for message in history.messages:
-        if message.role is Role.USER and not message.function_responses:
-            assert unit_of[history.messages.index(message)] == (history.messages.index(message),)
+    for i, message in enumerate(history.messages):
+        is_instructed = [m.role for m in history.messages[i + 1 : i + 2]] == [Role.SYSTEM]
+        if message.role is Role.USER and not message.function_responses and not is_instructed:
+            assert unit_of[i] == (i,)

@@ -4,7 +4,8 @@
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": …}, {"type": "text", …}]}
 
 Consecutive messages of one role are read as one. The system prompt is not a message; a request
-keeps it in `system`.
+keeps it in `system`. What the system says later is a message between one of the user and one of the
+assistant, and stays with both.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from marksweep.dialects.anthropic_rules import RULES, client_result
-from marksweep.dialects.base import Json, Rule, TiedByCalls, as_text, parts_of, role_in, word
-from marksweep.messages import FunctionCall, InlineData, Part, Role, ToolResult
+from marksweep.dialects.base import Json, Rule, TiedByCalls, Tying, as_text, parts_of, role_in, word
+from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
 
 ROLES = {"user": Role.USER, "assistant": Role.MODEL, "system": Role.SYSTEM}
 
@@ -21,11 +22,31 @@ SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
 """Calls that the provider runs itself. Their results are in the same turn of the assistant."""
 
 
+class TyingSystem(Tying):
+    """Ties what the system says to the user's message before it and the assistant's after it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: tuple[int, Role] | None = None
+
+    def feed(self, i: int, message: Message) -> list[int]:
+        """Take the next message in; give the numbers of those it is tied to."""
+        tied = super().feed(i, message)
+        if self._last is not None and Role.SYSTEM in (message.role, self._last[1]):
+            tied = sorted({*tied, self._last[0]})
+        self._last = (i, message.role)
+        return tied
+
+
 class Anthropic(TiedByCalls):
     """Reads and writes Anthropic messages."""
 
     name = "anthropic"
     rules: tuple[Rule, ...] = RULES
+
+    def tying(self) -> Tying:
+        """Tie results to their calls, thoughts to what followed, the system to its neighbours."""
+        return TyingSystem()
 
     def read(self, raw: Json) -> tuple[Role, tuple[Part, ...]]:
         """Understand one message."""

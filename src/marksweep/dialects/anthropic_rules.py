@@ -27,7 +27,6 @@ from marksweep.dialects.rulebook import (
     start_with_user,
     starts_with_user,
     system_as_user,
-    system_inside,
 )
 from marksweep.messages import FunctionCall, Part, Role, ToolResult
 
@@ -69,6 +68,19 @@ def _server_result(part: Part) -> ToolResult | None:
 
 
 TOGETHER = Together(each_run, run_after, leading, client_call, client_result)
+
+
+def _system_misplaced(messages: Messages) -> Iterator[Fault]:
+    """Find what the system says elsewhere than between the user and the assistant."""
+    for i, message in enumerate(messages):
+        if message.role is not Role.SYSTEM:
+            continue
+        before = messages[i - 1].role if i else None
+        after = messages[i + 1].role if i + 1 < len(messages) else None
+        if before not in (Role.USER, Role.TOOL):
+            yield Fault(i, "a message of the system does not follow one of the user")
+        elif after not in (None, Role.MODEL):
+            yield Fault(i, "a message of the system is not followed by one of the assistant")
 
 
 def _is_empty(part: Part) -> bool:
@@ -193,10 +205,11 @@ RULES = (
     Rule(
         "roles-known",
         PROVIDER,
-        f"{MESSAGES}: roles are user and assistant; a system prompt goes into `system`.",
+        f"{MESSAGES}: roles are user and assistant; a system prompt goes into `system`. A system "
+        "message among them follows one of the user, and is last or before one of the assistant.",
         "Put the text into the request's `system`, or make it a message of the user.",
-        system_inside,
-        system_as_user,
+        _system_misplaced,
+        system_as_user(_system_misplaced),
     ),
     Rule(
         "blocks-by-role",

@@ -142,7 +142,7 @@ RULES = (
         f"{CONTENTS}: the role is user or model; a system prompt goes into systemInstruction.",
         "Put the text into the request's `systemInstruction`, or make it a content of the user.",
         system_inside,
-        system_as_user,
+        system_as_user(system_inside),
     ),
     Rule(
         "parts-by-role",

@@ -139,16 +139,21 @@ def system_inside(messages: Messages) -> Iterator[Fault]:
             yield Fault(i, "a message has the role system")
 
 
-def system_as_user(dialect: Dialect, messages: Messages) -> Repaired:
-    """Let the user say what a system message says; one that says nothing goes."""
-    faults = list(system_inside(messages))
-    out: list[Message] = []
-    for message in messages:
-        if message.role is not Role.SYSTEM:
-            out.append(message)
-        elif message.text.strip():
-            out += composed(dialect, Role.USER, [Part(text=message.text)], message.message_id)
-    return out, [Fault(fault.position, "made it a message of the user") for fault in faults]
+def system_as_user(check: Check) -> Repair:
+    """Let the user say what a system message says that a check finds; an empty one goes."""
+
+    def repair(dialect: Dialect, messages: Messages) -> Repaired:
+        faults = list(check(messages))
+        wrong = {fault.position for fault in faults}
+        out: list[Message] = []
+        for i, message in enumerate(messages):
+            if i not in wrong:
+                out.append(message)
+            elif message.text.strip():
+                out += composed(dialect, Role.USER, [Part(text=message.text)], message.message_id)
+        return out, [Fault(fault.position, "made it a message of the user") for fault in faults]
+
+    return repair
 
 
 def rename_calls(

@@ -47,6 +47,8 @@ class Answered(msgspec.Struct, frozen=True):
     """What a server tool was asked, in formats that have them."""
     remark: str = ""
     """What the user says together with the results, in formats that can."""
+    instructed: str = ""
+    """What the system says right before, in formats that have it between user and assistant."""
 
 
 class Script(msgspec.Struct, frozen=True):
@@ -161,6 +163,8 @@ def _anthropic(script: Script) -> list[Raw]:
                 content = [{"type": "text", "text": beat.text, "cache_control": mark}]
             out.append(_extra(script, {"role": "user", "content": content}, at))
             continue
+        if beat.instructed and out and out[-1]["role"] == "user":
+            out.append({"role": "system", "content": beat.instructed})
         blocks = _anthropic_blocks(beat, at)
         out.append(_extra(script, {"role": "assistant", "content": blocks}, at))
         results: list[Raw] = [
@@ -267,6 +271,7 @@ answers = st.builds(
     calls=st.lists(calls, max_size=3).map(tuple),
     searched=st.just("") | st.just("") | words,
     remark=st.just("") | words,
+    instructed=st.just("") | st.just("") | words,
 )
 
 
