@@ -4,7 +4,7 @@ PY := .venv/bin/python
 INPUTS := pyproject.toml constraints.txt tools/setup.sh
 WORKERS ?= 2
 
-.PHONY: help demo test check bench bench-graph bench-mcp bench-peers bench-quality bench-replay bench-validity judge conformance nightly mutants call-paths docs clean
+.PHONY: help demo test check bench bench-graph bench-mcp bench-search bench-peers bench-quality bench-replay bench-validity judge conformance nightly mutants call-paths docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -49,6 +49,9 @@ bench-mcp: .venv/.dev  ## the front ends: help, a session of 50 MB; the server o
 
 bench-graph: .venv/.dev  ## the knowledge graph: indexing, planning, purging, searching
 	$(PY) -m benchmarks indexing graph
+
+bench-search: .venv/.dev  ## how well search finds code, beside FTS5 and bm25s on the same files
+	$(PY) -m benchmarks.search
 
 bench-quality: .venv/.dev  ## strategies against recorded runs in MARKSWEEP_DATA, beside the clairvoyant
 	$(PY) -m benchmarks.quality

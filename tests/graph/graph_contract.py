@@ -13,9 +13,12 @@ import msgspec
 import pytest
 
 from marksweep.errors import BadInput, StoreError
-from marksweep.stores.graph.base import GraphQuery, GraphStore, Item, Nodes
+from marksweep.stores.graph.base import GraphQuery, GraphStore, Item, Link, LinkQuery, Nodes
 from marksweep.stores.graph.nouns import Memory, Mention
-from tests.graph.graphs import HOSTILE, entity, file, later, note
+from tests.graph.graphs import HOSTILE, file, later, note
+
+CALLERS = LinkQuery(relation="calls", to_name=True)
+CALLEES = LinkQuery(relation="calls", to_name=False)
 
 OpenStore = Callable[[], AbstractContextManager[GraphStore]]
 
@@ -139,21 +142,44 @@ class RememberContract(OnStore):
         assert {each.name for each in store.entities("w")} == {"b", "shared"}
         assert found(store, "w", "only") == []
 
-    def test_neighbours_are_found_both_ways(self, store: GraphStore) -> None:
+    def test_links_are_directed_and_say_where(self, store: GraphStore) -> None:
         store.put("w", [file("w", "a.py", {"top": ["middle"], "middle": ["leaf"]})])
-        near = store.neighbours("w", [entity("w", "middle").entity_id])
-        assert [each.name for each in near] == ["leaf", "top"]
-        assert store.neighbours("w", ["unknown"]) == ()
+        (caller,) = store.links("w", ["middle"], CALLERS)
+        assert caller == Link("top", "middle", "calls", "a.py", "/repo", (1,))
+        (callee,) = store.links("w", ["middle"], CALLEES)
+        assert callee == Link("middle", "leaf", "calls", "a.py", "/repo", (2,))
+        assert store.links("w", ["unknown"], CALLERS) == ()
+        assert store.links("w", ["middle"], LinkQuery(relation="imports", to_name=True)) == ()
 
-    def test_what_only_hidden_files_relate_is_no_neighbour(self, store: GraphStore) -> None:
+    def test_a_method_is_asked_for_by_its_whole_name_or_its_last_part(
+        self, store: GraphStore
+    ) -> None:
+        made = {"Shop.open": [], "Door.open": [], "own": ["Shop.open"], "any": ["open"]}
+        store.put("w", [file("w", "a.py", made)])
+
+        def callers(name: str) -> list[str]:
+            return [link.source for link in store.links("w", [name], CALLERS)]
+
+        assert callers("open") == ["own", "any"]
+        assert callers("Shop.open") == ["own", "any"]
+        assert callers("Door.open") == ["any"]
+        found = store.definitions("w", ["open"], 9)
+        assert [(each.symbol, each.line) for each in found] == [("Shop.open", 1), ("Door.open", 2)]
+        (only,) = store.definitions("w", ["Door.open"], 9)
+        assert (only.symbol, only.file, only.kind) == ("Door.open", "a.py", "function")
+
+    def test_the_number_of_links_is_bounded(self, store: GraphStore) -> None:
+        store.put("w", [file("w", "a.py", {f"f{n}": ["leaf"] for n in range(9)})])
+        few = store.links("w", ["leaf"], LinkQuery(relation="calls", to_name=True, limit=3))
+        assert [link.source for link in few] == ["f0", "f1", "f2"]
+
+    def test_what_only_hidden_files_say_is_no_link(self, store: GraphStore) -> None:
         stale = file("w", "stale.py", {"middle": ["old"]})
         deleted = file("w", "deleted.py", {"middle": ["gone", "leaf"]})
         live = file("w", "live.py", {"top": ["middle"], "middle": ["leaf"]})
         store.put("w", [live, stale, deleted])
-        middle = [entity("w", "middle").entity_id]
-        assert {each.name for each in store.neighbours("w", middle)} == {
-            *("top", "leaf", "old", "gone")
-        }
+        callees = {link.target for link in store.links("w", ["middle"], CALLEES)}
+        assert callees == {"leaf", "old", "gone"}
         store.mark_stale("w", [stale.memory.memory_id])
         store.soft_delete(
             "w",
@@ -162,7 +188,7 @@ class RememberContract(OnStore):
             plan_id="p1",
             at=later(days=1),
         )
-        assert [each.name for each in store.neighbours("w", middle)] == ["leaf", "top"]
+        assert [link.target for link in store.links("w", ["middle"], CALLEES)] == ["leaf"]
 
     def test_an_unknown_workspace_is_empty(self, store: GraphStore) -> None:
         assert shape(store, "nowhere") == (0, 0, 0, 0, 0)

@@ -25,10 +25,51 @@ class SearchContract(OnStore):
         assert texts[0] == "parse the configuration file"
         assert set(texts) == {"parse the configuration file", "parse a date"}
 
-    def test_a_word_is_found_as_it_is_written_and_not_by_its_stem(self, store: GraphStore) -> None:
-        store.put("w", [note("w", "letting go"), note("w", "let it be"), note("w", "lets")])
-        assert found(store, "w", "letting") == ["letting go"]
-        assert found(store, "w", "let") == ["let it be"]
+    def test_a_word_is_found_by_its_stem_and_a_name_by_its_parts(self, store: GraphStore) -> None:
+        texts = ("planned a route", "plans and routes", "planets", "the planRoute call")
+        store.put("w", [note("w", text) for text in texts])
+        assert set(found(store, "w", "planning")) == {texts[0], texts[1], texts[3]}
+        assert set(found(store, "w", "route")) == {texts[0], texts[1], texts[3]}
+        assert found(store, "w", "plan_route")[0] == texts[3]
+
+    def test_a_name_asked_for_as_it_is_written_comes_first(self, store: GraphStore) -> None:
+        store.put(
+            "w",
+            [
+                file("w", "a.py", {"caller": ["open", "open", "open"], "other": ["open"]}),
+                file("w", "b.py", {"Shop.open": ["one", "two", "three", "four", "five", "six"]}),
+                file("w", "c.py", {"Open": ["one", "two", "three", "four", "five", "six"]}),
+                note("w", "open open open open"),
+            ],
+        )
+        symbols = [hit.chunk.symbol for hit in store.search("w", GraphQuery(words="open"))]
+        assert symbols[:2] == ["Shop.open", "Open"]
+        for words in ("where is Shop.open defined", "Shop.open()", "Shop::open"):
+            (first, *_) = store.search("w", GraphQuery(words=words))
+            assert first.chunk.symbol == "Shop.open", words
+
+    def test_a_chunk_that_two_roots_have_is_one_hit(self, store: GraphStore) -> None:
+        store.put("w", [file("w", "a.py", {"parse": []}, repository=f"/{n}") for n in "xy"])
+        (hit,) = store.search("w", GraphQuery(words="parse"))
+        (other,) = store.search("w", GraphQuery(words="parse", repository="/y"))
+        assert (hit.memory.repository, other.memory.repository) in (("/x", "/y"), ("/y", "/y"))
+
+    def test_what_was_superseded_shows_only_as_of_then(self, store: GraphStore) -> None:
+        old, new = note("w", "the port is 80"), note("w", "the port is 8080", at=later(days=2))
+        store.put("w", [old, new])
+        ids = [old.memory.memory_id, new.memory.memory_id, "unknown"]
+        assert store.supersede("w", ids, new.memory.memory_id, later(days=2)) == 1
+        assert store.supersede("w", ids, "another", later(days=3)) == 1  # the new one; not twice
+        assert found(store, "w", "port") == []
+        then = store.search("w", GraphQuery(words="port", as_of=later(days=1)))
+        assert [hit.memory.text for hit in then] == ["the port is 80"]
+        between = store.search("w", GraphQuery(as_of=later(days=2, minutes=1)))
+        assert [hit.memory.text for hit in between] == ["the port is 8080"]
+        (kept,) = store.fetch("w", [old.memory.memory_id])
+        assert kept.memory.superseded_by == new.memory.memory_id
+        assert kept.memory.superseded_at == later(days=2)
+        store.put("w", [old])  # said again: valid again
+        assert found(store, "w", "port") == ["the port is 80"]
 
     def test_words_in_titles_repeated_words_and_short_texts_rank_higher(
         self, store: GraphStore

@@ -126,7 +126,9 @@ def file(
             entities[each] = entity(workspace_id, each)
             mentions.append(Mention(chunk.chunk_id, entities[each].entity_id))
         relations += [
-            Relation(entities[name].entity_id, entities[each].entity_id, "calls", memory_id)
+            Relation(
+                entities[name].entity_id, entities[each].entity_id, "calls", memory_id, (line,)
+            )
             for each in dict.fromkeys(calls)
         ]
     return Record(

@@ -19,7 +19,7 @@ from marksweep.stores.files import is_exposed
 from marksweep.stores.graph.base import GraphQuery
 from marksweep.stores.graph.falkor import FalkorGraphStore, connection, statements
 from marksweep.stores.graph.falkor.server import EmbeddedServer
-from tests.graph.graph_contract import everything, shape
+from tests.graph.graph_contract import CALLERS, everything, found, shape
 from tests.graph.graph_sweep_contract import nodes_of
 from tests.graph.graphs import file, later, note
 from tests.graph.servers import falkor_options, free_port, fresh_graphs, killable_server
@@ -121,16 +121,25 @@ def test_a_graph_of_a_newer_marksweep_is_refused(falkor_url: str) -> None:
 def test_a_graph_of_the_first_layout_is_brought_up(falkor_url: str) -> None:
     opened = fresh_graphs(falkor_url)
     with opened() as store:
-        store.put("w", [note("w", "first")])
+        store.put("w", [note("w", "first"), file("w", "src/a.py", {"Shop.open_door": ["knock"]})])
         assert isinstance(store, FalkorGraphStore)
-        store.db.write("w", ("MATCH (w:Workspace) SET w.schema = 1", {}))
+        store.db.write(
+            "w",
+            ("MATCH (c:Chunk) SET c.words = c.text, c.named = null, c.bare = null", {}),
+            ("MATCH (e:Entity) SET e.bare = null", {}),
+            ("MATCH (w:Workspace) SET w.schema = 1", {}),
+        )
     with opened() as store:
-        assert shape(store, "w") == (1, 1, 0, 0, 0)
+        for words in ("doors", "knocking", "src", "Shop.open_door"):
+            assert len(found(store, "w", words)) == 1, words
+        assert [link.source for link in store.links("w", ["knock"], CALLERS)] == ["Shop.open_door"]
+        assert [each.line for each in store.definitions("w", ["open_door"], 9)] == [1]
+        assert shape(store, "w") == (2, 2, 2, 2, 1)
         store.put("w", [note("w", "second")])
         assert isinstance(store, FalkorGraphStore)
         statement = "MATCH (w:Workspace) RETURN w.schema"
         assert store.query("w", statement, {}) == [(connection.LAYOUT,)]
-        assert shape(store, "w") == (2, 2, 0, 0, 0)
+        assert shape(store, "w") == (3, 3, 2, 2, 1)
 
 
 def test_what_is_stale_is_known_after_a_restart_from_a_rewritten_file(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ SECTIONS = {
     "3.2 an index on stale": ("test_stale_is_indexed_where_the_index_can_be_trusted",),
     "3.3 migration": (
         "test_a_graph_of_the_original_layout_is_taken_over",
-        "test_a_file_of_the_first_layout_is_brought_up",
+        "test_a_file_of_an_older_layout_is_brought_up",
         "test_a_graph_of_the_first_layout_is_brought_up",
         "test_a_graph_of_a_newer_marksweep_is_refused",
     ),

@@ -11,6 +11,7 @@ from marksweep.errors import StoreTooNew
 from marksweep.stores.graph.base import SCHEMA_VERSION, GraphStore
 from marksweep.stores.graph.sqlite import SqliteGraphStore
 from tests.graph.graph_contract import (
+    CALLERS,
     HostileContract,
     MoveContract,
     OpenStore,
@@ -46,6 +47,28 @@ class TestSqliteGraph(
         return opened
 
 
+SECOND_LAYOUT = """
+ALTER TABLE workspace DROP COLUMN chunks;
+ALTER TABLE memory DROP COLUMN superseded_by;
+ALTER TABLE memory DROP COLUMN superseded_at;
+DROP INDEX entity_bare;
+ALTER TABLE entity DROP COLUMN bare;
+DROP INDEX chunk_symbol;
+ALTER TABLE chunk DROP COLUMN bare;
+ALTER TABLE relation DROP COLUMN lines;
+DROP TABLE chunk_words;
+ALTER TABLE chunk_text DROP COLUMN words;
+ALTER TABLE chunk_text DROP COLUMN named;
+ALTER TABLE chunk_text DROP COLUMN placed;
+ALTER TABLE chunk_text ADD COLUMN title TEXT NOT NULL DEFAULT '';
+CREATE VIRTUAL TABLE chunk_words USING fts5(
+    title, text, content='chunk_text', content_rowid='key', tokenize='unicode61 remove_diacritics 0'
+);
+INSERT INTO chunk_words (chunk_words) VALUES ('rebuild');
+PRAGMA user_version = 2;
+"""
+"""Turns the layout of today into the second one."""
+
 FIRST_LAYOUT = """
 CREATE TRIGGER chunk_text_added AFTER INSERT ON chunk_text BEGIN
     INSERT INTO chunk_words (rowid, title, text) VALUES (new.key, new.title, new.text);
@@ -57,16 +80,22 @@ END;
 DROP TABLE alias;
 PRAGMA user_version = 1;
 """
-"""Turns the layout of today into the first one."""
+"""Turns the second layout into the first one."""
 
 
-def test_a_file_of_the_first_layout_is_brought_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize("layout", [SECOND_LAYOUT, SECOND_LAYOUT + FIRST_LAYOUT])
+def test_a_file_of_an_older_layout_is_brought_up(tmp_path: Path, layout: str) -> None:
     store = SqliteGraphStore(tmp_path / "graph.db")
-    store.put("w", [file("w", "a.py", {"parse": ["Config", "config"]})])
+    kept = file("w", "src/kept.py", {"Shop.open_door": ["knock"]})
+    store.put("w", [file("w", "a.py", {"parse": ["Config", "config"]}), kept])
     store.close()
     with closing(sqlite3.connect(tmp_path / "graph.db")) as db:
-        db.executescript(FIRST_LAYOUT)
+        db.executescript(layout)
     store = SqliteGraphStore(tmp_path / "graph.db")
+    for words in ("doors", "knocking", "kept", "Shop.open_door"):
+        assert len(found(store, "w", words)) == 1, words
+    assert [link.source for link in store.links("w", ["knock"], CALLERS)] == ["Shop.open_door"]
+    assert [each.line for each in store.definitions("w", ["open_door"], 9)] == [1]
     store.put("w", [file("w", "a.py", {"split": ["Config", "config"]})])
     assert found(store, "w", "parse") == []
     assert len(found(store, "w", "split")) == 1

@@ -57,7 +57,6 @@ from marksweep.stores.base import Store
 from marksweep.stores.graph.base import Counts, GraphHit, GraphQuery, GraphStore, Nodes
 from marksweep.stores.graph.nouns import (
     DEFAULT_WORKSPACE,
-    Entity,
     Kind,
     Memory,
     Record,
@@ -84,10 +83,9 @@ NOT_CONFIRMED = (
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a search found, and the entities next to it."""
+    """What a search found, best first."""
 
     hits: tuple[GraphHit, ...] = ()
-    neighbours: tuple[Entity, ...] = ()
 
 
 def _no_focus(workspace_id: str, now: datetime) -> Focus:  # noqa: ARG001
@@ -177,13 +175,9 @@ class KnowledgeGraph:
     def search_memory(
         self, words: str, *, workspace_id: str = DEFAULT_WORKSPACE, query: GraphQuery | None = None
     ) -> Answer:
-        """Find live chunks, best first, and the entities next to what they mention."""
+        """Find live chunks, best first."""
         wanted = msgspec.structs.replace(query or GraphQuery(), words=words)
-        hits = self.graph.search(workspace_id, wanted)
-        mentioned = dict.fromkeys(e.entity_id for hit in hits for e in hit.entities)
-        if not mentioned:
-            return Answer(hits)
-        return Answer(hits, self.graph.neighbours(workspace_id, list(mentioned)))
+        return Answer(self.graph.search(workspace_id, wanted))
 
     def read_memory(
         self, memory_ids: Sequence[str], *, workspace_id: str = DEFAULT_WORKSPACE

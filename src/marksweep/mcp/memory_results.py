@@ -98,15 +98,12 @@ class SearchResult(Result):
     """What a search found, best first."""
 
     hits: list[MemoryHit]
-    neighbours: list[str] = Field(description="What is linked to what was found.")
 
     def words(self) -> str:
         """Give the places and texts of the best."""
         if not self.hits:
             return "Nothing found. Try other words, or index the codebase first."
-        texts = [f"[{_place(hit)}]\n{hit.text}" for hit in self.hits]
-        near = f"Nearby: {', '.join(self.neighbours[:20])}" if self.neighbours else ""
-        return "\n\n".join([*texts, *([near] if near else [])])
+        return "\n\n".join(f"[{_place(hit)}]\n{hit.text}" for hit in self.hits)
 
 
 def _place(hit: MemoryHit) -> str:

@@ -155,10 +155,7 @@ async def search_memory(
         languages=tuple(languages), path=path or None, tags=tuple(tags), limit=limit
     )
     answer = await memory.graph.search_memory(query, workspace_id=memory.workspace, query=wanted)
-    return SearchResult(
-        hits=[MemoryHit.of(hit) for hit in answer.hits],
-        neighbours=[f"{entity.kind} {entity.name}" for entity in answer.neighbours],
-    )
+    return SearchResult(hits=[MemoryHit.of(hit) for hit in answer.hits])
 
 
 PruneChoice = Literal[

@@ -2,6 +2,7 @@
 
 words    text to the words it is found by: the one tokenizer
 bm25     how much a word says, how well a text matches: the one formula, and an index in memory
+ranking  which chunks of code and notes match best, by their text, symbol and path
 recall   which of many texts in order answer a question, with what surrounds them
 
 Stores find: SQLite and FalkorDB by their own indexes, fed with our words, the others by the

@@ -33,9 +33,9 @@ def fts5_rarity(texts: int, holders: int) -> float:
     return max(MIN_RARITY, log((texts - holders + 0.5) / (holders + 0.5)))
 
 
-def frequency(times: float, length: float, mean: float) -> float:
+def frequency(times: float, length: float, mean: float, k1: float = K1) -> float:
     """Weigh `times` occurrences in a text of a length, where texts have a mean length."""
-    return times * (K1 + 1) / (times + K1 * (1 - B + B * length / mean))
+    return times * (k1 + 1) / (times + k1 * (1 - B + B * length / mean))
 
 
 def score(

@@ -120,7 +120,10 @@ def stems(text: str) -> list[str]:
 
 @lru_cache(maxsize=CACHED_WORDS)
 def _forms(word: str) -> tuple[str, ...]:
-    first, *parts = query_words(word) or [word]
+    found = query_words(word)
+    if not found:  # underscores alone
+        return ()
+    first, *parts = found
     if first == "".join(parts):
         return (first, *map(_form, parts))
     return (_form(first), *map(_form, parts))

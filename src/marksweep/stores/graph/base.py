@@ -28,7 +28,7 @@ from marksweep.stores.graph.nouns import (
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Layout of the stored graph. Raised when a store must be migrated on opening."""
 
 
@@ -189,6 +189,8 @@ class GraphQuery(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Created at or after."""
     until: datetime | None = None
     """Created before."""
+    as_of: datetime | None = None
+    """What was valid at this time; None: what is valid now."""
     limit: int = 20
 
 
@@ -200,6 +202,38 @@ class GraphHit(msgspec.Struct, frozen=True):
     score: float
     entities: tuple[Entity, ...] = ()
     """What the chunk mentions: the way to its neighbours."""
+
+
+class LinkQuery(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Which relations to follow."""
+
+    relation: str
+    """calls, imports or inherits."""
+    to_name: bool
+    """Whether the names are targets; else they are sources."""
+    limit: int = 100
+
+
+class Link(msgspec.Struct, frozen=True, gc=False):
+    """One symbol calls, imports or inherits another, and where."""
+
+    source: str
+    target: str
+    relation: str
+    file: str
+    """Within its repository."""
+    repository: str
+    lines: tuple[int, ...]
+
+
+class Definition(msgspec.Struct, frozen=True, gc=False):
+    """Where a symbol is defined."""
+
+    symbol: str
+    kind: str
+    file: str
+    repository: str
+    line: int
 
 
 class DeletedRow(msgspec.Struct, frozen=True, gc=False):
@@ -281,12 +315,24 @@ class GraphStore(Protocol):
         """
         ...
 
-    def neighbours(
-        self, workspace_id: str, entity_ids: Sequence[str], limit: int = 20
-    ) -> tuple[Entity, ...]:
-        """Fetch live entities one RELATED_TO step away, in either direction, sorted by name.
+    def links(self, workspace_id: str, names: Sequence[str], query: LinkQuery) -> tuple[Link, ...]:
+        """Fetch relations that lead to, or from, entities of these names, sorted by place.
 
-        A relation that only stale and soft-deleted memories hold is not a step.
+        A name is a whole one, or the last part of one. What only stale and soft-deleted memories
+        say is left out.
+        """
+        ...
+
+    def definitions(
+        self, workspace_id: str, names: Sequence[str], limit: int
+    ) -> tuple[Definition, ...]:
+        """Fetch where live chunks define symbols of these names, whole or last parts."""
+        ...
+
+    def supersede(self, workspace_id: str, memory_ids: Sequence[str], by: str, at: datetime) -> int:
+        """Note that memories ceased to be valid and which one replaced them; count them.
+
+        One that was superseded before is left as it is.
         """
         ...
 

@@ -71,6 +71,10 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     read_at: datetime | None = None
     deleted_at: datetime | None = None
     """When it was soft-deleted: hidden, and restorable until the grace period is over."""
+    superseded_by: str = ""
+    """The id of the note that replaced it."""
+    superseded_at: datetime | None = None
+    """When it ceased to be valid; None: it is valid now."""
 
 
 class Chunk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -123,8 +127,10 @@ class Relation(msgspec.Struct, frozen=True, gc=False):
     source_id: str
     target_id: str
     relation: str
-    """calls, imports, inherits, …"""
+    """calls, imports or inherits."""
     memory_id: str
+    lines: tuple[int, ...] = ()
+    """Where in the file, counted from 1."""
 
 
 class Alias(msgspec.Struct, frozen=True, gc=False):

@@ -6,15 +6,24 @@ without NUL and without lone surrogates, which FalkorDB and UTF-8 cannot hold.
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
 
-from marksweep.stores.graph.base import EPOCH, FileRow, GraphHit, MemoryRow, Run
+from marksweep.search.ranking import Fields, fields
+from marksweep.stores.graph.base import (
+    EPOCH,
+    Definition,
+    FileRow,
+    GraphHit,
+    Link,
+    LinkQuery,
+    MemoryRow,
+    Run,
+)
 from marksweep.stores.graph.nouns import (
     Chunk,
     Entity,
@@ -34,12 +43,13 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 MEMORY_COLUMNS = (
     "id", "source", "created_at", "repository", "file_path", "relative_path", "language", "lines",
     "size", "mtime_ns", "content_hash", "run", "tags", "metadata", "stale", "last_seen_at",
-    "pinned", "pinned_by", "read_at", "deleted_at", "text",
+    "pinned", "pinned_by", "read_at", "deleted_at", "superseded_by", "superseded_at", "text",
 )  # fmt: skip
 CHUNK_COLUMNS = (
     "id", "memory_id", "kind", "symbol", "start_line", "end_line", "position", "deleted_at", "text",
 )  # fmt: skip
 ENTITY_COLUMNS = ("id", "name", "type", "deleted_at")
+RELATION_COLUMNS = ("source_id", "target_id", "relation", "memory_id", "lines")
 SURVEY_COLUMNS = (
     "id", "source", "repository", "file_path", "relative_path", "content_hash", "lines",
     "stale", "pinned", "pinned_by", "created_at", "last_seen_at", "read_at", "deleted_at", "tags",
@@ -52,7 +62,7 @@ FILE_COLUMNS = (
 _tags = msgspec.json.Decoder(tuple[str, ...])
 _metadata = msgspec.json.Decoder(dict[str, Scalar])
 _numbers = msgspec.json.Decoder(list[int])
-_word = re.compile(r"[^\W_]+")
+_lines = msgspec.json.Decoder(tuple[int, ...])
 
 
 def plain(text: str) -> str:
@@ -65,11 +75,6 @@ def plain(text: str) -> str:
     except UnicodeEncodeError:
         return "".join(REPLACEMENT if "\ud800" <= char <= "\udfff" else char for char in text)
     return text
-
-
-def words(text: str) -> tuple[str, ...]:
-    """Split text into the words that search knows: letters and digits, lower case."""
-    return tuple(word.casefold() for word in _word.findall(plain(text)))
 
 
 def micros(at: datetime) -> int:
@@ -120,6 +125,8 @@ def memory_row(memory: Memory) -> Row:
         plain(memory.pinned_by),
         micros_or_none(memory.read_at),
         micros_or_none(memory.deleted_at),
+        plain(memory.superseded_by),
+        micros_or_none(memory.superseded_at),
         plain(memory.text),
     )
 
@@ -155,7 +162,9 @@ def memory_of(workspace_id: str, row: Row) -> Memory:
         pinned_by=str(row[17]),
         read_at=moment_or_none(row[18]),
         deleted_at=moment_or_none(row[19]),
-        text=str(row[20]),
+        superseded_by=str(row[20] or ""),
+        superseded_at=moment_or_none(row[21]),
+        text=str(row[22]),
     )
 
 
@@ -211,6 +220,63 @@ def entity_of(workspace_id: str, row: Row) -> Entity:
     )
 
 
+def bare(name: str, kind: str = "") -> str:
+    """Give the last part of a name: `open` of `Session.open`, `app.py` of `src/app.py`."""
+    parted = "/" if kind == "path" or "/" in name else "."
+    return plain(name.rpartition(parted)[2] or name)
+
+
+def last_parts(names: Iterable[str]) -> set[str]:
+    """Give the last parts that entities of these names can have: `app.py` may be a path."""
+    return {part for name in names for part in (bare(name), plain(name))}
+
+
+def is_asked(name: str, last_part: str, names: Collection[str], query: LinkQuery) -> bool:
+    """Return whether an entity is one of those that were asked for.
+
+    By its whole name or its last part; for `Session.open`, what is called as plain `open`, too: of
+    which class that is, the call does not say.
+    """
+    if name in names or last_part in names:
+        return True
+    unresolved = query.to_name and query.relation != "imports" and name == last_part
+    return unresolved and any("." in each and bare(each) == name for each in names)
+
+
+def relation_row(relation: Relation) -> Row:
+    """Lay out a relation in the order of RELATION_COLUMNS."""
+    return (
+        plain(relation.source_id),
+        plain(relation.target_id),
+        plain(relation.relation),
+        plain(relation.memory_id),
+        msgspec.json.encode(relation.lines).decode(),
+    )
+
+
+def relation_of(row: Row) -> Relation:
+    """Read a relation from a row in the order of RELATION_COLUMNS."""
+    source, target, relation, memory_id, lines = row
+    return Relation(
+        str(source), str(target), str(relation), str(memory_id), _lines.decode(str(lines or "[]"))
+    )
+
+
+def link_of(row: Row) -> Link:
+    """Read a link: source, target, relation, path, repository, lines."""
+    source, target, relation, path, repository = map(str, row[:5])
+    return Link(source, target, relation, path, repository, _lines.decode(str(row[5] or "[]")))
+
+
+def defined(
+    found: Iterable[Definition], names: Collection[str], limit: int
+) -> tuple[Definition, ...]:
+    """Take those that have one of these names, whole or as their last part."""
+    return tuple(each for each in found if each.symbol in names or bare(each.symbol) in names)[
+        :limit
+    ]
+
+
 def survey_row(row: Row) -> MemoryRow:
     """Read a memory's light columns: its key, then the order of SURVEY_COLUMNS."""
     return MemoryRow(*row)  # type: ignore[arg-type]
@@ -249,9 +315,12 @@ def run_of(row: Row) -> Run:
     )
 
 
-def title(memory: Memory, chunk: Chunk) -> str:
-    """Name a chunk for search: where it is and what it defines."""
-    return plain(f"{memory.relative_path} {chunk.symbol} {' '.join(memory.tags)}".strip())
+def fields_of(memory: Memory | None, chunk: Chunk, mark: str = "") -> Fields:
+    """Write what a chunk is found by; where its memory is not known, by no place."""
+    if memory is None:
+        return fields(chunk.text, chunk.symbol, "", mark)
+    named = f"{chunk.symbol} {' '.join(memory.tags)}"
+    return fields(chunk.text, named, memory.relative_path, mark)
 
 
 HIT_CHUNK = len(MEMORY_COLUMNS)

@@ -66,7 +66,8 @@ class FalkorGraphStore:
 
     fetch = _method(fetching.fetch)
     find = _method(fetching.find)
-    neighbours = _method(fetching.neighbours)
+    links = _method(fetching.links)
+    definitions = _method(fetching.definitions)
     entities = _method(fetching.entities)
     files = _method(runs.files)
     survey = _method(sweep.survey)
@@ -80,6 +81,7 @@ class FalkorGraphStore:
     pin = _method(writing.pin)
     unpin = _method(writing.unpin)
     touch = _method(writing.touch)
+    supersede = _method(writing.supersede)
     begin_run = _method(runs.begin_run)
     stamp = _method(runs.stamp)
     finish_run = _method(runs.finish_run)

@@ -13,9 +13,10 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from marksweep.errors import BadInput, StoreError, StoreTooNew
+from marksweep.search.ranking import fields
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.driver import FalkorDB, NoBackoff, Retry, redis_errors
-from marksweep.stores.graph.rows import Row
+from marksweep.stores.graph.rows import Row, bare
 
 Params = Mapping[str, object]
 Step = tuple[str, Params]
@@ -36,8 +37,12 @@ ANSWER_SECONDS = 600.0
 INDEX_POLL_SECONDS = 0.02
 """How often to look whether a server has finished its indexes."""
 
-LAYOUT = 3
-"""Version of a graph's layout. Up to 2 there was an index on `stale`."""
+LAYOUT = 4
+"""Version of a graph's layout. Up to 2 there was an index on `stale`; up to 3 words were not
+stemmed."""
+
+REWRITE_BATCH = 500
+"""Chunks whose words are written again in one transaction, where a layout is brought up."""
 
 PREFIX = "marksweep:"
 """What the names of our graphs begin with; the workspace's name follows."""
@@ -149,6 +154,7 @@ class Connection:
         if not found:
             return
         if found < LAYOUT:
+            self._rewrite_words(server, workspace_id)
             self._lay_out(server, workspace_id)
         self._await_indexes(server, workspace_id)
         self._checked.add(workspace_id)
@@ -167,8 +173,8 @@ class Connection:
     def _lay_out(self, server: FalkorDB, workspace_id: str) -> None:
         """Create a graph's indexes, wait until they are in use, and only then say it is laid out.
 
-        A process that dies half way leaves a graph without a layout, and the next one goes on. An
-        older layout is brought up the same way: only indexes have changed since.
+        A process that dies half way leaves a graph without a layout, or with the older one, and
+        the next one goes on.
         """
         for statement in (*cypher.INDEXES, *cypher.DROPPED_INDEXES):
             try:
@@ -179,6 +185,22 @@ class Connection:
         self._await_indexes(server, workspace_id)
         params = {"schema": LAYOUT, "workspace_id": workspace_id}
         self._transaction(server, workspace_id, (cypher.SET_SCHEMA, params))
+
+    def _rewrite_words(self, server: FalkorDB, workspace_id: str) -> None:
+        """Write what chunks and entities of an older layout are found by, page by page."""
+        for page, rewrite, cells in (
+            (cypher.CHUNKS_TO_REWRITE, cypher.REWRITE_CHUNKS, _chunk_words),
+            (cypher.ENTITIES_TO_REWRITE, cypher.REWRITE_ENTITIES, _entity_words),
+        ):
+            after: object = ""
+            while True:
+                given = {"after": after, "limit": REWRITE_BATCH}
+                (rows,) = self._read(server, workspace_id, (page,), given)
+                if not rows:
+                    break
+                step = (rewrite, {"rows": [cells(row) for row in rows]})
+                self._transaction(server, workspace_id, step)
+                after = rows[-1][0]
 
     def _tried(self, work: Callable[[FalkorDB], Result]) -> Result:
         """Run work, reconnecting with back-off while the server is away.
@@ -281,6 +303,17 @@ class _Wire(Protocol):
     def on_connect(self) -> None:
         """Sign in."""
         ...
+
+
+def _chunk_words(row: Row) -> list[object]:
+    chunk_id, text, symbol, tags, path = map(str, row)
+    found = fields(text, f"{symbol} {tags}", path)
+    return [chunk_id, *found, bare(symbol), *found.sizes]
+
+
+def _entity_words(row: Row) -> list[object]:
+    entity_id, name, kind = map(str, row)
+    return [entity_id, bare(name, kind)]
 
 
 def _text(statement: str, params: Params) -> bytes:

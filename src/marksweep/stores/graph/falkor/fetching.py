@@ -5,11 +5,23 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from marksweep.stores.graph.base import Nodes
+from marksweep.stores.graph.base import Definition, Link, LinkQuery, Nodes
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection
-from marksweep.stores.graph.nouns import Chunk, Entity, Kind, Memory, Record, Relation
-from marksweep.stores.graph.rows import Row, chunk_of, entity_of, memory_of, plain, records
+from marksweep.stores.graph.nouns import Chunk, Entity, Kind, Memory, Record
+from marksweep.stores.graph.rows import (
+    Row,
+    chunk_of,
+    defined,
+    entity_of,
+    is_asked,
+    last_parts,
+    link_of,
+    memory_of,
+    plain,
+    records,
+    relation_of,
+)
 
 
 def fetch(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> tuple[Record, ...]:
@@ -27,7 +39,7 @@ def fetch(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> tuple
     )
     memories = {str(row[0]): memory_of(workspace_id, row) for row in memory_rows}
     chunks = [chunk_of(workspace_id, row) for row in chunk_rows]
-    relations = [Relation(*map(str, row)) for row in relation_rows]
+    relations = [relation_of(row) for row in relation_rows]
     mentioned = _by_chunk(workspace_id, entity_rows)
     return records(ids, memories, chunks, relations, mentioned)
 
@@ -64,13 +76,36 @@ def find(db: Connection, workspace_id: str, nodes: Nodes) -> tuple[Memory | Chun
     return tuple(found)
 
 
-def neighbours(
-    db: Connection, workspace_id: str, entity_ids: Sequence[str], limit: int = 20
-) -> tuple[Entity, ...]:
-    """Fetch live entities one step away."""
-    ids = [plain(each) for each in entity_ids]
-    rows = db.read(workspace_id, cypher.NEIGHBOURS, ids=ids, limit=limit)
-    return tuple(entity_of(workspace_id, row) for row in rows)
+def links(
+    db: Connection, workspace_id: str, names: Sequence[str], query: LinkQuery
+) -> tuple[Link, ...]:
+    """Fetch relations that lead to, or from, entities of these names."""
+    asked = {plain(each) for each in names}
+    parts = sorted(last_parts(asked))
+    found = db.read(workspace_id, cypher.ENTITIES_BY_LAST_PART, names=parts)
+    ids = [each for each, name, last in found if is_asked(str(name), str(last), asked, query)]
+    rows = db.read(
+        workspace_id,
+        cypher.LINKS_TO if query.to_name else cypher.LINKS_FROM,
+        ids=sorted(map(str, ids)),
+        relation=plain(query.relation),
+        limit=query.limit,
+    )
+    return tuple(link_of(row) for row in rows)
+
+
+def definitions(
+    db: Connection, workspace_id: str, names: Sequence[str], limit: int
+) -> tuple[Definition, ...]:
+    """Fetch where symbols of these names are defined."""
+    asked = {plain(each) for each in names}
+    parts = sorted(last_parts(asked) - {""})
+    rows = db.read(workspace_id, cypher.DEFINITIONS, names=parts)
+    found = (
+        Definition(str(symbol), str(kind), str(path), str(repository), int(line or 0))
+        for symbol, kind, path, repository, line in rows
+    )
+    return defined(found, asked, limit)
 
 
 def entities(db: Connection, workspace_id: str) -> tuple[Entity, ...]:

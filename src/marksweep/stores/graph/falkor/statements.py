@@ -44,7 +44,13 @@ _AT = {column: place for place, column in enumerate(MEMORY_COLUMNS)}
 _TAG_LIST = len(MEMORY_COLUMNS)
 """Place of the list of tags in a memory's row, behind its columns."""
 _WORDS = len(CHUNK_COLUMNS)
-"""Place of the words to index in a chunk's row, behind its columns."""
+"""Place of the words to index in a chunk's row, behind its columns: of its text, its symbol, its
+place; then the symbol's last part, how many words there are and
+how often one of them is there at most."""
+_SET_WORDS = ", ".join(
+    f"c.{field} = r[{_WORDS + place}]"
+    for place, field in enumerate(("words", "named", "placed", "bare", "length", "most"))
+)
 
 # The graph
 
@@ -53,8 +59,8 @@ INDEXES = (
         f"CREATE INDEX FOR (n:{label}) ON (n.{column})"
         for label, columns in {
             "Memory": ("id", "deleted_at", "repository", "created_at"),
-            "Chunk": ("id", "memory_id", "deleted_at"),
-            "Entity": ("id", "name", "deleted_at"),
+            "Chunk": ("id", "memory_id", "deleted_at", "bare"),
+            "Entity": ("id", "name", "deleted_at", "bare"),
             "Run": ("id",),
         }.items()
         for column in columns
@@ -62,10 +68,27 @@ INDEXES = (
     "CREATE INDEX FOR ()-[r:RELATED_TO]-() ON (r.memory_id)",
     "CALL db.idx.fulltext.createNodeIndex({label: 'Chunk', stopwords: []},"
     " {field: 'words', nostem: true})",
+    *(
+        "CALL db.idx.fulltext.createNodeIndex({label: 'Chunk'},"
+        f" {{field: '{name}', nostem: true}})"
+        for name in ("named", "placed")
+    ),
 )
 DROPPED_INDEXES = ("DROP INDEX ON :Memory(stale)",)
 """Indexes that older layouts had. One on truth values finds nothing once the server has restarted
 from a file that it had rewritten: no memory would be stale, and none would not."""
+CHUNKS_TO_REWRITE = """
+MATCH (c:Chunk) WHERE c.id > $after WITH c ORDER BY c.id LIMIT $limit
+OPTIONAL MATCH (m:Memory)-[:HAS_CHUNK]->(c)
+RETURN c.id, c.text, c.symbol, coalesce(m.tags_json, ''), coalesce(m.relative_path, '')
+ORDER BY c.id"""
+REWRITE_CHUNKS = """
+UNWIND $rows AS r MATCH (c:Chunk {id: r[0]})
+SET c.words = r[1], c.named = r[2], c.placed = r[3], c.bare = r[4], c.length = r[5],
+    c.most = r[6]"""
+ENTITIES_TO_REWRITE = """
+MATCH (e:Entity) WHERE e.id > $after RETURN e.id, e.name, e.type ORDER BY e.id LIMIT $limit"""
+REWRITE_ENTITIES = "UNWIND $rows AS r MATCH (e:Entity {id: r[0]}) SET e.bare = r[1]"
 UNFINISHED_INDEXES = """
 CALL db.indexes() YIELD status WITH status WHERE status <> 'OPERATIONAL' RETURN count(status)"""
 SCHEMA = "MATCH (w:Workspace) RETURN w.schema"
@@ -116,13 +139,13 @@ PUT_CHUNKS = f"""
 MATCH (w:Workspace) UNWIND $rows AS r
 MATCH (m:Memory {{id: r[1]}})
 CREATE (m)-[:HAS_CHUNK]->(c:Chunk {{id: r[0]}})
-SET {_set("c", CHUNK_COLUMNS)}, c.words = r[{_WORDS}], c.workspace_id = w.workspace_id,
+SET {_set("c", CHUNK_COLUMNS)}, {_SET_WORDS}, c.workspace_id = w.workspace_id,
     c.version = w.version"""
 PUT_ENTITIES = f"""
 MATCH (w:Workspace) UNWIND $rows AS r
 MERGE (e:Entity {{id: r[0]}})
-SET {_set("e", ENTITY_COLUMNS)}, e.deleted_by = null, e.workspace_id = w.workspace_id,
-    e.version = w.version"""
+SET {_set("e", ENTITY_COLUMNS)}, e.bare = r[{len(ENTITY_COLUMNS)}], e.deleted_by = null,
+    e.workspace_id = w.workspace_id, e.version = w.version"""
 CREATE_MENTIONS = """
 UNWIND $rows AS r MATCH (c:Chunk {id: r[0]}) MATCH (e:Entity {id: r[1]})
 CREATE (c)-[:MENTIONS]->(e)"""
@@ -131,10 +154,10 @@ UNWIND $rows AS r MATCH (c:Chunk {id: r[0]}) MATCH (e:Entity {id: r[1]})
 MERGE (c)-[:MENTIONS]->(e)"""
 CREATE_RELATIONS = """
 UNWIND $rows AS r MATCH (s:Entity {id: r[0]}) MATCH (t:Entity {id: r[1]})
-CREATE (s)-[:RELATED_TO {relation: r[2], memory_id: r[3]}]->(t)"""
+CREATE (s)-[:RELATED_TO {relation: r[2], memory_id: r[3], lines: r[4]}]->(t)"""
 MERGE_RELATIONS = """
 UNWIND $rows AS r MATCH (s:Entity {id: r[0]}) MATCH (t:Entity {id: r[1]})
-MERGE (s)-[:RELATED_TO {relation: r[2], memory_id: r[3]}]->(t)"""
+MERGE (s)-[l:RELATED_TO {relation: r[2], memory_id: r[3]}]->(t) SET l.lines = r[4]"""
 DROP_UNMENTIONED = """
 UNWIND $ids AS i MATCH (e:Entity {id: i}) WHERE indegree(e, 'MENTIONS') = 0
 WITH e, e.id AS id DELETE e RETURN id"""
@@ -164,22 +187,27 @@ MATCH (a:Alias) WHERE a.keep IN $ids
 OPTIONAL MATCH (k:Entity {id: a.keep}) WITH a, k WHERE k IS NULL DELETE a"""
 """Forget what stood for those of some entities that are gone."""
 _UNSETTLED = """
-MATCH (a:Alias) WITH a.id AS i, a.keep AS keep, a.name AS name, a.type AS type
+MATCH (a:Alias) WITH a.id AS i, a.keep AS keep, a.name AS name, a.type AS type,
+    last(split(a.name, CASE WHEN a.type = 'path' OR a.name CONTAINS '/' THEN '/' ELSE '.' END))
+    AS bare
 MATCH (g:Entity {id: i})"""
 """Entities that are there although they were merged into another."""
 _KEEPER = f"{_UNSETTLED} WITH g, keep MATCH (k:Entity {{id: keep}})"
 SETTLE = (
-    f"""{_UNSETTLED} WITH keep, name, type MATCH (w:Workspace)
+    f"""{_UNSETTLED} WITH keep, name, type, bare MATCH (w:Workspace)
 MERGE (k:Entity {{id: keep}})
-SET k.name = name, k.type = type, k.deleted_at = null, k.deleted_by = null,
+SET k.name = name, k.type = type, k.bare = bare, k.deleted_at = null, k.deleted_by = null,
     k.workspace_id = w.workspace_id, k.version = w.version""",
     f"{_KEEPER} MATCH (c:Chunk)-[:MENTIONS]->(g) MERGE (c)-[:MENTIONS]->(k)",
     f"""{_KEEPER} MATCH (g)-[r:RELATED_TO]->(t:Entity) WHERE t.id <> keep AND t.id <> g.id
-MERGE (k)-[:RELATED_TO {{relation: r.relation, memory_id: r.memory_id}}]->(t)""",
+MERGE (k)-[l:RELATED_TO {{relation: r.relation, memory_id: r.memory_id}}]->(t)
+SET l.lines = coalesce(l.lines, r.lines)""",
     f"""{_KEEPER} MATCH (s:Entity)-[r:RELATED_TO]->(g) WHERE s.id <> keep AND s.id <> g.id
-MERGE (s)-[:RELATED_TO {{relation: r.relation, memory_id: r.memory_id}}]->(k)""",
+MERGE (s)-[l:RELATED_TO {{relation: r.relation, memory_id: r.memory_id}}]->(k)
+SET l.lines = coalesce(l.lines, r.lines)""",
     f"""{_KEEPER} MATCH (g)-[r:RELATED_TO]->(g)
-MERGE (k)-[:RELATED_TO {{relation: r.relation, memory_id: r.memory_id}}]->(k)""",
+MERGE (k)-[l:RELATED_TO {{relation: r.relation, memory_id: r.memory_id}}]->(k)
+SET l.lines = coalesce(l.lines, r.lines)""",
     f"{_UNSETTLED} DELETE g",
 )
 """Move the edges of entities that came under an alias to those that the alias names."""
@@ -199,13 +227,40 @@ UNWIND $ids AS i MATCH (:Memory {{id: i}})-[:HAS_CHUNK]->(c:Chunk)-[:MENTIONS]->
 RETURN c.id, {_ENTITY} ORDER BY c.id, e.id"""
 RELATIONS_OF_MEMORIES = """
 UNWIND $ids AS i MATCH (s)-[r:RELATED_TO {memory_id: i}]->(t)
-RETURN s.id, t.id, r.relation, r.memory_id ORDER BY r.memory_id, s.id, t.id, r.relation"""
-NEIGHBOURS = f"""
+RETURN s.id, t.id, r.relation, r.memory_id, r.lines ORDER BY r.memory_id, s.id, t.id, r.relation"""
+ENTITIES_BY_LAST_PART = "UNWIND $names AS n MATCH (e:Entity {bare: n}) RETURN e.id, e.name, e.bare"
+_SAID_BY = """
+WITH s, t, r MATCH (m:Memory {id: r.memory_id}) WHERE m.stale = false AND m.deleted_at IS NULL
+RETURN s.name, t.name, r.relation, m.relative_path, m.repository, r.lines
+ORDER BY m.repository, m.relative_path, r.lines, s.name, t.name LIMIT $limit"""
+LINKS_TO = f"""
+UNWIND $ids AS i MATCH (t:Entity {{id: i}})
+WITH t MATCH (s:Entity)-[r:RELATED_TO]->(t) WHERE r.relation = $relation {_SAID_BY}"""
+LINKS_FROM = f"""
 UNWIND $ids AS i MATCH (s:Entity {{id: i}})
-WITH s MATCH (s)-[r:RELATED_TO]-(e:Entity) WHERE e.deleted_at IS NULL AND NOT e.id IN $ids
-WITH DISTINCT e, r.memory_id AS holder OPTIONAL MATCH (m:Memory {{id: holder}})
-WITH e, m WHERE m IS NULL OR (m.stale = false AND m.deleted_at IS NULL)
-WITH DISTINCT e RETURN {_ENTITY} ORDER BY e.name, e.id LIMIT $limit"""
+WITH s MATCH (s)-[r:RELATED_TO]->(t:Entity) WHERE r.relation = $relation {_SAID_BY}"""
+DEFINITIONS = """
+UNWIND $names AS n MATCH (c:Chunk {bare: n}) WITH c WHERE c.deleted_at IS NULL
+MATCH (m:Memory)-[:HAS_CHUNK]->(c) WHERE m.stale = false AND m.deleted_at IS NULL
+WITH m, c.symbol AS symbol, min(c.start_line) AS line, min(c.kind) AS kind
+RETURN symbol, kind, m.relative_path, m.repository, line
+ORDER BY m.repository, m.relative_path, line, symbol"""
+SUPERSEDE = """
+MATCH (w:Workspace) UNWIND $ids AS i MATCH (m:Memory {id: i})
+WHERE m.id <> $by AND m.superseded_at IS NULL
+SET m.superseded_by = $by, m.superseded_at = $at, m.version = w.version RETURN m.id"""
+CHUNK_COUNT = "MATCH (c:Chunk) RETURN count(c)"
+COUNT_MATCHES = """
+UNWIND $matches AS match CALL db.idx.fulltext.queryNodes('Chunk', match) YIELD node
+RETURN match, count(node)"""
+POSTINGS = """
+UNWIND $matches AS match CALL db.idx.fulltext.queryNodes('Chunk', match) YIELD node, score
+RETURN match, collect(id(node)), collect(node.length),
+    collect(toInteger(round(score * node.most)))"""
+"""Which chunks have a word, how long each is, and how often it has the word, times a whole number.
+
+The server's score is that divided by how often a chunk has the word that it has most.
+"""
 
 # Runs
 
@@ -329,15 +384,16 @@ _VISIBLE = """
 WHERE c.deleted_at IS NULL AND m.deleted_at IS NULL AND m.stale = false
     AND ($repository IS NULL OR m.repository = $repository)
     AND ($path IS NULL OR m.relative_path = $path OR m.relative_path STARTS WITH ($path + '/'))
+    AND (CASE WHEN $as_of IS NULL THEN m.superseded_at IS NULL ELSE m.created_at <= $as_of
+        AND (m.superseded_at IS NULL OR m.superseded_at > $as_of) END)
     AND ($since IS NULL OR m.created_at >= $since) AND ($until IS NULL OR m.created_at < $until)
     AND (size($sources) = 0 OR m.source IN $sources)
     AND (size($languages) = 0 OR m.language IN $languages)
     AND all(tag IN $tags WHERE tag IN m.tags)"""
-BEST_MATCHES = f"""
-CALL db.idx.fulltext.queryNodes('Chunk', $match) YIELD node AS c, score
-MATCH (m:Memory)-[:HAS_CHUNK]->(c) {_VISIBLE}
-WITH m, c, score ORDER BY score DESC, m.id, c.position LIMIT $candidates
-RETURN c.id, m.id, c.position, m.relative_path + ' ' + c.symbol + ' ' + m.tags_json, c.text"""
+MATCHES = f"""
+UNWIND $keys AS k MATCH (c:Chunk) WHERE id(c) = k
+WITH c MATCH (m:Memory)-[:HAS_CHUNK]->(c) {_VISIBLE}
+RETURN c.id, m.id, c.position, m.relative_path, c.symbol, c.words, c.named, c.placed"""
 HITS = f"""
 UNWIND $ids AS i MATCH (c:Chunk {{id: i}})
 WITH c WHERE c.deleted_at IS NULL
@@ -365,14 +421,14 @@ MENTIONS_OF_ENTITIES = """
 UNWIND $ids AS i MATCH (c:Chunk)-[:MENTIONS]->(e:Entity {id: i}) RETURN c.id, e.id"""
 RELATIONS_FROM = """
 UNWIND $ids AS i MATCH (s:Entity {id: i})-[r:RELATED_TO]->(t:Entity)
-RETURN s.id, t.id, r.relation, r.memory_id"""
+RETURN s.id, t.id, r.relation, r.memory_id, r.lines"""
 RELATIONS_TO = """
 UNWIND $ids AS i MATCH (s:Entity)-[r:RELATED_TO]->(t:Entity {id: i})
-RETURN s.id, t.id, r.relation, r.memory_id"""
+RETURN s.id, t.id, r.relation, r.memory_id, r.lines"""
 LOAD_CHUNKS = f"""
 MATCH (w:Workspace) UNWIND $rows AS r
 MERGE (c:Chunk {{id: r[0]}})
-ON CREATE SET {_set("c", CHUNK_COLUMNS)}, c.words = r[{_WORDS}], c.version = w.version,
+ON CREATE SET {_set("c", CHUNK_COLUMNS)}, {_SET_WORDS}, c.version = w.version,
     c.workspace_id = w.workspace_id"""
 """Write chunks as they are; those that are there already stay as they are."""
 ADOPT_CHUNKS = """

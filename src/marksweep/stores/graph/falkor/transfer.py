@@ -11,6 +11,7 @@ from marksweep.stores.graph.falkor.writing import (
     SETTLING,
     alias_cells,
     chunk_cells,
+    entity_cells,
     memory_cells,
     mention_cells,
     relation_cells,
@@ -21,10 +22,9 @@ from marksweep.stores.graph.rows import (
     Row,
     chunk_of,
     entity_of,
-    entity_row,
     memory_of,
     plain,
-    title,
+    relation_of,
 )
 
 Node = Memory | Chunk | Entity
@@ -49,7 +49,7 @@ def everything(db: Connection, workspace_id: str, batch: int) -> Iterator[Item]:
     for page in _pages(db, workspace_id, Kind.ENTITY, batch):
         ids = [row[0] for row in page]
         for row in db.read(workspace_id, cypher.RELATIONS_FROM, ids=ids):
-            yield Relation(*map(str, row))
+            yield relation_of(row)
     for row in db.read(workspace_id, cypher.ALIASES):
         yield Alias(*map(str, row))
 
@@ -82,7 +82,7 @@ def nodes_with_edges(db: Connection, workspace_id: str, nodes: Nodes) -> list[It
         *chunks.values(),
         *(entity_of(workspace_id, row) for row in entities),
         *dict.fromkeys(Mention(*map(str, row)) for row in mentions),
-        *dict.fromkeys(Relation(*map(str, row)) for row in relations),
+        *dict.fromkeys(relation_of(row) for row in relations),
     ]
 
 
@@ -90,10 +90,7 @@ def load(db: Connection, workspace_id: str, items: Collection[Item]) -> None:
     """Write items as they are. A chunk that is there already is left as it is."""
     memories = {item.memory_id: item for item in items if isinstance(item, Memory)}
     chunks = [item for item in items if isinstance(item, Chunk)]
-    rows = [
-        chunk_cells(c, title(memories[c.memory_id], c) if c.memory_id in memories else c.symbol)
-        for c in chunks
-    ]
+    rows = [chunk_cells(c, memories.get(c.memory_id)) for c in chunks]
     owners = [plain(each) for each in dict.fromkeys((*memories, *(c.memory_id for c in chunks)))]
     steps: list[Step] = [
         (cypher.PUT_ALIASES, {"rows": alias_cells(i for i in items if isinstance(i, Alias))}),
@@ -102,7 +99,7 @@ def load(db: Connection, workspace_id: str, items: Collection[Item]) -> None:
         (cypher.ADOPT_CHUNKS, {"ids": owners}),
         (
             cypher.PUT_ENTITIES,
-            {"rows": [entity_row(item) for item in items if isinstance(item, Entity)]},
+            {"rows": [entity_cells(item) for item in items if isinstance(item, Entity)]},
         ),
         (
             cypher.MERGE_MENTIONS,

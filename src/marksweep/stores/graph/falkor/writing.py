@@ -8,15 +8,17 @@ from datetime import datetime
 from marksweep.stores.graph.base import Nodes, checked
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection, Step
-from marksweep.stores.graph.nouns import Alias, Chunk, Memory, Mention, Record, Relation
+from marksweep.stores.graph.nouns import Alias, Chunk, Entity, Memory, Mention, Record, Relation
 from marksweep.stores.graph.rows import (
+    Row,
+    bare,
     chunk_row,
     entity_row,
+    fields_of,
     memory_row,
     micros,
     plain,
-    title,
-    words,
+    relation_row,
 )
 
 SETTLING: tuple[Step, ...] = tuple((statement, {}) for statement in cypher.SETTLE)
@@ -43,9 +45,9 @@ def put(db: Connection, workspace_id: str, records: Sequence[Record]) -> None:
         (cypher.DROP_MEMORIES, {"ids": [old for old, _ in moved]}),
         (
             cypher.PUT_CHUNKS,
-            {"rows": [chunk_cells(c, title(r.memory, c)) for r in records for c in r.chunks]},
+            {"rows": [chunk_cells(c, r.memory) for r in records for c in r.chunks]},
         ),
-        (cypher.PUT_ENTITIES, {"rows": [entity_row(entity) for entity in entities.values()]}),
+        (cypher.PUT_ENTITIES, {"rows": [entity_cells(entity) for entity in entities.values()]}),
         (cypher.CREATE_MENTIONS, {"rows": mention_cells(m for r in records for m in r.mentions)}),
         (
             cypher.CREATE_RELATIONS,
@@ -66,9 +68,15 @@ def memory_cells(memory: Memory) -> list[object]:
     return [*memory_row(memory), [plain(tag) for tag in memory.tags]]
 
 
-def chunk_cells(chunk: Chunk, heading: str) -> list[object]:
+def chunk_cells(chunk: Chunk, memory: Memory | None) -> list[object]:
     """Lay out a chunk, and behind its columns the words to find it by."""
-    return [*chunk_row(chunk), " ".join((*words(heading), *words(chunk.text)))]
+    found = fields_of(memory, chunk)
+    return [*chunk_row(chunk), *found, bare(chunk.symbol), *found.sizes]
+
+
+def entity_cells(entity: Entity) -> list[object]:
+    """Lay out an entity, and behind its columns the last part of its name."""
+    return [*entity_row(entity), bare(entity.name, entity.kind)]
 
 
 def mention_cells(mentions: Iterable[Mention]) -> list[list[str]]:
@@ -76,12 +84,9 @@ def mention_cells(mentions: Iterable[Mention]) -> list[list[str]]:
     return [[plain(m.chunk_id), plain(m.entity_id)] for m in dict.fromkeys(mentions)]
 
 
-def relation_cells(relations: Iterable[Relation]) -> list[list[str]]:
+def relation_cells(relations: Iterable[Relation]) -> list[Row]:
     """Lay out relations, each once."""
-    return [
-        [plain(r.source_id), plain(r.target_id), plain(r.relation), plain(r.memory_id)]
-        for r in dict.fromkeys(relations)
-    ]
+    return [relation_row(r) for r in dict.fromkeys(relations)]
 
 
 def alias_cells(aliases: Iterable[Alias]) -> list[list[str]]:
@@ -136,6 +141,16 @@ def unpin(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> int:
     """Take pins off."""
     given = {"ids": sorted({plain(each) for each in memory_ids})}
     (rows,) = db.write(workspace_id, (cypher.UNPIN, given))
+    return len(rows)
+
+
+def supersede(
+    db: Connection, workspace_id: str, memory_ids: Sequence[str], by: str, at: datetime
+) -> int:
+    """Note that memories ceased to be valid."""
+    ids = sorted({plain(each) for each in memory_ids})
+    given = {"ids": ids, "by": plain(by), "at": micros(at)}
+    (rows,) = db.write(workspace_id, (cypher.SUPERSEDE, given))
     return len(rows)
 
 

@@ -48,7 +48,8 @@ class SqliteGraphStore:
 
     fetch = _in(Database.reading, fetching.fetch)
     find = _in(Database.reading, fetching.find)
-    neighbours = _in(Database.reading, fetching.neighbours)
+    links = _in(Database.reading, fetching.links)
+    definitions = _in(Database.reading, fetching.definitions)
     entities = _in(Database.reading, fetching.entities)
     files = _in(Database.reading, runs.files)
     survey = _in(Database.reading, sweep.survey)
@@ -66,6 +67,7 @@ class SqliteGraphStore:
     pin = _in(Database.writing, writing.pin)
     unpin = _in(Database.writing, writing.unpin)
     touch = _in(Database.writing, writing.touch)
+    supersede = _in(Database.writing, writing.supersede)
     begin_run = _in(Database.writing, runs.begin_run)
     stamp = _in(Database.writing, runs.stamp)
     finish_run = _in(Database.writing, runs.finish_run)

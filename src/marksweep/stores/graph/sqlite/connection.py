@@ -6,9 +6,11 @@ import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 
+from marksweep.search.words import stems
 from marksweep.stores import database
 from marksweep.stores.database import Schema, statements_of
 from marksweep.stores.graph.base import SCHEMA_VERSION
+from marksweep.stores.graph.rows import bare
 from marksweep.stores.graph.sqlite import statements as sql
 from marksweep.stores.graph.sqlite.schema import MIGRATIONS, SCHEMA
 
@@ -29,6 +31,7 @@ SETTINGS = (
 
 
 def _upgrade(db: sqlite3.Connection, version: int) -> None:
+    add_functions(db)
     steps = [MIGRATIONS[each] for each in range(version, SCHEMA_VERSION)] if version else [SCHEMA]
     for statement in statements_of("".join(steps)):
         db.execute(statement)
@@ -40,6 +43,22 @@ class Database(database.Database):
     def __init__(self, path: Path) -> None:
         schema = Schema(SCHEMA_VERSION, _upgrade, SETTINGS, words=("chunk_words",))
         super().__init__(path, schema, timeout=BUSY_SECONDS, readers=READERS)
+
+
+def add_functions(db: sqlite3.Connection) -> None:
+    """Let statements that rewrite rows call what splits names and texts."""
+    db.create_function("bare_name", 2, bare, deterministic=True)
+    db.create_function("marked_words", 2, marked_words, deterministic=True)
+
+
+def mark(ws: int) -> str:
+    """Give what each word of a workspace begins with in the index."""
+    return f"{ws}w"
+
+
+def marked_words(ws: int, text: str) -> str:
+    """Write the words of a text as the index of a workspace has them."""
+    return " ".join([f"{mark(ws)}{word}" for word in stems(text)])
 
 
 def pick(db: sqlite3.Connection, ids: Iterable[str]) -> None:

@@ -6,11 +6,22 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Sequence
 
-from marksweep.stores.graph.base import Nodes
-from marksweep.stores.graph.nouns import Chunk, Entity, Kind, Memory, Record, Relation
-from marksweep.stores.graph.rows import chunk_of, entity_of, memory_of, plain, records
+from marksweep.stores.graph.base import Definition, Link, LinkQuery, Nodes
+from marksweep.stores.graph.nouns import Chunk, Entity, Kind, Memory, Record
+from marksweep.stores.graph.rows import (
+    chunk_of,
+    defined,
+    entity_of,
+    is_asked,
+    last_parts,
+    link_of,
+    memory_of,
+    plain,
+    records,
+    relation_of,
+)
 from marksweep.stores.graph.sqlite import statements as sql
-from marksweep.stores.graph.sqlite.connection import number, pick
+from marksweep.stores.graph.sqlite.connection import key, number, pick
 
 
 def fetch(
@@ -22,7 +33,7 @@ def fetch(
     pick(db, ids)
     memories = {row[0]: memory_of(workspace_id, row) for row in db.execute(sql.MEMORIES, (ws,))}
     chunks = [chunk_of(workspace_id, row) for row in db.execute(sql.CHUNKS_OF_MEMORIES, (ws,))]
-    relations = [Relation(*row) for row in db.execute(sql.RELATIONS_OF_MEMORIES, (ws,))]
+    relations = [relation_of(row) for row in db.execute(sql.RELATIONS_OF_MEMORIES, (ws,))]
     mentioned = entities_of(db, workspace_id, [chunk.chunk_id for chunk in chunks])
     return records(ids, memories, chunks, relations, mentioned)
 
@@ -55,13 +66,28 @@ def find(
     return tuple(found)
 
 
-def neighbours(
-    db: sqlite3.Connection, workspace_id: str, entity_ids: Sequence[str], limit: int = 20
-) -> tuple[Entity, ...]:
-    """Fetch live entities one step away."""
-    pick(db, map(plain, entity_ids))
-    rows = db.execute(sql.NEIGHBOURS, (number(db, workspace_id), limit))
-    return tuple(entity_of(workspace_id, row) for row in rows)
+def links(
+    db: sqlite3.Connection, workspace_id: str, names: Sequence[str], query: LinkQuery
+) -> tuple[Link, ...]:
+    """Fetch relations that lead to, or from, entities of these names."""
+    ws = number(db, workspace_id)
+    asked = {plain(each) for each in names}
+    pick(db, last_parts(asked))
+    found = db.execute(sql.ENTITIES_BY_LAST_PART, (ws,)).fetchall()
+    key(db, [each for each, name, last in found if is_asked(name, last, asked, query)])
+    given = {"ws": ws, "relation": plain(query.relation), "limit": query.limit}
+    rows = db.execute(sql.LINKS_TO if query.to_name else sql.LINKS_FROM, given)
+    return tuple(link_of(row) for row in rows)
+
+
+def definitions(
+    db: sqlite3.Connection, workspace_id: str, names: Sequence[str], limit: int
+) -> tuple[Definition, ...]:
+    """Fetch where symbols of these names are defined."""
+    asked = {plain(each) for each in names}
+    pick(db, last_parts(asked))
+    rows = db.execute(sql.DEFINITIONS, {"ws": number(db, workspace_id)})
+    return defined((Definition(*row) for row in rows), asked, limit)
 
 
 def entities(db: sqlite3.Connection, workspace_id: str) -> tuple[Entity, ...]:

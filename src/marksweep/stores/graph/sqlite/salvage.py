@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from marksweep.stores.graph.sqlite.connection import Database
+from marksweep.stores.graph.sqlite.connection import Database, add_functions
 from marksweep.stores.salvage import Skipped, rows_from_both_ends
 
 KEYS = {
@@ -43,7 +43,15 @@ MAKE_WHOLE = (
     """DELETE FROM relation WHERE source_key NOT IN (SELECT key FROM entity)
         OR target_key NOT IN (SELECT key FROM entity)""",
     "UPDATE memory SET content_hash = '', mtime_ns = 0 WHERE repository <> ''",
-    "UPDATE workspace SET version = version + 1",
+    """UPDATE workspace SET version = version + 1,
+        chunks = (SELECT count(*) FROM chunk WHERE chunk.ws = workspace.ws)""",
+    """UPDATE chunk_text SET (words, named, placed) = (
+        SELECT marked_words(c.ws, chunk_text.text),
+            marked_words(c.ws, c.symbol || coalesce(' ' || m.tags, '')),
+            marked_words(c.ws, coalesce(m.relative_path, ''))
+        FROM chunk c LEFT JOIN memory m ON m.key = c.memory_key WHERE c.key = chunk_text.key)""",
+    "UPDATE chunk SET bare = bare_name(symbol, '') WHERE symbol <> ''",
+    "UPDATE entity SET bare = bare_name(name, type)",
     "INSERT INTO chunk_words (chunk_words) VALUES ('rebuild')",
 )
 """What puts the copied rows in order, one after the other."""
@@ -66,6 +74,7 @@ def salvage_graph(path: Path, fresh: Path) -> SalvagedGraph:
 
 def _copy(target: sqlite3.Connection, path: Path) -> SalvagedGraph:
     skipped: list[Skipped] = []
+    add_functions(target)
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as source:
         for table in KEYS:
             _copy_table(source, target, table, f"{path}, table {table}", skipped)
@@ -86,7 +95,9 @@ def _copy_table(
     skipped: list[Skipped],
 ) -> None:
     keys = KEYS[table]
-    known = [name for _, name, *_ in target.execute(f"PRAGMA table_info ({table})")]
+    here = {name for _, name, *_ in source.execute(f"PRAGMA table_info ({table})")}
+    made = [name for _, name, *_ in target.execute(f"PRAGMA table_info ({table})")]
+    known = [name for name in made if name in here] or made
     columns = ", ".join([*keys, *(name for name in known if name not in keys)])
     order = ", ".join(f"{key} {{direction}}" for key in keys)
     read = f"SELECT {columns} FROM {table} ORDER BY {order}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 SCHEMA = """
 CREATE TABLE workspace (
-    ws INTEGER PRIMARY KEY, workspace_id TEXT NOT NULL UNIQUE, version INTEGER NOT NULL DEFAULT 0
+    ws INTEGER PRIMARY KEY, workspace_id TEXT NOT NULL UNIQUE, version INTEGER NOT NULL DEFAULT 0,
+    chunks INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE memory (
     key INTEGER PRIMARY KEY, ws INTEGER NOT NULL, version INTEGER NOT NULL, id TEXT NOT NULL,
@@ -14,7 +15,7 @@ CREATE TABLE memory (
     content_hash TEXT NOT NULL, run TEXT NOT NULL, tags TEXT NOT NULL, metadata TEXT NOT NULL,
     stale INTEGER NOT NULL, last_seen_at INTEGER, pinned INTEGER NOT NULL, pinned_by TEXT NOT NULL,
     read_at INTEGER, deleted_at INTEGER, deleted_by TEXT NOT NULL DEFAULT '', text TEXT NOT NULL,
-    UNIQUE (ws, id)
+    superseded_by TEXT NOT NULL DEFAULT '', superseded_at INTEGER, UNIQUE (ws, id)
 );
 CREATE INDEX memory_file ON memory (ws, repository, relative_path);
 CREATE INDEX memory_stale ON memory (ws, stale) WHERE stale = 1;
@@ -26,21 +27,26 @@ CREATE TABLE chunk (
     memory_key INTEGER, orphan_of TEXT NOT NULL DEFAULT '', kind TEXT NOT NULL,
     symbol TEXT NOT NULL, start_line INTEGER NOT NULL, end_line INTEGER NOT NULL,
     position INTEGER NOT NULL, deleted_at INTEGER, deleted_by TEXT NOT NULL DEFAULT '',
-    UNIQUE (ws, id)
+    bare TEXT NOT NULL DEFAULT '', UNIQUE (ws, id)
 );
+CREATE INDEX chunk_symbol ON chunk (ws, bare) WHERE bare <> '';
 CREATE INDEX chunk_memory ON chunk (ws, memory_key);
 CREATE INDEX chunk_orphan ON chunk (ws, orphan_of) WHERE orphan_of <> '';
 CREATE INDEX chunk_deleted ON chunk (ws, deleted_at) WHERE deleted_at IS NOT NULL;
-CREATE TABLE chunk_text (key INTEGER PRIMARY KEY, title TEXT NOT NULL, text TEXT NOT NULL);
+CREATE TABLE chunk_text (
+    key INTEGER PRIMARY KEY, text TEXT NOT NULL, words TEXT NOT NULL DEFAULT '',
+    named TEXT NOT NULL DEFAULT '', placed TEXT NOT NULL DEFAULT ''
+);
 CREATE VIRTUAL TABLE chunk_words USING fts5(
-    title, text, content='chunk_text', content_rowid='key', tokenize='unicode61 remove_diacritics 0'
+    words, named, placed, content='chunk_text', content_rowid='key', tokenize='ascii'
 );
 INSERT INTO chunk_words (chunk_words, rank) VALUES ('hashsize', 16777216);
 CREATE TABLE entity (
     key INTEGER PRIMARY KEY, ws INTEGER NOT NULL, version INTEGER NOT NULL, id TEXT NOT NULL,
     name TEXT NOT NULL, type TEXT NOT NULL, deleted_at INTEGER,
-    deleted_by TEXT NOT NULL DEFAULT '', UNIQUE (ws, id)
+    deleted_by TEXT NOT NULL DEFAULT '', bare TEXT NOT NULL DEFAULT '', UNIQUE (ws, id)
 );
+CREATE INDEX entity_bare ON entity (ws, bare);
 CREATE INDEX entity_deleted ON entity (ws, deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE TABLE mention (
     ws INTEGER NOT NULL, chunk_key INTEGER NOT NULL, entity_key INTEGER NOT NULL,
@@ -49,7 +55,7 @@ CREATE TABLE mention (
 CREATE INDEX mention_entity ON mention (entity_key);
 CREATE TABLE relation (
     ws INTEGER NOT NULL, source_key INTEGER NOT NULL, target_key INTEGER NOT NULL,
-    relation TEXT NOT NULL, memory_id TEXT NOT NULL,
+    relation TEXT NOT NULL, memory_id TEXT NOT NULL, lines TEXT NOT NULL DEFAULT '[]',
     PRIMARY KEY (ws, source_key, target_key, relation, memory_id)
 ) WITHOUT ROWID;
 CREATE INDEX relation_target ON relation (target_key);
@@ -70,6 +76,9 @@ CREATE TABLE lease (
 """
 """The layout.
 
+Each word in the index begins with the number of its workspace, so that a workspace finds, and
+counts, its own words only.
+
 The words of one transaction are collected in up to 16 MB before they are written: with the usual
 megabyte, large batches are written in pieces that have to be merged again. No trigger keeps them in
 step with the texts: a statement within a trigger has the words collected so far written at once,
@@ -84,6 +93,36 @@ CREATE TABLE alias (
     ws INTEGER NOT NULL, id TEXT NOT NULL, keep TEXT NOT NULL, name TEXT NOT NULL,
     type TEXT NOT NULL, PRIMARY KEY (ws, id)
 ) WITHOUT ROWID;
-"""
+""",
+    2: """
+ALTER TABLE workspace ADD COLUMN chunks INTEGER NOT NULL DEFAULT 0;
+UPDATE workspace SET chunks = (SELECT count(*) FROM chunk WHERE chunk.ws = workspace.ws);
+ALTER TABLE memory ADD COLUMN superseded_by TEXT NOT NULL DEFAULT '';
+ALTER TABLE memory ADD COLUMN superseded_at INTEGER;
+ALTER TABLE entity ADD COLUMN bare TEXT NOT NULL DEFAULT '';
+UPDATE entity SET bare = bare_name(name, type);
+CREATE INDEX entity_bare ON entity (ws, bare);
+ALTER TABLE chunk ADD COLUMN bare TEXT NOT NULL DEFAULT '';
+UPDATE chunk SET bare = bare_name(symbol, '') WHERE symbol <> '';
+CREATE INDEX chunk_symbol ON chunk (ws, bare) WHERE bare <> '';
+ALTER TABLE relation ADD COLUMN lines TEXT NOT NULL DEFAULT '[]';
+DROP TABLE chunk_words;
+CREATE TABLE chunk_text_3 (
+    key INTEGER PRIMARY KEY, text TEXT NOT NULL, words TEXT NOT NULL DEFAULT '',
+    named TEXT NOT NULL DEFAULT '', placed TEXT NOT NULL DEFAULT ''
+);
+INSERT INTO chunk_text_3 (key, text, words, named, placed)
+SELECT t.key, t.text, marked_words(c.ws, t.text),
+    marked_words(c.ws, c.symbol || coalesce(' ' || m.tags, '')),
+    marked_words(c.ws, coalesce(m.relative_path, ''))
+FROM chunk_text t JOIN chunk c ON c.key = t.key LEFT JOIN memory m ON m.key = c.memory_key;
+DROP TABLE chunk_text;
+ALTER TABLE chunk_text_3 RENAME TO chunk_text;
+CREATE VIRTUAL TABLE chunk_words USING fts5(
+    words, named, placed, content='chunk_text', content_rowid='key', tokenize='ascii'
+);
+INSERT INTO chunk_words (chunk_words, rank) VALUES ('hashsize', 16777216);
+INSERT INTO chunk_words (chunk_words) VALUES ('rebuild');
+""",
 }
 """What leads from a layout to the next one, by the version it starts from."""

@@ -8,6 +8,7 @@ has it is soft-deleted; a chunk without a memory holds nothing.
 
 from __future__ import annotations
 
+from marksweep.search.ranking import NAME_WEIGHT
 from marksweep.stores.graph.rows import (
     CHUNK_COLUMNS,
     ENTITY_COLUMNS,
@@ -77,7 +78,8 @@ ON CONFLICT (ws, id) DO UPDATE SET version = excluded.version, source = excluded
     stale = excluded.stale, last_seen_at = excluded.last_seen_at, text = excluded.text,
     pinned = max(pinned, excluded.pinned),
     pinned_by = CASE WHEN excluded.pinned THEN excluded.pinned_by ELSE pinned_by END,
-    deleted_at = excluded.deleted_at, deleted_by = ''
+    deleted_at = excluded.deleted_at, deleted_by = '',
+    superseded_by = excluded.superseded_by, superseded_at = excluded.superseded_at
 RETURNING key"""
 """Write a memory; of one that was there, its creation and reading times and its pin stay."""
 CARRY_OVER = """
@@ -91,20 +93,23 @@ WHERE memory.ws = ?1 AND memory.id = ?3"""
 LAST_CHUNK = "SELECT coalesce(max(key), 0) FROM chunk"
 PUT_CHUNK = """
 INSERT INTO chunk (key, ws, version, memory_key, orphan_of, id, kind, symbol, start_line, end_line,
-    position, deleted_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-PUT_CHUNK_TEXT = "INSERT INTO chunk_text (key, title, text) VALUES (?, ?, ?)"
+    position, deleted_at, bare)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+PUT_CHUNK_TEXT = """
+INSERT INTO chunk_text (key, text, words, named, placed) VALUES (?, ?, ?, ?, ?)"""
 PUT_CHUNK_WORDS = """
-INSERT INTO chunk_words (rowid, title, text)
-SELECT key, title, text FROM chunk_text WHERE key > ?"""
+INSERT INTO chunk_words (rowid, words, named, placed)
+SELECT key, words, named, placed FROM chunk_text WHERE key > ?"""
+COUNT_CHUNKS = "UPDATE workspace SET chunks = chunks + ? WHERE ws = ?"
+CHUNK_COUNT = "SELECT chunks FROM workspace WHERE ws = ?"
 PUT_ENTITY = """
-INSERT INTO entity (ws, version, id, name, type, deleted_at) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO entity (ws, version, id, name, type, deleted_at, bare) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (ws, id) DO UPDATE
 SET version = excluded.version, deleted_at = excluded.deleted_at, deleted_by = ''"""
 PUT_MENTION = "INSERT OR IGNORE INTO mention (ws, chunk_key, entity_key) VALUES (?, ?, ?)"
 PUT_RELATION = """
-INSERT OR IGNORE INTO relation (ws, source_key, target_key, relation, memory_id)
-VALUES (?, ?, ?, ?, ?)"""
+INSERT OR IGNORE INTO relation (ws, source_key, target_key, relation, memory_id, lines)
+VALUES (?, ?, ?, ?, ?, ?)"""
 KEYS = {
     kind: f"SELECT key, id FROM {kind} WHERE ws = ? AND id IN {_PICKED}"
     for kind in ("memory", "chunk", "entity")
@@ -118,8 +123,8 @@ DROP_RELATIONS_OF = f"DELETE FROM relation WHERE ws = ? AND memory_id IN {_PICKE
 DROP_MENTIONS_OF = f"DELETE FROM mention WHERE ws = ? AND chunk_key IN {_KEYED}"
 DROP_CHUNKS = f"DELETE FROM chunk WHERE key IN {_KEYED}"
 DROP_CHUNK_WORDS = f"""
-INSERT INTO chunk_words (chunk_words, rowid, title, text)
-SELECT 'delete', key, title, text FROM chunk_text WHERE key IN {_KEYED}"""
+INSERT INTO chunk_words (chunk_words, rowid, words, named, placed)
+SELECT 'delete', key, words, named, placed FROM chunk_text WHERE key IN {_KEYED}"""
 DROP_CHUNK_TEXTS = f"DELETE FROM chunk_text WHERE key IN {_KEYED}"
 DROP_MEMORIES = f"DELETE FROM memory WHERE key IN {_KEYED}"
 UNMENTIONED = f"""
@@ -138,13 +143,16 @@ WHERE ws = :ws AND id IN {_PICKED}"""
 TOUCH = f"""
 UPDATE memory SET read_at = max(coalesce(read_at, 0), :at), version = :version
 WHERE ws = :ws AND id IN {_PICKED}"""
+SUPERSEDE = f"""
+UPDATE memory SET superseded_by = :by, superseded_at = :at, version = :version
+WHERE ws = :ws AND id <> :by AND superseded_at IS NULL AND id IN {_PICKED}"""
 MOVE_MENTIONS = """
 INSERT OR IGNORE INTO mention (ws, chunk_key, entity_key)
 SELECT ws, chunk_key, ?1 FROM mention WHERE entity_key = ?2"""
 MOVE_RELATIONS = """
-INSERT OR IGNORE INTO relation (ws, source_key, target_key, relation, memory_id)
+INSERT OR IGNORE INTO relation (ws, source_key, target_key, relation, memory_id, lines)
 SELECT ws, iif(source_key = ?2, ?1, source_key), iif(target_key = ?2, ?1, target_key), relation,
-    memory_id
+    memory_id, lines
 FROM relation WHERE ((ws = ?3 AND source_key = ?2) OR target_key = ?2)
     AND ?1 NOT IN (source_key, target_key)"""
 """Move relations from one entity to another, but for those between the two."""
@@ -175,21 +183,25 @@ SELECT c.id, {_ENTITY} FROM temp.picked p CROSS JOIN chunk c ON c.ws = ?1 AND c.
 CROSS JOIN mention n ON n.ws = ?1 AND n.chunk_key = c.key
 CROSS JOIN entity e ON e.key = n.entity_key ORDER BY c.id, e.id"""
 RELATIONS_OF_MEMORIES = f"""
-SELECT s.id, t.id, r.relation, r.memory_id FROM relation r
+SELECT s.id, t.id, r.relation, r.memory_id, r.lines FROM relation r
 JOIN entity s ON s.key = r.source_key JOIN entity t ON t.key = r.target_key
 WHERE r.ws = ? AND r.memory_id IN {_PICKED} ORDER BY 4, 1, 2, 3"""
-_HIDDEN = """
-SELECT 1 FROM memory m
-WHERE m.ws = ?1 AND m.id = r.memory_id AND (m.stale = 1 OR m.deleted_at IS NOT NULL)"""
-NEIGHBOURS = f"""
-SELECT {_ENTITY} FROM entity e
-WHERE e.key IN (
-    SELECT r.target_key FROM temp.picked p CROSS JOIN entity s ON s.ws = ?1 AND s.id = p.id
-    CROSS JOIN relation r ON r.ws = ?1 AND r.source_key = s.key WHERE NOT EXISTS ({_HIDDEN})
-    UNION SELECT r.source_key FROM temp.picked p CROSS JOIN entity t ON t.ws = ?1 AND t.id = p.id
-    CROSS JOIN relation r ON r.target_key = t.key WHERE NOT EXISTS ({_HIDDEN}))
-AND e.deleted_at IS NULL AND e.id NOT IN {_PICKED}
-ORDER BY e.name, e.id LIMIT ?2"""
+ENTITIES_BY_LAST_PART = f"SELECT key, name, bare FROM entity WHERE ws = ? AND bare IN {_PICKED}"
+_LINK = """
+SELECT s.name, t.name, r.relation, m.relative_path, m.repository, r.lines FROM temp.keyed n"""
+_SAID_BY = """
+JOIN entity s ON s.key = r.source_key JOIN entity t ON t.key = r.target_key
+JOIN memory m ON m.ws = :ws AND m.id = r.memory_id
+WHERE r.relation = :relation AND m.stale = 0 AND m.deleted_at IS NULL
+ORDER BY m.repository, m.relative_path, r.lines, s.name, t.name LIMIT :limit"""
+LINKS_TO = f"{_LINK} CROSS JOIN relation r ON r.target_key = n.key {_SAID_BY}"
+LINKS_FROM = f"{_LINK} CROSS JOIN relation r ON r.ws = :ws AND r.source_key = n.key {_SAID_BY}"
+DEFINITIONS = """
+SELECT c.symbol, c.kind, m.relative_path, m.repository, min(c.start_line)
+FROM temp.picked p CROSS JOIN chunk c ON c.ws = :ws AND c.bare = p.id AND c.bare <> ''
+CROSS JOIN memory m ON m.key = c.memory_key
+WHERE c.deleted_at IS NULL AND m.stale = 0 AND m.deleted_at IS NULL
+GROUP BY m.key, c.symbol ORDER BY m.repository, m.relative_path, 5, c.symbol"""
 
 # Runs
 
@@ -302,18 +314,20 @@ c.deleted_at IS NULL AND m.deleted_at IS NULL AND m.stale = 0
     AND (:repository IS NULL OR m.repository = :repository)
     AND (:path IS NULL OR m.relative_path = :path
         OR substr(m.relative_path, 1, length(:path) + 1) = :path || '/')
+    AND (CASE WHEN :as_of IS NULL THEN m.superseded_at IS NULL ELSE m.created_at <= :as_of
+        AND (m.superseded_at IS NULL OR m.superseded_at > :as_of) END)
     AND (:since IS NULL OR m.created_at >= :since) AND (:until IS NULL OR m.created_at < :until)
     AND (:sources = '[]' OR m.source IN (SELECT value FROM json_each(:sources)))
     AND (:languages = '[]' OR m.language IN (SELECT value FROM json_each(:languages)))
     AND NOT EXISTS (SELECT 1 FROM json_each(:tags) wanted
         WHERE wanted.value NOT IN (SELECT value FROM json_each(m.tags)))"""
 BEST_MATCHES = f"""
-SELECT c.key, m.id, c.position, m.relative_path || ' ' || c.symbol || ' ' || m.tags, t.text
-FROM (SELECT rowid, bm25(chunk_words, 2.0, 1.0) AS score FROM chunk_words
+SELECT c.key, m.id, c.position, m.relative_path, c.symbol, t.words, t.named, t.placed
+FROM (SELECT rowid, bm25(chunk_words, 1.0, {NAME_WEIGHT}, 1.0) AS score FROM chunk_words
     WHERE chunk_words MATCH :match ORDER BY score LIMIT :window) found
 CROSS JOIN chunk c ON c.key = found.rowid CROSS JOIN chunk_text t ON t.key = c.key
 CROSS JOIN memory m ON m.key = c.memory_key
-WHERE c.ws = :ws AND {_VISIBLE}
+WHERE {_VISIBLE}
 ORDER BY found.score, m.id, c.position LIMIT :candidates"""
 """Take the best :window chunks of all, then filter: ranking must not read what it filters by."""
 HITS = f"""
@@ -345,7 +359,7 @@ JOIN chunk c ON c.key = n.chunk_key JOIN entity e ON e.key = n.entity_key
 WHERE n.ws = ? AND (n.chunk_key, n.entity_key) > (?, ?)
 ORDER BY n.chunk_key, n.entity_key LIMIT ?"""
 EXPORT_RELATIONS = """
-SELECT s.id, t.id, r.relation, r.memory_id FROM relation r
+SELECT s.id, t.id, r.relation, r.memory_id, r.lines FROM relation r
 JOIN entity s ON s.key = r.source_key JOIN entity t ON t.key = r.target_key
 WHERE r.ws = ? ORDER BY r.source_key, r.target_key, r.relation, r.memory_id LIMIT ? OFFSET ?"""
 MENTIONS_OF_CHUNKS = """
@@ -357,12 +371,12 @@ SELECT c.id, e.id FROM temp.picked p CROSS JOIN entity e ON e.ws = ?1 AND e.id =
 CROSS JOIN mention n ON n.entity_key = e.key CROSS JOIN chunk c ON c.key = n.chunk_key
 ORDER BY 1, 2"""
 RELATIONS_OF_ENTITIES = """
-SELECT s.id, t.id, r.relation, r.memory_id
+SELECT s.id, t.id, r.relation, r.memory_id, r.lines
 FROM temp.picked p CROSS JOIN entity s ON s.ws = ?1 AND s.id = p.id
 CROSS JOIN relation r ON r.ws = ?1 AND r.source_key = s.key
 CROSS JOIN entity t ON t.key = r.target_key
 UNION
-SELECT s.id, t.id, r.relation, r.memory_id
+SELECT s.id, t.id, r.relation, r.memory_id, r.lines
 FROM temp.picked p CROSS JOIN entity t ON t.ws = ?1 AND t.id = p.id
 CROSS JOIN relation r ON r.target_key = t.key CROSS JOIN entity s ON s.key = r.source_key
 ORDER BY 1, 2, 3, 4"""

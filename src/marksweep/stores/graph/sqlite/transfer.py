@@ -15,7 +15,7 @@ from marksweep.stores.graph.rows import (
     memory_of,
     memory_row,
     plain,
-    title,
+    relation_of,
 )
 from marksweep.stores.graph.sqlite import statements as sql
 from marksweep.stores.graph.sqlite.connection import advance, number, pick
@@ -64,7 +64,7 @@ def _relation_page(
 ) -> tuple[Mark, list[Relation]]:
     (offset,) = after or (0,)
     rows = db.execute(sql.EXPORT_RELATIONS, (number(db, workspace_id), limit, offset)).fetchall()
-    return (offset + len(rows),), [Relation(*row) for row in rows]
+    return (offset + len(rows),), [relation_of(row) for row in rows]
 
 
 PAGES: tuple[Page, ...] = (
@@ -83,7 +83,7 @@ def nodes_with_edges(db: sqlite3.Connection, workspace_id: str, nodes: Nodes) ->
     pick(db, map(plain, nodes.memories))
     memories = [memory_of(workspace_id, row) for row in db.execute(sql.MEMORIES, (ws,))]
     of_memories = db.execute(sql.CHUNKS_OF_MEMORIES, (ws,)).fetchall()
-    relations = [Relation(*row) for row in db.execute(sql.RELATIONS_OF_MEMORIES, (ws,))]
+    relations = [relation_of(row) for row in db.execute(sql.RELATIONS_OF_MEMORIES, (ws,))]
     pick(db, map(plain, nodes.chunks))
     by_id = db.execute(sql.CHUNKS_BY_ID, (ws,)).fetchall()
     chunks = {row[0]: chunk_of(workspace_id, row) for row in (*of_memories, *by_id)}
@@ -93,7 +93,7 @@ def nodes_with_edges(db: sqlite3.Connection, workspace_id: str, nodes: Nodes) ->
     entities = [entity_of(workspace_id, row) for row in db.execute(sql.ENTITIES_BY_ID, (ws,))]
     if entities:
         mentions += [Mention(*row) for row in db.execute(sql.MENTIONS_OF_ENTITIES, (ws,))]
-        relations += [Relation(*row) for row in db.execute(sql.RELATIONS_OF_ENTITIES, (ws,))]
+        relations += [relation_of(row) for row in db.execute(sql.RELATIONS_OF_ENTITIES, (ws,))]
     return [
         *memories,
         *chunks.values(),
@@ -145,16 +145,11 @@ def _load_chunks(
         ws,
         version,
         [
-            Placed(chunk, owners.get(chunk.memory_id), _heading(chunk, memories))
+            Placed(chunk, owners.get(chunk.memory_id), memories.get(chunk.memory_id))
             for chunk_id, chunk in each.items()
             if chunk_id not in known
         ],
     )
-
-
-def _heading(chunk: Chunk, memories: dict[str, Memory]) -> str:
-    memory = memories.get(chunk.memory_id)
-    return title(memory, chunk) if memory else plain(chunk.symbol)
 
 
 def _only(kind: type[Kept], items: Collection[Item]) -> list[Kept]:

@@ -9,21 +9,30 @@ from datetime import datetime
 import msgspec
 
 from marksweep.stores.graph.base import Nodes, checked
-from marksweep.stores.graph.nouns import Chunk, Entity, Kind, Mention, Record, Relation
-from marksweep.stores.graph.rows import chunk_row, entity_row, memory_row, micros, plain, title
+from marksweep.stores.graph.nouns import Chunk, Entity, Kind, Memory, Mention, Record, Relation
+from marksweep.stores.graph.rows import (
+    bare,
+    chunk_row,
+    entity_row,
+    fields_of,
+    memory_row,
+    micros,
+    plain,
+    relation_row,
+)
 from marksweep.stores.graph.sqlite import statements as sql
-from marksweep.stores.graph.sqlite.connection import advance, key, pick
+from marksweep.stores.graph.sqlite.connection import advance, key, mark, pick
 
 Keys = dict[str, int]
 """Keys of rows by the ids of their nodes."""
 
 
 class Placed(msgspec.Struct, frozen=True):
-    """A chunk, the key of the memory that has it, and what it is headed by in search."""
+    """A chunk, the key of the memory that has it, and that memory where it is known."""
 
     chunk: Chunk
     memory_key: int | None
-    heading: str
+    memory: Memory | None
 
 
 def put(db: sqlite3.Connection, workspace_id: str, records: Sequence[Record]) -> None:
@@ -40,7 +49,7 @@ def put(db: sqlite3.Connection, workspace_id: str, records: Sequence[Record]) ->
         ws,
         version,
         [
-            Placed(chunk, memories[record.memory.memory_id], title(record.memory, chunk))
+            Placed(chunk, memories[record.memory.memory_id], record.memory)
             for record in records
             for chunk in record.chunks
         ],
@@ -80,18 +89,24 @@ def put_chunks(db: sqlite3.Connection, ws: int, version: int, chunks: Sequence[P
     for number, placed in enumerate(chunks, last + 1):
         chunk_id, memory_id, *columns, text = chunk_row(placed.chunk)
         orphan_of = memory_id if placed.memory_key is None else ""
-        rows.append((number, ws, version, placed.memory_key, orphan_of, chunk_id, *columns))
-        texts.append((number, placed.heading, text))
+        last_part = bare(placed.chunk.symbol)
+        rows.append(
+            (number, ws, version, placed.memory_key, orphan_of, chunk_id, *columns, last_part)
+        )
+        texts.append((number, text, *fields_of(placed.memory, placed.chunk, mark(ws))))
     db.executemany(sql.PUT_CHUNK, rows)
     db.executemany(sql.PUT_CHUNK_TEXT, texts)
     db.execute(sql.PUT_CHUNK_WORDS, (last,))
+    db.execute(sql.COUNT_CHUNKS, (len(chunks), ws))
     return {placed.chunk.chunk_id: number for number, placed in enumerate(chunks, last + 1)}
 
 
 def put_entities(db: sqlite3.Connection, ws: int, version: int, entities: Iterable[Entity]) -> Keys:
     """Write entities; those that were there are live again."""
     each = {entity.entity_id: entity for entity in entities}
-    db.executemany(sql.PUT_ENTITY, ((ws, version, *entity_row(e)) for e in each.values()))
+    db.executemany(
+        sql.PUT_ENTITY, ((ws, version, *entity_row(e), bare(e.name, e.kind)) for e in each.values())
+    )
     return keys(db, ws, Kind.ENTITY, each)
 
 
@@ -120,8 +135,7 @@ def put_relations(
                 ws,
                 entities[r.source_id],
                 entities[r.target_id],
-                plain(r.relation),
-                plain(r.memory_id),
+                *relation_row(r)[2:],
             )
             for r in relations
             if r.source_id in entities and r.target_id in entities
@@ -147,6 +161,7 @@ def drop_chunks(db: sqlite3.Connection, ws: int, chunk_keys: Sequence[int]) -> s
     db.execute(sql.DROP_CHUNK_WORDS)
     db.execute(sql.DROP_CHUNK_TEXTS)
     db.execute(sql.DROP_CHUNKS)
+    db.execute(sql.COUNT_CHUNKS, (-len(chunk_keys), ws))
     return mentioned
 
 
@@ -217,7 +232,7 @@ def merge(db: sqlite3.Connection, workspace_id: str, keep: str, gone: Sequence[s
 def settle(db: sqlite3.Connection, ws: int, version: int) -> None:
     """Move the edges of entities that came under an alias to those that the alias names."""
     for gone, keep, name, kind in db.execute(sql.UNSETTLED, (ws,)).fetchall():
-        db.execute(sql.PUT_ENTITY, (ws, version, keep, name, kind, None))
+        db.execute(sql.PUT_ENTITY, (ws, version, keep, name, kind, None, bare(name, kind)))
         (kept,) = keys(db, ws, Kind.ENTITY, [keep]).values()
         db.execute(sql.MOVE_MENTIONS, (kept, gone))
         db.execute(sql.MOVE_RELATIONS, (kept, gone, ws))
@@ -236,6 +251,16 @@ def unpin(db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str]) 
     ws, version = advance(db, workspace_id)
     pick(db, map(plain, memory_ids))
     return db.execute(sql.UNPIN, {"ws": ws, "version": version}).rowcount
+
+
+def supersede(
+    db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str], by: str, at: datetime
+) -> int:
+    """Note that memories ceased to be valid."""
+    ws, version = advance(db, workspace_id)
+    pick(db, map(plain, memory_ids))
+    given = {"ws": ws, "version": version, "by": plain(by), "at": micros(at)}
+    return db.execute(sql.SUPERSEDE, given).rowcount
 
 
 def touch(

@@ -1,0 +1,233 @@
+"""The order of what a search over code and notes found, the same on every store.
+
+Engines weigh words in their own ways. So a store hands over the matches that it thinks best, and
+how many chunks have each word; the order is made here: BM25 over the whole index. A word in the
+name of what a chunk defines counts for more, the best chunks of one file lend each other a share,
+and a name that was asked for as it is written comes first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from marksweep.search.bm25 import frequency, rarity
+from marksweep.search.words import MAX_QUERY_WORDS, stems
+
+CANDIDATES = 200
+"""Matches that are ranked, or twice the limit if that is more.
+
+Larger gives one order on every store for more common words, and takes longer.
+"""
+
+MAX_POSTINGS = 20_000
+"""Matches of all the words that find candidates; rarer words come first.
+
+Higher listens to commoner words and takes longer: about 2 ms for each thousand.
+"""
+
+CONSIDERED = 50
+"""Best matches, or as many as the limit, among which names and siblings decide.
+
+Larger needs more candidates for one order on every store.
+"""
+
+NAME_WEIGHT = 4
+"""What a word in a chunk's symbol or tags counts, against one in its text."""
+
+K1 = 2.0
+"""How much repetition counts. Code repeats what it is about, so this is higher than for talk."""
+
+MEAN_WORDS = 80
+"""Words of a usual chunk. A constant, so that a chunk's score does not change with its neighbours.
+
+Higher is milder to long chunks.
+"""
+
+SIBLINGS, SIBLING_SHARE = 3, 0.15
+"""How many of a file's other best chunks lend a chunk of it a share of their scores, and how much.
+
+Higher prefers files that are about the query as a whole.
+"""
+
+_IDENTIFIER = re.compile(r"(?:[^\W\d]\w*(?:\.|::))*[^\W\d]\w*")
+_WRITTEN_AS_NAME = re.compile(r"\w_\w|[.:]|[^\W\d_A-Z][A-Z]")
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Fields(NamedTuple):
+    """What a chunk is found by: words with a space between."""
+
+    words: str
+    """Of its text."""
+    named: str
+    """Of the symbol that it defines, and of its tags."""
+    placed: str
+    """Of its path."""
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """How many words there are, and how often the commonest is there."""
+        times = Counter(word for field in self for word in field.split())
+        return times.total(), max(times.values(), default=1)
+
+
+def fields(text: str, symbol: str, place: str, mark: str = "") -> Fields:
+    """Write what a chunk is found by; `mark` goes before each word."""
+    parts = (text, symbol, place)
+    return Fields(*(" ".join([mark + each for each in stems(part)]) for part in parts))
+
+
+class Asked(NamedTuple):
+    """A query, split."""
+
+    words: tuple[str, ...]
+    names: tuple[str, ...]
+    """Identifiers: what is written as one, or the only word of the query."""
+
+    @classmethod
+    def of(cls, query: str) -> Asked:
+        """Split a query."""
+        found = _IDENTIFIER.findall(query)
+        alone = query.strip().removesuffix("()")
+        names = [
+            each.replace("::", ".")
+            for each in found
+            if (each == alone or _WRITTEN_AS_NAME.search(each)) and stems(each)
+        ]
+        words = tuple(dict.fromkeys(stems(query)))[:MAX_QUERY_WORDS]
+        return cls(words, tuple(dict.fromkeys(names)))
+
+    @property
+    def name_words(self) -> tuple[str, ...]:
+        """The word that each name's last part is found by as a whole."""
+        return tuple(word for name in self.names for word in stems(name.rpartition(".")[2])[:1])
+
+
+class Match(msgspec.Struct, Generic[Key], frozen=True, gc=False):
+    """A chunk that has words of a search, as far as ranking needs it."""
+
+    key: Key
+    memory_id: str
+    position: int
+    path: str
+    symbol: str
+    words: str
+    named: str
+    placed: str
+
+
+def candidates(limit: int) -> int:
+    """Say how many matches to rank for so many hits."""
+    return max(CANDIDATES, 2 * limit)
+
+
+def finding(holders: Sequence[tuple[str, int]]) -> list[str]:
+    """Choose the words that find candidates: the rarest, while their matches are few enough."""
+    chosen: list[str] = []
+    postings = 0
+    for word, count in sorted(holders, key=lambda each: each[1]):
+        postings += count
+        if chosen and postings > MAX_POSTINGS:
+            break
+        chosen.append(word)
+    return chosen
+
+
+class Posting(NamedTuple):
+    """The chunks that have a word, as columns: keys, lengths, how often each has the word."""
+
+    weight: float
+    keys: Sequence[int]
+    lengths: Sequence[int]
+    times: Sequence[float]
+
+
+def likely(postings: Iterable[Posting]) -> list[int]:
+    """Order chunks by what is known without reading them, likely best first."""
+    scores: dict[int, float] = {}
+    for weight, keys, lengths, times in postings:
+        for key, length, often in zip(keys, lengths, times, strict=True):
+            worth = weight * frequency(often, length, MEAN_WORDS, K1)
+            scores[key] = scores.get(key, 0.0) + worth
+    return sorted(scores, key=lambda key: (-scores[key], key))
+
+
+def ranked(
+    matches: Iterable[Match[Key]],
+    asked: Asked,
+    holders: Sequence[tuple[str, int]],
+    texts: int,
+    limit: int,
+) -> dict[Key, float]:
+    """Give the scores of the best, best first; of chunks equal in several roots, one.
+
+    `holders` says, for each word as the fields write it, how many of so many texts have it.
+    """
+    weights = {word: rarity(max(texts, count), count) for word, count in holders}
+    scores: dict[Key, float] = {}
+    first: dict[tuple[str, str, str, str], Match[Key]] = {}
+    for match in sorted(matches, key=lambda match: (match.memory_id, match.position)):
+        if match.key in scores:
+            continue
+        scores[match.key] = _score(match, weights)
+        where = (match.path, "") if match.path else (match.memory_id, str(match.position))
+        first.setdefault((*where, match.symbol, match.words), match)
+    exact = {match.key: _exactness(match.symbol, asked.names) for match in first.values()}
+    found = sorted(
+        first.values(),
+        key=lambda m: (-exact[m.key], -scores[m.key], m.memory_id, m.position),
+    )[: max(CONSIDERED, limit)]
+    total = _with_siblings(found, scores)
+    best = max(total.values(), default=0.0)
+    for match in found:
+        total[match.key] += best * exact[match.key]
+    order = sorted(found, key=lambda m: (-total[m.key], m.memory_id, m.position))
+    return {match.key: total[match.key] for match in order[:limit]}
+
+
+def _score(match: Match[Key], weights: Mapping[str, float]) -> float:
+    words, named, placed = match.words.split(), match.named.split(), match.placed.split()
+    length = len(words) + len(named) + len(placed)
+    times: dict[str, int] = {}
+    for field, each in ((words, 1), (named, NAME_WEIGHT), (placed, 1)):
+        for word in field:
+            if word in weights:
+                times[word] = times.get(word, 0) + each
+    return sum(
+        weight * frequency(times[word], length, MEAN_WORDS, K1)
+        for word, weight in weights.items()
+        if word in times
+    )
+
+
+def _with_siblings(matches: Sequence[Match[Key]], scores: dict[Key, float]) -> dict[Key, float]:
+    """Add to each chunk a share of the best others of its memory."""
+    by_memory: defaultdict[str, list[float]] = defaultdict(list)
+    for match in matches:
+        by_memory[match.memory_id].append(scores[match.key])
+    best = {
+        memory: sorted(each, reverse=True)[: SIBLINGS + 1] for memory, each in by_memory.items()
+    }
+    total = {}
+    for match in matches:
+        own, near = scores[match.key], best[match.memory_id]
+        others = sum(near) - own if own in near else sum(near[:SIBLINGS])
+        total[match.key] = own + SIBLING_SHARE * others
+    return total
+
+
+def _exactness(symbol: str, names: Sequence[str]) -> int:
+    """Say how exactly a symbol is one of the names: 2 as written, 1 but for case, 0 not."""
+    if not symbol or not names:
+        return 0
+    if any(symbol == name or symbol.endswith(f".{name}") for name in names):
+        return 2
+    folded = symbol.casefold()
+    lower = [name.casefold() for name in names]
+    return int(any(folded == name or folded.endswith(f".{name}") for name in lower))
