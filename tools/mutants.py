@@ -70,8 +70,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "dialects/transcripts.py": ("tests/dialects/test_transcripts.py", f"{FILES}::TestDamagedFiles"),
     "dialects/base.py": ("tests/dialects/test_transcripts.py", *PROVIDERS, CONVERSATION),
-    "dialects/claude_code.py": ("tests/dialects/test_transcripts.py",),
-    "dialects/codex.py": ("tests/dialects/test_transcripts.py",),
+    "dialects/enveloped.py": ("tests/dialects/test_transcripts.py",),
     "cli/transcripts.py": (f"{FILES}::TestLinksAndModes", f"{FILES}::TestWritersAtWork"),
 }
 """The tests that must catch the mutants of a file, by how its path begins; the longest counts."""
@@ -799,13 +798,13 @@ MUTANTS = (
     ),
     Mutant(
         "claude_code: side chains are part of it",
-        "dialects/claude_code.py",
+        "dialects/enveloped.py",
         'if line.get("isSidechain") is True:',
         'if line.get("isSidechain") is None:',
     ),
     Mutant(
         "codex: ghost snapshots go to the model",
-        "dialects/codex.py",
+        "dialects/enveloped.py",
         'payload.get("type") not in ASIDE',
         'payload.get("type") != ""',
     ),

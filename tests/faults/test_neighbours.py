@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from marksweep.stores.database import check_version
-from marksweep.stores.sqlite.schema import SCHEMA
+from marksweep.stores.sqlite import SCHEMA
 from marksweep.testing.builders import segment
 from tests.faults.audit import audit
 from tests.faults.forge import Forge, Job

@@ -14,9 +14,8 @@ from marksweep.errors import StoreBusy, StoreCorrupt, StoreError, StoreTooNew
 from marksweep.model import Entry, Event, Stashed
 from marksweep.stores.base import Query
 from marksweep.stores.database import SYNC_AT_COMMIT
-from marksweep.stores.sqlite import SqliteStore, search
+from marksweep.stores.sqlite import SCHEMA, SqliteStore, search
 from marksweep.stores.sqlite import statements as sql
-from marksweep.stores.sqlite.schema import SCHEMA
 from marksweep.testing.contracts.handles import NOON, segment, stashed
 
 

@@ -13,11 +13,12 @@ from rich.text import Text
 from marksweep.cli import render, transcripts
 from marksweep.cli.common import (
     Here,
+    Progress,
     in_workspace,
+    progress,
     settings,
 )
 from marksweep.cli.common import command as make_command
-from marksweep.cli.progress import Progress, progress
 from marksweep.core.budget import Line
 from marksweep.dialects import Finding, History, Skipped, validate
 from marksweep.model import Plan

@@ -17,11 +17,11 @@ from marksweep.cli.common import (
     confirmed,
     errors,
     in_workspace,
+    progress,
     say,
     settings,
 )
 from marksweep.cli.common import command as make_command
-from marksweep.cli.progress import progress
 from marksweep.dialects import Skipped
 from marksweep.errors import BadInput
 from marksweep.model import Plan, Report

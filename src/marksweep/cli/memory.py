@@ -21,9 +21,9 @@ from marksweep.cli.common import (
     Here,
     errors,
     in_workspace,
+    progress,
 )
 from marksweep.cli.common import command as make_command
-from marksweep.cli.progress import progress
 from marksweep.errors import MarksweepError
 from marksweep.graph.memory import Answer
 from marksweep.indexing.delta import MAX_SHRINK

@@ -17,9 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from marksweep.cli import render, transcripts
-from marksweep.cli.common import INTERRUPTED, confirmed, emit, errors, json_option
+from marksweep.cli.common import INTERRUPTED, confirmed, emit, errors, json_option, progress
 from marksweep.cli.common import command as make_command
-from marksweep.cli.progress import progress
 from marksweep.errors import BadInput
 from marksweep.replay import catalog, datasets
 from marksweep.replay.atoms import EXTRACTORS

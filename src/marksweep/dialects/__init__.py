@@ -3,7 +3,7 @@
 base.py        what a dialect is, and which result answers which call; Rule, Finding, Skipped
 openai_chat.py, openai_responses.py, anthropic.py, gemini.py      one provider each …
 …_rules.py     … and its rules, each with its source
-claude_code.py, codex.py     transcripts: a provider's messages in envelopes
+enveloped.py   transcripts of Claude Code and Codex: a provider's messages in envelopes
 pairing.py     where the result of a call must be
 history.py     detect the dialect of whole histories, read and write them
 transcripts.py  files of them, in whatever form they come

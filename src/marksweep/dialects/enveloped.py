@@ -1,11 +1,30 @@
-"""A transcript: a provider's messages, each in an envelope of the program that wrote it down."""
+"""Transcripts of agents: a provider's messages, each in an envelope of the program that wrote it.
+
+Claude Code sessions: one JSON object per line, with an Anthropic message inside.
+
+    {"type": "assistant", "uuid": …, "parentUuid": …, "message": {"role": "assistant", …}}
+
+A response is written as one line per block, so its thinking and its tool uses are in separate
+lines; the rules read consecutive lines of one role as one message, as the API does. Lines of
+other types (snapshots, summaries, hooks, progress) and the side chains of sub-agents are not part
+of the conversation; they are kept in their place.
+
+Codex rollouts: one JSON object per line, with a Responses item as payload.
+
+    {"timestamp": …, "type": "response_item", "payload": {"type": "function_call", …}}
+
+Older rollouts have bare items. Lines of other types (session_meta, turn_context, event_msg,
+compacted) are not part of the conversation; they are kept in their place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
-from marksweep.dialects.base import Dialect, Json, Messages, Rule, Tying, Unreadable
-from marksweep.messages import Message, Part, Role
+from marksweep.dialects.anthropic import ANTHROPIC
+from marksweep.dialects.base import Dialect, Json, Unreadable
+from marksweep.dialects.openai_responses import CALLS, OPENAI_RESPONSES, OUTPUTS
+from marksweep.messages import Part, Role
 
 
 class NotAMessage(Unreadable):
@@ -33,11 +52,14 @@ class Enveloped:
         self._open = open
         self._close = close
         self._wrap = wrap
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        """The provider's."""
-        return self.inner.rules
+        self.rules = inner.rules
+        self.answer = inner.answer
+        self.with_call_id = inner.with_call_id
+        self.with_result = inner.with_result
+        self.with_arguments = inner.with_arguments
+        self.tying = inner.tying
+        self.ties = inner.ties
+        self.joins = inner.joins
 
     def unwrap(self, raw: Json) -> Json:
         """Take the provider's message out of its envelope."""
@@ -57,30 +79,56 @@ class Enveloped:
         """Make messages in new envelopes."""
         return [self._wrap(raw) for raw in self.inner.compose(role, parts)]
 
-    def answer(self, asked: Part, text: str) -> Part:
-        """Make a result for a call."""
-        return self.inner.answer(asked, text)
 
-    def with_call_id(self, part: Part, call_id: str) -> Part:
-        """Give the same call or result under another id."""
-        return self.inner.with_call_id(part, call_id)
+def _open_claude_code(line: Json) -> Json:
+    kind = line.get("type")
+    if kind not in ("user", "assistant") or "message" not in line:
+        raise NotAMessage(f"a line of type {kind!r}")
+    if line.get("isSidechain") is True:
+        raise NotAMessage("a line of a side chain")
+    return line["message"]
 
-    def with_result(self, part: Part, text: str) -> Part:
-        """Replace what a result says."""
-        return self.inner.with_result(part, text)
 
-    def with_arguments(self, part: Part, arguments: Json) -> Part:
-        """Replace what a call asks for."""
-        return self.inner.with_arguments(part, arguments)
+def _close_claude_code(line: Json, message: Json) -> Json:
+    return {**line, "message": message}
 
-    def tying(self) -> Tying:
-        """Tie what the provider wants together."""
-        return self.inner.tying()
 
-    def ties(self, messages: Messages) -> Iterator[tuple[int, int]]:
-        """Tie what the provider wants together."""
-        return self.inner.ties(messages)
+def _wrap_claude_code(message: Json) -> Json:
+    return {"type": message["role"], "message": message}
 
-    def joins(self, before: Message, after: Message) -> bool:
-        """Join what the provider wants joined."""
-        return self.inner.joins(before, after)
+
+CLAUDE_CODE = Enveloped(
+    "claude_code",
+    ANTHROPIC,
+    open=_open_claude_code,
+    close=_close_claude_code,
+    wrap=_wrap_claude_code,
+)
+
+
+BARE = {"message", "reasoning", *CALLS, *OUTPUTS}
+"""Types of items that older rollouts hold without an envelope."""
+
+ASIDE = {"ghost_snapshot"}
+"""Payloads that never go to the model."""
+
+
+def _open_codex(line: Json) -> Json:
+    kind = line.get("type")
+    payload = line.get("payload")
+    if kind == "response_item" and isinstance(payload, dict) and payload.get("type") not in ASIDE:
+        return payload
+    if payload is None and kind in BARE:
+        return line
+    raise NotAMessage(f"a line of type {kind or line.get('record_type')!r}")
+
+
+def _close_codex(line: Json, item: Json) -> Json:
+    return {**line, "payload": item} if "payload" in line else item
+
+
+def _wrap_codex(item: Json) -> Json:
+    return {"type": "response_item", "payload": item}
+
+
+CODEX = Enveloped("codex", OPENAI_RESPONSES, open=_open_codex, close=_close_codex, wrap=_wrap_codex)

@@ -24,9 +24,7 @@ from marksweep.dialects.base import (
     plain,
     word,
 )
-from marksweep.dialects.claude_code import CLAUDE_CODE
-from marksweep.dialects.codex import CODEX
-from marksweep.dialects.enveloped import Enveloped, NotAMessage
+from marksweep.dialects.enveloped import CLAUDE_CODE, CODEX, Enveloped, NotAMessage
 from marksweep.dialects.gemini import GEMINI
 from marksweep.dialects.openai_chat import OPENAI_CHAT
 from marksweep.dialects.openai_responses import CALLS, OPENAI_RESPONSES, OUTPUTS

@@ -10,13 +10,11 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
 from marksweep.errors import MarksweepError
+from marksweep.messages import FRAME
 from marksweep.model import GCPolicy, Link, Reference, Segment
 from marksweep.summarizers.base import Summarizer
 from marksweep.summarizers.extractive import Extractive
 from marksweep.tokens import count
-
-FRAME = 4
-"""Tokens that providers add around each message."""
 
 SUMMARY = "summary"
 """The type of segments that replace others."""
