@@ -22,7 +22,7 @@ from marksweep.cli.app import app
 from marksweep.cli.collect import TranscriptPlan
 from marksweep.cli.config import Checked, Trusted
 from marksweep.cli.doctor import Check
-from marksweep.cli.memory_group import Exported, Imported, Migrated
+from marksweep.cli.memory_group import BackupFile, Migrated
 from marksweep.cli.prune import Erased
 from marksweep.cli.replay import Replayed
 from marksweep.cli.working_set import Pinned, Restored, Undone, Why
@@ -64,8 +64,8 @@ SHAPES: Mapping[str, object] = {
     "prune --restore": Nodes,
     "prune --purge": Erased,
     "memory backups": list[Kept],
-    "memory export": Exported,
-    "memory import": Imported,
+    "memory export": BackupFile,
+    "memory import": BackupFile,
     "memory forget": Forgotten,
     "memory merge": Plan,
     "memory merge --apply": Report,

@@ -35,21 +35,12 @@ MAX_ROWS = 20
 """Groups of entities that a preview lists."""
 
 
-class Exported(msgspec.Struct, frozen=True):
-    """A backup that was written; an empty path if there was nothing to write."""
+class BackupFile(msgspec.Struct, frozen=True):
+    """A backup that was written or brought back; an empty path if there was nothing to write."""
 
     path: str
     workspace_id: str
-    items: int
-    """Nodes and edges."""
-
-
-class Imported(msgspec.Struct, frozen=True):
-    """A backup that was brought back."""
-
-    path: str
-    workspace_id: str
-    """Where to."""
+    """Where from, or where to."""
     items: int
     """Nodes and edges."""
 
@@ -114,11 +105,11 @@ def export(output: Path | None, here: Here) -> int:
     with here.memory() as (opened, name):
         if name not in opened.graph.workspaces():
             nothing = render.line(f"nothing: {name!r} remembers nothing")
-            here.emit(Exported("", name, 0), nothing)
+            here.emit(BackupFile("", name, 0), nothing)
             return NOTHING
         made = opened.export_backup(output, workspace_id=name)
         words = f"{made.items:,} nodes and edges of {name!r} are in {made.path}"
-        here.emit(Exported(str(made.path), name, made.items), render.line(words))
+        here.emit(BackupFile(str(made.path), name, made.items), render.line(words))
         return 0
 
 
@@ -144,7 +135,7 @@ def import_(path: Path, here: Here) -> int:
             )
         items = opened.import_backup(path, workspace_id=name)
         words = f"back in {name!r}: {items:,} nodes and edges"
-        here.emit(Imported(str(path), name, items), render.line(words))
+        here.emit(BackupFile(str(path), name, items), render.line(words))
         return 0 if items else NOTHING
 
 
