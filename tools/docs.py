@@ -34,7 +34,7 @@ from marksweep.graph.outcomes import Preview, PruneResponse
 from marksweep.indexing.report import IndexReport
 from marksweep.mcp.app import build_server
 from marksweep.mcp.server_state import ServerState
-from marksweep.model import Entry, Plan, Report, Stashed
+from marksweep.model import Entry, Plan, Report, Segment, Stashed
 from marksweep.settings import Settings
 from marksweep.stores.graph.base import Nodes
 
@@ -70,6 +70,7 @@ SHAPES: Mapping[str, object] = {
     "memory merge": Plan,
     "memory merge --apply": Report,
     "memory migrate": Migrated,
+    "live": list[Segment],
     "stash list": list[Stashed],
     "stash search": list[Stashed],
     "stash restore": Restored,

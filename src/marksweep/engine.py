@@ -106,6 +106,7 @@ class GCEngine:
         active_file: str | None = None,
         active_lines: tuple[int, int] | None = None,
         open_files: Collection[str] = (),
+        breakpoints: Collection[tuple[str, int]] = (),
         recent_messages: int = RECENT_MESSAGES,
     ) -> set[str]:
         """Name the segments that must stay, by the root rules."""
@@ -115,6 +116,7 @@ class GCEngine:
             active_file=active_file,
             active_lines=active_lines,
             open_files=frozenset(open_files),
+            breakpoints=frozenset(breakpoints),
             recent_messages=last_messages(segments, recent_messages),
         )
         return {segments[i].segment_id for i in find_roots(segments, focus)}

@@ -14,7 +14,7 @@ everything is looked at.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -24,7 +24,9 @@ import msgspec
 from marksweep.collector import Collector, Watch, decide
 from marksweep.core.budget import Budget, Due, Line, tally
 from marksweep.core.context import PlanningContext
-from marksweep.core.roots import Focus, reason_to_stay
+from marksweep.core.plan import make_plan
+from marksweep.core.roots import BY_NAME, Focus
+from marksweep.core.score import age_hours
 from marksweep.core.why import why
 from marksweep.errors import BadInput, NotFound, Refused, StoreError
 from marksweep.heaps.segments import SegmentHeap
@@ -49,7 +51,7 @@ from marksweep.stores.base import Hit, Query, Store
 from marksweep.stores.open import open_store
 from marksweep.strategies.chosen import Chosen
 from marksweep.strategies.registry import SEGMENT_TOOLS, Choice, strategy_of
-from marksweep.strategies.scored import Disposal, Scored
+from marksweep.strategies.scored import Disposal, Scored, may_be_deleted
 from marksweep.tokens import count, in_whole
 
 
@@ -226,8 +228,11 @@ class Segments:
         file: str | None = None,
         lines: tuple[int, int] | None = None,
         open_files: Sequence[str] = (),
+        breakpoints: Collection[tuple[str, int]] = (),
     ) -> None:
         """Say what the agent is at now; what belongs to it becomes roots.
+
+        `breakpoints` are files with a line.
 
         A file that was named here stays a root for a while after the focus has moved on.
         """
@@ -239,6 +244,7 @@ class Segments:
             task_id=task,
             active_file=file,
             active_lines=lines,
+            breakpoints=frozenset(breakpoints),
             recent_decisions=timedelta(hours=roots.decision_hours),
             invariant_tags=frozenset(roots.invariant_tags),
         )
@@ -278,14 +284,45 @@ class Segments:
             prices=self.settings.prices,
         )
 
-    def plan_for(self, segment_ids: Sequence[str], action: Action = Action.STASH) -> Plan:
-        """Plan to sweep just these segments. What must stay is left out."""
+    def plan_for(self, segment_ids: Sequence[str], disposal: Disposal = Disposal.STASH) -> Plan:
+        """Plan to sweep just these segments, also what the agent is at; see `kept_because`."""
         live = self._heap.live()
-        unknown = [name for name in segment_ids if name not in live]
+        names = list(dict.fromkeys(segment_ids))
+        unknown = [name for name in names if name not in live]
         if unknown:
             raise NotFound(f"not live: {', '.join(unknown)}.")
-        chosen = Chosen(segment_ids, action)
-        return self.plan(strategy=chosen, among=segment_ids)
+        age, now = self.settings.retention.delete_after_hours, self._clock()
+        deleted = [
+            name
+            for name in names
+            if disposal is Disposal.DELETE
+            or (
+                disposal is Disposal.AUTO
+                and may_be_deleted(
+                    live[name].type, live[name].refcount, age_hours(live[name], now), age
+                )
+            )
+        ]
+        return self._plan_by_name(Chosen(names, deleted=deleted), names)
+
+    def kept_because(self, segment_ids: Sequence[str]) -> dict[str, str]:
+        """Say why `plan_for` leaves live segments out: a pin, a lock, a memory that cites it, an
+        owner who has not released it, or such a hold on what it is paired with."""
+        context = self._named_context(segment_ids)
+        kept: dict[str, str] = {}
+        for name in segment_ids:
+            i = context.graph.index.get(name)
+            members = () if i is None else context.units.members(i)
+            held = next((m for m in members if not context.may_go((m,))), None)
+            if held is not None:
+                reason = context.reason_to_keep((held,)) or ""
+                mate = context.segments[held].segment_id
+                kept[name] = reason if held == i else f"paired with {mate!r}, which is {reason}"
+        return kept
+
+    def cold_but_important(self) -> tuple[tuple[Segment, str], ...]:
+        """Give what is in reach, long and untouched, with the reason: worth compressing."""
+        return tuple(self._scored(Disposal.STASH).cold_but_important(self._context()))
 
     def save(self, plan: Plan) -> None:
         """Keep a plan in the journal, so that it can be collected by its id."""
@@ -322,9 +359,9 @@ class Segments:
                 f"{segment.tokens}: it must be shorter. Nothing was changed."
             )
         chosen = Chosen([segment_id], Action.COMPRESS, replacements={segment_id: shorter})
-        plan = self.plan(strategy=chosen, among=[segment_id])
+        plan = self._plan_by_name(chosen, [segment_id])
         if not plan.steps:
-            reason = reason_to_stay(segment, self.current_focus())
+            reason = self.kept_because([segment_id])[segment_id]
             raise Refused(f"{segment_id!r} may not be changed: {reason}.")
         return self.collect(plan)
 
@@ -376,6 +413,14 @@ class Segments:
 
     def _context(self) -> PlanningContext:
         return PlanningContext.of(self._heap.snapshot(), self.current_focus())
+
+    def _named_context(self, segment_ids: Sequence[str]) -> PlanningContext:
+        part, focus = self._heap.part(segment_ids), self.current_focus()
+        return PlanningContext.of(part, focus, pressure=Pressure.HARD, rules=BY_NAME)
+
+    def _plan_by_name(self, chosen: Chosen, segment_ids: Sequence[str]) -> Plan:
+        """Plan what somebody named: only what is protected by name too is left out."""
+        return make_plan(self._named_context(segment_ids), chosen, self.settings.prices)
 
     def _is_taken(self, name: str) -> bool:
         stashed = self.store.stash.get(self.workspace, [name])

@@ -16,7 +16,9 @@ import pytest
 
 from marksweep.cli.app import COMMANDS
 from marksweep.dialects import validate
+from marksweep.segments import Segments
 from marksweep.strategies.registry import STRATEGIES
+from marksweep.testing.builders import Clock
 from tests.cli.support import fill, history, run
 
 
@@ -190,6 +192,43 @@ class TestWorkingSet:
         found = json.loads(run("stash", "search", "parser", "--store", "set.db", "--json").output)
         assert len(found) == 10
         assert run("stash", "search", "zebra", "--store", "set.db").exit_code == 1
+
+    def test_live_and_swept_segments_are_found_by_what_they_are_about(self, tmp_path: Path) -> None:
+        context = Segments(tmp_path / "set.db")
+        context.write("the proxy failed", type="log", segment_id="log", file_path="a.py")
+        context.write("the proxy is slow", segment_id="note", tags=["net", "bug"], task_id="t")
+        context.close()
+        cases = [
+            (("proxy",), ["log", "note"]),
+            (("slow",), ["note"]),
+            (("--type", "log"), ["log"]),
+            (("--file", "a.py"), ["log"]),
+            (("--task", "t"), ["note"]),
+            (("--tag", "net", "--tag", "bug"), ["note"]),
+            (("--since", "2001-01-01"), ["log", "note"]),
+            (("--until", "2001-01-01"), []),
+            (("proxy", "--limit", "1", "--type", "note"), ["note"]),
+        ]
+        where = ("--store", "set.db", "--json")
+        for options, expected in cases:
+            found = json.loads(run("live", *options, *where).output)
+            assert sorted(each["segment_id"] for each in found) == expected, options
+        assert "the proxy failed" in run("live", "--type", "log", "--store", "set.db").output
+        assert run("live", "zebra", "--store", "set.db").exit_code == 1
+        run("collect", "--limit", "0", "--store", "set.db", "--yes")
+        for options, expected in cases:
+            by_words = "list" if options[0].startswith("-") else "search"
+            found = json.loads(run("stash", by_words, *options, *where).output)
+            assert sorted(each["segment"]["segment_id"] for each in found) == expected, options
+
+    def test_what_is_cold_but_important_is_shown(self, tmp_path: Path) -> None:
+        clock = Clock()
+        context = Segments(tmp_path / "set.db", clock=clock)
+        context.write("overview", tags=["overview"], references=["cold"])
+        context.write("what was found out: " * 300, segment_id="cold")
+        context.close()
+        shown = run("analyze", "--store", "set.db").output
+        assert "cold: cold but important: reached from a root" in " ".join(shown.split())
 
     def test_a_pin_is_set_and_taken_away(self, tmp_path: Path) -> None:
         fill(tmp_path / "set.db")

@@ -67,6 +67,7 @@ def test_commands_on_the_working_set() -> None:
     assert printed("analyze", "analyze", *store)["size_before"] == 100
     assert printed("collect", "collect", *store, codes=(1,)).get("swept", []) == []
     swept = printed("collect", "collect", *store, "--limit", "50", "--yes")["swept"]
+    assert len(printed("live", "live", *store)) == 5
     assert len(printed("stash list", "stash", "list", *store)) == len(swept) == 5
     assert len(printed("stash search", "stash", "search", "parser", *store)) == 5
     assert printed("stash search", "stash", "search", "zebra", *store, codes=(1,)) == []

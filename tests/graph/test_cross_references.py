@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from marksweep import KnowledgeGraph, Segments, Settings
 from marksweep.cli.app import app
 from marksweep.graph.outcomes import MemorySettings
-from marksweep.model import Action, Reference, Segment
+from marksweep.model import Reference, Segment
 from marksweep.settings import Memory
 from marksweep.stores.graph.base import Survey
 from marksweep.stores.graph.falkor.server import EmbeddedServer
@@ -77,7 +77,7 @@ class CrossReferencesContract(OnWorld):
         context.pin("s", by="ada")
         assert memory.prune_memory("w").planned.memories == (other.memory.memory_id,)
         context.unpin("s")
-        context.collect(context.plan_for(["s"], Action.STASH))
+        context.collect(context.plan_for(["s"]))
         assert len(memory.prune_memory("w").planned.memories) == 2
 
     def test_what_the_agent_is_at_counts_as_in_use(self, world: World) -> None:
@@ -128,7 +128,7 @@ class CrossReferencesContract(OnWorld):
         assert cited() == ["one", "two"]
         memory.forget([note.memory_id], workspace_id="w")
         assert cited() == ["one"]
-        context.collect(context.plan_for(["three"], Action.STASH))
+        context.collect(context.plan_for(["three"]))
         memory.add_memory("elsewhere", tags=["ref:two"], workspace_id="other")
         assert cited() == ["one"]
         assert len(surveys) == 3

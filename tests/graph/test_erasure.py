@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from marksweep import KnowledgeGraph, Segments, Settings
-from marksweep.model import Action
 from marksweep.settings import Memory, Store
 from marksweep.stores.files import exposed
 
@@ -81,7 +80,7 @@ def test_no_file_holds_what_was_forgotten_everywhere(tmp_path: Path, settings: S
     memory.undo(memory.history()[0].plan_id)
     context = Segments(memory.store)
     context.write(f"about {TELLTALE}", segment_id="s", type="log", references=[note.memory_id])
-    context.collect(context.plan_for(["s"], Action.STASH))
+    context.collect(context.plan_for(["s"]))
     assert telling(tmp_path) != []
     with neighbour(tmp_path, settings):
         done = memory.forget([note.memory_id], everywhere=True)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from marksweep.collector import decide
 from marksweep.core.laws import broken_laws
+from marksweep.core.roots import BY_NAME
 from marksweep.errors import NotConfirmed, PlanOutdated
-from marksweep.model import Segment
+from marksweep.model import Pressure, Segment
 from marksweep.segments import Segments
 from marksweep.stores.memory import MemoryStore
 from marksweep.strategies.chosen import Chosen
@@ -44,7 +45,14 @@ def test_a_plan_among_named_segments_is_the_one_that_looks_at_all(
     heap = heap_of(*segments)
     names = [f"s{n}" for n in sorted(chosen) if n < len(segments)]
     part = heap.plan_for(names)
-    whole = decide(heap._heap.snapshot(), Chosen(names), None, heap.current_focus())
+    whole = decide(
+        heap._heap.snapshot(),
+        Chosen(names),
+        None,
+        heap.current_focus(),
+        pressure=Pressure.HARD,
+        rules=BY_NAME,
+    )
     assert part.steps == whole.steps
     assert (part.tokens_before, part.tokens_after) == (whole.tokens_before, whole.tokens_after)
     assert part.fingerprint == whole.fingerprint

@@ -104,7 +104,12 @@ def test_what_is_in_focus_is_not_collected(tmp_path: Path, mode: str) -> None:
         focused = await one.call(
             "context_focus", task="t1", active_file="a.py", active_lines=[1, 9], open_files=["b.py"]
         )
-        assert focused == {"task": "t1", "active_file": "a.py", "open_files": ["b.py"]}
+        assert focused == {
+            "task": "t1",
+            "active_file": "a.py",
+            "open_files": ["b.py"],
+            "breakpoints": [],
+        }
         found = await one.call("context_gc_analyze", target_tokens=0)
         assert [each["segment_id"] for each in found["candidates"]] == ["log"]
         assert "in the active file a.py" in found["blockers"][0]["reason"]
@@ -137,8 +142,12 @@ def test_a_pinned_segment_stays_until_it_is_unpinned(tmp_path: Path, mode: str) 
         await one.add("a", "b")
         await one.call("context_gc_pin", segment_ids=["a"], reason="still needed")
         pruned = await one.call("context_gc_prune", segment_ids=["a", "b"])
-        assert (pruned["stashed"], pruned["kept"]) == (["b"], ["a"])
-        assert "Must stay: a" in one.said
+        assert pruned["stashed"] == ["b"]
+        (kept,) = pruned["kept"]
+        assert kept["segment_id"] == "a"
+        assert kept["reason"].startswith("pinned by")
+        assert kept["reason"].endswith("still needed")
+        assert "Must stay: a (pinned by" in one.said
         await one.call("context_gc_unpin", segment_ids=["a"])
         assert (await one.call("context_gc_prune", segment_ids=["a"]))["stashed"] == ["a"]
 
@@ -176,12 +185,109 @@ def test_recall_finds_by_words_and_brings_back(tmp_path: Path, mode: str) -> Non
     with_agent(tmp_path, work, mode)
 
 
+ABOUT: list[dict[str, Any]] = [
+    {
+        "segment_id": "old",
+        "type": "log",
+        "text": "the proxy failed " * 9,
+        "file_path": "a.py",
+        "task_id": "t1",
+        "tags": ["bug", "net"],
+    },
+    {"segment_id": "note", "text": "the proxy is slow " * 9, "task_id": "t2", "tags": ["net"]},
+    {"segment_id": "code", "type": "code", "text": "def proxy(): ... " * 9, "file_path": "b.py"},
+]
+FILTERED: list[tuple[dict[str, Any], list[str]]] = [
+    ({"types": ["log", "code"]}, ["code", "old"]),
+    ({"file_path": "a.py"}, ["old"]),
+    ({"task_id": "t2"}, ["note"]),
+    ({"tags": ["net"]}, ["note", "old"]),
+    ({"tags": ["net", "bug"]}, ["old"]),
+    ({"since": "2001-01-01T00:00:00Z"}, ["code", "note", "old"]),
+    ({"until": "2001-01-01T00:00:00"}, []),
+    ({"types": ["log"], "file_path": "b.py"}, []),
+    ({"words": "slow", "tags": ["net"]}, ["note"]),
+]
+
+
+def test_the_live_working_set_is_listed_and_searched_with_every_filter(tmp_path: Path) -> None:
+    async def work(one: Agent) -> None:
+        assert (await one.call("context_search"))["segments"] == []
+        await one.call("context_add", segments=ABOUT)
+        listed = await one.call("context_search")
+        assert [each["segment_id"] for each in listed["segments"]] == ["code", "note", "old"]
+        assert listed["usage"]["current"] == sum(each["tokens"] for each in listed["segments"])
+        for filters, expected in FILTERED:
+            found = await one.call("context_search", **filters)
+            assert sorted(each["segment_id"] for each in found["segments"]) == expected, filters
+        assert len((await one.call("context_search", limit=1))["segments"]) == 1
+        await one.add("long", times=500)
+        (long,) = (await one.call("context_search", words="long"))["segments"]
+        assert len(long["text"]) == 301
+        await one.call("context_gc_pin", segment_ids=["code"])
+        found = await one.call("context_search", words="def")
+        assert [each["pinned"] for each in found["segments"]] == [True]
+        await one.call("context_gc_prune", segment_ids=["old"])
+        assert (await one.call("context_search", file_path="a.py"))["segments"] == []
+
+    with_agent(tmp_path, work)
+
+
+def test_the_stash_is_searched_with_every_filter(tmp_path: Path) -> None:
+    async def work(one: Agent) -> None:
+        await one.call("context_add", segments=ABOUT)
+        await one.call("context_gc_prune", segment_ids=["old", "note", "code"])
+        for filters, expected in FILTERED:
+            found = await one.call("context_recall", action="show", **filters)
+            assert sorted(each["segment_id"] for each in found["found"]) == expected, filters
+        assert (await one.call("context_recall", file_path="a.py"))["restored"] == ["old"]
+        words = await one.fail("context_recall", segment_ids=["note"], tags=["net"])
+        assert "either words or filters, or segment_ids" in words
+        assert "'since'" in await one.fail("context_recall", since="soon")
+
+    with_agent(tmp_path, work)
+
+
+def test_code_with_a_breakpoint_in_it_stays(tmp_path: Path) -> None:
+    def code(name: str, file: str, lines: list[int] | None) -> dict[str, Any]:
+        given = {"line_range": lines} if lines else {}
+        text = f"{name} = 1 " * 9
+        return {"segment_id": name, "type": "code", "text": text, "file_path": file, **given}
+
+    async def work(one: Agent) -> None:
+        await one.call(
+            "context_add",
+            segments=[
+                code("hit", "a.py", [10, 20]),
+                code("miss", "a.py", [21, 30]),
+                code("whole", "b.py", None),
+                code("other", "c.py", [1, 50]),
+            ],
+        )
+        focus = await one.call("context_focus", breakpoints=["a.py:20", "b.py:7"])
+        assert focus["breakpoints"] == ["a.py:20", "b.py:7"]
+        assert "breakpoints a.py:20, b.py:7" in one.said
+        found = await one.call("context_gc_analyze", target_tokens=0)
+        assert {each["segment_id"] for each in found["candidates"]} == {"miss", "other"}
+        assert "has a breakpoint at a.py:20" in str(found["blockers"])
+        await one.call("context_gc_configure", batch=6)
+        found = await one.call("context_gc_analyze", target_tokens=0)
+        assert found["candidates_total"] == 2, "a change of settings does not forget them"
+        await one.call("context_focus")
+        assert (await one.call("context_gc_analyze", target_tokens=0))["candidates_total"] == 4
+        for bad in ("a.py", ":7", "a.py:x", "a.py:-1"):
+            words = await one.fail("context_focus", breakpoints=[bad])
+            assert "expected a file and a line" in words
+
+    with_agent(tmp_path, work)
+
+
 def test_recall_refuses_what_it_cannot_bring_back(tmp_path: Path) -> None:
     async def work(one: Agent) -> None:
         await one.add("a")
-        assert "either words or segment_ids" in await one.fail("context_recall")
+        assert "either words or filters" in await one.fail("context_recall")
         both = await one.fail("context_recall", words="x", segment_ids=["a"])
-        assert "either words or segment_ids" in both
+        assert "either words or filters" in both
         live = await one.fail("context_recall", segment_ids=["a"])
         assert "already in the working set: a" in live
         assert "not in the stash: no" in await one.fail("context_recall", segment_ids=["no"])

@@ -59,6 +59,7 @@ def test_every_tool_does_its_work(reach: Reach, tmp_path: Path) -> None:
         assert (await one.call("context_gc_pin", segment_ids=["a"]))["pinned"] is True
         plan = (await one.call("context_gc_analyze", target_tokens=0))["plan_id"]
         assert sorted((await one.call("context_gc_prune", plan_id=plan))["stashed"]) == ["b", "c"]
+        assert len((await one.call("context_search"))["segments"]) == 1
         assert (await one.call("context_recall", segment_ids=["b"]))["restored"] == ["b"]
         assert (await one.call("context_gc_undo", plan_id=plan))["restored"] == ["c"]
         assert (await one.call("context_gc_unpin", segment_ids=["a"]))["pinned"] is False
@@ -83,6 +84,7 @@ def test_every_tool_does_its_work(reach: Reach, tmp_path: Path) -> None:
 BAD: dict[str, list[tuple[dict[str, Any], str]]] = {
     "context_add": [({}, "missing"), ({"segments": [{"text": ""}]}, "segments.0.text")],
     "context_focus": [({"active_lines": [1, 2]}, "Name the file")],
+    "context_search": [({"limit": 0}, "'limit' is 0"), ({"since": "soon"}, "'since'")],
     "context_recall": [({}, "either words"), ({"words": "x", "limit": 0}, "'limit' is 0")],
     "context_gc_pin": [({}, "missing"), ({"segment_ids": ["no"]}, "not in the working set")],
     "context_gc_unpin": [({}, "missing"), ({"segment_ids": ["no"]}, "not in the working set")],

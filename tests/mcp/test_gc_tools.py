@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from marksweep.errors import PlanOutdated
 from marksweep.mcp.gc_tools import _carry_out
 from marksweep.segments import Segments
 from marksweep.strategies.scored import Disposal
+from marksweep.testing.builders import Clock
 from tests.mcp.support import Agent, with_agent
 
 
@@ -55,6 +57,73 @@ def test_an_analysis_that_is_no_dry_run_sweeps(tmp_path: Path) -> None:
         again = await one.call("context_gc_analyze", target_tokens=0, dry_run=False)
         assert again["candidates_total"] == 0
         assert "Nothing to prune" in one.said
+
+    with_agent(tmp_path, work)
+
+
+def test_an_agent_prunes_what_it_names_unless_it_is_pinned_or_locked(tmp_path: Path) -> None:
+    names = ["task", "active", "said", "decided", "rule", "dear", "pin", "lock", "mate", "owned"]
+
+    def segment(name: str, **given: Any) -> dict[str, Any]:
+        return {"segment_id": name, "text": f"{name} words " * 9, **given}
+
+    async def work(one: Agent) -> None:
+        await one.call(
+            "context_add",
+            segments=[
+                segment("task", task_id="t"),
+                segment("active", file_path="a.py"),
+                segment("said", type="message"),
+                segment("decided", type="decision"),
+                segment("rule", tags=["constraint"]),
+                segment("dear", policy="preservable"),
+                segment("pin"),
+                segment("lock", policy="locked"),
+                segment("mate", references=[{"target": "lock", "hold": "paired"}]),
+                segment("owned", policy="conditional"),
+            ],
+        )
+        await one.call("context_focus", task="t", active_file="a.py")
+        await one.call("context_gc_pin", segment_ids=["pin"], reason="for later")
+        assert (await one.call("context_gc_analyze", target_tokens=0))["candidates"] == []
+        done = await one.call("context_gc_prune", segment_ids=names)
+        assert done["stashed"] == ["task", "active", "said", "decided", "rule", "dear"]
+        why = {each["segment_id"]: each["reason"] for each in done["kept"]}
+        assert set(why) == {"pin", "lock", "mate", "owned"}
+        assert "for later" in why["pin"]
+        assert why["lock"] == "locked by its policy"
+        assert why["mate"] == "paired with 'lock', which is locked by its policy"
+        assert why["owned"] == "conditional, and its owner has not released it"
+        await one.call("context_gc_undo", plan_id=done["plan_id"])
+        assert await one.live(*names) == names
+
+    with_agent(tmp_path, work)
+
+
+def test_what_is_in_use_long_and_untouched_is_offered_for_compression(tmp_path: Path) -> None:
+    clock = Clock()
+    with closing(Segments(tmp_path / ".marksweep" / "store.db", clock=clock)) as context:
+        context.write("overview", tags=["overview"], references=["cold", "short", "fresh"])
+        context.write("what was found out: " * 300, type="decision", segment_id="cold")
+        context.write("brief", segment_id="short")
+        clock.advance(hours=3)
+        context.write("just read: " * 300, segment_id="fresh")
+        (found,) = context.cold_but_important()
+        assert found[0].segment_id == "cold"
+
+    async def work(one: Agent) -> None:
+        found = await one.call("context_gc_analyze")
+        assert found["candidates"] == []
+        by_id = {each["segment_id"]: each for each in found["compressible"]}
+        assert by_id["cold"]["action"] == "compress"
+        assert by_id["cold"]["reason"].startswith("cold but important: reached from a root")
+        assert "Worth shortening:" in one.said
+        assert "short" not in by_id
+        assert (await one.call("context_gc_analyze", max_candidates=0))["compressible"] == []
+        short = await one.call("context_gc_compress", segment_id="cold", text="found out: 42")
+        assert short["tokens_after"] < short["tokens_before"]
+        again = await one.call("context_gc_analyze")
+        assert "cold" not in {each["segment_id"] for each in again["compressible"]}
 
     with_agent(tmp_path, work)
 

@@ -113,6 +113,12 @@ def _working_set(here: Here) -> None:
         render.title("What a collection would take, and why"),
         render.plan(plan),
     ]
+    cold = context.cold_but_important()
+    if cold:
+        parts.append(render.title("Cold but important: worth shortening (context_gc_compress)"))
+        parts += [render.line(f"{each.segment_id}: {why}") for each, why in cold[:MAX_ROWS]]
+        if rest := cold[MAX_ROWS:]:
+            parts.append(render.line(f"and {len(rest)} more", style="dim"))
     if plan.steps:
         parts.append(_next("marksweep collect"))
     here.emit(plan, Group(*parts))

@@ -20,6 +20,7 @@ COMMANDS = {
     "search": ("memory:search", "Search memory."),
     "prune": ("prune:command", "Show what in memory is stale, and delete it."),
     "memory": ("memory_group:memory", "Back memories up, bring them back, forget or merge them."),
+    "live": ("working_set:live", "List or search the working set."),
     "stash": ("working_set:stash", "Look at what was swept, and bring it back."),
     "journal": ("working_set:journal", "Show what was planned and done."),
     "undo": ("working_set:undo", "Reverse a whole sweep."),

@@ -15,13 +15,16 @@ from rich.text import Text
 
 from marksweep.core.budget import Budget, Line
 from marksweep.dialects import Skipped
-from marksweep.model import Action, Entry, Plan, Stashed, Step
+from marksweep.model import Action, Entry, Plan, Segment, Stashed, Step
 
 NARROW_COLUMNS = 80
 """Columns below which a table is narrow."""
 
 BAR_CHARS = 20
 """Characters of a full bar."""
+
+SHOWN_CHARS = 120
+"""Characters of a text that a table shows."""
 
 MAX_SKIPPED = 5
 """Lines that cannot be read and are named one by one."""
@@ -202,6 +205,16 @@ def of_nodes(entry: Entry) -> str:
         return f"{entry.plan.strategy}: {count_nodes(planned(entry.plan))}"
     names = entry.report.swept if entry.report is not None else entry.segments
     return count_nodes(nodes_of(names)) if names else ""
+
+
+def live(segments: Iterable[Segment]) -> RenderableType:
+    """Show segments of the working set, each with the beginning of its text."""
+    made = table("segment", "type", "tokens", "text", right=("tokens",))
+    for each in segments:
+        text = " ".join(each.text.split())
+        shown = text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…"
+        made.add_row(each.segment_id, each.type, f"{each.tokens:,}", shown)
+    return made
 
 
 def stash(entries: Iterable[Stashed]) -> RenderableType:

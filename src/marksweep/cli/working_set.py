@@ -1,7 +1,9 @@
-"""The commands on the working set: stash, journal, undo, why, pin."""
+"""The commands on the working set: live, stash, journal, undo, why, pin."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 
 import click
@@ -46,35 +48,80 @@ class Pinned(msgspec.Struct, frozen=True):
     pinned: bool
 
 
+def filter_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add options for what segments are about, and pass what they say as `filters`."""
+
+    @wraps(command)
+    def call(**given: object) -> int:
+        filters = {name: given.pop(name) for name in _FILTERS}
+        return command(filters={name: value for name, value in filters.items() if value}, **given)
+
+    for option in reversed(list(_FILTERS.values())):
+        call = option(call)
+    return call
+
+
+_FILTERS = {
+    "types": click.option("--type", "types", multiple=True, help="Only this type; repeatable."),
+    "file_path": click.option("--file", "file_path", metavar="PATH", help="Only of this file."),
+    "task_id": click.option("--task", "task_id", metavar="ID", help="Only of this task."),
+    "tags": click.option("--tag", "tags", multiple=True, help="Only with this tag; repeatable."),
+    "since": click.option("--since", type=click.DateTime(), help="Only created at or after."),
+    "until": click.option("--until", type=click.DateTime(), help="Only created before."),
+}
+"""What segments can be filtered by, as `Query` names it."""
+
+Filters = dict[str, object]
+
+
+@make_command("live")
+@click.argument("words", nargs=-1)
+@click.option("--limit", default=20, show_default=True)
+@filter_options
+@in_workspace
+def live(words: tuple[str, ...], limit: int, filters: Filters, here: Here) -> int:
+    """List the working set, newest first, or find segments in it by words, best first.
+
+    Example:  marksweep live KeyError --type log --file src/app.py
+    """
+    hits = here.segments().search(" ".join(words), limit=limit, **filters)
+    found = [hit.found for hit in hits]
+    here.emit(found, render.live(found) if found else " nothing there")
+    return 0 if found else NOTHING
+
+
 @click.group("stash")
 def stash() -> None:
     """Look at what was swept, and bring it back."""
 
 
-def _listed(here: Here, words: str, limit: int) -> int:
-    found = [hit.found for hit in here.segments().search_stash(words, limit=limit)]
+def _listed(here: Here, words: str, limit: int, filters: Filters) -> int:
+    hits = here.segments().search_stash(words, limit=limit, **filters)
+    found = [hit.found for hit in hits]
     here.emit(found, render.stash(found) if found else " nothing there")
     return 0 if found else NOTHING
 
 
 @make_command("list")
 @click.option("--limit", default=20, show_default=True)
+@filter_options
 @in_workspace
-def stash_list(limit: int, here: Here) -> int:
+def stash_list(limit: int, filters: Filters, here: Here) -> int:
     """List what was swept, newest first."""
-    return _listed(here, "", limit)
+    return _listed(here, "", limit, filters)
 
 
 @make_command("search")
 @click.argument("words", nargs=-1, required=True)
 @click.option("--limit", default=20, show_default=True)
+@filter_options
 @in_workspace
-def stash_search(words: tuple[str, ...], limit: int, here: Here) -> int:
+def stash_search(words: tuple[str, ...], limit: int, filters: Filters, here: Here) -> int:
     """Find swept segments by words, best first.
 
-    Example:  marksweep stash search KeyError session_id
+    Example:  marksweep stash search KeyError session_id --type log
     """
-    return _listed(here, " ".join(words), limit)
+    return _listed(here, " ".join(words), limit, filters)
 
 
 @make_command("restore")

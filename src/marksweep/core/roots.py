@@ -34,6 +34,8 @@ class Focus(msgspec.Struct, frozen=True, kw_only=True):
     """The lines being worked on. None: the whole active file."""
     open_files: frozenset[str] = frozenset()
     """Files opened or edited recently."""
+    breakpoints: frozenset[tuple[str, int]] = frozenset()
+    """Files and lines where the debugger stops."""
     recent_messages: frozenset[str] = frozenset()
     """Ids of the last messages; see `last_messages`."""
     recent_decisions: timedelta = RECENT_DECISIONS
@@ -91,6 +93,16 @@ def open_file(segment: Segment, focus: Focus) -> str | None:
     return f"in {segment.file_path}, opened or edited recently"
 
 
+def at_breakpoint(segment: Segment, focus: Focus) -> str | None:
+    """Keep code in which the debugger stops; of a file without lines, all of it."""
+    for path, line in focus.breakpoints:
+        if path == segment.file_path:
+            first, last = segment.line_range or (line, line)
+            if first <= line <= last:
+                return f"has a breakpoint at {path}:{line}"
+    return None
+
+
 def recent_message(segment: Segment, focus: Focus) -> str | None:
     """Keep the last messages."""
     if segment.segment_id not in focus.recent_messages:
@@ -124,12 +136,17 @@ RULES: tuple[Rule, ...] = (
     current_task,
     active_file,
     open_file,
+    at_breakpoint,
     recent_message,
     recent_decision,
     invariant,
     cited,
 )
 """The rules for context segments."""
+
+BY_NAME: tuple[Rule, ...] = (pinned, locked, cited)
+"""The rules for segments that somebody names to be swept: what the agent is at does not hold them.
+"""
 
 
 def reason_to_stay(segment: Segment, focus: Focus, rules: Sequence[Rule] = RULES) -> str | None:

@@ -17,7 +17,7 @@ from marksweep.mcp.gc_results import Analysis, Blocker, Candidate, DeadWeight, T
 from marksweep.mcp.results import Usage
 from marksweep.mcp.server_state import Workspace
 from marksweep.mcp.tool import Ctx, StrictTool
-from marksweep.model import Plan, Step
+from marksweep.model import Action, Plan, Step
 from marksweep.segments import Segments
 from marksweep.strategies.scored import Disposal
 
@@ -53,9 +53,9 @@ def context_gc_analyze(
         ),
     ] = "",
 ) -> Analysis:
-    """See how full the working set is, what could go and why. Returns a plan id: pass it to
-    context_gc_prune to do exactly that. Nothing is touched unless dry_run is false. With
-    transcript, looks at a recorded session instead."""
+    """See how full the working set is, what could go and why, and what is worth shortening with
+    context_gc_compress. Returns a plan id: pass it to context_gc_prune to do exactly that. Nothing
+    is touched unless dry_run is false. With transcript, looks at a recorded session instead."""
     if transcript:
         if not dry_run:
             raise BadInput("a transcript is only analyzed. Leave dry_run true.")
@@ -67,10 +67,22 @@ def context_gc_analyze(
             _candidate(context, plan, step, name, scorer)
             for step, name in _named(plan, max_candidates)
         ]
+        cold = [
+            Candidate(
+                segment_id=segment.segment_id,
+                type=segment.type,
+                tokens=segment.tokens,
+                action=Action.COMPRESS.value,
+                reason=reason,
+                score=round(scorer(segment, plan.made_at), 4) if scorer else None,
+            )
+            for segment, reason in context.cold_but_important()[:max_candidates]
+        ]
         context.save(plan)
         if not dry_run:
             context.collect(plan)
-        return _analysis(plan, rows, usage(context)).model_copy(update={"applied": not dry_run})
+        update = {"applied": not dry_run, "compressible": cold}
+        return _analysis(plan, rows, usage(context)).model_copy(update=update)
 
 
 def _named(plan: Plan, most: int) -> Iterator[tuple[Step, str]]:

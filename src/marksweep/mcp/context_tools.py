@@ -17,6 +17,8 @@ from marksweep.mcp.results import (
     Configured,
     Focused,
     Found,
+    Listed,
+    Live,
     Protected,
     Recalled,
     Usage,
@@ -102,21 +104,35 @@ def _segment(given: NewSegment, now: datetime) -> Segment:
 
 def context_focus(
     here: CurrentWorkspace,
+    *,
     task: Annotated[str, Field(description="Id of the task at hand.")] = "",
     active_file: Annotated[str, Field(description="The file being worked on.")] = "",
     active_lines: Annotated[
         tuple[int, int] | None, Field(description="First and last line of the part at hand.")
     ] = None,
     open_files: Annotated[list[str], Field(max_length=MOST_AT_ONCE)] = [],  # noqa: B006
+    breakpoints: Annotated[
+        list[str], Field(max_length=MOST_AT_ONCE, description="Where the debugger stops: file:line")
+    ] = [],  # noqa: B006
 ) -> Focused:
-    """Say what you are working on now. Segments of this task, file or lines, and all they refer to,
-    are not collected."""
+    """Say what you are working on now. Segments of this task, file or lines, with a breakpoint in
+    them, and all they refer to, are not collected."""
     if active_lines and not active_file:
         raise BadInput("active_lines without active_file. Name the file that the lines are in.")
     if active_lines and active_lines[0] > active_lines[1]:
         raise BadInput(f"active_lines is {list(active_lines)}; expected the first line first.")
-    here.focus(FocusArgs(task or None, active_file or None, active_lines, tuple(open_files)))
-    return Focused(task=task, active_file=active_file, open_files=open_files)
+    stops = tuple(map(_breakpoint, breakpoints))
+    here.focus(FocusArgs(task or None, active_file or None, active_lines, tuple(open_files), stops))
+    return Focused(
+        task=task, active_file=active_file, open_files=open_files, breakpoints=breakpoints
+    )
+
+
+def _breakpoint(text: str) -> tuple[str, int]:
+    path, _, line = text.rpartition(":")
+    if not path or not line.isdecimal():
+        raise BadInput(f"breakpoint {text!r}; expected a file and a line, such as src/app.py:42.")
+    return path, int(line)
 
 
 def context_gc_pin(
@@ -157,25 +173,69 @@ def _client(ctx: Ctx) -> str:
     return params.client_info.name if params else "agent"
 
 
+Types = Annotated[list[Kind], Field(max_length=10, description="Only these types.")]
+FilePath = Annotated[str, Field(max_length=4_096, description="Only of this file.")]
+TaskId = Annotated[str, Field(max_length=500, description="Only of this task.")]
+Tags = Annotated[list[str], Field(max_length=100, description="Only with all of these.")]
+Since = Annotated[datetime | None, Field(description="Only created at or after.")]
+Until = Annotated[datetime | None, Field(description="Only created before.")]
+
+
+def context_search(
+    here: CurrentWorkspace,
+    *,
+    words: Annotated[str, Field(max_length=1_000, description="What to look for.")] = "",
+    types: Types = [],  # noqa: B006
+    file_path: FilePath = "",
+    task_id: TaskId = "",
+    tags: Tags = [],  # noqa: B006
+    since: Since = None,
+    until: Until = None,
+    limit: Annotated[int, Field(ge=1, le=100)] = 20,
+) -> Listed:
+    """List or search the live working set, by words and by what segments are about. Without words,
+    newest first. Long texts are cut; swept segments are found with context_recall."""
+    filters = _filters(
+        types=types, file_path=file_path, task_id=task_id, tags=tags, since=since, until=until
+    )
+    with here.segments() as context:
+        hits = context.search(words, limit=limit, **filters)
+        return Listed(segments=[Live.of(hit.found) for hit in hits], usage=usage(context))
+
+
+def _filters(**given: object) -> dict[str, object]:
+    """Give the filters that were set, as `Query` has them."""
+    return {name: value for name, value in given.items() if value}
+
+
 def context_recall(
     here: CurrentWorkspace,
     *,
     words: Annotated[str, Field(max_length=1_000, description="What it was about.")] = "",
     segment_ids: Annotated[list[Name], Field(max_length=MOST_AT_ONCE)] = [],  # noqa: B006
+    types: Types = [],  # noqa: B006
+    file_path: FilePath = "",
+    task_id: TaskId = "",
+    tags: Tags = [],  # noqa: B006
+    since: Since = None,
+    until: Until = None,
     limit: Annotated[int, Field(ge=1, le=100, description="Most that words may bring.")] = 3,
     action: Annotated[
         Literal["restore", "show"], Field(description="Bring it back, or only look at it.")
     ] = "restore",
 ) -> Recalled:
-    """Find swept segments in the stash, by words or by id, and bring them back to where they were
-    in the working set."""
-    if bool(words.strip()) == bool(segment_ids):
-        raise BadInput("expected either words or segment_ids. Pass one of them.")
+    """Find swept segments in the stash, by words, by what they are about or by id, and bring them
+    back to where they were in the working set."""
+    filters = _filters(
+        types=types, file_path=file_path, task_id=task_id, tags=tags, since=since, until=until
+    )
+    if bool(words.strip() or filters) == bool(segment_ids):
+        raise BadInput("expected either words or filters, or segment_ids. Pass one of them.")
     with here.segments() as context:
         entries = (
             _by_id(context, segment_ids)
             if segment_ids
-            else [hit.found for hit in context.search_stash(words, limit=limit)]
+            else [hit.found for hit in context.search_stash(words, limit=limit, **filters)]
         )
         newest = list({entry.segment.segment_id: entry for entry in reversed(entries)}.values())
         names = [entry.segment.segment_id for entry in reversed(newest)]
@@ -259,12 +319,14 @@ def usage(context: Segments) -> Usage:
     return Usage.of(context.tokens, context.budget)
 
 
+_READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _ADDS = ToolAnnotations(destructive_hint=False, idempotent_hint=False, open_world_hint=False)
 _SETS = ToolAnnotations(destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 
 TOOLS = (
     StrictTool.of(context_add, "Add context", _ADDS),
     StrictTool.of(context_focus, "Say what you work on", _SETS),
+    StrictTool.of(context_search, "Search the working set", _READS),
     StrictTool.of(context_recall, "Recall swept context", _ADDS),
     StrictTool.of(context_gc_pin, "Pin segments", _SETS),
     StrictTool.of(context_gc_unpin, "Unpin segments", _SETS),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from pydantic import Field
 
@@ -72,14 +72,20 @@ class Analysis(Result):
     tokens_after: int
     blockers: list[Blocker] = Field(description="What blocks the target, if it is missed.")
     applied: bool = Field(description="Whether the plan was carried out (dry_run false).")
+    compressible: list[Candidate] = Field(
+        default=[], description="Cold but important: in use, long, untouched. context_gc_compress."
+    )
     transcript: Transcript | None = Field(default=None, description="If a session was looked at.")
 
     def words(self) -> str:
         """Render usage, plan and the first candidates."""
         if self.transcript:
             return self.transcript.words(self.tokens_before)
+        cold = [f"compress {c.segment_id} ({c.type}): {c.reason}" for c in self.compressible]
+        worth = ["Worth shortening:", *listed(cold, len(cold))] if cold else []
         if not self.candidates_total:
-            return f"Working set: {self.usage.words()}. Nothing to prune."
+            said = f"Working set: {self.usage.words()}. Nothing to prune."
+            return "\n".join([said, *worth])
         did = "Done" if self.applied else "Plan"
         head = (
             f"{did} {self.plan_id}: {self.candidates_total} segments, "
@@ -94,7 +100,15 @@ class Analysis(Result):
             for o in self.blockers[:3]
         ]
         lines = listed(rows, self.candidates_total)
-        return "\n".join([f"Working set: {self.usage.words()}.", head, *lines, *blockers])
+        said = f"Working set: {self.usage.words()}."
+        return "\n".join([said, head, *lines, *blockers, *worth])
+
+
+class Kept(Part):
+    """A segment that was asked for and must stay."""
+
+    segment_id: str
+    reason: str
 
 
 class Pruned(Result):
@@ -104,25 +118,24 @@ class Pruned(Result):
     deleted: list[str]
     stashed: list[str]
     compressed: list[str] = Field(description="Replaced by a shorter text.")
-    kept: list[str] = Field(description="Asked for, but must stay.")
+    kept: list[Kept] = Field(description="Asked for, but must stay.")
     tokens_before: int
     tokens_after: int
     tokens_freed: int
 
     @classmethod
-    def of(cls, plan: Plan, report: Report, wanted: Sequence[str] = ()) -> Pruned:
-        """Render what a report says of its plan."""
+    def of(cls, plan: Plan, report: Report, kept: Mapping[str, str]) -> Pruned:
+        """Render what a report says of its plan, and why other segments were kept."""
         went: dict[str, list[str]] = {}
         for step in plan.steps:
             went.setdefault(step.action.value, []).extend(step.segments)
-        gone = {name for names in went.values() for name in names}
         deleted, stashed = went.pop("delete", []), went.pop("stash", [])
         return cls(
             plan_id=report.plan_id,
             deleted=deleted,
             stashed=stashed,
             compressed=[name for names in went.values() for name in names],
-            kept=[name for name in wanted if name not in gone],
+            kept=[Kept(segment_id=name, reason=reason) for name, reason in kept.items()],
             tokens_before=report.tokens_before,
             tokens_after=report.tokens_after,
             tokens_freed=report.tokens_freed,
@@ -133,7 +146,8 @@ class Pruned(Result):
         went = f"{len(self.stashed)} stashed, {len(self.deleted)} deleted"
         if self.compressed:
             went += f", {len(self.compressed)} shortened"
-        kept = f" Must stay: {', '.join(self.kept[:LISTED])}." if self.kept else ""
+        named = [f"{each.segment_id} ({each.reason})" for each in self.kept[:LISTED]]
+        kept = f" Must stay: {', '.join(named)}." if named else ""
         return (
             f"{went}; {self.tokens_before:,} → {self.tokens_after:,} tokens, "
             f"{self.tokens_freed:,} freed.{kept} Take it back: context_gc_undo {self.plan_id}"

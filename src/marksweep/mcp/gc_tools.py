@@ -10,7 +10,6 @@ from mcp.server.mcpserver import AcceptedElicitation, Elicit, ElicitationResult,
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
-from marksweep.core.score import age_hours
 from marksweep.errors import BadInput, NotConfirmed, NotFound, PlanOutdated, Refused
 from marksweep.mcp.analyze_tool import Strategy
 from marksweep.mcp.asking import Consent, CurrentWorkspace, can_confirm
@@ -18,11 +17,9 @@ from marksweep.mcp.context_tools import MOST_AT_ONCE, Name, usage
 from marksweep.mcp.gc_results import Event, History, Pruned, Undone
 from marksweep.mcp.server_state import Workspace
 from marksweep.mcp.tool import Ctx, StrictTool
-from marksweep.model import Action, Plan, Report, utc_now
+from marksweep.model import Action, Plan, Report
 from marksweep.segments import Segments
-from marksweep.strategies.chosen import Chosen
-from marksweep.strategies.scored import Disposal, may_be_deleted
-from marksweep.strategies.tiers import Tiers
+from marksweep.strategies.scored import Disposal
 
 ATTEMPTS = 5
 """How often named segments are planned again when others change the heap at the same time."""
@@ -45,7 +42,7 @@ async def plan_to_show(
 def _plan(here: Workspace, segment_ids: list[str], plan_id: str, strategy: Disposal) -> Plan:
     with here.segments() as context:
         if not plan_id:
-            return _plan_for(context, segment_ids, strategy)
+            return context.plan_for(segment_ids, strategy)
         plan = context.saved(plan_id)
         if strategy is Disposal.DELETE and not plan.deletes:
             raise BadInput(
@@ -53,25 +50,6 @@ def _plan(here: Workspace, segment_ids: list[str], plan_id: str, strategy: Dispo
                 f"or call context_gc_analyze with strategy {strategy.value!r} for a new plan."
             )
         return plan
-
-
-def _plan_for(context: Segments, names: list[str], strategy: Disposal) -> Plan:
-    segment_ids = list(dict.fromkeys(names))
-    if strategy is not Disposal.AUTO:
-        action = Action.DELETE if strategy is Disposal.DELETE else Action.STASH
-        return context.plan_for(segment_ids, action)
-    age, now = context.settings.retention.delete_after_hours, utc_now()
-    old = [
-        name
-        for name in segment_ids
-        if (segment := context.get(name)) is not None
-        and may_be_deleted(segment.type, segment.refcount, age_hours(segment, now), age)
-    ]
-    if not old:
-        return context.plan_for(segment_ids)
-    others = [name for name in segment_ids if name not in set(old)]
-    chosen = Tiers(Chosen(old, Action.DELETE), Chosen(others, Action.STASH))
-    return context.plan(strategy=chosen, among=segment_ids)
 
 
 async def consent(
@@ -109,15 +87,15 @@ async def context_gc_prune(
         str, Field(max_length=200, description="The plan's id again: confirms its deletions.")
     ] = "",
 ) -> Pruned:
-    """Sweep named segments, or exactly what a plan of context_gc_analyze says. The default is the
-    stash, from where everything comes back. Deleting needs a confirmation: by the user if the
-    client can ask, else by the plan's id in confirm."""
+    """Sweep the segments you name, unless they are pinned or locked, or exactly what a plan of
+    context_gc_analyze says. The default is the stash, from where everything comes back. Deleting
+    needs a confirmation: by the user if the client can ask, else by the plan's id in confirm."""
     total = len(shown.steps) if shown else len(segment_ids)
     await ctx.report_progress(0, total, "sweeping")
     prune = partial(_prune, here, shown, answer, segment_ids, strategy)
-    plan, report = await anyio.to_thread.run_sync(prune)
+    pruned = await anyio.to_thread.run_sync(prune)
     await ctx.report_progress(total, total, "swept")
-    return Pruned.of(plan, report, segment_ids)
+    return pruned
 
 
 def _prune(
@@ -126,13 +104,16 @@ def _prune(
     answer: ElicitationResult[Consent],
     segment_ids: list[str],
     strategy: Disposal,
-) -> tuple[Plan, Report]:
+) -> Pruned:
     """Collect the plan that was shown; if there was nothing to ask, one that is made now."""
     with here.segments() as context:
-        plan = shown or _plan_for(context, segment_ids, strategy)
+        plan = shown or context.plan_for(segment_ids, strategy)
         if plan.deletes:
             _check(context, plan, answer)
-        return _carry_out(context, plan, segment_ids, strategy)
+        plan, report = _carry_out(context, plan, segment_ids, strategy)
+        gone = {name for step in plan.steps for name in step.segments}
+        kept = context.kept_because([name for name in segment_ids if name not in gone])
+        return Pruned.of(plan, report, kept)
 
 
 def _carry_out(
@@ -149,7 +130,7 @@ def _carry_out(
         except PlanOutdated:
             if not segment_ids:
                 raise
-            plan = _plan_for(context, segment_ids, strategy)
+            plan = context.plan_for(segment_ids, strategy)
             if not _deletions(plan) <= agreed:
                 raise
     return plan, context.collect(plan, confirm=plan.plan_id)

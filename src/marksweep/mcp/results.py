@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from marksweep.core.budget import Budget
 from marksweep.mcp.tool import Result
-from marksweep.model import Stashed
+from marksweep.model import Segment, Stashed
 
 LISTED = 8
 """Lines of a list that the text shows; the data has them all."""
+
+SHOWN_CHARS = 300
+"""Characters of a live segment that a list shows."""
 
 
 class Part(BaseModel):
@@ -103,12 +107,62 @@ class Focused(Result):
     task: str
     active_file: str
     open_files: list[str]
+    breakpoints: list[str]
 
     def words(self) -> str:
         """Render it in a line."""
-        named = {"task": self.task, "file": self.active_file, "open": ", ".join(self.open_files)}
+        named = {
+            "task": self.task,
+            "file": self.active_file,
+            "open": ", ".join(self.open_files),
+            "breakpoints": ", ".join(self.breakpoints),
+        }
         at = "; ".join(f"{what} {which}" for what, which in named.items() if which)
         return f"Focus: {at}. What belongs to it stays." if at else "Focus: nothing in particular."
+
+
+class Live(Part):
+    """A segment of the working set."""
+
+    segment_id: str
+    type: str
+    tokens: int
+    text: str = Field(description="Its beginning, if it is long.")
+    file_path: str
+    task_id: str
+    tags: list[str]
+    created_at: datetime
+    pinned: bool
+
+    @classmethod
+    def of(cls, segment: Segment) -> Live:
+        """Render a live segment."""
+        text = segment.text
+        return cls(
+            segment_id=segment.segment_id,
+            type=segment.type,
+            tokens=segment.tokens,
+            text=text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…",
+            file_path=segment.file_path or "",
+            task_id=segment.task_id or "",
+            tags=list(segment.tags),
+            created_at=segment.created_at,
+            pinned=segment.pinned,
+        )
+
+
+class Listed(Result):
+    """Segments of the working set."""
+
+    segments: list[Live]
+    usage: Usage
+
+    def words(self) -> str:
+        """Give the beginnings, and how full it is."""
+        if not self.segments:
+            return "Nothing in the working set fits. context_recall looks in the stash."
+        rows = [f"[{s.segment_id}, {s.type}, {s.tokens:,} tokens] {s.text}" for s in self.segments]
+        return "\n".join([*rows, f"Working set: {self.usage.words()}."])
 
 
 class Found(Part):

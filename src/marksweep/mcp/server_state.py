@@ -51,6 +51,7 @@ class FocusArgs(msgspec.Struct, frozen=True):
     file: str | None = None
     lines: tuple[int, int] | None = None
     open_files: tuple[str, ...] = ()
+    breakpoints: tuple[tuple[str, int], ...] = ()
 
 
 class Workspace:
@@ -93,7 +94,13 @@ class Workspace:
 
     def _look(self, segments: Segments) -> None:
         at = self._focus_args
-        segments.focus(task=at.task, file=at.file, lines=at.lines, open_files=at.open_files)
+        segments.focus(
+            task=at.task,
+            file=at.file,
+            lines=at.lines,
+            open_files=at.open_files,
+            breakpoints=at.breakpoints,
+        )
 
     def configure(self, changes: Changes) -> Settings:
         """Turn settings, for as long as this server runs; give those now in force."""

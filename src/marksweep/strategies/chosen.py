@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
@@ -19,8 +19,11 @@ class Chosen:
         segment_ids: Sequence[str],
         action: Action = Action.STASH,
         *,
+        deleted: Collection[str] = (),
         replacements: Mapping[str, Segment] | None = None,
     ) -> None:
+        """Take the names; `deleted` are those to delete, whatever happens to the others."""
+        self._deleted = frozenset(deleted)
         self._segment_ids = segment_ids
         self._action = action
         self._replacements = replacements or {}
@@ -31,4 +34,5 @@ class Chosen:
             i = context.graph.index.get(segment_id)
             if i is not None:
                 replacement = self._replacements.get(segment_id)
-                yield Proposal((i,), self._action, "asked for by name", replacement)
+                action = Action.DELETE if segment_id in self._deleted else self._action
+                yield Proposal((i,), action, "asked for by name", replacement)

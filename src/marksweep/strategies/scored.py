@@ -112,24 +112,32 @@ class Scored:
         found.sort(key=scores.__getitem__, reverse=True)
         return found, scores, ages
 
+    def cold_but_important(self, context: PlanningContext) -> Iterator[tuple[Segment, str]]:
+        """Give what is worth shortening, with the reason, the highest score first."""
+        ranked, _, _ = self.ranked(context, Mark.REACHED)
+        return ((context.segments[i], reason) for i, reason in self._cold(context, ranked))
+
+    def _cold(self, context: PlanningContext, ranked: list[int]) -> Iterator[tuple[int, str]]:
+        for i in ranked:
+            segment = context.segments[i]
+            if len(context.units.members(i)) > 1 or not self._is_cold_but_important(
+                segment, context
+            ):
+                continue
+            age = age_in_words(age_hours(segment, context.now))
+            yield (
+                i,
+                f"cold but important: reached from a root, {segment.tokens} tokens, "
+                f"untouched for {age}",
+            )
+
     def _compressions(
         self, context: PlanningContext, ranked: list[int], shorten: Shorten
     ) -> Iterator[Proposal]:
-        for i in ranked:
-            members = context.units.members(i)
-            segment = context.segments[i]
-            if len(members) > 1 or not self._is_cold_but_important(segment, context):
-                continue
-            shorter = shorten(segment)
+        for i, reason in self._cold(context, ranked):
+            shorter = shorten(context.segments[i])
             if shorter is not None:
-                age = age_in_words(age_hours(segment, context.now))
-                yield Proposal(
-                    members,
-                    Action.COMPRESS,
-                    f"cold but important: reached from a root, {segment.tokens} tokens, "
-                    f"untouched for {age}",
-                    shorter,
-                )
+                yield Proposal((i,), Action.COMPRESS, reason, shorter)
 
     def _is_cold_but_important(self, segment: Segment, context: PlanningContext) -> bool:
         """Say whether a reached segment is long, untouched, and not a shortened one already."""
