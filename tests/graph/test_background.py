@@ -101,3 +101,31 @@ def test_collections_run_at_intervals_until_stopped(tmp_path: Path) -> None:
         assert names == ["one", "two", "one", "two"]
         took = [done.swept is not None for done in told if isinstance(done, Collected)]
         assert took == [True, True, False, False]
+
+
+def test_capped_collections_go_on_until_all_is_gone_and_say_what_is_left(tmp_path: Path) -> None:
+    with sqlite_graphs(tmp_path / "graph.db")() as graph:
+        world = World(graph, tmp_path / "backups")
+        records = [file("w", f"{n}.py", {f"f{n}": []}) for n in range(6)]
+        graph.put("w", [*records, file("w", "live.py", {"g": []})])
+        graph.mark_stale("w", [record.memory.memory_id for record in records])
+        memory = world.with_settings(MemorySettings(limits=Limits(cap_percent=1, cap_floor=5)))
+        stop = threading.Event()
+        taken: list[int] = []
+        left: list[str] = []
+
+        def listen(done: Collected | MarksweepError) -> None:
+            assert isinstance(done, Collected)
+            if done.swept is None:
+                stop.set()
+                return
+            taken.append(len(done.swept.done))
+            left.append(done.skipped)
+
+        collect_regularly(memory, stop, every=timedelta(milliseconds=1), jitter=0.0, report=listen)
+        assert sum(taken) == graph.counts("w").deleted >= 12
+        assert all(0 < nodes <= 5 for nodes in taken)
+        assert len(taken) >= 3
+        assert all("the next one goes on" in said for said in left[:-1])
+        assert left[-1] == ""
+        assert graph.counts("w").stale == 0

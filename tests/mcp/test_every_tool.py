@@ -76,6 +76,9 @@ def test_every_tool_does_its_work(reach: Reach, tmp_path: Path) -> None:
         assert (await one.call("prune_memory"))["planned"]["memories"]
         given = {"dry_run": False, "confirm": True, "workspace_id": "default"}
         assert (await one.call("prune_memory", **given))["deleted"]["memories"]
+        audit = (await one.call("memory_history"))["events"]
+        assert [each["event"] for each in audit][:2] == ["swept", "sweeping"]
+        assert (await one.call("restore_memory", plan_id=audit[0]["plan_id"]))["restored"]["chunks"]
         assert one.called == {tool.name for tool in TOOLS}
 
     reach(work)
@@ -100,6 +103,8 @@ BAD: dict[str, list[tuple[dict[str, Any], str]]] = {
     "index_codebase": [({"path": ".."}, "outside the folders"), ({"languages": ["x"]}, "x")],
     "search_memory": [({}, "missing"), ({"query": ""}, "'query' is ''")],
     "prune_memory": [({"strategy": "every"}, "'strategy'"), ({"dry_run": False}, "confirm")],
+    "restore_memory": [({}, "either plan_id"), ({"plan_id": "no"}, "no")],
+    "memory_history": [({"events": ["lost"]}, "'events.0' is 'lost'")],
     "memory_stats": [({"workspace_id": 3}, "'workspace_id' is 3")],
 }
 

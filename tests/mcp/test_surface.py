@@ -17,9 +17,21 @@ from tests.mcp.support import Agent, with_agent
 
 ROOT = Path(__file__).parents[2]
 
-READ_ONLY = {"context_gc_history", "search_memory", "memory_stats"}
+READ_ONLY = {
+    "context_gc_history",
+    "context_search",
+    "memory_history",
+    "memory_stats",
+    "search_memory",
+}
 DESTRUCTIVE = {"context_gc_prune", "prune_memory"}
-NOT_IDEMPOTENT = {"context_add", "context_recall", "context_gc_undo", "context_gc_compress"}
+NOT_IDEMPOTENT = {
+    "context_add",
+    "context_recall",
+    "context_gc_undo",
+    "context_gc_compress",
+    "restore_memory",
+}
 
 
 def tools() -> dict[str, Tool]:
@@ -40,6 +52,7 @@ def test_the_tools_are_those_of_the_design() -> None:
         "context_add",
         "context_focus",
         "context_recall",
+        "context_search",
         "context_gc_undo",
         "context_gc_history",
         "context_gc_compress",
@@ -47,6 +60,8 @@ def test_the_tools_are_those_of_the_design() -> None:
         "search_memory",
         "prune_memory",
         "memory_stats",
+        "restore_memory",
+        "memory_history",
     }
 
 

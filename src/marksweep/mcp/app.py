@@ -9,7 +9,14 @@ from mcp.server import MCPServer
 from mcp.server.context import ServerMiddleware
 
 import marksweep
-from marksweep.mcp import analyze_tool, compress_tool, context_tools, gc_tools, memory_tools
+from marksweep.mcp import (
+    analyze_tool,
+    compress_tool,
+    context_tools,
+    gc_tools,
+    memory_tools,
+    restore_tools,
+)
 from marksweep.mcp.prompts import add_prompts, in_words
 from marksweep.mcp.resources import add_resources
 from marksweep.mcp.server_state import ServerState
@@ -27,6 +34,7 @@ TOOLS = (
     *gc_tools.TOOLS,
     *compress_tool.TOOLS,
     *memory_tools.TOOLS,
+    *restore_tools.TOOLS,
 )
 """All tools, in the order in which they are listed."""
 
