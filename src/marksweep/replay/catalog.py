@@ -23,7 +23,7 @@ from marksweep.replay.conversation_collector import ConversationCollector
 from marksweep.replay.drive import Collector
 from marksweep.replay.plugin_collector import plugin_spec
 from marksweep.replay.records import Count
-from marksweep.replay.references import Gdsf, Mask, OriginalScore, Random, Truncate
+from marksweep.replay.references import Gdsf, Mask, OriginalScore, Random, Truncate, TruncateTo
 from marksweep.replay.sandbox import CALL_SECONDS, SandboxedStrategy
 from marksweep.replay.strategy_spec import parse
 from marksweep.settings import Settings
@@ -56,7 +56,11 @@ AT_LIMIT = ",".join(f"{line}=100" for line in LIMIT_OPTIONS)
 Overlay = dict[str, dict[str, object]]
 """Settings that differ from the defaults, by group and name."""
 
-_MASK = re.compile(r"mask last (\d+)")
+NUMBERED: dict[str, Callable[[Count, int], Collector]] = {
+    "mask last": Mask,
+    "truncate to": TruncateTo,
+}
+"""References whose name ends in a number: outputs that stay, percent of the room to land at."""
 
 
 def canonical(name: str) -> str:
@@ -65,7 +69,7 @@ def canonical(name: str) -> str:
     known = {_plain(each): each for each in (*REFERENCES, CLAIRVOYANT)}
     if plain in known and name not in STRATEGIES.keys() - {TRUNCATE}:
         return known[plain]
-    if _MASK.fullmatch(plain):
+    if _numbered(plain):
         return plain
     if is_foreign(name):
         spec = parse(name)
@@ -79,7 +83,7 @@ def canonical(name: str) -> str:
         return name
     raise UnknownName(
         f"no strategy named {name!r}; known are {', '.join(sorted(known.values()))}, mask last N, "
-        f"tiers of {', '.join(sorted(STRATEGIES))}, such as superseded+mask+truncate:spare=5, GC "
+        f"truncate to PERCENT, tiers of {', '.join(sorted(STRATEGIES))}, such as superseded+mask+truncate:spare=5, GC "
         "plugins such as gc_hybrid, and package.module:Name for one of your own."
     )
 
@@ -89,10 +93,10 @@ def maker(name: str, patience: float = CALL_SECONDS) -> Make:
     fixed = REFERENCES.get(name)
     if fixed is not None:
         return fixed
-    masked = _MASK.fullmatch(name)
-    if masked:
-        last = int(masked[1])
-        return lambda count: Mask(count, last)
+    numbered = _numbered(name)
+    if numbered:
+        make, number = numbered
+        return lambda count: make(count, number)
     if is_foreign(name):
         return lambda _: SandboxedStrategy(name, patience)
     given = settings_for(name)
@@ -141,6 +145,12 @@ def settings_of(given: Overlay) -> Settings:
         return msgspec.convert(given, Settings)
     except msgspec.ValidationError as error:
         raise BadInput(str(error)) from error
+
+
+def _numbered(name: str) -> tuple[Callable[[Count, int], Collector], int] | None:
+    """What a name such as `mask last 5` makes, and its number."""
+    words, _, number = name.rpartition(" ")
+    return (NUMBERED[words], int(number)) if words in NUMBERED and number.isdecimal() else None
 
 
 def _plain(name: str) -> str:

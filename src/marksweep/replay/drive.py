@@ -44,14 +44,23 @@ class StepResult(msgspec.Struct, frozen=True, gc=False):
     src: float | None
     churn: int
     """Old tokens that had to be read again."""
-    cost: float
-    """Price of the request, in uncached tokens."""
+    fresh: int
+    """Tokens of the request that the prompt cache does not hold."""
+    cached: int
+    """Tokens of the request that it holds: the prefix shared with the request before."""
     cost_uncollected: float
-    """The same if nothing were ever dropped."""
+    """Price of the request in uncached tokens if nothing were ever dropped."""
     seconds: float
+    rewrites: bool | None = None
+    """Whether the request before is not a prefix of this one; None before the limit is reached."""
     violation: Violation | None = None
     said: str = ""
     """What the collector said when it failed."""
+
+    @property
+    def cost(self) -> float:
+        """Price of the request, in uncached tokens."""
+        return self.fresh + CACHED_PRICE * self.cached
 
 
 class Pricer:
@@ -109,7 +118,7 @@ def drive(
         guard.advance(step.at)
         if violation is None and guard.is_in(context):
             violation = Violation.PEEKED
-        shared = _shared(before, context, tokens)
+        count, shared = _shared(before, context, tokens)
         scored = fits and violation is None
         shown = reader.read(context[len(pinned) :]) if scored and proof.any else None
         results.append(
@@ -117,11 +126,13 @@ def drive(
                 any=_score(shown.recall(proof.any) if shown else None, fits and bool(proof.any)),
                 src=_score(shown.recall(proof.src) if shown else None, fits and bool(proof.src)),
                 churn=max(0, size - shared - tail_tokens) if results else 0,
-                cost=size - shared + CACHED_PRICE * shared,
+                fresh=size - shared,
+                cached=shared,
                 cost_uncollected=tail_tokens + CACHED_PRICE * (pinned_tokens + seen - tail_tokens)
                 if results
                 else float(pinned_tokens + tail_tokens),
                 seconds=seconds,
+                rewrites=count < len(before) if pinned_tokens + seen > limit else None,
                 violation=violation,
                 said=said,
             )
@@ -158,11 +169,12 @@ def _failure(call: Callable[[], None]) -> str:
     return ""
 
 
-def _shared(before: list[Wire], context: list[Wire], tokens: Pricer) -> int:
-    """Tokens of the longest common prefix of whole messages."""
-    shared = 0
+def _shared(before: list[Wire], context: list[Wire], tokens: Pricer) -> tuple[int, int]:
+    """Messages of the longest common prefix, and their tokens."""
+    count = shared = 0
     for old, new in zip(before, context, strict=False):
         if old is not new and old != new:
             break
+        count += 1
         shared += tokens(new)
-    return shared
+    return count, shared

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from marksweep.core.cost import Prices
 from marksweep.replay.drive import StepResult
 
 RESAMPLES = 1000
@@ -37,6 +38,12 @@ class Figures(msgspec.Struct, frozen=True):
     nr_src: float
     need_steps: int
     churn: float
+    fresh: int
+    """Tokens that were read uncached."""
+    cached: int
+    """Tokens that the prompt cache held."""
+    rewrites: float
+    """Percent of the requests after the limit was reached that rewrite the prompt's prefix."""
     cost: float
     """Priced cost against no collection; above 1 collecting costs money."""
     ms_mean: float
@@ -50,6 +57,10 @@ class Figures(msgspec.Struct, frozen=True):
     def nr(self) -> float:
         """Need recall: the mean of both halves."""
         return (self.nr_any + self.nr_src) / 2
+
+    def priced(self, prices: Prices) -> float:
+        """Price of all requests; what is not cached is written to the cache."""
+        return prices.write * self.fresh + prices.cached * self.cached
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -73,6 +84,9 @@ def figures(outcomes: Sequence[Outcome]) -> Figures:
         nr_src=100 * _mean(src),
         need_steps=len(any_),
         churn=_mean([float(step.churn) for step in steps]),
+        fresh=sum(step.fresh for step in steps),
+        cached=sum(step.cached for step in steps),
+        rewrites=100 * _mean([float(s.rewrites) for s in steps if s.rewrites is not None]),
         cost=sum(s.cost for s in steps) / max(1.0, sum(s.cost_uncollected for s in steps)),
         ms_mean=_mean(times),
         ms_p95=times[int(0.95 * (len(times) - 1))] if times else 0.0,

@@ -80,6 +80,29 @@ class Dropping:
 Truncate = Dropping
 
 
+class TruncateTo(Dropping):
+    """The oldest units first, down to a share of the room behind the pinned messages."""
+
+    def __init__(self, count: Count, percent: int = 60) -> None:
+        super().__init__(count)
+        self._percent = percent
+
+    def start(self, pinned: list[Wire], limit: int) -> None:
+        """Begin a run, and draw the line to land at."""
+        super().start(pinned, limit)
+        self._target = self.size + (limit - self.size) * self._percent // 100
+
+    def context(self) -> list[Wire]:
+        """Drop until it is down to the line, if it is over the limit."""
+        if self.size <= self.limit:
+            return super().context()
+        limit, self.limit = self.limit, self._target
+        try:
+            return super().context()
+        finally:
+            self.limit = limit
+
+
 class Random(Dropping):
     """Any unit, with a fixed seed."""
 
