@@ -272,7 +272,7 @@ class TestSection6IncrementalAndFull:
 
     def test_a_step_takes_what_was_unpinned_before_what_was_just_added(self, clock: Clock) -> None:
         heap = Segments(MemoryStore(), limit=1_000, clock=clock, count_tokens=len)
-        for n in range(90):
+        for n in range(95):
             heap.write("x" * 10, segment_id=f"old{n}")
             heap.pin(f"old{n}", by="me")
             heap.unpin(f"old{n}")
@@ -297,11 +297,11 @@ class TestSection6IncrementalAndFull:
         self, clock: Clock
     ) -> None:
         heap = Segments(MemoryStore(), budget=Budget.of(1000), clock=clock)
-        heap.add(*(segment(f"s{n}", tokens=10) for n in range(95)))
+        heap.add(*(segment(f"s{n}", tokens=10) for n in range(96)))
         assert heap.tokens == 600
         (swept,) = [e for e in heap.history() if e.event is Event.SWEPT]
         assert swept.report is not None
-        assert len(swept.report.swept) == 35
+        assert len(swept.report.swept) == 36
 
     def test_an_explicit_request_collects_below_the_lines_too(self, heap: Segments) -> None:
         heap.add(*(segment(f"s{n}") for n in range(10)))

@@ -76,7 +76,7 @@ class TestDefaults:
 
 class TestPrecedence:
     def test_each_source_overrides_the_one_below_it(self, tmp_path: Path) -> None:
-        assert load(tmp_path).window.threshold_percent == 80
+        assert load(tmp_path).window.threshold_percent == 90
         write(tmp_path, "[window]\nthreshold_percent = 70\ntarget_percent = 40")
         assert load(tmp_path).window.threshold_percent == 70
         environment = {"MARKSWEEP_GC_THRESHOLD": "75"}
@@ -263,8 +263,8 @@ IMPOSSIBLE = [
     ("window", "pressure_percent", float("inf"), "from 0 to 100"),
     ("window", "target_percent", "sixty", "from 0 to 100"),
     ("window", "target_percent", True, "from 0 to 100"),
-    ("window", "target_percent", 81, "from 0 to 80"),
-    ("window", "pressure_percent", 79, "from 80 to 100"),
+    ("window", "target_percent", 91, "from 0 to 90"),
+    ("window", "pressure_percent", 89, "from 90 to 100"),
     ("window", "limit_tokens", -5, "from 0 to 1,000,000,000,000,000"),
     ("window", "limit_tokens", 1.5, "a whole number"),
     ("roots", "last_messages", -1, "a whole number from 0"),
@@ -316,8 +316,8 @@ class TestImpossibleValues:
             assert part in str(caught.value)
 
     def test_a_group_made_by_hand_is_checked_as_well(self) -> None:
-        with pytest.raises(BadInput, match=r"window.target_percent is 90"):
-            Window(target_percent=90)
+        with pytest.raises(BadInput, match=r"window.target_percent is 95"):
+            Window(target_percent=95)
         with pytest.raises(BadInput, match=r"steps.batch is 50"):
             Steps(batch=50)
         with pytest.raises(BadInput, match=r"prices.write is nan"):

@@ -94,6 +94,14 @@ class AsyncConversation:
         """Give the messages for the next request; collected when due."""
         return await self._run(lambda: self._talk.messages)
 
+    async def observe(self, input_tokens: int, cached_tokens: int | None = None) -> None:
+        """Learn from the usage that the provider reported for the last request."""
+        await self._run(lambda: self._talk.observe(input_tokens, cached_tokens))
+
+    async def note_cold_cache(self) -> None:
+        """Note that the next request finds no prompt cache: another model or account, a resume."""
+        await self._run(self._talk.note_cold_cache)
+
     async def history(self) -> list[Message]:
         """Give the messages as they are, neutral. Nothing is collected."""
         return await self._run(lambda: self._talk.history)

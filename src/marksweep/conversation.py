@@ -27,18 +27,20 @@ from typing import Any
 
 from marksweep.collector import Collector, Watch
 from marksweep.core.budget import (
+    CACHE_MINUTES,
     PAYS_WITHIN_TURNS,
     Backoff,
     Budget,
     Due,
     Line,
+    PromptCache,
     after_pass,
     due,
     is_time,
 )
 from marksweep.core.context import PlanningContext
 from marksweep.core.plan import Prices, make_plan, plan_recall
-from marksweep.core.strategy import Learning, Strategy
+from marksweep.core.strategy import Learning
 from marksweep.core.why import why
 from marksweep.dialects import Skipped, dialect_named, read
 from marksweep.dialects.base import Json
@@ -62,7 +64,7 @@ from marksweep.stores.memory import MemoryStore
 from marksweep.strategies.registry import Choice, MessageTools, strategy_of
 from marksweep.summarizers.digesting import digesting
 from marksweep.summarizers.transcript import transcript
-from marksweep.tokens import count
+from marksweep.tokens import Calibration, count
 
 COVERAGE = "coverage"
 """The strategy of a conversation that names none."""
@@ -101,6 +103,7 @@ class Conversation:
         workspace: str = "conversation",
         prices: Prices | None = None,
         pays_within_turns: float = PAYS_WITHIN_TURNS,
+        cache_minutes: float = CACHE_MINUTES,
         clock: Callable[[], datetime] = utc_now,
         actor: str = "",
         watch: Watch | None = None,
@@ -131,7 +134,14 @@ class Conversation:
         self._collector.recover(now=clock())
         self._choice = strategy
         self._start_learning()
-        self.budget = budget or default_budget(limit, self._strategy)
+        self.budget = budget or Budget.of(limit)
+        """The lines in the provider's tokens, as shares of the room beside what must stay."""
+        self._held = 0
+        """What had to stay when it was last looked at, without what waits for an answer."""
+        self._cache = PromptCache(cache_minutes)
+        self._calibration = Calibration()
+        self._requested = 0
+        """Tokens of the last request, by our count."""
         self._paged = 0
         self._changes = 0
         self._backoff: Backoff | None = None
@@ -160,12 +170,11 @@ class Conversation:
             "preserve_recent_turns": named.preserve_recent_turns,
             "prices": settings.prices,
             "pays_within_turns": settings.window.pays_within_turns,
+            "cache_minutes": settings.window.cache_minutes,
+            "budget": settings.window.budget(limit),
             **more,
         }
-        made = cls(limit=limit, **given)
-        if "budget" not in more and not isinstance(made._strategy, Learning):
-            made.budget = settings.window.budget(limit)
-        return made
+        return cls(limit=limit, **given)
 
     @classmethod
     def from_state(
@@ -226,7 +235,7 @@ class Conversation:
             taken = self._take(history.messages, "") if history.messages else []
             at = dict(zip(history.positions, taken, strict=True))
             names += self._follower.extend(rest, at)
-            self.collect_if_due()
+            self._prepare_request()
             given = range(len(values)) if keys is None else keys
             return self._follower.project(values, names, given)
 
@@ -251,6 +260,7 @@ class Conversation:
         """Go on from an earlier state of the conversation."""
         self._changes += 1
         self._backoff = None
+        self._held = 0
         self._start_learning()
 
     def _start_learning(self) -> None:
@@ -287,8 +297,34 @@ class Conversation:
         The list is yours; the messages in it are those you passed, and are not to be changed.
         """
         with self._guard:
-            self.collect_if_due()
+            self._prepare_request()
             return [message.raw for message in self._heap.messages()]
+
+    def _prepare_request(self) -> None:
+        """Collect if it is due, and note that a request follows: its prompt will be cached."""
+        self.collect_if_due()
+        self._cache = self._cache.requested(self._clock())
+        self._requested = self.tokens
+
+    def observe(self, input_tokens: int, cached_tokens: int | None = None) -> None:
+        """Learn from the usage that the provider reported for the last request.
+
+        `input_tokens` are all it read, with those from its cache; they calibrate the limit to the
+        provider's own count. `cached_tokens` are those from the cache: none, after an earlier
+        request, mean that it is cold.
+        """
+        for name, tokens in (("input_tokens", input_tokens), ("cached_tokens", cached_tokens or 0)):
+            if not isinstance(tokens, int) or tokens < 0:
+                raise BadInput(f"{name} is {tokens!r}; expected a number of tokens, 0 or more.")
+        with self._guard:
+            self._calibration = self._calibration.observe(self._requested, input_tokens)
+            if cached_tokens is not None:
+                self._cache = self._cache.reported(cached_tokens)
+
+    def note_cold_cache(self) -> None:
+        """Note that the next request finds no prompt cache: another model or account, a resume."""
+        with self._guard:
+            self._cache = self._cache.lost()
 
     @property
     def history(self) -> list[Message]:
@@ -314,18 +350,28 @@ class Conversation:
         """
         if self._heap.index.fingerprint() == self._passed:
             return Due.NOTHING
-        waits = self._backoff if self.tokens <= self.budget.limit else None
-        return due(self.tokens, self.budget, self._changes, waits)
+        lines = self._lines().beside(self._held)
+        waits = self._backoff if self.tokens <= lines.limit else None
+        is_cold = self._cache.is_cold(self._clock())
+        return due(self.tokens, lines, self._changes, waits, is_cold=is_cold)
+
+    def _lines(self) -> Budget:
+        """Give the budget in our tokens."""
+        return self.budget.calibrated(self._calibration.ratio)
 
     def collect_if_due(self) -> Report | None:
         """Collect if it is due and pays, see `core.budget`. After a futile pass it waits a bit."""
         with self._guard:
             self._page_in()
-            wanted = self._wanted()
-            if wanted is Due.NOTHING:
+            if self._wanted() is Due.NOTHING:
                 return None
             now, report = self._clock(), None
             with self._collector.holding(now), self._heap.without_refresh():
+                context = self._context()
+                self._held = context.held(context.unanswered)
+                wanted = self._wanted()
+                if wanted is Due.NOTHING:
+                    return None
                 plan = self.plan()
                 if is_time(wanted, plan.cost, self._pays_within_turns):
                     report = self._collector.collect(plan, now=now, trigger="threshold")
@@ -356,7 +402,7 @@ class Conversation:
         with self._guard:
             if not isinstance(self._strategy, Learning):
                 return None
-            context = self._learnt_context(self.budget.target)
+            context = self._learnt_context(self._lines().limit)
             proposal = self._strategy.recall(context)
             return plan_recall(context, proposal, self._prices) if proposal else None
 
@@ -364,10 +410,12 @@ class Conversation:
         """Decide what would go, and why; by another strategy, if one is named."""
         with self._guard:
             chosen = strategy_of(strategy, self._tools()) if strategy else self._strategy
-            target = self.budget.target if target_tokens is None else target_tokens
-            context = self._learnt_context(target)
-            if target_tokens is None and isinstance(chosen, Learning):
-                context = context.aiming_at(chosen.target(context, target))
+            context = self._learnt_context(target_tokens)
+            if target_tokens is None:
+                target = self._lines().beside(context.held()).target
+                if isinstance(chosen, Learning):
+                    target = chosen.target(context, target)
+                context = context.aiming_at(target)
             return make_plan(context, chosen, self._prices)
 
     def collect(self, plan: Plan | None = None) -> Report:
@@ -450,7 +498,7 @@ class Conversation:
         )
         return MessageTools(heap.outcomes, digest, heap.texts, heap.trimmed, heap.note)
 
-    def _learnt_context(self, target: int) -> PlanningContext:
+    def _learnt_context(self, target: int | None) -> PlanningContext:
         """Give a context that a strategy that learns has observed."""
         self._teach()
         context = self._context(target)
@@ -461,7 +509,7 @@ class Conversation:
     def _context(self, target: int | None = None) -> PlanningContext:
         snapshot = self._heap.snapshot()
         segments, unanswered = snapshot.segments, self._heap.unanswered()
-        pressure = max(Pressure.SOFT, self.budget.pressure_at(self._heap.size()))
+        pressure = max(Pressure.SOFT, self._lines().pressure_at(self._heap.size()))
         now = self._clock()
         roots = self._heap.roots(segments, self._protection, pressure, now)
         start = unanswered.start
@@ -469,14 +517,6 @@ class Conversation:
         return PlanningContext(
             snapshot, roots, now, target, pressure, unanswered=first if start else None
         )
-
-
-def default_budget(limit: int, strategy: Strategy) -> Budget:
-    """Draw the lines of a budget. A strategy that learns goes to the limit, and chooses its depth.
-
-    The others start and land at shares of the limit.
-    """
-    return Budget.at_limit(limit) if isinstance(strategy, Learning) else Budget.of(limit)
 
 
 def _opened(store: Store | str | Path | None) -> Store:

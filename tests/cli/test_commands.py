@@ -404,7 +404,7 @@ class TestBadInput:
 
 
 def test_config_is_shown_and_checked(tmp_path: Path) -> None:
-    assert "threshold_percent = 80.0" in run("config", "show").output
+    assert "threshold_percent = 90.0" in run("config", "show").output
     (tmp_path / ".marksweep").mkdir()
     (tmp_path / ".marksweep/settings.toml").write_text("[window]\ntarget_percent = 95\n")
     done = run("config", "check")

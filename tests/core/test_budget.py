@@ -14,15 +14,32 @@ from marksweep.model import Pressure
 from marksweep.testing.builders import segment
 
 
-def test_the_limits_lie_at_80_60_and_90_percent_by_default() -> None:
+def test_the_limits_lie_at_90_60_95_and_cold_at_75_percent_by_default() -> None:
     budget = Budget.of(1000)
-    assert budget == Budget(limit=1000, soft_limit=800, target=600, hard_limit=900)
-    assert (budget.threshold, budget.pressure) == (800, 900)
+    assert budget == Budget(1000, soft_limit=900, target=600, hard_limit=950, cold_limit=750)
+    assert (budget.threshold, budget.pressure) == (900, 950)
+
+
+def test_the_cold_line_stays_between_target_and_threshold() -> None:
+    assert Budget.of(1000, threshold_percent=70).cold_limit == 700
+    assert Budget.of(1000, target_percent=80).cold_limit == 800
+    assert Budget.at_limit(1000).cold_limit == 1000
+
+
+def test_beside_what_must_stay_the_lines_are_shares_of_the_room() -> None:
+    budget = Budget.of(1000).beside(500)
+    assert budget == Budget(1000, soft_limit=950, target=800, hard_limit=975, cold_limit=875)
+    assert Budget.at_limit(1000).beside(500) == Budget.at_limit(1000)
+    assert Budget.of(1000).beside(1000) == Budget.of(1000).beside(0) == Budget.of(1000)
+
+
+def test_a_provider_that_counts_more_tokens_leaves_less_room_in_ours() -> None:
+    assert Budget.of(1000).calibrated(2.0) == Budget.of(500)
 
 
 @pytest.mark.parametrize(
     ("used", "pressure"),
-    [(800, Pressure.NONE), (801, Pressure.SOFT), (900, Pressure.SOFT), (901, Pressure.HARD)],
+    [(900, Pressure.NONE), (901, Pressure.SOFT), (950, Pressure.SOFT), (951, Pressure.HARD)],
 )
 def test_a_limit_is_crossed_by_what_is_over_it(used: int, pressure: Pressure) -> None:
     assert Budget.of(1000).pressure_at(used) is pressure

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from marksweep.conversation import Conversation
 from marksweep.core.budget import PAYS_WITHIN_TURNS, Budget
 from marksweep.core.plan import Prices
+from marksweep.errors import BadInput
 from marksweep.messages import Message
+from marksweep.settings import load_settings
 from marksweep.strategies.registry import Choice
 
 LIMIT = 20_000
@@ -133,3 +136,119 @@ def test_a_small_cut_among_equals_is_made_near_the_end(strategy: str) -> None:
     plan = talk.plan(talk.tokens - 1)
     assert plan.cost.edits_from is not None
     assert plan.cost.edits_from > 100
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def pass_minutes(self, minutes: float) -> None:
+        self.now += timedelta(minutes=minutes)
+
+
+CLOCK = Clock()
+READ = [{"role": "assistant", "content": "I have read it."}, {"role": "user", "content": "Go on."}]
+
+
+def four_fifths(**given: Any) -> Conversation:
+    """A conversation over the line of a cold cache, its last request just made on a warm one."""
+    talk = Conversation(limit=LIMIT, counter=count, clock=CLOCK, **given)
+    talk.extend([{"role": "user", "content": "Mend the parser."}])
+    assert talk.messages
+    for n in range(TURNS):
+        talk.extend(turn(n))
+        if talk.tokens > 0.8 * LIMIT:
+            break
+    assert talk.tokens < 0.9 * LIMIT
+    assert len(talk.messages) == len(talk.history)
+    assert talk.journal() == ()
+    return talk
+
+
+def is_collected(talk: Conversation) -> bool:
+    talk.extend(READ)
+    before = talk.tokens
+    assert talk.messages
+    return talk.tokens < before
+
+
+def test_a_warm_cache_is_left_alone_up_to_the_soft_limit() -> None:
+    talk = four_fifths()
+    CLOCK.pass_minutes(4)
+    assert not is_collected(talk)
+
+
+def test_after_its_lifetime_the_cache_is_cold_and_a_collection_costs_nothing() -> None:
+    talk = four_fifths()
+    CLOCK.pass_minutes(6)
+    assert is_collected(talk)
+    assert talk.tokens <= 0.65 * LIMIT
+
+
+def test_the_lifetime_of_the_cache_is_a_setting() -> None:
+    hour = load_settings(explicit={"window": {"cache_minutes": 60, "limit_tokens": LIMIT}})
+    talk = four_fifths(cache_minutes=60)
+    again = Conversation.from_settings(hour, counter=count, clock=CLOCK)
+    for messages in (talk.messages[:1], talk.messages[1:]):
+        again.extend(messages)
+        assert again.messages
+    CLOCK.pass_minutes(59)
+    assert not is_collected(talk)
+    assert not is_collected(again)
+    CLOCK.pass_minutes(61)
+    assert is_collected(talk)
+    assert is_collected(again)
+
+
+def test_a_resumed_conversation_finds_a_cold_cache(tmp_path: Path) -> None:
+    talk = four_fifths(store=tmp_path / "talk.db")
+    talk.close()
+    again = Conversation(limit=LIMIT, counter=count, clock=CLOCK, store=tmp_path / "talk.db")
+    assert is_collected(again)
+    again.close()
+
+
+def test_another_model_finds_a_cold_cache() -> None:
+    talk = four_fifths()
+    talk.note_cold_cache()
+    assert is_collected(talk)
+
+
+@pytest.mark.parametrize(("reads", "is_cold"), [(0, True), (500, False), (None, False)])
+def test_reported_cache_reads_say_whether_the_cache_is_cold(
+    reads: int | None, is_cold: bool
+) -> None:
+    talk = four_fifths()
+    talk.observe(talk.tokens, cached_tokens=reads)
+    assert is_collected(talk) is is_cold
+
+
+def test_reported_usage_calibrates_the_limit_to_the_count_of_the_provider() -> None:
+    talk = four_fifths()
+    talk.observe(round(1.25 * talk.tokens), cached_tokens=500)
+    assert is_collected(talk)
+    assert 1.25 * talk.tokens <= 0.65 * LIMIT
+
+
+@pytest.mark.parametrize("usage", [(-1, None), (1.5, None), (10, -1), ("10", 0)])
+def test_usage_that_cannot_be_is_refused(usage: tuple[Any, Any]) -> None:
+    with pytest.raises(BadInput, match=r"_tokens is .*; expected a number of tokens"):
+        Conversation(limit=LIMIT).observe(*usage)
+
+
+@pytest.mark.parametrize("strategy", ["coverage", "truncate", TIERS], ids=str)
+def test_a_large_system_prompt_leaves_a_collection_something_to_keep(strategy: Choice) -> None:
+    talk = Conversation(limit=LIMIT, strategy=strategy, counter=count)
+    talk.extend([{"role": "system", "content": "x" * int(4 * 0.7 * LIMIT)}], pin=True)
+    fixed = talk.tokens
+    for n in range(TURNS):
+        talk.extend(turn(n))
+        size_before = talk.tokens
+        assert talk.messages
+        if talk.tokens < size_before:
+            assert talk.tokens - fixed > 0.5 * (LIMIT - fixed)
+            return
+    raise AssertionError("nothing was collected")

@@ -6,17 +6,29 @@ import random
 
 import pytest
 
+from marksweep.core.plan import Prices
 from marksweep.replay.atoms import names
 from marksweep.replay.drive import Pricer, StepResult, drive, limit_of
 from marksweep.replay.hits import Reader, proofs
 from marksweep.replay.measures import Outcome, figures, gap
 from marksweep.replay.needs import study
-from marksweep.replay.references import Truncate
+from marksweep.replay.references import Truncate, TruncateTo
 from tests.replay.stories import BASH, by_words
 
 
-def step(any_: float | None, src: float | None, cost: float = 1.0) -> StepResult:
-    return StepResult(any_, src, churn=3, cost=cost, cost_uncollected=2.0, seconds=0.001)
+def step(
+    any_: float | None, src: float | None, fresh: int = 1, *, rewrites: bool | None = None
+) -> StepResult:
+    return StepResult(
+        any_,
+        src,
+        churn=3,
+        fresh=fresh,
+        cached=0,
+        cost_uncollected=2.0,
+        seconds=0.001,
+        rewrites=rewrites,
+    )
 
 
 def outcome(*steps: StepResult, name: str = "t") -> Outcome:
@@ -29,6 +41,16 @@ def test_need_recall_is_the_mean_of_both_halves_over_their_own_steps() -> None:
     assert got.need_steps == 2
     assert got.cost == pytest.approx(0.5)
     assert got.churn == 3
+
+
+def test_a_prefix_that_is_rewritten_counts_among_the_requests_after_the_limit() -> None:
+    steps = [step(1.0, 1.0, rewrites=said) for said in (None, None, True, False, False, False)]
+    assert figures([outcome(*steps)]).rewrites == 25
+
+
+def test_what_is_not_cached_is_paid_as_written_to_the_cache() -> None:
+    got = figures([outcome(step(1.0, 1.0, 100))])
+    assert got.priced(Prices(cached=0.1, write=1.25)) == pytest.approx(125)
 
 
 def test_the_gap_is_the_share_of_the_way_between_the_bounds() -> None:
@@ -100,4 +122,18 @@ def test_what_is_dropped_at_the_front_makes_the_rest_uncached() -> None:
     # at the third step 51 tokens: the 9 of message 2 go, and the 6 of message 3 are read again
     assert steps[2].churn == 6
     assert steps[2].cost == pytest.approx(1.7 + 6 + 19)
+    assert (steps[2].fresh, steps[2].cached) == (6 + 19, 17)
+    assert [s.rewrites for s in steps] == [None, None, True, True]
     assert (steps[2].any, steps[2].src) == (1.0, 1.0)
+
+
+def test_truncating_to_a_share_drops_rarely_and_deep() -> None:
+    deep, shallow = TruncateTo(by_words, 50), Truncate(by_words)
+    kept = []
+    for collector in (deep, shallow):
+        collector.start(list(BASH.messages[: BASH.pinned]), 50)
+        collector.add(list(BASH.messages[BASH.pinned :]))
+        collector.add([])
+        kept.append(sum(map(Pricer(by_words), collector.context())))
+    room = 50 - sum(map(Pricer(by_words), BASH.messages[: BASH.pinned]))
+    assert kept[0] <= 50 - room / 2 < kept[1] <= 50

@@ -3,6 +3,9 @@
 A limit is crossed by what is over it; usage that is exactly at a limit has not crossed it. So a
 collection that lands exactly where the next one would start is not followed by one.
 
+Rarely and deep is cheap: every sweep makes the provider read again what is behind its first cut. If
+its prompt cache is cold, that happens anyway, so then a collection starts sooner.
+
 Between soft and hard limit there is room to wait. A sweep that cuts early makes the provider
 read all behind the cut again, at the price of writing its cache; the longer it waits, the more it
 frees for that price. So a plan that would not pay soon is put off, to the hard limit at the latest.
@@ -17,6 +20,7 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from enum import IntEnum
 
 import msgspec
@@ -24,7 +28,7 @@ import msgspec
 from marksweep.errors import BadInput
 from marksweep.model import Cost, Pressure, Segment
 
-SOFT_PERCENT = 80.0
+SOFT_PERCENT = 90.0
 """Share of the limit above which a collection starts; at least TARGET_PERCENT.
 
 Higher collects later and frees more at once. Lower keeps replies quick but throws the prompt cache
@@ -34,11 +38,20 @@ away more often.
 TARGET_PERCENT = 60.0
 """Share of the limit at which a collection lands. Lower frees more and collects less often."""
 
-HARD_PERCENT = 90.0
+HARD_PERCENT = 95.0
 """Share of the limit above which PRESERVABLE segments may go, and a step becomes a full collection.
 
 Higher protects them longer, at the risk that a request does not fit.
 """
+
+COLD_PERCENT = 75.0
+"""Share of the limit above which a collection starts while the prompt cache is cold.
+
+Lower takes more chances to rewrite the prompt for nothing, and loses more that would have fitted.
+"""
+
+CACHE_MINUTES = 5.0
+"""Minutes after a request that a provider's prompt cache lives. Longer believes in it longer."""
 
 MAX_LIMIT = 10**15
 """Tokens a limit may have: up to here its percentages are exact to a token."""
@@ -54,6 +67,9 @@ class Budget(msgspec.Struct, frozen=True):
     """Where a collection lands."""
     hard_limit: int
     """Over this PRESERVABLE content may go."""
+    cold_limit: int = MAX_LIMIT
+    """Over this a collection is due while the prompt cache is cold; at most the soft limit counts.
+    """
 
     @classmethod
     def of(
@@ -63,8 +79,9 @@ class Budget(msgspec.Struct, frozen=True):
         threshold_percent: float = SOFT_PERCENT,
         target_percent: float = TARGET_PERCENT,
         pressure_percent: float = HARD_PERCENT,
+        cold_percent: float = COLD_PERCENT,
     ) -> Budget:
-        """Set the three at shares of the limit."""
+        """Set the lines at shares of the limit. The cold one stays between target and threshold."""
         if not isinstance(limit, int | float) or not 0 <= limit <= MAX_LIMIT:
             shown = reprlib.repr(limit)
             raise BadInput(f"limit is {shown}; expected a number of tokens, 0 to {MAX_LIMIT:,}.")
@@ -73,6 +90,7 @@ class Budget(msgspec.Struct, frozen=True):
             "threshold_percent": threshold_percent,
             "target_percent": target_percent,
             "pressure_percent": pressure_percent,
+            "cold_percent": cold_percent,
         }
         for name, value in shares.items():
             if not (math.isfinite(value) and 0 <= value <= 100):
@@ -88,11 +106,12 @@ class Budget(msgspec.Struct, frozen=True):
             int(limit * threshold_percent / 100),
             int(limit * target_percent / 100),
             int(limit * pressure_percent / 100),
+            int(limit * min(max(cold_percent, target_percent), threshold_percent) / 100),
         )
 
     @classmethod
     def at_limit(cls, limit: int) -> Budget:
-        """Set all three at the limit: collect no sooner and no deeper than needed."""
+        """Set all at the limit: collect no sooner and no deeper than needed."""
         return cls.of(limit, threshold_percent=100, target_percent=100, pressure_percent=100)
 
     @property
@@ -104,6 +123,28 @@ class Budget(msgspec.Struct, frozen=True):
     def pressure(self) -> int:
         """The hard limit, by its older name."""
         return self.hard_limit
+
+    def beside(self, held: int) -> Budget:
+        """Draw the same shares over the room that is left beside so many tokens that must stay.
+
+        A large system prompt would otherwise leave a collection nothing to keep. If there is no
+        room, the lines are as they were.
+        """
+        if not 0 < held < self.limit:
+            return self
+        room = self.limit - held
+        soft, target, hard, cold = (
+            held + line * room // self.limit
+            for line in (self.soft_limit, self.target, self.hard_limit, self.cold_limit)
+        )
+        return Budget(self.limit, soft, target, hard, cold)
+
+    def calibrated(self, ratio: float) -> Budget:
+        """Give the lines in tokens of which a provider counts so many for each of ours."""
+        if ratio == 1:
+            return self
+        lines = (self.limit, self.soft_limit, self.target, self.hard_limit, self.cold_limit)
+        return Budget(*(round(line / ratio) for line in lines))
 
     def pressure_at(self, used: int) -> Pressure:
         """Say how hard a collection may press at this usage."""
@@ -155,7 +196,7 @@ class Due(IntEnum):
     STEP = 1
     """A small batch: over the soft limit."""
     FULL = 2
-    """A full collection: over the hard limit."""
+    """A full collection: over the hard limit, or the prompt cache is cold."""
 
 
 class Backoff(msgspec.Struct, frozen=True):
@@ -173,18 +214,55 @@ class Backoff(msgspec.Struct, frozen=True):
         return grown or change - self.change >= self.wait
 
 
-def due(used: int, budget: Budget, change: int, backoff: Backoff | None = None) -> Due:
-    """Say what is due at this usage, after this many changes."""
+class PromptCache(msgspec.Struct, frozen=True):
+    """What is known of the provider's prompt cache. Cold until a request was made."""
+
+    minutes: float = CACHE_MINUTES
+    last_request: datetime | None = None
+    requests: int = 0
+    """Requests since the cache was last known to be empty."""
+    is_missed: bool = False
+    """Whether the last report said that a request found nothing of the one before."""
+
+    def is_cold(self, now: datetime) -> bool:
+        """Say whether the next request finds nothing, so that rewriting its prompt is free."""
+        if self.last_request is None or self.is_missed:
+            return True
+        return now - self.last_request > timedelta(minutes=self.minutes)
+
+    def reported(self, cached_tokens: int) -> PromptCache:
+        """Take in how much of the last request came from the cache. A first one cannot find any."""
+        is_missed = cached_tokens == 0 and self.requests > 1
+        return msgspec.structs.replace(self, is_missed=is_missed)
+
+    def requested(self, now: datetime) -> PromptCache:
+        """Note a request, which leaves its prompt in the cache."""
+        return msgspec.structs.replace(self, last_request=now, requests=self.requests + 1)
+
+    def lost(self) -> PromptCache:
+        """Note that the cache is gone: another model or account, a resume."""
+        return PromptCache(self.minutes)
+
+
+def due(
+    used: int,
+    budget: Budget,
+    change: int,
+    backoff: Backoff | None = None,
+    *,
+    is_cold: bool = False,
+) -> Due:
+    """Say what is due at this usage, after this many changes; on a cold cache, at once."""
     pressure = budget.pressure_at(used)
-    if pressure is Pressure.NONE:
+    if pressure is Pressure.NONE and not (is_cold and used > budget.cold_limit):
         return Due.NOTHING
     if backoff is not None and not backoff.over(used, change, budget):
         return Due.NOTHING
-    return Due.FULL if pressure is Pressure.HARD else Due.STEP
+    return Due.FULL if is_cold or pressure is Pressure.HARD else Due.STEP
 
 
 def is_time(wanted: Due, cost: Cost, pays_within_turns: float = PAYS_WITHIN_TURNS) -> bool:
-    """Say whether to carry out a plan of this cost now. Over the hard limit it always is."""
+    """Say whether to carry out a plan of this cost now. A full collection always is."""
     if wanted is not Due.STEP:
         return wanted is Due.FULL
     return cost.pays_after_turns is not None and cost.pays_after_turns <= pays_within_turns

@@ -109,6 +109,10 @@ class PlanningContext:
         """Give what may be swept or changed."""
         return [i for i, held in enumerate(self._held) if not held]
 
+    def held(self, until: int | None = None) -> int:
+        """Size of what may not be swept, of all or of the segments before an index."""
+        return sum(size for size, held in zip(self.sizes[:until], self._held, strict=False) if held)
+
     def may_go(self, members: tuple[int, ...]) -> bool:
         """Say whether segments may be swept or changed, all of them."""
         held = self._held

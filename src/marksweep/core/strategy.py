@@ -53,11 +53,7 @@ class Strategy(Protocol):
 
 @runtime_checkable
 class Learning(Strategy, Protocol):
-    """A strategy that remembers what it observed, chooses its own depth and may bring things back.
-
-    A conversation with such a strategy collects when its limit is reached, not before, unless it
-    was given a budget: how far below the limit a sweep lands is for the strategy to choose.
-    """
+    """A strategy that remembers what it observed, may land deeper, and may bring things back."""
 
     def observe(self, segments: Sequence[Segment]) -> None:
         """Learn segments that are live now and were not before, in order.

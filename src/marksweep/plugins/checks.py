@@ -10,7 +10,6 @@ from difflib import get_close_matches
 
 import msgspec
 
-from marksweep.core.budget import HARD_PERCENT, SOFT_PERCENT, TARGET_PERCENT
 from marksweep.errors import BadInput
 
 
@@ -21,9 +20,9 @@ class Variable(msgspec.Struct, frozen=True):
     default: float
 
 
-THRESHOLD = Variable("GC_THRESHOLD", SOFT_PERCENT)
-TARGET = Variable("GC_TARGET", TARGET_PERCENT)
-PRESSURE = Variable("GC_PRESSURE", HARD_PERCENT)
+THRESHOLD = Variable("GC_THRESHOLD", 80.0)
+TARGET = Variable("GC_TARGET", 60.0)
+PRESSURE = Variable("GC_PRESSURE", 90.0)
 
 PREFIXES = ("MARKSWEEP_", "JAATO_")
 """The first one that is set wins."""

@@ -17,7 +17,6 @@ from collections.abc import Callable
 
 import msgspec
 
-from marksweep.core.strategy import Learning
 from marksweep.errors import BadInput, UnknownName
 from marksweep.replay.conversation_collector import ConversationCollector
 from marksweep.replay.drive import Collector
@@ -27,7 +26,7 @@ from marksweep.replay.references import Gdsf, Mask, OriginalScore, Random, Trunc
 from marksweep.replay.sandbox import CALL_SECONDS, SandboxedStrategy
 from marksweep.replay.strategy_spec import parse
 from marksweep.settings import Settings
-from marksweep.strategies.registry import SEGMENT_TOOLS, STRATEGIES, TIER, strategy_of
+from marksweep.strategies.registry import STRATEGIES, TIER
 
 Make = Callable[[Count], Collector]
 
@@ -83,8 +82,9 @@ def canonical(name: str) -> str:
         return name
     raise UnknownName(
         f"no strategy named {name!r}; known are {', '.join(sorted(known.values()))}, mask last N, "
-        f"truncate to PERCENT, tiers of {', '.join(sorted(STRATEGIES))}, such as superseded+mask+truncate:spare=5, GC "
-        "plugins such as gc_hybrid, and package.module:Name for one of your own."
+        f"truncate to PERCENT, tiers of {', '.join(sorted(STRATEGIES))}, such as "
+        "superseded+mask+truncate:spare=5, GC plugins such as gc_hybrid, and package.module:Name "
+        "for one of your own."
     )
 
 
@@ -128,8 +128,6 @@ def settings_for(name: str) -> Overlay | None:
     talk: dict[str, object] = {"strategy": TIER.join(tiers)}
     found: Overlay = {"conversation": talk}
     for key, value in spec.options.items():
-        if key in LIMIT_OPTIONS and isinstance(strategy_of(spec.name, SEGMENT_TOOLS), Learning):
-            raise BadInput(f"{spec.name} draws its lines itself, so it takes no {key}.")
         if key in LIMIT_OPTIONS:
             found.setdefault("window", {})[key] = value
         elif key == RECENT:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from marksweep.core.cost import Prices
+from marksweep.core.plan import Prices
 from marksweep.replay.drive import StepResult
 
 RESAMPLES = 1000

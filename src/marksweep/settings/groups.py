@@ -13,6 +13,8 @@ import msgspec
 from msgspec import Meta
 
 from marksweep.core.budget import (
+    CACHE_MINUTES,
+    COLD_PERCENT,
     HARD_PERCENT,
     PAYS_WITHIN_TURNS,
     SOFT_PERCENT,
@@ -51,9 +53,15 @@ class Window(Group, frozen=True):
     """How much there may be, and at which share of it what happens."""
 
     limit_tokens: Count = 128_000
-    """Tokens the working set may hold. The percentages below are shares of it."""
+    """Tokens there may be. The percentages below are shares of it.
+
+    In a conversation they are shares of the room beside what must stay, such as the system prompt.
+    """
     threshold_percent: Percent = SOFT_PERCENT
-    """The soft limit: above it, a small sweep follows every change. Higher collects later."""
+    """The soft limit: above it a collection starts. Higher collects later and frees more at once.
+
+    In the working set it is a small sweep after every change.
+    """
     target_percent: Percent = TARGET_PERCENT
     """Where a collection lands; at most the threshold. Lower frees more and collects less often."""
     pressure_percent: Percent = HARD_PERCENT
@@ -61,6 +69,13 @@ class Window(Group, frozen=True):
 
     At least the threshold. Higher protects them longer, at the risk that a request does not fit.
     """
+    cold_percent: Percent = COLD_PERCENT
+    """Where a conversation is collected while its prompt cache is cold, as rewriting it is free.
+
+    Between target and threshold. Lower collects more often then, and keeps less.
+    """
+    cache_minutes: Positive = CACHE_MINUTES
+    """Minutes after a request that the provider's prompt cache lives."""
     pays_within_turns: Positive = PAYS_WITHIN_TURNS
     """Turns within which a conversation's sweep between the lines must pay; else it waits.
 
@@ -90,6 +105,7 @@ class Window(Group, frozen=True):
             threshold_percent=self.threshold_percent,
             target_percent=self.target_percent,
             pressure_percent=self.pressure_percent,
+            cold_percent=self.cold_percent,
         )
 
 
@@ -97,10 +113,7 @@ class Conversation(Group, frozen=True):
     """How a conversation is collected; its limit and lines are those of the window."""
 
     strategy: str = "coverage"
-    """Names of strategies, joined by + for tiers that are tried in turn.
-
-    Coverage goes to the limit and chooses itself how deep; the others start and land at the lines.
-    """
+    """Names of strategies, joined by + for tiers that are tried in turn."""
     options: Mapping[str, int] = {}
     """Options of the strategies, such as how many results `mask` spares."""
     preserve_recent_turns: Count = 0

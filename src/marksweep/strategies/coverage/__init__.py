@@ -2,7 +2,7 @@
 
     observe, forget   follow which messages are there, in blocks (index.py, text.py)
     recall            bring back what the agent speaks of again, if it is worth more than what goes
-    target            choose how deep to sweep: what is lost against what the prompt cache must
+    target            choose where to cut into the prompt: what is lost against what its cache must
                       read again (choose.py)
     rank              the least worth per token first: parts of messages before whole ones
 
@@ -120,17 +120,14 @@ class Coverage:
         self._state.forget(segment_ids)
 
     def target(self, context: PlanningContext, wanted: int) -> int:
-        """Choose how deep to sweep, at most at the target: rare and deep, or often and shallow.
-
-        What the prompt cache would have to read again is weighed against what would be lost.
-        """
+        """Land where it is wanted, and choose from which message on to cut."""
         if context.size <= wanted:
             return wanted
         sweep = self._sweep(context)
         self._emptied = sweep.fixed > wanted
-        first, free = sweep.choose(wanted, self._setting)
-        self._landing = _Landing(context.snapshot, context.size - free, first, sweep)
-        return self._landing.target
+        first = sweep.choose(wanted, self._setting)
+        self._landing = _Landing(context.snapshot, wanted, first, sweep)
+        return wanted
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose to trim messages, or to stash units of which nothing is left."""
@@ -143,7 +140,7 @@ class Coverage:
             sweep, first = landing.sweep, landing.first
         else:
             sweep = self._sweep(context)
-            first = sweep.choose(context.target or 0, self._setting).first
+            first = sweep.choose(context.target or 0, self._setting)
         yield from sweep.rank(first, max(1, context.needed), self._trimmed)
 
     def _sweep(self, context: PlanningContext) -> Sweep:

@@ -1,9 +1,8 @@
-"""Which blocks a sweep drops: where it cuts into the prompt, how deep, and in which order.
+"""Which blocks a sweep drops: where it cuts into the prompt, and in which order.
 
 A provider's cache holds the prompt up to the first change; everything behind it is read again. So a
-sweep at the front is dear, one near the end is cheap, and a deep one is rarely needed again. Each
-choice is judged by one number: what is lost, plus what is read again, per token of room gained.
-Nothing switches batching off at a tiny budget; there it simply does not pay.
+sweep at the front is dear, and one near the end is cheap. Each choice is judged by one number: what
+is lost plus what is read again.
 
 Blocks are dropped in the index while a sweep is ranked, so that each next one is judged by what is
 left; in the end that is taken back. The planner stops when it has enough, so what comes late is
@@ -29,8 +28,6 @@ from marksweep.strategies.mask import Trimmed
 
 FRONTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03)
 """Shares of the old context, counted from its end, within which a sweep may stay."""
-DEPTHS = (0.0, 0.05, 0.1)
-"""Shares of the budget that a sweep may free beyond what it must."""
 NEXT_ROUND_SHARE = 0.05
 """Share of what must be freed that each further round offers, if markers ate up the last one."""
 NEXT_ROUND_TOKENS = 32
@@ -44,13 +41,13 @@ class Setting(msgspec.Struct, frozen=True):
     reread: float
     """What reading a token again costs, in multiples of the median token's worth. 0: nothing.
 
-    Higher makes sweeps rarer, deeper and nearer to the end of the prompt.
+    Higher makes sweeps stay nearer to the end of the prompt.
     """
     recall: float = 0.2
     """Share of the budget that may come back at a step, because the agent speaks of it again."""
 
 
-ECONOMY = Setting("economy", reread=0.75)
+ECONOMY = Setting("economy", reread=1.0)
 QUALITY = Setting("quality", reread=0.0)
 
 
@@ -65,61 +62,50 @@ class Offer(NamedTuple):
     block: Block
 
 
-class Choice(NamedTuple):
-    """Sweep among messages from `first` on, until `free` tokens are gone."""
-
-    first: int
-    free: int
-
-
 def choose(
     offers: Sequence[Offer],
     sizes: Sequence[int],
     span: tuple[int, int],
     *,
     must: int,
-    budget: int,
     setting: Setting,
-) -> Choice:
-    """Choose the sweep with the least price per token of room. Offers come the least worth first.
+) -> int:
+    """Choose the message from which on a sweep has the least price. The least worth comes first.
 
     `sizes` are the tokens of all messages in order; those in `span` may go. `must` is what has to
-    be freed, `budget` the tokens that all of them may take.
+    be freed.
     """
     start, end = span
     if not setting.reread or not offers:
-        return Choice(start, must)
+        return start
     behind = [*accumulate(reversed(sizes[start:end]), initial=0)][::-1]
     order = offers
     toll = setting.reread * _median_worth(order)
-    best: tuple[float, Choice] | None = None
+    best: tuple[float, int] | None = None
     for share in FRONTS:
         first = start + bisect_left(behind, -share * behind[0], key=neg)
         order = [offer for offer in order if offer.at >= first]
-        goals = [must + int(depth * budget) for depth in DEPTHS]
-        sweeps = list(_sweeps(order, goals))
-        for free, (freed, lost, edge) in zip(goals, sweeps, strict=False):
-            price = (lost + toll * (behind[edge - start] - freed)) / free
-            if best is None or price < best[0]:
-                best = price, Choice(first, free)
-        if not sweeps:
+        sweep = _sweep(order, must)
+        if sweep is None:
             break
-    return best[1] if best else Choice(start, must)
+        freed, lost, edge = sweep
+        price = lost + toll * (behind[edge - start] - freed)
+        if best is None or price < best[0]:
+            best = price, first
+    return best[1] if best else start
 
 
-def _sweeps(order: Sequence[Offer], goals: Sequence[int]) -> Iterator[tuple[int, float, int]]:
-    """Give for each goal that can be met what is freed and lost, and where the first cut is."""
-    freed, lost, met = 0, 0.0, 0
+def _sweep(order: Sequence[Offer], must: int) -> tuple[int, float, int] | None:
+    """Give what is freed and lost, and where the first cut is; None if too little can go."""
+    freed, lost = 0, 0.0
     edge = order[0].at if order else 0
     for worth, _, at, block in order:
         freed += block.tokens
         lost += worth * block.tokens
         edge = min(edge, at)
-        while freed >= goals[met]:
-            yield freed, lost, edge
-            met += 1
-            if met == len(goals):
-                return
+        if freed >= must:
+            return freed, lost, edge
+    return None
 
 
 def _median_worth(order: Sequence[Offer]) -> float:
@@ -153,17 +139,14 @@ class Sweep:
         self._offers = sorted(self._all_offers())
         """What may go, the least worth first."""
 
-    def choose(self, target_tokens: int, setting: Setting) -> Choice:
-        """Choose from where on to cut, and how deep: near the end is cheap for the prompt cache."""
+    def choose(self, target_tokens: int, setting: Setting) -> int:
+        """Choose from where on to cut: near the end is cheap for the prompt cache."""
         context = self._context
         must = max(1, context.size - target_tokens)
         if not self._free or self.fixed > target_tokens:
-            return Choice(0, must)
-        start, end = self._free[0], self._free[-1] + 1
-        budget = max(1, target_tokens - sum(context.sizes[:start]))
-        return choose(
-            self._offers, context.sizes, (start, end), must=must, budget=budget, setting=setting
-        )
+            return 0
+        span = self._free[0], self._free[-1] + 1
+        return choose(self._offers, context.sizes, span, must=must, setting=setting)
 
     def rank(self, first: int, must: int, trimmed: Trimmed) -> Iterator[Proposal]:
         """Drop in rounds; after each, propose what became of the messages it touched.
