@@ -40,7 +40,7 @@ from marksweep.core.budget import (
 )
 from marksweep.core.context import PlanningContext
 from marksweep.core.plan import Prices, make_plan, plan_recall
-from marksweep.core.strategy import Learning
+from marksweep.core.strategy import Learning, LearningFeed
 from marksweep.core.why import why
 from marksweep.dialects import Skipped, dialect_named, read
 from marksweep.dialects.base import Json
@@ -56,7 +56,7 @@ from marksweep.heaps.stash_search import (
 )
 from marksweep.heaps.staying import MESSAGE, Protection
 from marksweep.messages import Message, as_passed, count_message
-from marksweep.model import Entry, Plan, Pressure, Report, Segment, utc_now
+from marksweep.model import Entry, Plan, Pressure, Report, utc_now
 from marksweep.settings import Settings
 from marksweep.stores.base import Store
 from marksweep.stores.checkpoint import get_state, put_state
@@ -594,28 +594,3 @@ class Intake:
 
 def _as_text(value: Json) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-
-
-class LearningFeed:
-    """Keeps a learning strategy in step with one heap."""
-
-    def __init__(self, strategy: Learning) -> None:
-        self._strategy = strategy
-        self._live: dict[str, None] = {}
-
-    def observe(self, segments: Sequence[Segment]) -> None:
-        """Pass segments on as they arrive; those it knows already are left out."""
-        new = [segment for segment in segments if segment.segment_id not in self._live]
-        if new:
-            self._live.update(dict.fromkeys(segment.segment_id for segment in new))
-            self._strategy.observe(new)
-
-    def follow(self, segments: Sequence[Segment]) -> None:
-        """Pass on what came and went until the heap was as it is now."""
-        self.observe(segments)
-        present = {segment.segment_id for segment in segments}
-        gone = [segment_id for segment_id in self._live if segment_id not in present]
-        if gone:
-            for segment_id in gone:
-                del self._live[segment_id]
-            self._strategy.forget(gone)
