@@ -542,6 +542,30 @@ class ClientContract(OnWorld):
         }
         assert asyncio.run(client.count_stale_memories("w")) == 0
 
+    def test_a_file_is_made_fresh_without_a_look_at_the_whole_graph(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        client = GraphClient(GraphMemory(world.memory))
+        records = [file("w", f"{n}.py", {f"f{n}": []}) for n in range(3)]
+        world.graph.put("w", records)
+        world.graph.put("v", [file("v", "0.py", {"v": []})])
+        gone = records[2].memory.memory_id
+        world.graph.mark_stale("w", [record.memory.memory_id for record in records])
+        world.memory.forget([gone], workspace_id="w")
+
+        def refused(workspace_id: str) -> object:
+            raise AssertionError(f"{workspace_id} was surveyed")
+
+        for name in ("survey", "survey_memories", "files"):
+            monkeypatch.setattr(world.graph, name, refused)
+        assert asyncio.run(client.mark_memory_fresh("/repo/1.py", "w")) == (
+            records[1].memory.memory_id
+        )
+        assert asyncio.run(client.mark_memory_fresh("/repo/2.py", "w")) is None, "it was deleted"
+        assert asyncio.run(client.mark_memory_fresh("1.py", "w")) is None
+        assert asyncio.run(client.mark_memory_fresh("/repo/0.py", "nowhere")) is None
+        assert asyncio.run(client.count_stale_memories("w")) == 1
+
     def test_the_client_finds_and_deletes_orphans(self, world: World) -> None:
         client = GraphClient(GraphMemory(world.memory))
         orphan = note("w", "nobody's chunk", mentions=("Nobody",))

@@ -51,6 +51,7 @@ SECOND_LAYOUT = """
 ALTER TABLE workspace DROP COLUMN chunks;
 ALTER TABLE memory DROP COLUMN superseded_by;
 ALTER TABLE memory DROP COLUMN superseded_at;
+DROP INDEX memory_path;
 DROP INDEX entity_bare;
 ALTER TABLE entity DROP COLUMN bare;
 DROP INDEX chunk_symbol;

@@ -13,7 +13,7 @@ from marksweep.graph.memory import GraphMemory, in_thread
 from marksweep.graph.strategies import PruneStrategy
 from marksweep.heaps.graph import planned
 from marksweep.stores.graph.base import MemoryRow, Nodes, Seen
-from marksweep.stores.graph.nouns import CODE_INDEXER, Chunk, Entity
+from marksweep.stores.graph.nouns import CODE_INDEXER, Chunk, Entity, Memory
 
 
 class StaleMemory(TypedDict):
@@ -77,14 +77,12 @@ class GraphClient:
     @in_thread
     def mark_memory_fresh(self, file_path: str, workspace_id: str) -> str | None:
         """Make the memory of a file fresh; None if there is none."""
-        for row in self._code(workspace_id):
-            if row.file_path == file_path:
-                (record,) = self._graph.fetch(workspace_id, [row.memory_id])
-                memory = record.memory
+        name = self._graph.file_at(workspace_id, file_path)
+        for memory in self._graph.find(workspace_id, Nodes(memories=(name,))) if name else ():
+            if isinstance(memory, Memory):
                 seen = Seen(memory.memory_id, memory.size, memory.mtime_ns)
                 self._graph.stamp(workspace_id, memory.run, [seen], self._memory.now())
-                return row.memory_id
-        return None
+        return name
 
     @in_thread
     def count_stale_memories(self, workspace_id: str) -> int:

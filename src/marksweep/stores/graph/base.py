@@ -364,6 +364,10 @@ class GraphStore(Protocol):
         """Fetch what is known of a repository's files, sorted by path."""
         ...
 
+    def file_at(self, workspace_id: str, file_path: str) -> str | None:
+        """Name the code memory of a file that is not soft-deleted, the one seen last; or None."""
+        ...
+
     def begin_run(self, workspace_id: str, run: Run) -> None:
         """Note that a run has begun."""
         ...

@@ -70,6 +70,7 @@ class FalkorGraphStore:
     definitions = _method(fetching.definitions)
     entities = _method(fetching.entities)
     files = _method(runs.files)
+    file_at = _method(runs.file_at)
     survey = _method(sweep.survey)
     survey_memories = _method(sweep.survey_memories)
     ids = _method(sweep.ids)

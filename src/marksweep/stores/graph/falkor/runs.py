@@ -19,6 +19,12 @@ def files(db: Connection, workspace_id: str, repository: str) -> tuple[FileRow, 
     return tuple(file_row(row) for row in rows)
 
 
+def file_at(db: Connection, workspace_id: str, file_path: str) -> str | None:
+    """Name the code memory of a file."""
+    rows = db.read(workspace_id, cypher.FILE_AT, path=plain(file_path), source=CODE_INDEXER)
+    return str(rows[0][0]) if rows else None
+
+
 def begin_run(db: Connection, workspace_id: str, run: Run) -> None:
     """Note that a run has begun."""
     given = {

@@ -58,7 +58,7 @@ INDEXES = (
     *(
         f"CREATE INDEX FOR (n:{label}) ON (n.{column})"
         for label, columns in {
-            "Memory": ("id", "deleted_at", "repository", "created_at"),
+            "Memory": ("id", "deleted_at", "repository", "file_path", "created_at"),
             "Chunk": ("id", "memory_id", "deleted_at", "bare"),
             "Entity": ("id", "name", "deleted_at", "bare"),
             "Run": ("id",),
@@ -267,6 +267,9 @@ The server's score is that divided by how often a chunk has the word that it has
 FILES = f"""
 MATCH (m:Memory {{repository: $repository}}) WHERE m.source = $source
 RETURN {_of("m", FILE_COLUMNS)} ORDER BY m.relative_path"""
+FILE_AT = """
+MATCH (m:Memory {file_path: $path}) WHERE m.source = $source AND m.deleted_at IS NULL
+RETURN m.id ORDER BY m.last_seen_at DESC, m.id LIMIT 1"""
 BEGIN_RUN = """
 MERGE (r:Run {id: $id}) SET r.repository = $repository, r.filter = $filter,
     r.started_at = $started_at, r.finished_at = null, r.seen = 0, r.stale = 0"""

@@ -52,6 +52,7 @@ class SqliteGraphStore:
     definitions = _in(Database.reading, fetching.definitions)
     entities = _in(Database.reading, fetching.entities)
     files = _in(Database.reading, runs.files)
+    file_at = _in(Database.reading, runs.file_at)
     survey = _in(Database.reading, sweep.survey)
     survey_memories = _in(Database.reading, sweep.survey_memories)
     ids = _in(Database.reading, sweep.ids)

@@ -23,6 +23,13 @@ def files(db: sqlite3.Connection, workspace_id: str, repository: str) -> tuple[F
     return tuple(file_row(row) for row in db.execute(sql.FILES, given))
 
 
+def file_at(db: sqlite3.Connection, workspace_id: str, file_path: str) -> str | None:
+    """Name the code memory of a file."""
+    given = (number(db, workspace_id), plain(file_path), CODE_INDEXER)
+    row = db.execute(sql.FILE_AT, given).fetchone()
+    return str(row[0]) if row else None
+
+
 def begin_run(db: sqlite3.Connection, workspace_id: str, run: Run) -> None:
     """Note that a run has begun."""
     ws, _ = advance(db, workspace_id)

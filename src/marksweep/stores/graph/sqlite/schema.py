@@ -18,6 +18,7 @@ CREATE TABLE memory (
     superseded_by TEXT NOT NULL DEFAULT '', superseded_at INTEGER, UNIQUE (ws, id)
 );
 CREATE INDEX memory_file ON memory (ws, repository, relative_path);
+CREATE INDEX memory_path ON memory (ws, file_path);
 CREATE INDEX memory_stale ON memory (ws, stale) WHERE stale = 1;
 CREATE INDEX memory_deleted ON memory (ws, deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE INDEX memory_created ON memory (ws, created_at);
@@ -101,6 +102,7 @@ ALTER TABLE memory ADD COLUMN superseded_by TEXT NOT NULL DEFAULT '';
 ALTER TABLE memory ADD COLUMN superseded_at INTEGER;
 ALTER TABLE entity ADD COLUMN bare TEXT NOT NULL DEFAULT '';
 UPDATE entity SET bare = bare_name(name, type);
+CREATE INDEX memory_path ON memory (ws, file_path);
 CREATE INDEX entity_bare ON entity (ws, bare);
 ALTER TABLE chunk ADD COLUMN bare TEXT NOT NULL DEFAULT '';
 UPDATE chunk SET bare = bare_name(symbol, '') WHERE symbol <> '';

@@ -208,6 +208,10 @@ GROUP BY m.key, c.symbol ORDER BY m.repository, m.relative_path, 5, c.symbol"""
 FILES = f"""
 SELECT {", ".join(FILE_COLUMNS)} FROM memory
 WHERE ws = ? AND repository = ? AND source = ? ORDER BY relative_path"""
+FILE_AT = """
+SELECT id FROM memory
+WHERE ws = ? AND file_path = ? AND source = ? AND deleted_at IS NULL
+ORDER BY last_seen_at DESC, id LIMIT 1"""
 BEGIN_RUN = """
 INSERT OR REPLACE INTO run (ws, run_id, repository, filter, started_at, finished_at, seen, stale)
 VALUES (?, ?, ?, ?, ?, NULL, 0, 0)"""
