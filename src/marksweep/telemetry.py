@@ -159,25 +159,10 @@ class TracedPlugin:
     def __init__(self, plugin: GCPlugin, telemetry: Telemetry) -> None:
         self._plugin = plugin
         self._telemetry = telemetry
-
-    @property
-    def name(self) -> str:
-        """The name of the plugin inside."""
-        return self._plugin.name
-
-    def initialize(self, config: Mapping[str, object] | None = None) -> None:
-        """Pass the options on."""
-        self._plugin.initialize(config)
-
-    def shutdown(self) -> None:
-        """Pass it on."""
-        self._plugin.shutdown()
-
-    def should_collect(
-        self, context_usage: ContextUsage, config: GCConfig
-    ) -> tuple[bool, GCTriggerReason | None]:
-        """Pass the question on."""
-        return self._plugin.should_collect(context_usage, config)
+        self.name = plugin.name
+        self.initialize = plugin.initialize
+        self.shutdown = plugin.shutdown
+        self.should_collect = plugin.should_collect
 
     def collect(
         self,
