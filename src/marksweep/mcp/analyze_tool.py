@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Annotated
 
 import anyio.from_thread
-from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from marksweep.core.score import Scorer
@@ -16,7 +15,7 @@ from marksweep.mcp.context_tools import usage
 from marksweep.mcp.gc_results import Analysis, Blocker, Candidate, DeadWeight, Transcript
 from marksweep.mcp.results import Usage
 from marksweep.mcp.server_state import Workspace
-from marksweep.mcp.tool import Ctx, StrictTool
+from marksweep.mcp.tool import SETS, Ctx, StrictTool
 from marksweep.model import Action, Plan, Step
 from marksweep.segments import Segments
 from marksweep.strategies.scored import Disposal
@@ -163,6 +162,4 @@ def _of_transcript(ctx: Ctx, here: Workspace, path: str, most: int) -> Analysis:
     return _analysis(plan, rows, used).model_copy(update=update)
 
 
-_ANALYZES = ToolAnnotations(destructive_hint=False, idempotent_hint=True, open_world_hint=False)
-
-TOOLS = (StrictTool.of(context_gc_analyze, "Analyze context", _ANALYZES),)
+TOOLS = (StrictTool.of(context_gc_analyze, "Analyze context", SETS),)

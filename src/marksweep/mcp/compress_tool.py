@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 
 from mcp.server.mcpserver import Resolve, Sample
-from mcp_types import CreateMessageResult, SamplingMessage, TextContent, ToolAnnotations
+from mcp_types import CreateMessageResult, SamplingMessage, TextContent
 from pydantic import Field
 
 from marksweep.errors import NotFound
 from marksweep.mcp.asking import CurrentWorkspace, can_sample
 from marksweep.mcp.context_tools import LONGEST_TEXT, Name
 from marksweep.mcp.gc_results import Compressed
-from marksweep.mcp.tool import Ctx, StrictTool
+from marksweep.mcp.tool import ADDS, Ctx, StrictTool
 from marksweep.model import Segment
 from marksweep.summarizers import Extractive, Summary
 from marksweep.tokens import count
@@ -94,6 +94,4 @@ def _summary(segment: Segment, answer: CreateMessageResult | None) -> Summary:
     return Summary(picked.text, picked.made_by, f"{answer.model} gave no shorter text.")
 
 
-_SHORTENS = ToolAnnotations(destructive_hint=False, idempotent_hint=False, open_world_hint=False)
-
-TOOLS = (StrictTool.of(context_gc_compress, "Shorten a segment", _SHORTENS),)
+TOOLS = (StrictTool.of(context_gc_compress, "Shorten a segment", ADDS),)

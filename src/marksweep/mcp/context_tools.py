@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 from uuid import uuid4
 
 import msgspec
-from mcp_types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from marksweep.errors import BadInput
@@ -24,7 +23,7 @@ from marksweep.mcp.results import (
     Usage,
 )
 from marksweep.mcp.server_state import FocusArgs
-from marksweep.mcp.tool import Ctx, StrictTool
+from marksweep.mcp.tool import ADDS, READS, SETS, Ctx, StrictTool
 from marksweep.model import GCPolicy, Hold, Link, Reference, Segment, Stashed, utc_now
 from marksweep.segments import Segments
 
@@ -319,16 +318,12 @@ def usage(context: Segments) -> Usage:
     return Usage.of(context.tokens, context.budget)
 
 
-_READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-_ADDS = ToolAnnotations(destructive_hint=False, idempotent_hint=False, open_world_hint=False)
-_SETS = ToolAnnotations(destructive_hint=False, idempotent_hint=True, open_world_hint=False)
-
 TOOLS = (
-    StrictTool.of(context_add, "Add context", _ADDS),
-    StrictTool.of(context_focus, "Say what you work on", _SETS),
-    StrictTool.of(context_search, "Search the working set", _READS),
-    StrictTool.of(context_recall, "Recall swept context", _ADDS),
-    StrictTool.of(context_gc_pin, "Pin segments", _SETS),
-    StrictTool.of(context_gc_unpin, "Unpin segments", _SETS),
-    StrictTool.of(context_gc_configure, "Turn the limits", _SETS),
+    StrictTool.of(context_add, "Add context", ADDS),
+    StrictTool.of(context_focus, "Say what you work on", SETS),
+    StrictTool.of(context_search, "Search the working set", READS),
+    StrictTool.of(context_recall, "Recall swept context", ADDS),
+    StrictTool.of(context_gc_pin, "Pin segments", SETS),
+    StrictTool.of(context_gc_unpin, "Unpin segments", SETS),
+    StrictTool.of(context_gc_configure, "Turn the limits", SETS),
 )

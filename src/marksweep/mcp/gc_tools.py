@@ -7,7 +7,6 @@ from typing import Annotated
 
 import anyio.to_thread
 from mcp.server.mcpserver import AcceptedElicitation, Elicit, ElicitationResult, Resolve
-from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from marksweep.errors import BadInput, NotConfirmed, NotFound, PlanOutdated, Refused
@@ -16,7 +15,7 @@ from marksweep.mcp.asking import Consent, CurrentWorkspace, can_confirm
 from marksweep.mcp.context_tools import MOST_AT_ONCE, Name, usage
 from marksweep.mcp.gc_results import Event, History, Pruned, Undone
 from marksweep.mcp.server_state import Workspace
-from marksweep.mcp.tool import Ctx, StrictTool
+from marksweep.mcp.tool import ADDS, READS, SWEEPS, Ctx, StrictTool
 from marksweep.model import Action, Plan, Report
 from marksweep.segments import Segments
 from marksweep.strategies.scored import Disposal
@@ -174,12 +173,8 @@ def context_gc_history(
         return History(events=[Event.of(entry) for entry in context.history(limit)])
 
 
-_READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-_SWEEPS = ToolAnnotations(destructive_hint=True, idempotent_hint=True, open_world_hint=False)
-_UNDOES = ToolAnnotations(destructive_hint=False, idempotent_hint=False, open_world_hint=False)
-
 TOOLS = (
-    StrictTool.of(context_gc_prune, "Prune context", _SWEEPS),
-    StrictTool.of(context_gc_undo, "Undo a sweep", _UNDOES),
-    StrictTool.of(context_gc_history, "History of collections", _READS),
+    StrictTool.of(context_gc_prune, "Prune context", SWEEPS),
+    StrictTool.of(context_gc_undo, "Undo a sweep", ADDS),
+    StrictTool.of(context_gc_history, "History of collections", READS),
 )

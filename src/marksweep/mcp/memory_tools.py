@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
 import anyio
 import anyio.to_thread
 from mcp.server.mcpserver import AcceptedElicitation, Elicit, ElicitationResult, Resolve
-from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from marksweep.errors import NotConfirmed, Refused
 from marksweep.mcp.asking import Consent, CurrentWorkspace, can_confirm, state_of
 from marksweep.mcp.memory_results import Indexed, MemoryHit, MemoryPruned, MemoryStats, SearchResult
-from marksweep.mcp.tool import Ctx, StrictTool, VerbatimError
+from marksweep.mcp.tool import READS, SETS, SWEEPS, Ctx, StrictTool, VerbatimError
 from marksweep.model import Plan
 from marksweep.stores.base import DEFAULT_WORKSPACE
 
@@ -255,13 +254,9 @@ async def memory_stats(memory: CurrentMemory, *, workspace_id: WorkspaceName = "
     return MemoryStats.of(memory.workspace, counts)
 
 
-_READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-_INDEXES = ToolAnnotations(destructive_hint=False, idempotent_hint=True, open_world_hint=False)
-_PRUNES = ToolAnnotations(destructive_hint=True, idempotent_hint=True, open_world_hint=False)
-
 TOOLS = (
-    StrictTool.of(index_codebase, "Index a codebase", _INDEXES),
-    StrictTool.of(search_memory, "Search memory", _READS),
-    StrictTool.of(prune_memory, "Prune memory", _PRUNES),
-    StrictTool.of(memory_stats, "Memory statistics", _READS),
+    StrictTool.of(index_codebase, "Index a codebase", SETS),
+    StrictTool.of(search_memory, "Search memory", READS),
+    StrictTool.of(prune_memory, "Prune memory", SWEEPS),
+    StrictTool.of(memory_stats, "Memory statistics", READS),
 )

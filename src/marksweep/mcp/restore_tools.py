@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
-from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from marksweep.errors import BadInput, NotFound
@@ -13,7 +12,7 @@ from marksweep.mcp.context_tools import MOST_AT_ONCE, Name
 from marksweep.mcp.memory_results import NodeIds
 from marksweep.mcp.memory_tools import CurrentMemory, WorkspaceName
 from marksweep.mcp.results import Part, listed
-from marksweep.mcp.tool import Result, StrictTool
+from marksweep.mcp.tool import ADDS, READS, Result, StrictTool
 from marksweep.model import Event
 
 if TYPE_CHECKING:
@@ -129,10 +128,7 @@ async def memory_history(
     return MemoryHistory(workspace_id=workspace, events=found)
 
 
-_READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-_RESTORES = ToolAnnotations(destructive_hint=False, idempotent_hint=False, open_world_hint=False)
-
 TOOLS = (
-    StrictTool.of(restore_memory, "Restore memory", _RESTORES),
-    StrictTool.of(memory_history, "History of the memory", _READS),
+    StrictTool.of(restore_memory, "Restore memory", ADDS),
+    StrictTool.of(memory_history, "History of the memory", READS),
 )

@@ -24,6 +24,15 @@ from marksweep.mcp.server_state import ServerState
 Ctx = Context[ServerState, Any]
 """The context of a call."""
 
+READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+"""Changes nothing."""
+ADDS = ToolAnnotations(destructive_hint=False, idempotent_hint=False, open_world_hint=False)
+"""Loses nothing; twice is not the same as once."""
+SETS = ToolAnnotations(destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+"""Loses nothing; twice is the same as once."""
+SWEEPS = ToolAnnotations(destructive_hint=True, idempotent_hint=True, open_world_hint=False)
+"""May delete, once that is confirmed."""
+
 MAX_VALUE_CHARS = 120
 """Characters of a wrong value that an error repeats."""
 
