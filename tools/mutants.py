@@ -810,7 +810,7 @@ MUTANTS = (
     ),
     Mutant(
         "gemini: a lost signature is not marked",
-        "dialects/gemini_rules.py",
+        "dialects/gemini.py",
         "return [slot for slot in calls if slot not in signed] if signed else []",
         "return []",
     ),

@@ -1,8 +1,9 @@
 """Provider formats, both ways, with what each provider demands of a history.
 
 base.py        what a dialect is, and which result answers which call; Rule, Finding, Skipped
-openai_chat.py, openai_responses.py, anthropic.py, gemini.py      one provider each …
-…_rules.py     … and its rules, each with its source
+openai_chat.py, openai_responses.py, anthropic.py, gemini.py
+               one provider each: its rules, each with its source, and its format, both ways
+rulebook.py    what several of their rules share
 enveloped.py   transcripts of Claude Code and Codex: a provider's messages in envelopes
 pairing.py     where the result of a call must be
 history.py     detect the dialect of whole histories, read and write them

@@ -1,4 +1,4 @@
-"""Anthropic messages: user and assistant, each with content blocks.
+"""Anthropic messages: user and assistant, each with content blocks; and what the API demands.
 
     {"role": "assistant", "content": [{"type": "thinking", …}, {"type": "tool_use", "id": …}]}
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": …}, {"type": "text", …}]}
@@ -10,11 +10,336 @@ assistant, and stays with both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from marksweep.dialects.anthropic_rules import RULES, client_result
-from marksweep.dialects.base import Json, Rule, TiedByCalls, Tying, as_text, parts_of, role_in, word
+from marksweep.dialects.base import (
+    Dialect,
+    Fault,
+    Json,
+    Messages,
+    Repaired,
+    Rule,
+    Slot,
+    TiedByCalls,
+    Tying,
+    as_text,
+    match,
+    parts_of,
+    role_in,
+    with_parts,
+    word,
+)
+from marksweep.dialects.pairing import Together, each_run, leading, run_after
+from marksweep.dialects.rulebook import (
+    as_check,
+    calls_unanswered,
+    dropping,
+    dropping_empty,
+    ids_repeated,
+    renaming,
+    results_astray,
+    results_without_call,
+    start_with_user,
+    starts_with_user,
+    system_as_user,
+)
 from marksweep.messages import FunctionCall, InlineData, Message, Part, Role, ToolResult
+
+PROVIDER = "anthropic"
+
+MESSAGES = "https://platform.claude.com/docs/en/api/messages"
+TOOL_CALLS = "https://platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls"
+SERVER_TOOLS = "https://platform.claude.com/docs/en/agents-and-tools/tool-use/server-tools"
+THINKING = (
+    "https://platform.claude.com/docs/en/build-with-claude/extended-thinking"
+    "#preserving-thinking-blocks"
+)
+CACHING = "https://platform.claude.com/docs/en/build-with-claude/prompt-caching"
+
+CACHE_MARKS = 4
+"""How many blocks of a request may carry `cache_control`."""
+
+
+def _kind(part: Part) -> str:
+    return str(part.raw.get("type", "")) if isinstance(part.raw, dict) else "text"
+
+
+def client_call(part: Part) -> FunctionCall | None:
+    """Give the call that we have to run."""
+    return part.function_call if _kind(part) == "tool_use" else None
+
+
+def client_result(part: Part) -> ToolResult | None:
+    """Give the result of a call that we ran."""
+    return part.function_response if _kind(part) == "tool_result" else None
+
+
+def _server_call(part: Part) -> FunctionCall | None:
+    return None if _kind(part) == "tool_use" else part.function_call
+
+
+def _server_result(part: Part) -> ToolResult | None:
+    return None if _kind(part) == "tool_result" else part.function_response
+
+
+TOGETHER = Together(each_run, run_after, leading, client_call, client_result)
+
+
+def _system_misplaced(messages: Messages) -> Iterator[Fault]:
+    """Find what the system says elsewhere than between the user and the assistant."""
+    for i, message in enumerate(messages):
+        if message.role is not Role.SYSTEM:
+            continue
+        before = messages[i - 1].role if i else None
+        after = messages[i + 1].role if i + 1 < len(messages) else None
+        if before not in (Role.USER, Role.TOOL):
+            yield Fault(i, "a message of the system does not follow one of the user")
+        elif after not in (None, Role.MODEL):
+            yield Fault(i, "a message of the system is not followed by one of the assistant")
+
+
+def _is_empty(part: Part) -> bool:
+    return part.text is not None and not part.text.strip() and _kind(part) == "text"
+
+
+def _says_nothing(messages: Messages) -> Iterator[Fault]:
+    for i, message in enumerate(messages):
+        if not message.parts and not (i == len(messages) - 1 and message.role is Role.MODEL):
+            yield Fault(i, "a message has no content")
+        elif any(map(_is_empty, message.parts)):
+            yield Fault(i, "a text block is empty")
+
+
+def _misplaced(messages: Messages) -> dict[Slot, str]:
+    """Find blocks that their role may not hold."""
+    slots: dict[Slot, str] = {}
+    for i, message in enumerate(messages):
+        model = message.role is Role.MODEL
+        for k, part in enumerate(message.parts):
+            if model and client_result(part) is not None:
+                slots[Slot(i, k)] = "a tool_result is in a message of the assistant"
+            elif not model and (
+                part.function_call or part.thought is not None or _server_result(part) is not None
+            ):
+                slots[Slot(i, k)] = f"a {_kind(part)} block is in a message of the user"
+    return slots
+
+
+def _server_loose(messages: Messages) -> dict[Slot, str]:
+    """Find server results without a call before them in that turn, and calls without a result."""
+    slots: dict[Slot, str] = {}
+    last = len(messages) - 1
+    for group in each_run(messages):
+        run = messages[group.first : group.last + 1]
+        found = match(run, _server_call, _server_result)
+        loose = dict.fromkeys(found.orphans, "result without its server_tool_use")
+        if group.last != last:
+            loose |= dict.fromkeys(found.unanswered, "server_tool_use without its result")
+        for slot, what in loose.items():
+            slots[Slot(group.first + slot.message, slot.part)] = what
+    return slots
+
+
+def _unsigned(messages: Messages) -> dict[Slot, str]:
+    return {
+        Slot(i, k): "a thinking block has no signature"
+        for i, message in enumerate(messages)
+        for k, part in enumerate(message.parts)
+        if (_kind(part) == "thinking" and not part.raw.get("signature"))
+        or (_kind(part) == "redacted_thinking" and not part.raw.get("data"))
+    }
+
+
+def _trailing_thoughts(messages: Messages) -> dict[Slot, str]:
+    slots: dict[Slot, str] = {}
+    for group in each_run(messages):
+        for i in range(group.last, group.first - 1, -1):
+            parts = messages[i].parts
+            ends = len(parts)
+            while ends and parts[ends - 1].thought is not None:
+                ends -= 1
+            slots |= {Slot(i, k): "thinking ends the turn" for k in range(ends, len(parts))}
+            if ends:
+                break
+    return slots
+
+
+def _marks(messages: Messages) -> list[tuple[Slot, str]]:
+    """Find cache marks that are not allowed: on thinking, or too many; the oldest are too many."""
+    marked = [
+        (Slot(i, k), _kind(part))
+        for i, message in enumerate(messages)
+        for k, part in enumerate(message.parts)
+        if isinstance(part.raw, dict) and part.raw.get("cache_control")
+    ]
+    thoughts = [slot for slot, kind in marked if "thinking" in kind]
+    others = [slot for slot, kind in marked if "thinking" not in kind]
+    over = others[: max(0, len(others) - CACHE_MARKS)]
+    return [(slot, "a thinking block carries cache_control") for slot in thoughts] + [
+        (slot, f"more than {CACHE_MARKS} blocks carry cache_control") for slot in over
+    ]
+
+
+def _marks_wrong(messages: Messages) -> Iterator[Fault]:
+    for slot, what in _marks(messages):
+        yield Fault(slot.message, what)
+
+
+def _unmark(dialect: Dialect, messages: Messages) -> Repaired:
+    wrong = [slot for slot, _ in _marks(messages)]
+    out = list(messages)
+    for slot in wrong:
+        message = out[slot.message]
+        raw = {k: v for k, v in message.parts[slot.part].raw.items() if k != "cache_control"}
+        parts = list(message.parts)
+        parts[slot.part] = Part(raw=raw)
+        out[slot.message] = with_parts(dialect, message, parts)
+    return out, [Fault(slot.message, "took off a cache_control mark") for slot in wrong]
+
+
+def _space_at_end(messages: Messages) -> Iterator[Fault]:
+    if messages and messages[-1].role is Role.MODEL and messages[-1].parts:
+        part = messages[-1].parts[-1]
+        if _kind(part) == "text" and part.text and part.text != part.text.rstrip():
+            yield Fault(len(messages) - 1, "the last message is the assistant's and ends in space")
+
+
+def _strip_end(dialect: Dialect, messages: Messages) -> Repaired:
+    faults = list(_space_at_end(messages))
+    if not faults:
+        return list(messages), []
+    last = messages[-1]
+    part = last.parts[-1]
+    text = (part.text or "").rstrip()
+    raw = text if isinstance(part.raw, str) else {**part.raw, "text": text}
+    stripped = with_parts(dialect, last, [*last.parts[:-1], Part(text=text, raw=raw)])
+    return [*messages[:-1], stripped], [Fault(faults[0].position, "stripped the space at its end")]
+
+
+RULES = (
+    Rule(
+        "roles-known",
+        PROVIDER,
+        f"{MESSAGES}: roles are user and assistant; a system prompt goes into `system`. A system "
+        "message among them follows one of the user, and is last or before one of the assistant.",
+        "Put the text into the request's `system`, or make it a message of the user.",
+        _system_misplaced,
+        system_as_user(_system_misplaced),
+    ),
+    Rule(
+        "blocks-by-role",
+        PROVIDER,
+        "The API answers '`tool_use` blocks can only be in `assistant` messages' and "
+        f"'`tool_result` blocks can only be in `user` messages'; {TOOL_CALLS}.",
+        "Drop the block, or move it to a message of the right role.",
+        as_check(_misplaced),
+        dropping(_misplaced),
+    ),
+    Rule(
+        "thinking-signed",
+        PROVIDER,
+        f"{THINKING}: thinking blocks are passed back complete and unmodified, with their "
+        "signature; they may be left out of earlier turns.",
+        "Pass the block back as it came, or leave it out.",
+        as_check(_unsigned),
+        dropping(_unsigned),
+    ),
+    Rule(
+        "server-results-with-calls",
+        PROVIDER,
+        "The API answers 'Each `…_tool_result` block must have a corresponding "
+        f"`server_tool_use` block before it'; {SERVER_TOOLS}.",
+        "Keep a server tool's call and result together in one turn of the assistant.",
+        as_check(_server_loose),
+        dropping(_server_loose),
+    ),
+    Rule(
+        "content-not-empty",
+        PROVIDER,
+        "The API answers 'messages: text content blocks must be non-empty' and 'all messages "
+        f"must have non-empty content except for the optional final assistant message'; "
+        f"{MESSAGES}.",
+        "Drop the empty block or message.",
+        _says_nothing,
+        dropping_empty(_says_nothing, _is_empty),
+    ),
+    Rule(
+        "call-ids-unique",
+        PROVIDER,
+        f"The API answers '`tool_use` ids must be unique'; {TOOL_CALLS}.",
+        "Give each tool_use its own id, and the same to its tool_result.",
+        ids_repeated(client_call, "a tool_use has no id, or that of an earlier one"),
+        renaming(client_call, client_result),
+    ),
+    Rule(
+        "results-have-calls",
+        PROVIDER,
+        "The API answers 'Each `tool_result` block must have a corresponding `tool_use` block "
+        f"in the previous message'; {TOOL_CALLS}.",
+        "Drop the tool_result, or put back the message that asked for it.",
+        results_without_call(
+            client_call,
+            client_result,
+            "a tool_result answers {result.call_id!r}, which nothing asks for",
+        ),
+        TOGETHER.repair,
+    ),
+    Rule(
+        "results-first",
+        PROVIDER,
+        f"{TOOL_CALLS}: tool results immediately follow their tool uses, and come first in the "
+        "content, before any text.",
+        "Move the tool_result to the start of the next message of the user.",
+        results_astray(TOGETHER, "a tool_result is not first in what follows message {last}"),
+        TOGETHER.repair,
+    ),
+    Rule(
+        "calls-answered",
+        PROVIDER,
+        "The API answers '`tool_use` ids were found without `tool_result` blocks immediately "
+        f"after'; {TOOL_CALLS}. A call at the very end may still be waiting.",
+        "Add a tool_result for each tool_use that has none.",
+        calls_unanswered(TOGETHER, "tool_use {call.id!r} has no tool_result in the next message"),
+        TOGETHER.repair,
+    ),
+    Rule(
+        "thinking-not-last",
+        PROVIDER,
+        "The API answers 'The final block in an assistant message cannot be `thinking`'; "
+        f"{THINKING}.",
+        "Put back what followed the thinking, or leave the thinking out.",
+        as_check(_trailing_thoughts),
+        dropping(_trailing_thoughts),
+    ),
+    Rule(
+        "cache-marks",
+        PROVIDER,
+        "The API answers 'A maximum of 4 blocks with cache_control may be provided'; thinking "
+        f"blocks cannot be marked: {CACHING}.",
+        "Take off the marks of the oldest blocks.",
+        _marks_wrong,
+        _unmark,
+    ),
+    Rule(
+        "starts-with-user",
+        PROVIDER,
+        f"{MESSAGES}: the first message must be the user's.",
+        "Put a message of the user in front.",
+        starts_with_user,
+        start_with_user,
+    ),
+    Rule(
+        "no-space-at-end",
+        PROVIDER,
+        "The API answers 'final assistant content cannot end with trailing whitespace'; "
+        f"{MESSAGES}.",
+        "Strip the space, or end with a message of the user.",
+        _space_at_end,
+        _strip_end,
+    ),
+)
+"""In the order in which a repair applies them."""
+
 
 ROLES = {"user": Role.USER, "assistant": Role.MODEL, "system": Role.SYSTEM}
 
