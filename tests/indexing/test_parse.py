@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from marksweep.errors import UnknownName
 from marksweep.indexing.chunking import MAX_CHUNK_CHARS, MAX_CHUNK_LINES
 from marksweep.indexing.languages import LANGUAGES, chosen, language_of
-from marksweep.indexing.parse import Parsed, parse, parse_text
+from marksweep.indexing.parse import Parsed, absolute, parse, parse_text
 
 
 def symbols(parsed: Parsed) -> list[tuple[str, str, int, int]]:
@@ -70,7 +70,8 @@ Cart().add(1)
         ],
         {
             "shop.py imports os",
-            "shop.py imports .prices",
+            "shop.py imports prices",
+            "Cart inherits Base",
             "Cart.add calls Cart.check",
             "Cart.add.inner calls deep",
             "Cart.add calls t",
@@ -106,7 +107,7 @@ function* ids() { yield 1; }
             ("function", "ids", 11, 11),
         ],
         {
-            "shop.js imports ./prices",
+            "shop.js imports prices",
             "shop.js imports fs",
             "shop.js calls require",
             "Cart.add calls Cart.check",
@@ -142,7 +143,7 @@ namespace shop {
             ("block", "shop", 10, 10),
         ],
         {
-            "shop.ts imports ./item",
+            "shop.ts imports item",
             "Cart.add calls Cart.check",
             "Cart.check calls log",
             "shop.open calls start",
@@ -323,7 +324,345 @@ T& same(T& x) { return x; }
         3,
         1,
     ),
+    Sample(
+        "shop.cs",
+        """using System.Text;
+using Log = My.Logging;
+namespace Shop.Core;
+public interface ICart : IThing { void Add(int x); }
+public record Price(int V);
+public enum Kind { A }
+public struct P { }
+public class Cart : Base<int>, ICart {
+  public Cart() { Init(); }
+  public void Add(int x) { this.Check(x); var p = new Price(x); Console.WriteLine(p); Foo<int>(); }
+  int Prop { get { return Get(); } }
+}
+""",
+        [
+            ("block", "", 1, 3),
+            ("class", "ICart", 4, 4),
+            ("class", "Price", 5, 5),
+            ("class", "Kind", 6, 6),
+            ("class", "P", 7, 7),
+            ("class", "Cart", 8, 8),
+            ("function", "Cart.Cart", 9, 9),
+            ("function", "Cart.Add", 10, 10),
+            ("function", "Cart.Prop", 11, 11),
+            ("class", "Cart", 12, 12),
+        ],
+        {
+            "Cart inherits Base",
+            "Cart inherits ICart",
+            "Cart.Add calls Check",
+            "Cart.Add calls Foo",
+            "Cart.Add calls Price",
+            "Cart.Add calls WriteLine",
+            "Cart.Cart calls Init",
+            "Cart.Prop calls Get",
+            "ICart inherits IThing",
+            "shop.cs imports My.Logging",
+            "shop.cs imports System.Text",
+        },
+        4,
+        5,
+    ),
+    Sample(
+        "shop.php",
+        r"""<?php
+namespace Shop;
+use Shop\Models\Price;
+use function Foo\bar;
+require_once 'lib.php';
+interface ICart extends A, B {}
+trait T { function t() {} }
+enum E: string { case A = 'a'; }
+abstract class Cart extends Models\Base implements ICart {
+  use T;
+  public function add($x) { $this->check($x); $p = new Price($x); O::stat(); \strlen(log_it($p)); }
+}
+function top() { return new \Shop\Cart(); }
+""",
+        [
+            ("block", "", 1, 5),
+            ("class", "ICart", 6, 6),
+            ("class", "T", 7, 7),
+            ("class", "E", 8, 8),
+            ("class", "Cart", 9, 10),
+            ("function", "Cart.add", 11, 11),
+            ("class", "Cart", 12, 12),
+            ("function", "top", 13, 13),
+        ],
+        {
+            "Cart inherits Base",
+            "Cart inherits ICart",
+            "Cart inherits T",
+            "Cart.add calls Price",
+            "Cart.add calls check",
+            "Cart.add calls log_it",
+            "Cart.add calls stat",
+            "Cart.add calls strlen",
+            "ICart inherits A",
+            "ICart inherits B",
+            "shop.php imports Foo\\bar",
+            "shop.php imports Shop\\Models\\Price",
+            "shop.php imports lib.php",
+            "top calls Cart",
+        },
+        3,
+        4,
+    ),
+    Sample(
+        "shop.rb",
+        """require 'json'
+require_relative 'lib/x'
+module Shop
+  class Cart < Models::Base
+    include Comparable
+    def add(x)
+      check(x)
+      self.check x
+      p = Price.new(x)
+      puts p
+    end
+    def self.make
+      new
+    end
+  end
+end
+def top
+  Shop::Cart.make
+end
+""",
+        [
+            ("block", "", 1, 2),
+            ("block", "Shop", 3, 3),
+            ("class", "Shop.Cart", 4, 5),
+            ("function", "Shop.Cart.add", 6, 11),
+            ("function", "Shop.Cart.make", 12, 14),
+            ("class", "Shop.Cart", 15, 15),
+            ("block", "Shop", 16, 16),
+            ("function", "top", 17, 19),
+        ],
+        {
+            "Shop.Cart inherits Base",
+            "Shop.Cart inherits Comparable",
+            "Shop.Cart.add calls Price",
+            "Shop.Cart.add calls check",
+            "Shop.Cart.add calls puts",
+            "shop.rb imports json",
+            "shop.rb imports lib/x",
+            "top calls make",
+        },
+        3,
+        1,
+    ),
+    Sample(
+        "shop.kt",
+        """package shop
+
+import java.util.List
+import shop.models.*
+
+interface ICart : Thing
+
+data class Price(val v: Int)
+
+open class Cart(val x: Int) : Base<Int>(x), ICart {
+    fun add(x: Int) {
+        this.check(x)
+        val p = Price(x)
+        println(p)
+        list.forEach { go() }
+    }
+
+    companion object {
+        fun make() = Cart(1)
+    }
+}
+
+object Single {
+    fun a() {}
+}
+
+fun top() = Cart.make()
+""",
+        [
+            ("block", "", 1, 4),
+            ("class", "ICart", 6, 6),
+            ("class", "Price", 8, 8),
+            ("class", "Cart", 10, 10),
+            ("function", "Cart.add", 11, 16),
+            ("class", "Cart", 18, 18),
+            ("function", "Cart.make", 19, 19),
+            ("class", "Cart", 20, 21),
+            ("class", "Single", 23, 23),
+            ("function", "Single.a", 24, 24),
+            ("class", "Single", 25, 25),
+            ("function", "top", 27, 27),
+        ],
+        {
+            "Cart inherits Base",
+            "Cart inherits ICart",
+            "Cart.add calls Price",
+            "Cart.add calls check",
+            "Cart.add calls forEach",
+            "Cart.add calls go",
+            "Cart.add calls println",
+            "Cart.make calls Cart",
+            "ICart inherits Thing",
+            "shop.kt imports java.util.List",
+            "shop.kt imports shop.models",
+            "top calls make",
+        },
+        4,
+        4,
+    ),
+    Sample(
+        "shop.swift",
+        """import Foundation
+protocol ICart: Thing { func add(_ x: Int) }
+struct Price { let v: Int }
+enum K { case a }
+class Cart: Base, ICart {
+  init() { setup() }
+  func add(_ x: Int) { self.check(x); let p = Price(v: x); print(p) }
+}
+extension Cart: Codable { func more() { add(1) } }
+func top() { Cart().add(1) }
+""",
+        [
+            ("block", "", 1, 1),
+            ("class", "ICart", 2, 2),
+            ("class", "Price", 3, 3),
+            ("class", "K", 4, 4),
+            ("class", "Cart", 5, 5),
+            ("function", "Cart.init", 6, 6),
+            ("function", "Cart.add", 7, 7),
+            ("class", "Cart", 8, 8),
+            ("block", "Cart", 9, 9),
+            ("function", "top", 10, 10),
+        ],
+        {
+            "Cart inherits Base",
+            "Cart inherits Codable",
+            "Cart inherits ICart",
+            "Cart.add calls Price",
+            "Cart.add calls check",
+            "Cart.add calls print",
+            "Cart.init calls setup",
+            "Cart.more calls Cart.add",
+            "ICart inherits Thing",
+            "shop.swift imports Foundation",
+            "top calls Cart",
+            "top calls add",
+        },
+        5,
+        4,
+    ),
+    Sample(
+        "shop.scala",
+        """package shop
+import scala.util.Try
+import models.{Price, Base}
+trait ICart extends Thing
+object Single { def a = 1 }
+case class P(v: Int)
+enum K { case A }
+class Cart(x: Int) extends Base[Int](x) with ICart {
+  def add(x: Int): Unit = { this.check(x); val p = new Price(x); println(p); go[Int](O.make()) }
+}
+""",
+        [
+            ("block", "", 1, 3),
+            ("class", "ICart", 4, 4),
+            ("class", "Single", 5, 5),
+            ("class", "P", 6, 6),
+            ("class", "K", 7, 7),
+            ("class", "Cart", 8, 8),
+            ("function", "Cart.add", 9, 9),
+            ("class", "Cart", 10, 10),
+        ],
+        {
+            "Cart inherits Base",
+            "Cart inherits ICart",
+            "Cart.add calls Price",
+            "Cart.add calls check",
+            "Cart.add calls go",
+            "Cart.add calls make",
+            "Cart.add calls println",
+            "ICart inherits Thing",
+            "shop.scala imports models",
+            "shop.scala imports scala.util.Try",
+        },
+        2,
+        5,
+    ),
 ]
+
+
+INHERITS = {
+    "x.ts": (
+        "interface A extends B, C<D> {}\n"
+        "export class E extends ns.F<G> implements A {}\nabstract class H extends E {}\n",
+        {"A B", "A C", "E A", "E F", "H E"},
+    ),
+    "x.js": ("class A extends B {}\nclass C extends ns.D { m() {} }\n", {"A B", "C D"}),
+    "x.go": ("package p\ntype A struct {\n\tB\n\t*C\n\tp.D\n\tx int\n}\n", {"A B", "A C", "A D"}),
+    "x.rs": (
+        "trait A: B + p::C {}\nstruct S;\nimpl A for S { fn f(&self) {} }\nimpl<T> D<T> for S {}\n",
+        {"A B", "A C", "S A", "S D"},
+    ),
+    "X.java": (
+        "class A extends p.B<C> implements D, E<F> {}\ninterface G extends H {}\n"
+        "enum I implements J { X }\nrecord K(int x) implements L {}\n",
+        {"A B", "A D", "A E", "G H", "I J", "K L"},
+    ),
+    "x.cpp": (
+        "class A : public B, private ns::C, D<int> { void f(); };\nstruct E : A {};\n",
+        {"A B", "A C", "A D", "E A"},
+    ),
+    "x.py": (
+        "class A(B, ns.C, Generic[T], metaclass=M, x=f()): pass\n",
+        {"A B", "A C", "A Generic"},
+    ),
+}
+
+
+@pytest.mark.parametrize("path", INHERITS)
+def test_classes_inherit_and_implement(path: str) -> None:
+    source, expected = INHERITS[path]
+    found = {tie for tie in ties(parse(path, source.encode())) if " inherits " in tie}
+    assert found == {each.replace(" ", " inherits ") for each in expected}
+
+
+def test_a_class_without_a_name_inherits_nothing() -> None:
+    assert ties(parse("x.js", b"f(class extends B {})\n")) == {"x.js calls f"}
+
+
+def test_a_tie_has_every_line_once() -> None:
+    parsed = parse("a.py", b"def f():\n    g()\n    g(g())\n    h()\n")
+    calls = {parsed.names[tie.target].name: tie.lines for tie in parsed.ties}
+    assert calls == {"g": (2, 3), "h": (4,)}
+
+
+@pytest.mark.parametrize(
+    ("path", "module", "meant"),
+    [
+        ("shop/cart.py", ".prices", "shop.prices"),
+        ("shop/cart.py", ".", "shop"),
+        ("shop/deep/cart.py", "..prices.old", "shop.prices.old"),
+        ("cart.py", ".prices", "prices"),
+        ("cart.py", "os.path", "os.path"),
+        ("web/cart.ts", "./prices", "web/prices"),
+        ("web/cart.ts", "../lib/x.js", "lib/x.js"),
+        ("web/cart.ts", "react", "react"),
+    ],
+)
+def test_a_relative_import_is_resolved_by_where_the_file_lies(
+    path: str, module: str, meant: str
+) -> None:
+    assert absolute(path, module) == meant
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.path)

@@ -3,6 +3,7 @@
 memory            KnowledgeGraph: remember, search, prune, restore; GraphMemory for event loops
 strategies        what a collection takes: each only ranks. The heap is `heaps.graph`
 outcomes          the settings, what pruning says it did, and its words
+call_graph        who calls, imports or inherits what, and what a change reaches
 notes             a text as chunks and entities; extract finds the entities
 erasure           forgetting on request
 backup            portable copies

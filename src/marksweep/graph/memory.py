@@ -28,6 +28,7 @@ from marksweep.core.strategy import Proposal
 from marksweep.errors import BadInput, NotConfirmed, Refused
 from marksweep.graph.backup import Kept, kept_in, load_backup, new_backup, write_backup
 from marksweep.graph.backup_file import Backup, check_backup
+from marksweep.graph.call_graph import MAX_DEPTH, MAX_LINKS, Ask, Linked, linked
 from marksweep.graph.cross_references import CrossMarker, KeptAcross
 from marksweep.graph.erasure import Eraser, Forgotten, hide
 from marksweep.graph.notes import note_record
@@ -178,6 +179,21 @@ class KnowledgeGraph:
         """Find live chunks, best first."""
         wanted = msgspec.structs.replace(query or GraphQuery(), words=words)
         return Answer(self.graph.search(workspace_id, wanted))
+
+    def call_graph(
+        self,
+        name: str,
+        ask: str = Ask.CALLERS,
+        *,
+        workspace_id: str = DEFAULT_WORKSPACE,
+        limit: int = MAX_LINKS,
+        depth: int = MAX_DEPTH,
+    ) -> Linked:
+        """Say who calls a symbol, what it calls, imports, inherits, or what a change of it reaches.
+
+        `name` is a function, class, module or file; `depth` is how many steps an impact goes.
+        """
+        return linked(self.graph, workspace_id, name, Ask.named(ask), limit=limit, depth=depth)
 
     def read_memory(
         self, memory_ids: Sequence[str], *, workspace_id: str = DEFAULT_WORKSPACE
@@ -528,6 +544,7 @@ class GraphMemory:
 
     add_memory = _as_async(KnowledgeGraph.add_memory)
     search_memory = _as_async(KnowledgeGraph.search_memory)
+    call_graph = _as_async(KnowledgeGraph.call_graph)
     read_memory = _as_async(KnowledgeGraph.read_memory)
     pin = _as_async(KnowledgeGraph.pin)
     unpin = _as_async(KnowledgeGraph.unpin)

@@ -8,6 +8,7 @@ A query names what it finds by captures:
     @callee            the name that a call ends in
     @new               the name of a class that is made into an object
     @module            what an import names, as written
+    @heir @base        a class, and what it inherits from or implements
 
 A file whose language has no grammar is read as text.
 """
@@ -47,9 +48,10 @@ PYTHON = """
 (call function: [(identifier) @callee (attribute attribute: (identifier) @callee)])
 (import_statement name: [(dotted_name) @module (aliased_import name: (dotted_name) @module)])
 (import_from_statement module_name: (_) @module)
+(class_definition superclasses: (argument_list [(identifier) (attribute) (subscript)] @base)) @heir
 """
 
-JAVASCRIPT = """
+_ECMASCRIPT = """
 (function_declaration name: (identifier) @name) @function
 (generator_function_declaration name: (identifier) @name) @function
 (method_definition name: (_) @name) @function
@@ -66,9 +68,23 @@ JAVASCRIPT = """
     (#eq? @_require "require"))
 """
 
-TYPESCRIPT = (
-    JAVASCRIPT
+JAVASCRIPT = (
+    _ECMASCRIPT
     + """
+(class_declaration (class_heritage [(identifier) (member_expression)] @base)) @heir
+"""
+)
+
+TYPESCRIPT = (
+    _ECMASCRIPT
+    + """
+(class_declaration (class_heritage
+    (extends_clause value: [(identifier) (member_expression)] @base))) @heir
+(class_declaration (class_heritage (implements_clause (_) @base))) @heir
+(abstract_class_declaration (class_heritage
+    (extends_clause value: [(identifier) (member_expression)] @base))) @heir
+(abstract_class_declaration (class_heritage (implements_clause (_) @base))) @heir
+(interface_declaration (extends_type_clause type: (_) @base)) @heir
 (abstract_class_declaration name: (_) @name) @class
 (interface_declaration name: (_) @name) @class
 (enum_declaration name: (_) @name) @class
@@ -90,6 +106,8 @@ GO = """
 (call_expression function: [(identifier) @callee
     (selector_expression field: (field_identifier) @callee)])
 (import_spec path: (_) @module)
+(type_spec type: (struct_type (field_declaration_list
+    (field_declaration !name type: (_) @base)))) @heir
 """
 
 RUST = """
@@ -112,6 +130,9 @@ RUST = """
 (macro_invocation macro: [(identifier) @callee (scoped_identifier name: (identifier) @callee)])
 (use_declaration argument: (_) @module)
 (extern_crate_declaration name: (identifier) @module)
+(impl_item trait: (_) @base) @heir
+(trait_item bounds: (trait_bounds
+    [(type_identifier) (generic_type) (scoped_type_identifier)] @base)) @heir
 """
 
 JAVA = """
@@ -127,6 +148,11 @@ JAVA = """
 (object_creation_expression type: [(type_identifier) @new
     (generic_type (type_identifier) @new) (scoped_type_identifier (type_identifier) @new .)])
 (import_declaration [(scoped_identifier) (identifier)] @module)
+(class_declaration superclass: (superclass (_) @base)) @heir
+(class_declaration interfaces: (super_interfaces (type_list (_) @base))) @heir
+(enum_declaration interfaces: (super_interfaces (type_list (_) @base))) @heir
+(record_declaration interfaces: (super_interfaces (type_list (_) @base))) @heir
+(interface_declaration (extends_interfaces (type_list (_) @base))) @heir
 """
 
 C = """
@@ -163,8 +189,123 @@ CPP = (
     (qualified_identifier name: (template_function name: (identifier) @callee))])
 (new_expression type: [(type_identifier) @new
     (qualified_identifier name: (type_identifier) @new)])
+(class_specifier (base_class_clause
+    [(type_identifier) (qualified_identifier) (template_type)] @base)) @heir
+(struct_specifier (base_class_clause
+    [(type_identifier) (qualified_identifier) (template_type)] @base)) @heir
 """
 )
+
+C_SHARP = """
+(method_declaration name: (identifier) @name) @function
+(constructor_declaration name: (identifier) @name) @function
+(local_function_statement name: (identifier) @name) @function
+(property_declaration name: (identifier) @name) @function
+(class_declaration name: (identifier) @name) @class
+(interface_declaration name: (identifier) @name) @class
+(record_declaration name: (identifier) @name) @class
+(struct_declaration name: (identifier) @name) @class
+(enum_declaration name: (identifier) @name) @class
+(namespace_declaration name: (_) @name) @scope
+(invocation_expression function: [(identifier) @callee (generic_name (identifier) @callee)
+    (member_access_expression name: [(identifier) @callee (generic_name (identifier) @callee)])])
+(object_creation_expression type: [(identifier) @new (generic_name (identifier) @new)
+    (qualified_name name: (identifier) @new)])
+(using_directive [(identifier) (qualified_name)] @module .)
+(class_declaration (base_list [(identifier) (generic_name) (qualified_name)] @base)) @heir
+(interface_declaration (base_list [(identifier) (generic_name) (qualified_name)] @base)) @heir
+(record_declaration (base_list [(identifier) (generic_name) (qualified_name)] @base)) @heir
+(struct_declaration (base_list [(identifier) (generic_name) (qualified_name)] @base)) @heir
+"""
+
+PHP = """
+(function_definition name: (name) @name) @function
+(method_declaration name: (name) @name) @function
+(class_declaration name: (name) @name) @class
+(interface_declaration name: (name) @name) @class
+(trait_declaration name: (name) @name) @class
+(enum_declaration name: (name) @name) @class
+(function_call_expression function: [(name) @callee (qualified_name (name) @callee .)])
+(member_call_expression name: (name) @callee)
+(nullsafe_member_call_expression name: (name) @callee)
+(scoped_call_expression name: (name) @callee)
+(object_creation_expression [(name) @new (qualified_name (name) @new .)])
+(namespace_use_clause [(name) (qualified_name)] @module)
+(require_once_expression (string) @module)
+(require_expression (string) @module)
+(include_expression (string) @module)
+(include_once_expression (string) @module)
+(class_declaration (base_clause (_) @base)) @heir
+(class_declaration (class_interface_clause (_) @base)) @heir
+(class_declaration body: (declaration_list (use_declaration (_) @base))) @heir
+(interface_declaration (base_clause (_) @base)) @heir
+(enum_declaration (class_interface_clause (_) @base)) @heir
+"""
+
+RUBY = """
+(method name: (_) @name) @function
+(singleton_method name: (_) @name) @function
+(class name: (_) @name) @class
+(module name: (_) @name) @scope
+(call receiver: [(constant) @new (scope_resolution name: (constant) @new)]
+    method: (identifier) @_new (#eq? @_new "new"))
+(call method: (identifier) @callee
+    (#not-match? @callee "^(new|require|require_relative|include|extend|prepend)$"))
+(call method: (identifier) @_require arguments: (argument_list (string) @module)
+    (#match? @_require "^require(_relative)?$"))
+(class superclass: (superclass (_) @base)) @heir
+(class body: (body_statement (call method: (identifier) @_include
+    arguments: (argument_list [(constant) (scope_resolution)] @base)
+    (#match? @_include "^(include|extend|prepend)$")))) @heir
+"""
+
+KOTLIN = """
+(function_declaration name: (identifier) @name) @function
+(class_declaration name: (identifier) @name) @class
+(object_declaration name: (identifier) @name) @class
+(call_expression . (identifier) @callee)
+(call_expression . (navigation_expression (identifier) @callee .))
+(import (qualified_identifier) @module)
+(class_declaration (delegation_specifiers (delegation_specifier
+    [(user_type) (constructor_invocation)] @base))) @heir
+(object_declaration (delegation_specifiers (delegation_specifier
+    [(user_type) (constructor_invocation)] @base))) @heir
+"""
+
+SWIFT = """
+(function_declaration name: (simple_identifier) @name) @function
+(protocol_function_declaration name: (simple_identifier) @name) @function
+(init_declaration "init" @name) @function
+(class_declaration name: (type_identifier) @name) @class
+(class_declaration name: (user_type) @name) @scope
+(protocol_declaration name: (type_identifier) @name) @class
+(call_expression . (simple_identifier) @callee)
+(call_expression . (navigation_expression suffix: (navigation_suffix
+    suffix: (simple_identifier) @callee)))
+(import_declaration (identifier) @module)
+(class_declaration (inheritance_specifier inherits_from: (_) @base)) @heir
+(protocol_declaration (inheritance_specifier inherits_from: (_) @base)) @heir
+"""
+
+SCALA = """
+(function_definition name: (_) @name) @function
+(function_declaration name: (_) @name) @function
+(class_definition name: (identifier) @name) @class
+(trait_definition name: (identifier) @name) @class
+(object_definition name: (identifier) @name) @class
+(enum_definition name: (identifier) @name) @class
+(call_expression function: [(identifier) @callee (field_expression field: (identifier) @callee)
+    (generic_function function: [(identifier) @callee
+        (field_expression field: (identifier) @callee)])])
+(instance_expression [(type_identifier) @new (generic_type type: (type_identifier) @new)])
+(import_declaration) @module
+(class_definition extend: (extends_clause
+    [(type_identifier) (generic_type) (stable_type_identifier)] @base)) @heir
+(trait_definition extend: (extends_clause
+    [(type_identifier) (generic_type) (stable_type_identifier)] @base)) @heir
+(object_definition extend: (extends_clause
+    [(type_identifier) (generic_type) (stable_type_identifier)] @base)) @heir
+"""
 
 _EXPORT = frozenset({"export_statement", "lexical_declaration", "variable_declaration"})
 
@@ -254,6 +395,68 @@ LANGUAGES: tuple[Language, ...] = (
         capitals_are_classes=True,
         methods_need_no_self=True,
     ),
+    Language(
+        "C#",
+        (".cs",),
+        (),
+        "tree_sitter_c_sharp:language",
+        C_SHARP,
+        frozenset(),
+        ("//", "/*", "*"),
+        methods_need_no_self=True,
+    ),
+    Language(
+        "PHP",
+        (".php",),
+        (),
+        "tree_sitter_php:language_php",
+        PHP,
+        frozenset(),
+        ("//", "/*", "*", "#"),
+    ),
+    Language(
+        "Ruby",
+        (".rb", ".rake"),
+        ("Rakefile", "Gemfile"),
+        "tree_sitter_ruby:language",
+        RUBY,
+        frozenset(),
+        ("#",),
+        methods_need_no_self=True,
+    ),
+    Language(
+        "Kotlin",
+        (".kt", ".kts"),
+        (),
+        "tree_sitter_kotlin:language",
+        KOTLIN,
+        frozenset(),
+        ("//", "/*", "*"),
+        capitals_are_classes=True,
+        methods_need_no_self=True,
+    ),
+    Language(
+        "Swift",
+        (".swift",),
+        (),
+        "tree_sitter_swift:language",
+        SWIFT,
+        frozenset(),
+        ("//", "/*", "*"),
+        capitals_are_classes=True,
+        methods_need_no_self=True,
+    ),
+    Language(
+        "Scala",
+        (".scala", ".sc"),
+        (),
+        "tree_sitter_scala:language",
+        SCALA,
+        frozenset(),
+        ("//", "/*", "*"),
+        capitals_are_classes=True,
+        methods_need_no_self=True,
+    ),
     Language("Markdown", (".md", ".markdown")),
     Language("reStructuredText", (".rst",)),
     Language("JSON", (".json", ".jsonl")),
@@ -275,6 +478,8 @@ _BY_FILENAME = {name: language for language in LANGUAGES for name in language.fi
 _ALSO = {
     "c++": ("c++",),
     "cpp": ("c++",),
+    "csharp": ("c#",),
+    "cs": ("c#",),
     "golang": ("go",),
     "js": ("javascript",),
     "py": ("python",),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import posixpath
 from bisect import bisect_right
+from collections import defaultdict
 
 import msgspec
 
@@ -38,7 +40,9 @@ class Tie(msgspec.Struct, frozen=True, gc=False, array_like=True):
     source: int
     target: int
     relation: str
-    """calls or imports."""
+    """calls, imports or inherits."""
+    lines: tuple[int, ...] = ()
+    """Where, counted from 1."""
 
 
 class Parsed(msgspec.Struct, frozen=True, array_like=True):
@@ -71,7 +75,7 @@ def parse(path: str, content: bytes) -> Parsed:
         classes=kinds.count("class"),
         pieces=names.pieces(),
         names=tuple(names.known),
-        ties=tuple(names.ties),
+        ties=tuple(Tie(*tie, tuple(dict.fromkeys(rows))) for tie, rows in names.ties.items()),
     )
 
 
@@ -126,7 +130,9 @@ class _Names:
 
     def __init__(self, path: str, runs: list[Piece]) -> None:
         self.known: dict[Name, int] = {}
-        self.ties: dict[Tie, None] = {}
+        self.ties: defaultdict[tuple[int, int, str], list[int]] = defaultdict(list)
+        """The lines on which one name ties to another."""
+        self._path = path
         self._runs = runs
         self._first_rows = [run.start_line - 1 for run in runs]
         self._mentioned: list[set[int]] = [set() for _ in runs]
@@ -146,8 +152,8 @@ class _Names:
         if not self._runs:
             return
         for found in findings.imports:
-            module = self._mention(found.row, "module", found.module)
-            self.ties[Tie(self._file, module, "imports")] = None
+            module = self._mention(found.row, "module", absolute(self._path, found.module))
+            self.ties[self._file, module, "imports"].append(found.row + 1)
         definitions = findings.definitions
         own, owners = self._define(definitions), _owners(definitions)
         kinds = {d.qualified: d.kind for d in reversed(definitions) if d.kind != "scope"}
@@ -162,7 +168,18 @@ class _Names:
             caller, owner = (own[around[-1]], owners[around[-1]]) if around else (self._file, "")
             name = _target(call, owner, kinds, language)
             target = self._mention(call.row, name.kind, name.name)
-            self.ties[Tie(caller, target, "calls")] = None
+            self.ties[caller, target, "calls"].append(call.row + 1)
+        self._inherit(findings)
+
+    def _inherit(self, findings: Findings) -> None:
+        heirs = {d.start: d for d in findings.definitions if d.kind != "function"}
+        for base in findings.bases:
+            heir = heirs.get(base.owner)
+            if heir is None:  # a class without a name
+                continue
+            source = self._mention(heir.row, "class", heir.qualified)
+            target = self._mention(base.row, "class", base.name)
+            self.ties[source, target, "inherits"].append(base.row + 1)
 
     def _define(self, definitions: list[Definition]) -> list[int]:
         """Mention what is defined; give the name that calls inside each definition start from."""
@@ -181,6 +198,20 @@ class _Names:
         index = self.known.setdefault(Name(kind, name), len(self.known))
         self._mentioned[max(0, bisect_right(self._first_rows, row) - 1)].add(index)
         return index
+
+
+def absolute(path: str, module: str) -> str:
+    """Resolve an import that is relative to the file: `.models` and `../lib/x` by where it lies."""
+    folder, _, name = path.rpartition("/")
+    if module.startswith(("./", "../")):
+        return posixpath.normpath(f"{folder}/{module}" if folder else module)
+    if not module.startswith(".") or not name.endswith((".py", ".pyi")):
+        return module
+    parts = folder.split("/") if folder else []
+    rest = module.lstrip(".")
+    up = len(module) - len(rest) - 1
+    kept = parts[: len(parts) - up] if up else parts
+    return ".".join([*kept, *([rest] if rest else [])]) or module
 
 
 def _owners(definitions: list[Definition]) -> list[str]:

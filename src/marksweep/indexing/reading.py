@@ -22,7 +22,7 @@ from marksweep.stores.graph.nouns import (
     file_memory_id,
 )
 
-LAYOUT = "2"
+LAYOUT = "3"
 """How files are read. Raised when parsing, chunking or what is left out changes: all files are read
 again."""
 
@@ -97,7 +97,9 @@ def _named(source: Source, parsed: Parsed, trouble: str = "") -> Reading:
             )
         )
         mentions.update((Mention(each, ids[name]), None) for name in piece.names)
-    ties = ((ids[tie.source], ids[tie.target], tie.relation) for tie in parsed.ties)
+    ties = {
+        (ids[tie.source], ids[tie.target], tie.relation): tie.lines for tie in reversed(parsed.ties)
+    }
     return Reading(
         language=parsed.language,
         lines=parsed.lines,
@@ -106,6 +108,6 @@ def _named(source: Source, parsed: Parsed, trouble: str = "") -> Reading:
         chunks=tuple(chunks),
         entities=tuple(sorted(entities.values(), key=lambda entity: entity.entity_id)),
         mentions=tuple(mentions),
-        relations=tuple(Relation(*tie, memory_id) for tie in dict.fromkeys(ties)),
+        relations=tuple(Relation(*tie, memory_id, lines) for tie, lines in reversed(ties.items())),
         trouble=trouble,
     )

@@ -64,15 +64,25 @@ class Import(msgspec.Struct, gc=False):
     module: str
 
 
+class Base(msgspec.Struct, gc=False):
+    """A class that another inherits from, or an interface that it implements."""
+
+    owner: int
+    """First byte of the class that inherits."""
+    row: int
+    name: str
+
+
 class Findings(msgspec.Struct):
-    """What a file defines, calls and imports, each in order of position."""
+    """What a file defines, calls, imports and inherits, each in order of position."""
 
     definitions: list[Definition]
     calls: list[Call]
     imports: list[Import]
+    bases: list[Base]
 
 
-_SELF = (b"self.", b"this.", b"cls.", b"this->", b"Self::")
+_SELF = (b"self.", b"this.", b"cls.", b"this->", b"Self::", b"self::", b"static::")
 """What comes before a call to a method of the same object or class."""
 
 _LONGEST_SELF = max(map(len, _SELF))
@@ -93,6 +103,7 @@ def find(language: Language, source: bytes, lines: list[str]) -> Findings:
     definitions: dict[tuple[int, int], Definition] = {}
     calls: list[Call] = []
     imports: list[Import] = []
+    bases: list[Base] = []
     for _, found in QueryCursor(query).matches(tree.root_node):
         if "callee" in found:
             calls.append(_call(found["callee"][0], source, is_new=False))
@@ -100,6 +111,11 @@ def find(language: Language, source: bytes, lines: list[str]) -> Findings:
             calls.append(_call(found["new"][0], source, is_new=True))
         elif "module" in found:
             imports.append(_import(found["module"][0], source))
+        elif "base" in found:
+            heir = found["heir"][0].start_byte
+            bases += [
+                Base(heir, node.start_point[0], _last_name(node, source)) for node in found["base"]
+            ]
         else:
             definition = _definition(found, language, source, lines)
             definitions.setdefault((definition.start, definition.end), definition)
@@ -107,13 +123,22 @@ def find(language: Language, source: bytes, lines: list[str]) -> Findings:
     _nest(ordered)
     calls.sort(key=attrgetter("start"))
     imports.sort(key=attrgetter("start"))
-    return Findings(ordered, calls, imports)
+    bases.sort(key=attrgetter("owner", "row"))
+    return Findings(ordered, calls, imports, bases)
 
 
 def _text(node: Node, source: bytes) -> str:
     start = node.start_byte
     raw = source[start : min(node.end_byte, start + _MAX_NAME_BYTES)]
     return " ".join(raw.decode("utf-8", "ignore").split())[:MAX_NAME_CHARS]
+
+
+def _last_name(node: Node, source: bytes) -> str:
+    """Give the last part of a name, without what a generic type is made of."""
+    written = _text(node, source).partition("<")[0].partition("[")[0].partition("(")[0]
+    for parted in ("::", ".", "\\"):
+        written = written.rpartition(parted)[2]
+    return written.strip() or _text(node, source)
 
 
 def _call(node: Node, source: bytes, *, is_new: bool) -> Call:
@@ -126,8 +151,8 @@ def _call(node: Node, source: bytes, *, is_new: bool) -> Call:
 def _import(node: Node, source: bytes) -> Import:
     """Bring what an import names to the module itself: no quotes, no list of what is taken."""
     written = _text(node, source)
-    module = written.strip("\"'`<>")
-    for cut in ("::{", "::*", " as "):
+    module = written.removeprefix("import ").removesuffix("._").strip("\"'`<>")
+    for cut in ("::{", "::*", " as ", ".{", ".*", " =>"):
         module = module.partition(cut)[0]
     return Import(node.start_byte, node.start_point[0], module.strip() or written)
 

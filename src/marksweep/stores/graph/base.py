@@ -211,6 +211,8 @@ class LinkQuery(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """calls, imports or inherits."""
     to_name: bool
     """Whether the names are targets; else they are sources."""
+    whole_names: bool = False
+    """Whether a name is a whole one only; else it may be the last part of one."""
     limit: int = 100
 
 

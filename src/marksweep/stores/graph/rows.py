@@ -237,7 +237,7 @@ def is_asked(name: str, last_part: str, names: Collection[str], query: LinkQuery
     By its whole name or its last part; for `Session.open`, what is called as plain `open`, too: of
     which class that is, the call does not say.
     """
-    if name in names or last_part in names:
+    if name in names or (last_part in names and not query.whole_names):
         return True
     unresolved = query.to_name and query.relation != "imports" and name == last_part
     return unresolved and any("." in each and bare(each) == name for each in names)
@@ -262,7 +262,17 @@ def relation_of(row: Row) -> Relation:
     )
 
 
-def link_of(row: Row) -> Link:
+def links_of(rows: Iterable[Row]) -> tuple[Link, ...]:
+    """Read links, sorted by place."""
+    return tuple(
+        sorted(
+            map(_link_of, rows),
+            key=lambda link: (link.repository, link.file, link.lines, link.source, link.target),
+        )
+    )
+
+
+def _link_of(row: Row) -> Link:
     """Read a link: source, target, relation, path, repository, lines."""
     source, target, relation, path, repository = map(str, row[:5])
     return Link(source, target, relation, path, repository, _lines.decode(str(row[5] or "[]")))

@@ -16,7 +16,7 @@ from marksweep.stores.graph.rows import (
     entity_of,
     is_asked,
     last_parts,
-    link_of,
+    links_of,
     memory_of,
     plain,
     records,
@@ -91,7 +91,7 @@ def links(
         relation=plain(query.relation),
         limit=query.limit,
     )
-    return tuple(link_of(row) for row in rows)
+    return links_of(rows)
 
 
 def definitions(

@@ -14,7 +14,7 @@ from marksweep.stores.graph.rows import (
     entity_of,
     is_asked,
     last_parts,
-    link_of,
+    links_of,
     memory_of,
     plain,
     records,
@@ -77,7 +77,7 @@ def links(
     key(db, [each for each, name, last in found if is_asked(name, last, asked, query)])
     given = {"ws": ws, "relation": plain(query.relation), "limit": query.limit}
     rows = db.execute(sql.LINKS_TO if query.to_name else sql.LINKS_FROM, given)
-    return tuple(link_of(row) for row in rows)
+    return links_of(rows)
 
 
 def definitions(

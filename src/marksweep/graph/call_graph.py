@@ -1,0 +1,117 @@
+"""The call graph, asked: who calls, imports or inherits what, and what a change reaches.
+
+Names are matched, not types: a call `x.open()` is one of `open`, of whichever class. So what is
+asked by a whole name, as `Session.open`, has the calls that can be meant, the certain ones too.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from marksweep.errors import BadInput, UnknownName
+from marksweep.stores.graph.base import Definition, GraphStore, Link, LinkQuery
+
+MAX_LINKS = 100
+"""Links of one answer, if no limit is given."""
+
+MAX_DEPTH = 3
+"""Steps that an impact goes, if no depth is given. Further away most of a codebase is reached."""
+
+
+class Ask(StrEnum):
+    """What can be asked about a symbol, a module or a file."""
+
+    CALLERS = "callers"
+    """What calls it."""
+    CALLEES = "callees"
+    """What it calls."""
+    IMPORTS = "imports"
+    """What a file imports."""
+    IMPORTERS = "importers"
+    """Which files import a module."""
+    INHERITS = "inherits"
+    """What a class inherits from."""
+    SUBCLASSES = "subclasses"
+    """What inherits from a class."""
+    IMPACT = "impact"
+    """What a change reaches: callers and subclasses, theirs, and so on."""
+
+    @classmethod
+    def named(cls, name: str) -> Ask:
+        """Look a question up."""
+        try:
+            return cls(name)
+        except ValueError:
+            raise UnknownName(f"cannot ask for {name!r}; known are {', '.join(cls)}.") from None
+
+
+_QUERIES: dict[Ask, tuple[tuple[str, bool], ...]] = {
+    Ask.CALLERS: (("calls", True),),
+    Ask.CALLEES: (("calls", False),),
+    Ask.IMPORTS: (("imports", False),),
+    Ask.IMPORTERS: (("imports", True),),
+    Ask.INHERITS: (("inherits", False),),
+    Ask.SUBCLASSES: (("inherits", True),),
+    Ask.IMPACT: (("calls", True), ("inherits", True)),
+}
+
+
+class Reached(msgspec.Struct, frozen=True, gc=False):
+    """A link, and how many steps from what was asked for."""
+
+    link: Link
+    depth: int = 1
+
+
+class Linked(msgspec.Struct, frozen=True):
+    """The answer to a question about a name."""
+
+    name: str
+    ask: Ask
+    definitions: tuple[Definition, ...] = ()
+    """Where the name is defined: several, if it is not the name of one thing."""
+    links: tuple[Reached, ...] = ()
+    complete: bool = True
+    """False if there are more links than were asked for, or steps beyond the depth."""
+
+
+def linked(
+    graph: GraphStore,
+    workspace_id: str,
+    name: str,
+    ask: Ask,
+    *,
+    limit: int = MAX_LINKS,
+    depth: int = MAX_DEPTH,
+) -> Linked:
+    """Follow the links of a name; only an impact goes further than one step."""
+    wanted = name.strip().removesuffix("()").replace("::", ".")
+    if not wanted:
+        raise BadInput("no name to ask for; expected a function, class, module or file.")
+    if limit < 1 or depth < 1:
+        raise BadInput(f"limit is {limit} and depth is {depth}; expected 1 or more.")
+    steps = depth if ask is Ask.IMPACT else 1
+    found: dict[Link, int] = {}
+    seen = {wanted}
+    names = [wanted]
+    for step in range(1, steps + 1):
+        for relation, to_name in _QUERIES[ask]:
+            query = LinkQuery(
+                relation=relation, to_name=to_name, limit=limit + 1, whole_names=step > 1
+            )
+            for link in graph.links(workspace_id, names, query):
+                found.setdefault(link, step)
+        names = list(dict.fromkeys(link.source for link in found if link.source not in seen))
+        seen.update(names)
+        if not names or len(found) > limit:
+            break
+    best = [Reached(link, step) for link, step in found.items()][:limit]
+    return Linked(
+        name=wanted,
+        ask=ask,
+        definitions=graph.definitions(workspace_id, [wanted], limit),
+        links=tuple(best),
+        complete=len(found) <= limit and not (ask is Ask.IMPACT and names),
+    )
