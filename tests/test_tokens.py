@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 from marksweep import tokens
 from marksweep.tokens import (
+    REPORTS_KEPT,
     WORTH_CACHING,
     Calibration,
     TokenCounter,
@@ -32,7 +33,6 @@ from marksweep.tokens import (
     detached_copy,
     estimate,
 )
-from marksweep.tokens.calibration import WINDOW
 from tests import token_texts
 
 Count = Callable[[str], int]
@@ -418,10 +418,10 @@ class TestCalibration:
 
     def test_it_follows_a_change_of_model(self) -> None:
         calibration = Calibration()
-        for reported in [1_000] * 50 + [1_400] * WINDOW:
+        for reported in [1_000] * 50 + [1_400] * REPORTS_KEPT:
             calibration = calibration.observe(1_000, reported)
         assert calibration.ratio == 1.4
-        assert len(calibration.ratios) == WINDOW
+        assert len(calibration.ratios) == REPORTS_KEPT
 
     @pytest.mark.parametrize(
         ("estimated", "reported"), [(0, 10), (50, 400), (1_000, 0), (1_000, 3)]

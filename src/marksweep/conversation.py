@@ -40,7 +40,7 @@ from marksweep.core.budget import (
 )
 from marksweep.core.context import PlanningContext
 from marksweep.core.plan import Prices, make_plan, plan_recall
-from marksweep.core.strategy import Learning, LearningFeed
+from marksweep.core.strategy import Learning
 from marksweep.core.why import why
 from marksweep.dialects import Skipped, dialect_named, read
 from marksweep.dialects.base import Json
@@ -49,6 +49,7 @@ from marksweep.errors import BadInput, NotFound
 from marksweep.following import Follower, Kept, Overlap, listed, unmarked
 from marksweep.heaps.conversation import ConversationHeap
 from marksweep.heaps.forms import ProviderForm
+from marksweep.heaps.live_index import LearningFeed
 from marksweep.heaps.stash_search import (
     Recalled,
     recalled,
