@@ -129,3 +129,10 @@ def test_everything_a_conversation_does_is_there_and_does_the_same(tmp_path: Pat
             await talk.messages()
 
     asyncio.run(program())
+
+
+def test_it_has_every_call_of_a_conversation() -> None:
+    def calls(kind: type) -> set[str]:
+        return {name for name, each in vars(kind).items() if name[0] != "_" and callable(each)}
+
+    assert calls(Conversation) <= calls(AsyncConversation)

@@ -13,21 +13,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial, wraps
 from threading import Lock
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Concatenate, ParamSpec, Self, TypeVar
 
-from marksweep.conversation import RECALL_TOKENS, Conversation
-from marksweep.core.budget import Line
+from marksweep.conversation import Conversation
 from marksweep.dialects.base import Json
-from marksweep.following import Kept
-from marksweep.heaps.stash_search import Recalled
 from marksweep.messages import Message
-from marksweep.model import Plan, Report
 
+Given = ParamSpec("Given")
 T = TypeVar("T")
 
 THREADS = 8
@@ -75,76 +72,57 @@ def _settle(future: Future[T], call: Callable[[], T]) -> None:
         future.set_exception(error)
 
 
+def _as_async(
+    work: Callable[Concatenate[Conversation, Given], T],
+) -> Callable[Concatenate[AsyncConversation, Given], Coroutine[object, object, T]]:
+    """Make a method of `AsyncConversation` of one of `Conversation`."""
+
+    @wraps(work)
+    async def call(talk: AsyncConversation, /, *args: Given.args, **kwargs: Given.kwargs) -> T:
+        return await talk.run(partial(work, talk.sync, *args, **kwargs))
+
+    return call
+
+
 class AsyncConversation:
     """A conversation for programs that run in an event loop."""
 
     def __init__(self, conversation: Conversation) -> None:
-        self._talk = conversation
+        self.sync = conversation
+        """The same calls for programs without an event loop."""
         self._calls = InOrder()
-
-    async def extend(self, messages: Json, pin: bool = False) -> list[str]:
-        """Add messages at the end; give the ids they are known by here."""
-        return await self._run(lambda: self._talk.extend(messages, pin))
-
-    async def follow(self, messages: Json, keys: Sequence[Json] | None = None) -> list[Kept]:
-        """Take in the whole history as its host has it now; give what to send."""
-        return await self._run(lambda: self._talk.follow(messages, keys))
 
     async def messages(self) -> list[Json]:
         """Give the messages for the next request; collected when due."""
-        return await self._run(lambda: self._talk.messages)
-
-    async def observe(self, input_tokens: int, cached_tokens: int | None = None) -> None:
-        """Learn from the usage that the provider reported for the last request."""
-        await self._run(lambda: self._talk.observe(input_tokens, cached_tokens))
-
-    async def note_cold_cache(self) -> None:
-        """Note that the next request finds no prompt cache: another model or account, a resume."""
-        await self._run(self._talk.note_cold_cache)
+        return await self.run(lambda: self.sync.messages)
 
     async def history(self) -> list[Message]:
         """Give the messages as they are, neutral. Nothing is collected."""
-        return await self._run(lambda: self._talk.history)
+        return await self.run(lambda: self.sync.history)
 
-    async def plan(self, target_tokens: int | None = None) -> Plan:
-        """Decide what would go, and why. Nothing is touched."""
-        return await self._run(lambda: self._talk.plan(target_tokens))
-
-    async def collect(self, plan: Plan | None = None) -> Report:
-        """Do exactly what a plan says; without one, what `plan()` would."""
-        return await self._run(lambda: self._talk.collect(plan))
-
-    async def undo(self, plan_id: str | None = None) -> tuple[str, ...]:
-        """Reverse a whole sweep; the latest, if none is named."""
-        return await self._run(lambda: self._talk.undo(plan_id))
-
-    async def restore(self, *message_ids: str) -> tuple[str, ...]:
-        """Bring messages back to where they were."""
-        return await self._run(lambda: self._talk.restore(*message_ids))
-
-    async def recall(self, query: str, limit: int = RECALL_TOKENS) -> list[Recalled]:
-        """Find what was swept and answers a question."""
-        return await self._run(lambda: self._talk.recall(query, limit))
-
-    async def why(self, message_id: str) -> str:
-        """Say what keeps a message, or why it is gone."""
-        return await self._run(lambda: self._talk.why(message_id))
-
-    async def ledger(self) -> tuple[Line, ...]:
-        """Give the tokens per role, heaviest first."""
-        return await self._run(self._talk.ledger)
-
-    async def pin(self, message_id: str, by: str = "the caller") -> None:
-        """Protect a message from every collection."""
-        await self._run(lambda: self._talk.pin(message_id, by))
-
-    async def unpin(self, message_id: str) -> None:
-        """Take the protection away."""
-        await self._run(lambda: self._talk.unpin(message_id))
-
-    async def close(self) -> None:
-        """Wait for what is under way, and close the store."""
-        await self._run(self._talk.close)
+    extend = _as_async(Conversation.extend)
+    follow = _as_async(Conversation.follow)
+    overlap = _as_async(Conversation.overlap)
+    drop_last = _as_async(Conversation.drop_last)
+    clear = _as_async(Conversation.clear)
+    state = _as_async(Conversation.state)
+    observe = _as_async(Conversation.observe)
+    note_cold_cache = _as_async(Conversation.note_cold_cache)
+    plan = _as_async(Conversation.plan)
+    plan_recall = _as_async(Conversation.plan_recall)
+    save = _as_async(Conversation.save)
+    collect = _as_async(Conversation.collect)
+    collect_if_due = _as_async(Conversation.collect_if_due)
+    undo = _as_async(Conversation.undo)
+    latest = _as_async(Conversation.latest)
+    restore = _as_async(Conversation.restore)
+    recall = _as_async(Conversation.recall)
+    why = _as_async(Conversation.why)
+    ledger = _as_async(Conversation.ledger)
+    journal = _as_async(Conversation.journal)
+    pin = _as_async(Conversation.pin)
+    unpin = _as_async(Conversation.unpin)
+    close = _as_async(Conversation.close)
 
     async def __aenter__(self) -> Self:
         """Use it until the block ends."""
@@ -159,5 +137,6 @@ class AsyncConversation:
         """Close it."""
         await self.close()
 
-    async def _run(self, call: Callable[[], T]) -> T:
+    async def run(self, call: Callable[[], T]) -> T:
+        """Run a call on the conversation once those before it are done."""
         return await asyncio.shield(asyncio.wrap_future(self._calls.submit(call)))
