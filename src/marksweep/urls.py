@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ipaddress import ip_address
 
 MASK = "***"
 """What replaces a secret."""
@@ -30,6 +31,14 @@ def split_scheme(where: str) -> tuple[str, str]:
     """
     named = _SCHEME.fullmatch(where)
     return (named[1].lower(), named[2]) if named else ("", where)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a host."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def redacted(text: str) -> str:

@@ -36,8 +36,10 @@ DONE = "The task is done."
 class Request:
     """One request for an answer: its dialect, body and headers."""
 
-    def __init__(self, dialect: str, field: str, body: Body, headers: dict[str, str]) -> None:
+    def __init__(self, dialect: str, field: str, raw: bytes, headers: dict[str, str]) -> None:
         self.dialect = dialect
+        self.raw = raw
+        body: Body = json.loads(raw)
         self.body = body
         self.headers = headers
         self.messages: list[Body] = body[field] if isinstance(body[field], list) else []
@@ -71,6 +73,10 @@ class Upstream:
         """Requests that were not for an answer."""
         self.holds_at = 0
         """Call before which the stream stops in the middle, until `go_on`; 0: never."""
+        self.refuses: Callable[[Request], str] = lambda _: ""
+        """Says why a request is refused with a 400, beside the provider's rules."""
+        self.overloaded = 0
+        """Requests that are answered with a 529 before others."""
         self.is_holding = threading.Event()
         self.go_on = threading.Event()
 
@@ -81,6 +87,12 @@ class Upstream:
 
     def answer(self, request: Request) -> tuple[int, str, Iterator[bytes]]:
         self.requests.append(request)
+        if self.overloaded:
+            self.overloaded -= 1
+            return 529, "application/json", iter([_error(request, "overloaded")])
+        request.fault = self.refuses(request)
+        if request.fault:
+            return 400, "application/json", iter([_error(request, request.fault)])
         if request.messages:
             findings = validate(request.messages, request.dialect)
             if findings:
@@ -234,6 +246,13 @@ SPEAKERS: dict[str, Callable[[str, Called, int, str], Iterator[bytes]]] = {
 }
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_: object) -> None:
+        """A client that hangs up is part of the tests."""
+
+
 @contextmanager
 def serving(upstream: Upstream) -> Iterator[Upstream]:
     """Serve on a free port of loopback."""
@@ -243,17 +262,15 @@ def serving(upstream: Upstream) -> Iterator[Upstream]:
 
         def do_POST(self) -> None:
             length = int(self.headers.get("content-length") or 0)
-            body = json.loads(self.rfile.read(length) or b"{}")
+            raw = self.rfile.read(length)
             path = urlsplit(self.path).path
             for ending, (dialect, field) in ENDPOINTS.items():
                 if path.endswith(ending):
-                    request = Request(dialect, field, body, dict(self.headers.items()))
+                    request = Request(dialect, field, raw, dict(self.headers.items()))
                     self._stream(*upstream.answer(request))
                     return
             upstream.others.append(f"POST {self.path}")
-            counted = path.endswith("/count_tokens")
-            size = len(json.dumps(body)) // 4
-            self._say(200 if counted else 404, {"input_tokens": size} if counted else {})
+            self._say(200, {"input_tokens": len(raw) // 4})
 
         def do_GET(self) -> None:
             upstream.others.append(f"{self.command} {self.path}")
@@ -275,6 +292,8 @@ def serving(upstream: Upstream) -> Iterator[Upstream]:
             self.send_response(status)
             self.send_header("content-type", kind)
             self.send_header("transfer-encoding", "chunked")
+            if status == 529:
+                self.send_header("retry-after", "7")
             self.end_headers()
             for chunk in chunks:
                 self.wfile.write(f"{len(chunk):x}\r\n".encode() + chunk + b"\r\n")
@@ -284,13 +303,7 @@ def serving(upstream: Upstream) -> Iterator[Upstream]:
         def log_message(self, *_: object) -> None:
             pass
 
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, *_: object) -> None:
-            """A client that hangs up is part of the tests."""
-
-    server = Server(("127.0.0.1", 0), Handler)
+    server = _Server(("127.0.0.1", 0), Handler)
     upstream.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()

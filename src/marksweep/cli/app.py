@@ -15,6 +15,7 @@ COMMANDS = {
     "replay": ("replay:command", "Show how strategies would have done on your transcripts."),
     "tune": ("replay:tune", "Find the best setting for your transcripts, and write it down."),
     "validate": ("validate:command", "Find where a history breaks its provider's rules."),
+    "proxy": ("proxy:command", "Make the requests of any agent fit, by its base URL."),
     "index": ("memory:index", "Index a codebase into memory, reading only what changed."),
     "watch": ("memory:watch", "Index a codebase after every change, until stopped."),
     "search": ("memory:search", "Search memory."),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 from collections.abc import Sequence
 
@@ -22,6 +21,7 @@ from marksweep.mcp.background import collecting
 from marksweep.mcp.guard import ACCESS_KEY, VARIABLE, Guard, Rates, Tokens
 from marksweep.mcp.logs import log_to_stderr
 from marksweep.mcp.server_state import ACCESS, ServerState
+from marksweep.urls import is_loopback
 
 PATH = "/mcp"
 
@@ -51,12 +51,7 @@ class HttpOptions(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can connect."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
 
 def serve_http(

@@ -1,0 +1,90 @@
+"""`marksweep proxy`: any agent by its base URL."""
+
+from __future__ import annotations
+
+import click
+
+from marksweep.cli.common import command as make_command
+from marksweep.cli.common import settings, store_option
+from marksweep.errors import BadInput
+from marksweep.sizes import Size
+
+LIMIT = "100k"
+"""Tokens that requests are made to fit unless told otherwise: half of a common window."""
+
+
+def tokens_in(limit: str) -> int:
+    """Read a limit in tokens."""
+    found = Size.read(limit).tokens
+    if not found:
+        raise BadInput(f"--limit {limit} is not a number of tokens; expected for example 100k.")
+    return found
+
+
+limit_option = click.option(
+    "--limit", default=LIMIT, show_default=True, help="Tokens that a request may have."
+)
+strategy_option = click.option("--strategy", help="How to choose what goes; else as set.")
+upstream_option = click.option(
+    "--upstream", default="", metavar="URL", help="Where all requests go; else to their provider."
+)
+dry_run_option = click.option(
+    "--dry-run", is_flag=True, help="Send what came; only say what would go."
+)
+subscription_option = click.option(
+    "--rewrite-subscriptions",
+    is_flag=True,
+    help="Rewrite requests that a subscription pays, too; see your provider's terms.",
+)
+
+
+@make_command("proxy")
+@limit_option
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--port", default=8723, show_default=True, type=click.IntRange(0, 65_535))
+@upstream_option
+@strategy_option
+@store_option
+@dry_run_option
+@subscription_option
+@click.option("--allow-remote", is_flag=True, help="Let other machines connect.")
+def command(
+    limit: str,
+    host: str,
+    port: int,
+    upstream: str,
+    strategy: str | None,
+    store: str | None,
+    dry_run: bool,
+    rewrite_subscriptions: bool,
+    allow_remote: bool,
+) -> None:
+    """Make the requests of any agent fit, between it and its model.
+
+    \b
+    marksweep proxy --limit 100k
+    ANTHROPIC_BASE_URL=http://127.0.0.1:8723 claude
+    OPENAI_BASE_URL=http://127.0.0.1:8723/v1 …
+
+    Speaks Anthropic Messages, OpenAI chat and Responses, and Gemini. The client's own bytes go out
+    until something is swept, then the same projection until the next sweep. What was swept is in
+    the store: `marksweep recall`.
+    """
+    from marksweep.proxy.endpoints import Upstreams
+    from marksweep.proxy.projection import Options
+    from marksweep.proxy.server import Listening, serve
+
+    found = settings(store)
+    options = Options(
+        limit=tokens_in(limit),
+        strategy=strategy or found.conversation.choice(),
+        is_dry_run=dry_run,
+        rewrites_subscriptions=rewrite_subscriptions,
+    )
+    serve(
+        Listening(host=host, port=port, allows_others=allow_remote),
+        options,
+        Upstreams(upstream),
+        found.store.location,
+        started=lambda url: click.echo(f"listening on {url}"),
+    )

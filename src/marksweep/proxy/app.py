@@ -1,0 +1,149 @@
+"""The HTTP side of the proxy: every request goes on to where it was meant for, answers stream back.
+
+A request that asks a model goes out as `projection` says. Should its provider refuse a body that
+was rewritten (400), the client's own goes out instead: the client never sees what we did wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+
+import httpx
+import msgspec
+from starlette.applications import Starlette
+from starlette.background import BackgroundTask
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from marksweep.proxy.endpoints import Upstreams, dialect_at
+from marksweep.proxy.projection import Outgoing, Projection
+from marksweep.proxy.usage import UsageReader
+
+SECONDS_TO_PROJECT = 20.0
+"""How long a client waits for us before its own bytes go out. A sweep of 100k tokens takes one."""
+
+SECONDS_TO_CONNECT = 30.0
+"""How long a provider may take to be reached. An answer may take as long as it takes."""
+
+HOP_BY_HOP = frozenset(
+    {
+        "connection",
+        "content-length",
+        "host",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""Headers that are about one connection, and not about the message."""
+
+METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+
+BAD_REQUEST = 400
+BAD_GATEWAY = 502
+
+logger = logging.getLogger("marksweep.proxy")
+
+
+class Proxy:
+    """Passes requests on."""
+
+    def __init__(self, projection: Projection, upstreams: Upstreams) -> None:
+        self._projection = projection
+        self._upstreams = upstreams
+        self._client = httpx.AsyncClient(
+            timeout=httpx.Timeout(None, connect=SECONDS_TO_CONNECT),
+            limits=httpx.Limits(max_connections=None),
+            follow_redirects=False,
+        )
+
+    def app(self) -> Starlette:
+        """Give the application to serve."""
+        return Starlette(
+            routes=[
+                Route("/healthz", self.health, methods=["GET"]),
+                Route("/{path:path}", self.handle, methods=METHODS),
+            ]
+        )
+
+    async def health(self, request: Request) -> Response:  # noqa: ARG002
+        """Say that it is up, and what it has done."""
+        return JSONResponse({"status": "ok", **msgspec.to_builtins(self._projection.totals)})
+
+    async def handle(self, request: Request) -> Response:
+        """Pass a request on, and its answer back."""
+        headers = {k.lower(): v for k, v in request.headers.items() if k.lower() not in HOP_BY_HOP}
+        path = request.scope.get("raw_path", request.url.path.encode()).decode("latin-1")
+        url = self._upstreams.url(path.partition("?")[0], request.url.query, headers)
+        try:
+            body = await request.body()
+        except ClientDisconnect:
+            return Response(status_code=BAD_REQUEST)
+        dialect = dialect_at(request.url.path) if request.method == "POST" else None
+        if dialect is None or "content-encoding" in headers:
+            outgoing, dialect = Outgoing(body), ""
+        else:
+            outgoing = await self._outgoing(dialect, headers, body)
+            headers["accept-encoding"] = "identity"
+        request_out = self._client.build_request(
+            request.method, url, headers=headers, content=outgoing.body or None
+        )
+        try:
+            answer = await self._client.send(request_out, stream=True)
+            if answer.status_code == BAD_REQUEST and outgoing.is_changed:
+                await answer.aclose()
+                self._projection.failed("the provider refused what was rewritten")
+                again = self._client.build_request("POST", url, headers=headers, content=body)
+                answer = await self._client.send(again, stream=True)
+        except httpx.HTTPError as error:
+            return _unreachable(request_out.url.host, error)
+        return self._answer(answer, dialect)
+
+    async def _outgoing(self, dialect: str, headers: Mapping[str, str], body: bytes) -> Outgoing:
+        """Have the body made in a thread; the client's own if that takes too long."""
+        work = asyncio.to_thread(self._projection.outgoing, dialect, headers, body)
+        try:
+            return await asyncio.wait_for(asyncio.shield(work), SECONDS_TO_PROJECT)
+        except TimeoutError:
+            self._projection.failed(f"it took more than {SECONDS_TO_PROJECT:g} seconds")
+            return Outgoing(body)
+
+    def _answer(self, answer: httpx.Response, dialect: str) -> Response:
+        own = {"content-length"} if answer.request.method == "HEAD" else set()
+        back = [(k, v) for k, v in answer.headers.multi_items() if k not in HOP_BY_HOP - own]
+        response = StreamingResponse(
+            self._passing(answer, dialect),
+            answer.status_code,
+            background=BackgroundTask(answer.aclose),
+        )
+        response.raw_headers = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in back]
+        return response
+
+    async def _passing(self, answer: httpx.Response, dialect: str) -> AsyncIterator[bytes]:
+        """Pass an answer on chunk by chunk, and read its usage off."""
+        reader = UsageReader(dialect)
+        async for chunk in answer.aiter_raw():
+            reader.feed(chunk)
+            yield chunk
+        usage = reader.usage() if dialect and answer.is_success else None
+        if usage is not None:
+            self._projection.observed(usage)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+
+def _unreachable(host: str, error: httpx.HTTPError) -> Response:
+    """Tell the client what a provider that cannot be reached would not; it will try again."""
+    told = f"{host} cannot be reached: {type(error).__name__}"
+    logger.warning("%s", told)
+    said = {"type": "api_error", "message": f"marksweep: {told}"}
+    return JSONResponse({"type": "error", "error": said}, BAD_GATEWAY)

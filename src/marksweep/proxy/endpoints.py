@@ -1,0 +1,86 @@
+"""Which requests ask a model, of which provider, and in which conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+import msgspec
+
+from marksweep.dialects.base import Json
+from marksweep.errors import BadInput
+
+PROVIDERS = {
+    "anthropic": "https://api.anthropic.com",
+    "openai": "https://api.openai.com",
+    "gemini": "https://generativelanguage.googleapis.com",
+}
+"""Where requests go unless told otherwise."""
+
+ENDINGS = {
+    "/messages": "anthropic",
+    "/messages/count_tokens": "anthropic",
+    "/chat/completions": "openai_chat",
+    "/responses": "openai_responses",
+    ":generateContent": "gemini",
+    ":streamGenerateContent": "gemini",
+    ":countTokens": "gemini",
+}
+"""How the paths end whose bodies hold a history, and the dialect of that."""
+
+SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "session_id", "x-session-id")
+"""Headers in which clients name their conversation, in lower case."""
+
+SESSION_FIELDS = ("prompt_cache_key",)
+"""The same in the body of a request."""
+
+SUBSCRIPTION = "bearer sk-ant-oat"
+"""How the authorization of somebody's subscription begins, in lower case."""
+
+
+class Upstreams(msgspec.Struct, frozen=True):
+    """Where requests go: by provider, or all to one place."""
+
+    only: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what is not a web address."""
+        parts = urlsplit(self.only)
+        if self.only and (parts.scheme not in ("http", "https") or not parts.hostname):
+            raise BadInput(f"upstream is {self.only!r}; expected http://… or https://….")
+
+    def url(self, path: str, query: str, headers: Mapping[str, str]) -> str:
+        """Give the address that a request is meant for."""
+        base = self.only.rstrip("/") or PROVIDERS[_provider(path, headers)]
+        base_path = urlsplit(base).path
+        if base_path and path.startswith(f"{base_path}/"):
+            path = path.removeprefix(base_path)
+        return f"{base}{path}" + (f"?{query}" if query else "")
+
+
+def _provider(path: str, headers: Mapping[str, str]) -> str:
+    """Name the provider of a request by its path, or by a header that only one has."""
+    dialect = dialect_at(path) or ""
+    if dialect == "anthropic" or "anthropic-version" in headers:
+        return "anthropic"
+    if dialect == "gemini" or "x-goog-api-key" in headers or path.startswith("/v1beta/"):
+        return "gemini"
+    return "openai"
+
+
+def dialect_at(path: str) -> str | None:
+    """Give the dialect of the history that a request to this path holds; None: it holds none."""
+    found = [dialect for ending, dialect in ENDINGS.items() if path.endswith(ending)]
+    return found[0] if found else None
+
+
+def session_of(headers: Mapping[str, str], body: Mapping[str, Json]) -> str:
+    """Give the client's own name for the conversation; empty if it has none."""
+    named = [headers[name] for name in SESSION_HEADERS if headers.get(name)]
+    named += [value for name in SESSION_FIELDS if isinstance(value := body.get(name), str)]
+    return named[0] if named else ""
+
+
+def is_subscription(headers: Mapping[str, str]) -> bool:
+    """Whether a request is paid by somebody's subscription, and not by the token."""
+    return headers.get("authorization", "").lower().startswith(SUBSCRIPTION)

@@ -1,0 +1,165 @@
+"""The body that goes out: the client's own bytes, or what is left of them after a sweep."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import msgspec
+
+from marksweep.collector import Notify
+from marksweep.conversation import COVERAGE, Conversation
+from marksweep.core.budget import Budget
+from marksweep.dialects.base import parsed, spelled
+from marksweep.dialects.history import LISTS
+from marksweep.errors import MarksweepError
+from marksweep.fit import Fit
+from marksweep.model import Plan, Report
+from marksweep.proxy.endpoints import is_subscription, session_of
+from marksweep.proxy.usage import Usage
+from marksweep.stores.base import Store
+from marksweep.strategies.registry import Choice
+
+START_PERCENT = 90.0
+"""Share of the limit at which a collection starts. Higher rewrites the cached prefix less often."""
+
+LAND_PERCENT = 60.0
+"""Share of the limit at which it lands. Lower frees more at once, and collects less often."""
+
+UNTOUCHED = ("previous_response_id", "conversation")
+"""Fields of requests whose history the provider keeps; these go straight through."""
+
+logger = logging.getLogger("marksweep.proxy")
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What is done with requests."""
+
+    limit: int
+    strategy: Choice = COVERAGE
+    is_dry_run: bool = False
+    """Whether requests go out as they came, and the log says what would have gone."""
+    rewrites_subscriptions: bool = False
+
+
+class Outgoing(msgspec.Struct, frozen=True):
+    """A body, and the conversation it belongs to; None: nothing of ours was done."""
+
+    body: bytes
+    conversation: Conversation | None = None
+    is_changed: bool = False
+
+
+class Totals(msgspec.Struct):
+    """What happened since the start."""
+
+    requests: int = 0
+    rewritten: int = 0
+    """Requests that went out shorter than they came."""
+    collections: int = 0
+    tokens_freed: int = 0
+    """By all collections."""
+    bytes_saved: int = 0
+    """By which all requests together were shorter than the client sent them."""
+    failures: int = 0
+    """Requests that went out as they came because something of ours failed."""
+    reported_tokens: int = 0
+    """Input tokens by the provider's own count."""
+    reported_cached: int = 0
+
+
+class Projection:
+    """Makes requests fit. Safe between threads; never raises."""
+
+    def __init__(self, options: Options, store: Store | str | Path | None) -> None:
+        self.options = options
+        self.totals = Totals()
+        self._lock = Lock()
+        limit = options.limit
+        budget = Budget.of(
+            limit,
+            threshold_percent=START_PERCENT,
+            target_percent=LAND_PERCENT,
+            pressure_percent=START_PERCENT,
+        )
+        more: dict[str, Any] = {"strategy": options.strategy, "budget": budget, "actor": "proxy"}
+        Conversation(limit=limit, **more)  # so that a bad option is told now
+        if not options.is_dry_run:
+            more["watch"] = self._watch
+        self.fit = Fit(limit, store="memory:" if options.is_dry_run else store, **more)
+
+    def outgoing(self, dialect: str, headers: Mapping[str, str], body: bytes) -> Outgoing:
+        """Give the body to send for one that came."""
+        with self._lock:
+            self.totals.requests += 1
+        if is_subscription(headers) and not self.options.rewrites_subscriptions:
+            return Outgoing(body)
+        try:
+            return self._projected(dialect, headers, body)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client goes on
+            self.failed(error)
+            return Outgoing(body)
+
+    def _projected(self, dialect: str, headers: Mapping[str, str], body: bytes) -> Outgoing:
+        request = parsed(body)
+        field = LISTS[dialect]
+        if not isinstance(request, dict) or any(request.get(name) for name in UNTOUCHED):
+            return Outgoing(body)
+        given = request.get(field)
+        if not isinstance(given, list) or not given:
+            return Outgoing(body)
+        fitted = self.fit.follow(request, session_of(headers, request), dialect)
+        talk = fitted.conversation
+        if not fitted.is_changed:
+            return Outgoing(body, talk)
+        sent = spelled({**request, field: [kept.message for kept in fitted.kept]})
+        if self.options.is_dry_run:
+            logger.info("dry run: %s bytes would go out as %s", f"{len(body):,}", f"{len(sent):,}")
+            return Outgoing(body, talk)
+        with self._lock:
+            self.totals.rewritten += 1
+            self.totals.bytes_saved += len(body) - len(sent)
+        return Outgoing(sent, talk, is_changed=True)
+
+    def failed(self, error: object) -> None:
+        """Note that something of ours failed, in one line; without what was said."""
+        with self._lock:
+            self.totals.failures += 1
+        logger.warning("passed through unchanged: %s", _in_a_line(error))
+
+    def observed(self, usage: Usage) -> None:
+        """Take in what the provider reported for a request."""
+        with self._lock:
+            self.totals.reported_tokens += usage.input_tokens
+            self.totals.reported_cached += usage.cached_tokens
+
+    @contextmanager
+    def _watch(self, plan: Plan, trigger: str) -> Iterator[Notify]:  # noqa: ARG002
+        yield self._collected
+
+    def _collected(self, report: Report) -> None:
+        if report.tokens_freed > 0:
+            with self._lock:
+                self.totals.collections += 1
+                self.totals.tokens_freed += report.tokens_freed
+            logger.info(
+                "collected %s: %s → %s tokens",
+                report.plan_id,
+                f"{report.tokens_before:,}",
+                f"{report.tokens_after:,}",
+            )
+
+    def close(self) -> None:
+        """Close the store."""
+        self.fit.close()
+
+
+def _in_a_line(error: object) -> str:
+    """Say what went wrong; what others raise may repeat what was said, so only its kind is told."""
+    if isinstance(error, Exception) and not isinstance(error, MarksweepError):
+        return type(error).__name__
+    return " ".join(str(error).split())[:200]

@@ -1,0 +1,66 @@
+"""What an answer says about the tokens it took, read while it passes by."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+MAX_HELD_BYTES = 65_536
+"""Bytes at the start and at the end of an answer in which its usage is looked for.
+
+Anthropic reports at the start, the others at the end. More finds it behind longer answers that
+come in one piece.
+"""
+
+_CACHED = re.compile(
+    rb'"(?:cache_read_input_tokens|cached_tokens|cachedContentTokenCount)":\s*(\d{1,12})'
+)
+_WRITTEN = re.compile(rb'"cache_creation_input_tokens":\s*(\d{1,12})')
+_FRESH = re.compile(rb'"input_tokens":\s*(\d{1,12})')
+_WHOLE = re.compile(rb'"(?:prompt_tokens|promptTokenCount)":\s*(\d{1,12})')
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """Tokens of one request, as its provider counted them."""
+
+    input_tokens: int
+    """All that went in, cached or not."""
+    cached_tokens: int
+
+
+class UsageReader:
+    """Looks at an answer as it passes by; holds its start and its end."""
+
+    def __init__(self, dialect: str) -> None:
+        self._dialect = dialect
+        self._start = b""
+        self._end = b""
+
+    def feed(self, chunk: bytes) -> None:
+        """Take the next bytes in."""
+        room = MAX_HELD_BYTES - len(self._start)
+        if room > 0:
+            self._start += chunk[:room]
+            chunk = chunk[room:]
+        self._end = (self._end + chunk)[-MAX_HELD_BYTES:]
+
+    def usage(self) -> Usage | None:
+        """Give what the answer said; None if it said nothing."""
+        data = self._start + self._end
+        cached = _last(_CACHED, data)
+        if self._dialect == "anthropic":
+            fresh = _FRESH.search(data)
+            if fresh is None:
+                return None
+            written = _WRITTEN.search(data)
+            first = _CACHED.search(data)
+            cached = int(first[1]) if first else 0
+            return Usage(int(fresh[1]) + cached + (int(written[1]) if written else 0), cached)
+        whole = _last(_FRESH if self._dialect == "openai_responses" else _WHOLE, data)
+        return Usage(whole, cached) if whole else None
+
+
+def _last(pattern: re.Pattern[bytes], data: bytes) -> int:
+    found = pattern.findall(data)
+    return int(found[-1]) if found else 0

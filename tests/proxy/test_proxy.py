@@ -1,0 +1,277 @@
+"""The proxy as a process, between a client of raw HTTP and a strict provider on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from marksweep.dialects import validate
+from marksweep.following import unmarked
+from marksweep.testing.histories import Answered, Call, Said, Script, told
+from tests.clients.upstream import ENDPOINTS, Request, Upstream, serving
+
+PATHS = {
+    "anthropic": "/v1/messages",
+    "openai_chat": "/v1/chat/completions",
+    "openai_responses": "/v1/responses",
+    "gemini": "/v1beta/models/m:streamGenerateContent",
+}
+FIELDS = dict(ENDPOINTS.values())
+
+
+class Running:
+    """A proxy that runs."""
+
+    def __init__(self, url: str, folder: Path, process: subprocess.Popen[str]) -> None:
+        self.url = url
+        self.folder = folder
+        self.process = process
+        self.client = httpx.Client(timeout=60)
+
+    def send(self, dialect: str, messages: list[Any], **headers: str) -> httpx.Response:
+        body = json.dumps({"model": "m", FIELDS[dialect]: messages}, indent=1)
+        return self.post(dialect, body.encode(), **headers)
+
+    def post(self, dialect: str, body: bytes, **headers: str) -> httpx.Response:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        named.setdefault("content-type", "application/json")
+        return self.client.post(self.url + PATHS[dialect], content=body, headers=named)
+
+    @property
+    def totals(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.client.get(f"{self.url}/healthz").json()
+        return found
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "log").read_text()
+
+
+@contextmanager
+def proxy(folder: Path, upstream: str, *options: str) -> Iterator[Running]:
+    store = ["--store", str(folder / "proxy.db"), "--upstream", upstream]
+    command = [sys.executable, "-m", "marksweep", "proxy", "--port", "0", *store, *options]
+    with (folder / "log").open("a") as log:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder, env=os.environ
+        )
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("listening on "), (folder / "log").read_text()
+        running = Running(line.split()[-1], folder, process)
+        with running.client:
+            yield running
+    finally:
+        process.terminate()
+        process.wait(20)
+        process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[Upstream]:
+    with serving(Upstream(0, lambda _: "")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def running(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with proxy(tmp_path_factory.mktemp("proxy"), upstream.url, "--limit", "3k") as started:
+        yield started
+
+
+def work(task: str, steps: int, dialect: str = "anthropic", lines: int = 60) -> list[Any]:
+    beats: list[Said | Answered] = [Said(task)]
+    for n in range(steps):
+        text = f"{task}: content of file {n}\n" * lines
+        beats.append(Answered(f"step {n}", calls=(Call("read", {"path": f"{n}.py"}, text),)))
+    return [unmarked(message) for message in told(Script(tuple(beats)), dialect)]
+
+
+def grown(running: Running, upstream: Upstream, dialect: str, history: list[Any]) -> list[Request]:
+    """Send a history as it grows; give what arrived."""
+    start = len(upstream.requests)
+    for end in range(1, len(history) + 1):
+        if not validate(history[:end], dialect):
+            running.send(dialect, history[:end]).raise_for_status()
+    return upstream.requests[start:]
+
+
+@pytest.mark.parametrize("dialect", PATHS)
+def test_requests_fit_and_are_valid_and_the_prefix_is_rarely_rewritten(
+    running: Running, upstream: Upstream, dialect: str
+) -> None:
+    history = work(f"a task in {dialect}", 45, dialect, lines=12)
+    arrived = grown(running, upstream, dialect, history)
+    assert not any(request.fault for request in arrived)
+    assert max(request.size for request in arrived) < len(json.dumps(history)) * 0.6
+    assert arrived[-1].messages[-1] == history[-1]
+    rewrites = sum(
+        after.messages[: len(before.messages)] != before.messages
+        for before, after in pairwise(arrived)
+    )
+    assert 3 <= rewrites <= len(arrived) / 5
+
+
+def test_the_clients_own_bytes_go_out_until_something_is_swept(
+    running: Running, upstream: Upstream
+) -> None:
+    body = b'{ "model":"m",\n "messages": [ {"role":"user", "content":"\\u00e9 own bytes"} ] }'
+    assert running.post("anthropic", body).status_code == 200
+    assert upstream.requests[-1].raw == body
+
+
+def test_a_retry_gets_the_same_bytes(running: Running, upstream: Upstream) -> None:
+    history = work("a task to retry", 30)
+    first = grown(running, upstream, "anthropic", history)[-1]
+    assert len(first.messages) < len(history)
+    running.send("anthropic", history)
+    assert upstream.requests[-1].raw == first.raw
+
+
+def test_a_restart_goes_on_with_the_same_projection(upstream: Upstream, tmp_path: Path) -> None:
+    history = work("a task before a restart", 30)
+    with proxy(tmp_path, upstream.url, "--limit", "3k") as first:
+        before = grown(first, upstream, "anthropic", history)[-1]
+    with proxy(tmp_path, upstream.url, "--limit", "3k") as second:
+        second.send("anthropic", history)
+    assert upstream.requests[-1].raw == before.raw
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"not json",
+        b"[]",
+        b'{"messages": "hello"}',
+        b'{"messages": [17, null]}',
+        b'{"messages": []}',
+        b'{"model": "m"}',
+        b"\xff\xfe",
+    ],
+)
+def test_what_cannot_be_read_passes_through(running: Running, body: bytes) -> None:
+    echoed = httpx.post(f"{running.url}/v1/messages", content=body, timeout=30)
+    assert echoed.status_code in (200, 400, 502)
+    assert running.totals["status"] == "ok"
+
+
+def test_errors_and_their_headers_pass_through(running: Running, upstream: Upstream) -> None:
+    upstream.overloaded = 1
+    answer = running.send("anthropic", work("an overloaded task", 1)[:1])
+    assert (answer.status_code, answer.headers["retry-after"]) == (529, "7")
+    assert answer.json()["error"]["message"] == "overloaded"
+
+
+def test_an_answer_streams_as_it_comes(running: Running, upstream: Upstream) -> None:
+    upstream.calls, upstream.holds_at = 0, 1
+    body = {"model": "m", "messages": work("a task that streams", 1)[:1]}
+    with httpx.stream("POST", f"{running.url}/v1/messages", json=body, timeout=30) as answer:
+        chunks = answer.iter_raw()
+        first = next(chunks)
+        assert upstream.is_holding.wait(10)
+        assert b"message_start" in first
+        assert b"message_stop" not in first
+        upstream.go_on.set()
+        rest = first + b"".join(chunks)
+    assert rest.rstrip().endswith(b'{"type": "message_stop"}')
+
+
+def test_what_the_provider_refuses_of_ours_goes_out_as_the_client_sent_it(
+    running: Running, upstream: Upstream
+) -> None:
+    history = work("a task that is refused", 40)
+    failures = running.totals["failures"]
+    upstream.refuses = lambda r: "no" if len(r.messages) < len(history) else ""
+    try:
+        assert running.send("anthropic", history).status_code == 200
+    finally:
+        upstream.refuses = lambda _: ""
+    assert upstream.requests[-1].messages == history
+    assert running.totals["failures"] == failures + 1
+
+
+def test_a_store_that_breaks_lets_requests_through(upstream: Upstream, tmp_path: Path) -> None:
+    with proxy(tmp_path, upstream.url, "--limit", "3k") as broken:
+        history = work("a task on a broken disk", 30)
+        broken.send("anthropic", history[:3]).raise_for_status()
+        for file in tmp_path.glob("proxy.db*"):
+            file.write_bytes(b"this is not a database" * 1_000)
+        for end in range(5, len(history), 10):
+            broken.send("anthropic", history[:end]).raise_for_status()
+        assert upstream.requests[-1].messages == history[:end]
+        assert broken.totals["failures"] >= 1
+        assert "passed through unchanged" in broken.log
+
+
+def test_keys_are_neither_stored_nor_logged(upstream: Upstream, tmp_path: Path) -> None:
+    key = "sk-ant-secret-0123456789"
+    with proxy(tmp_path, upstream.url, "--limit", "3k") as careful:
+        for end in range(1, 40, 2):
+            history = work("a secret task", 20)[:end]
+            careful.send("anthropic", history, x_api_key=key, authorization=f"Bearer {key}")
+        careful.post("anthropic", b"not json", x_api_key=key)
+    assert upstream.requests[-1].headers["x-api-key"] == key
+    for file in tmp_path.rglob("*"):
+        assert not file.is_file() or key.encode() not in file.read_bytes(), file
+
+
+def test_what_a_subscription_pays_is_not_rewritten(running: Running, upstream: Upstream) -> None:
+    history = work("a task by subscription", 40)
+    running.send("anthropic", history, authorization="Bearer sk-ant-oat01-x")
+    assert upstream.requests[-1].messages == history
+
+
+def test_a_dry_run_sends_what_came_and_says_what_would_go(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    history = work("a task to look at", 40)
+    with proxy(tmp_path, upstream.url, "--limit", "3k", "--dry-run") as dry:
+        dry.send("anthropic", history)
+        assert upstream.requests[-1].messages == history
+        assert "dry run: " in dry.log
+    assert not (tmp_path / "proxy.db").exists()
+
+
+def test_other_requests_pass_through(running: Running, upstream: Upstream) -> None:
+    answer = httpx.get(f"{running.url}/v1/models?limit=3")
+    assert answer.json() == {"data": [], "object": "list"}
+    assert httpx.head(f"{running.url}/").status_code == 200
+    assert upstream.others[-2:] == ["GET /v1/models?limit=3", "HEAD /"]
+
+
+def test_a_provider_that_is_not_there_is_an_error_the_client_understands(tmp_path: Path) -> None:
+    with proxy(tmp_path, "http://127.0.0.1:9") as alone:
+        answer = alone.send("anthropic", work("a task", 1)[:1])
+        assert answer.status_code == 502
+        assert "cannot be reached" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--host", "0.0.0.0"], "--allow-remote"),  # noqa: S104
+        (["--limit", "many"], "not a size"),
+        (["--limit", "50%"], "not a number of tokens"),
+        (["--upstream", "api.example.com"], "expected http"),
+        (["--strategy", "unheard"], "unheard"),
+    ],
+)
+def test_bad_options_are_said_at_once(options: list[str], said: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "marksweep", "proxy", "--port", "0", *options]
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, cwd=tmp_path, timeout=60
+    )
+    assert done.returncode in (2, 3)
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
