@@ -49,6 +49,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"plugins"}),
     frozenset({"session", "telemetry", "replay"}),
     frozenset({"testing"}),
+    frozenset({"proxy"}),
     frozenset({"mcp"}),
     frozenset({"cli"}),
 )

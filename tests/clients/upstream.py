@@ -14,10 +14,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from itertools import takewhile
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from marksweep.dialects import validate
+from marksweep.following import unmarked
 
 Body = dict[str, Any]
 
@@ -106,11 +108,20 @@ class Upstream:
         if request.has_tools and step <= self.calls:
             call = (f"call_{step:03}", *_shell(request, self.command(step)))
         speak = SPEAKERS[request.dialect]
-        usage = request.size // 4
+        usage = Usage(request.size // 4, self._cached(request) // 4)
         chunks = speak(DONE if call is None else f"Step {step}.", call, usage, f"{step:03}")
         if step == self.holds_at:
             chunks = self._held(chunks)
         return 200, "text/event-stream", chunks
+
+    def _cached(self, request: Request) -> int:
+        """Bytes of the messages that the longest common beginning with a request before has."""
+        longest = 0
+        for before in self.requests[-4:-1]:
+            pairs = zip(map(_bare, before.messages), map(_bare, request.messages), strict=False)
+            same = [len(one) for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
+            longest = max(longest, sum(same))
+        return longest
 
     def _held(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         for number, chunk in enumerate(chunks):
@@ -119,6 +130,10 @@ class Upstream:
                 self.is_holding.set()
                 self.go_on.wait(60)
             yield chunk
+
+
+def _bare(message: Body) -> str:
+    return json.dumps(unmarked(message))
 
 
 def _shell(request: Request, command: str) -> tuple[str, Body]:
@@ -148,16 +163,24 @@ def _error(request: Request, message: str) -> bytes:
 Called = tuple[str, str, Body] | None
 
 
+class Usage(NamedTuple):
+    """Tokens of a request: all, and those that the request before had in common with it."""
+
+    whole: int
+    cached: int
+
+
 def _event(data: Body, name: str = "") -> bytes:
     head = f"event: {name}\n" if name else ""
     return f"{head}data: {json.dumps(data)}\n\n".encode()
 
 
-def _anthropic(text: str, call: Called, usage: int, name: str) -> Iterator[bytes]:
+def _anthropic(text: str, call: Called, usage: Usage, name: str) -> Iterator[bytes]:
     def event(kind: str, **more: object) -> bytes:
         return _event({"type": kind, **more}, kind)
 
-    counted = {"input_tokens": usage, "cache_read_input_tokens": 0, "output_tokens": 1}
+    counted = {"input_tokens": usage.whole - usage.cached, "output_tokens": 1}
+    counted["cache_read_input_tokens"] = usage.cached
     message = {"id": f"msg_{name}", "type": "message", "role": "assistant", "model": "scripted"}
     yield event(
         "message_start",
@@ -181,7 +204,7 @@ def _anthropic(text: str, call: Called, usage: int, name: str) -> Iterator[bytes
     yield event("message_stop")
 
 
-def _responses(text: str, call: Called, usage: int, name: str) -> Iterator[bytes]:
+def _responses(text: str, call: Called, usage: Usage, name: str) -> Iterator[bytes]:
     def event(kind: str, **more: object) -> bytes:
         return _event({"type": kind, **more}, kind)
 
@@ -200,12 +223,14 @@ def _responses(text: str, call: Called, usage: int, name: str) -> Iterator[bytes
     for at, item in enumerate(items):
         yield event("response.output_item.added", output_index=at, item=item)
         yield event("response.output_item.done", output_index=at, item=item)
-    counted = {"input_tokens": usage, "output_tokens": 9, "total_tokens": usage + 9}
+    counted: Body = {"input_tokens": usage.whole, "output_tokens": 9}
+    counted |= {"input_tokens_details": {"cached_tokens": usage.cached}}
+    counted["total_tokens"] = usage.whole + 9
     done = {"id": f"resp_{name}", "status": "completed", "output": items, "usage": counted}
     yield event("response.completed", response=done)
 
 
-def _chat(text: str, call: Called, usage: int, name: str) -> Iterator[bytes]:
+def _chat(text: str, call: Called, usage: Usage, name: str) -> Iterator[bytes]:
     def chunk(delta: Body, reason: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "finish_reason": reason}
         base = {
@@ -222,23 +247,26 @@ def _chat(text: str, call: Called, usage: int, name: str) -> Iterator[bytes]:
         asked = {"index": 0, "id": call[0], "type": "function", "function": function}
         yield chunk({"tool_calls": [asked]})
     yield chunk({}, "stop" if call is None else "tool_calls")
-    counted = {"prompt_tokens": usage, "completion_tokens": 9, "total_tokens": usage + 9}
+    counted: Body = {"prompt_tokens": usage.whole, "completion_tokens": 9}
+    counted |= {"prompt_tokens_details": {"cached_tokens": usage.cached}}
+    counted["total_tokens"] = usage.whole + 9
     yield _event(
         {"id": f"c{name}", "object": "chat.completion.chunk", "choices": [], "usage": counted}
     )
     yield b"data: [DONE]\n\n"
 
 
-def _gemini(text: str, call: Called, usage: int, name: str) -> Iterator[bytes]:
+def _gemini(text: str, call: Called, usage: Usage, name: str) -> Iterator[bytes]:
     parts: list[Body] = [{"text": text}]
     if call is not None:
         parts.append({"functionCall": {"id": call[0], "name": call[1], "args": call[2]}})
     candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}
-    counted = {"promptTokenCount": usage, "candidatesTokenCount": 9, "totalTokenCount": usage + 9}
+    counted = {"promptTokenCount": usage.whole, "cachedContentTokenCount": usage.cached}
+    counted |= {"candidatesTokenCount": 9, "totalTokenCount": usage.whole + 9}
     yield _event({"candidates": [candidate], "usageMetadata": counted, "responseId": name})
 
 
-SPEAKERS: dict[str, Callable[[str, Called, int, str], Iterator[bytes]]] = {
+SPEAKERS: dict[str, Callable[[str, Called, Usage, str], Iterator[bytes]]] = {
     "anthropic": _anthropic,
     "openai_responses": _responses,
     "openai_chat": _chat,

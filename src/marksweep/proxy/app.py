@@ -100,11 +100,12 @@ class Proxy:
             if answer.status_code == BAD_REQUEST and outgoing.is_changed:
                 await answer.aclose()
                 self._projection.failed("the provider refused what was rewritten")
+                outgoing = Outgoing(body)
                 again = self._client.build_request("POST", url, headers=headers, content=body)
                 answer = await self._client.send(again, stream=True)
         except httpx.HTTPError as error:
             return _unreachable(request_out.url.host, error)
-        return self._answer(answer, dialect)
+        return self._answer(answer, outgoing, dialect)
 
     async def _outgoing(self, dialect: str, headers: Mapping[str, str], body: bytes) -> Outgoing:
         """Have the body made in a thread; the client's own if that takes too long."""
@@ -115,18 +116,20 @@ class Proxy:
             self._projection.failed(f"it took more than {SECONDS_TO_PROJECT:g} seconds")
             return Outgoing(body)
 
-    def _answer(self, answer: httpx.Response, dialect: str) -> Response:
+    def _answer(self, answer: httpx.Response, outgoing: Outgoing, dialect: str) -> Response:
         own = {"content-length"} if answer.request.method == "HEAD" else set()
         back = [(k, v) for k, v in answer.headers.multi_items() if k not in HOP_BY_HOP - own]
         response = StreamingResponse(
-            self._passing(answer, dialect),
+            self._passing(answer, outgoing, dialect),
             answer.status_code,
             background=BackgroundTask(answer.aclose),
         )
         response.raw_headers = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in back]
         return response
 
-    async def _passing(self, answer: httpx.Response, dialect: str) -> AsyncIterator[bytes]:
+    async def _passing(
+        self, answer: httpx.Response, outgoing: Outgoing, dialect: str
+    ) -> AsyncIterator[bytes]:
         """Pass an answer on chunk by chunk, and read its usage off."""
         reader = UsageReader(dialect)
         async for chunk in answer.aiter_raw():
@@ -134,7 +137,7 @@ class Proxy:
             yield chunk
         usage = reader.usage() if dialect and answer.is_success else None
         if usage is not None:
-            self._projection.observed(usage)
+            self._projection.observed(outgoing, usage)
 
     async def close(self) -> None:
         """Close the connections."""

@@ -13,7 +13,6 @@ import msgspec
 
 from marksweep.collector import Notify
 from marksweep.conversation import COVERAGE, Conversation
-from marksweep.core.budget import Budget
 from marksweep.dialects.base import parsed, spelled
 from marksweep.dialects.history import LISTS
 from marksweep.errors import MarksweepError
@@ -23,12 +22,6 @@ from marksweep.proxy.endpoints import is_subscription, session_of
 from marksweep.proxy.usage import Usage
 from marksweep.stores.base import Store
 from marksweep.strategies.registry import Choice
-
-START_PERCENT = 90.0
-"""Share of the limit at which a collection starts. Higher rewrites the cached prefix less often."""
-
-LAND_PERCENT = 60.0
-"""Share of the limit at which it lands. Lower frees more at once, and collects less often."""
 
 UNTOUCHED = ("previous_response_id", "conversation")
 """Fields of requests whose history the provider keeps; these go straight through."""
@@ -80,13 +73,7 @@ class Projection:
         self.totals = Totals()
         self._lock = Lock()
         limit = options.limit
-        budget = Budget.of(
-            limit,
-            threshold_percent=START_PERCENT,
-            target_percent=LAND_PERCENT,
-            pressure_percent=START_PERCENT,
-        )
-        more: dict[str, Any] = {"strategy": options.strategy, "budget": budget, "actor": "proxy"}
+        more: dict[str, Any] = {"strategy": options.strategy, "actor": "proxy"}
         Conversation(limit=limit, **more)  # so that a bad option is told now
         if not options.is_dry_run:
             more["watch"] = self._watch
@@ -131,8 +118,10 @@ class Projection:
             self.totals.failures += 1
         logger.warning("passed through unchanged: %s", _in_a_line(error))
 
-    def observed(self, usage: Usage) -> None:
-        """Take in what the provider reported for a request."""
+    def observed(self, outgoing: Outgoing, usage: Usage) -> None:
+        """Take in what the provider reported for a request: it calibrates the conversation."""
+        if outgoing.conversation is not None:
+            outgoing.conversation.observe(usage.input_tokens, usage.cached_tokens)
         with self._lock:
             self.totals.reported_tokens += usage.input_tokens
             self.totals.reported_cached += usage.cached_tokens
