@@ -11,7 +11,7 @@ from benchmarks.rows import Row, print_rows
 from benchmarks.sizes import collecting
 from marksweep.core.budget import SOFT_PERCENT
 from marksweep.ledger import InstructionBudget
-from marksweep.ledger.counting import CountOnce
+from marksweep.session.session import CountOnce
 from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
 from marksweep.plugins import ContextUsage, GCConfig, GCTriggerReason, load_gc_plugin
 from marksweep.plugins.discovery import BUILT_IN

@@ -18,8 +18,7 @@ from marksweep.ledger import (
     SourceEntry,
     render,
 )
-from marksweep.ledger.entries import KIND_POLICY
-from marksweep.ledger.text import bar
+from marksweep.ledger.entries import KIND_POLICY, bar
 from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
 from marksweep.model import GCPolicy
 

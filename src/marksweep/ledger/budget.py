@@ -16,12 +16,13 @@ from marksweep.ledger.declared import DeclaredCounts
 from marksweep.ledger.entries import (
     KIND_POLICY,
     SOURCE_POLICY,
+    BudgetSnapshot,
     ChildKind,
     InstructionSource,
+    Saved,
     SourceEntry,
     source_named,
 )
-from marksweep.ledger.snapshot import BudgetSnapshot, Saved
 from marksweep.messages import SUMMARY, Counter, Message, Role, TurnNumbers, made_by_collection
 from marksweep.model import GCPolicy, utc_now
 from marksweep.stores.memory import MemoryStore

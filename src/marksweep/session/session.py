@@ -11,7 +11,7 @@ and a plugin that fails leaves everything as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import RLock
 
 import msgspec
@@ -28,9 +28,8 @@ from marksweep.errors import (
 from marksweep.heaps.stash_search import Recalled
 from marksweep.ledger import BudgetSnapshot, ChildKind, InstructionBudget, InstructionSource
 from marksweep.ledger.budget import CONTEXT_LIMIT
-from marksweep.ledger.counting import CountOnce
 from marksweep.ledger.entries import KIND_POLICY
-from marksweep.messages import Message, Part, Role, count_message
+from marksweep.messages import Counter, Message, Part, Role, count_message
 from marksweep.plugins.base import (
     ContextUsage,
     GCConfig,
@@ -379,3 +378,29 @@ class Session:
         """Tokens of the history and of all that is beside it."""
         beside = sum(entry.total_tokens() for entry in self.budget.non_history().values())
         return self._history.tokens + beside
+
+
+class CountOnce:
+    """A counter that remembers. Messages are frozen, so a count holds as long as the message."""
+
+    def __init__(self, counter: Counter = count_message) -> None:
+        self._counter = counter
+        self._known: dict[str, tuple[Message, int]] = {}
+
+    def __call__(self, message: Message) -> int:
+        """Tokens of a message, counted when it is first seen."""
+        known = self._known.get(message.message_id)
+        if known is not None and known[0] is message:
+            return known[1]
+        tokens = self._counter(message)
+        self._known[message.message_id] = (message, tokens)
+        return tokens
+
+    def keep_only(self, messages: Iterable[Message]) -> None:
+        """Evict all messages but these."""
+        kept = {message.message_id for message in messages}
+        self._known = {name: each for name, each in self._known.items() if name in kept}
+
+    def forget(self, message: Message) -> None:
+        """Evict a message that has left the history."""
+        self._known.pop(message.message_id, None)
