@@ -112,6 +112,24 @@ def test_a_call_that_is_counted_takes_its_result_along() -> None:
     assert "result" not in ids(kept)
 
 
+def test_what_the_host_calls_ephemeral_goes_oldest_first_also_in_recent_turns() -> None:
+    history, budget = declared(3, tokens=1_000)
+    for n in (2, 1, 0):
+        budget.remove_child(CONVERSATION, f"turn_{n}")
+        budget.add_child(
+            CONVERSATION,
+            f"work_{n}",
+            2_600,
+            GCPolicy.EPHEMERAL,
+            created_at=float(n + 1),
+            message_ids=[f"m{n}"],
+        )
+    kept, result = collect(history, budget, preserve_recent_turns=5)
+    assert [item.child_key for item in result.removal_list] == ["work_0"]
+    assert result.tokens_after == 5_560
+    assert "m0" not in ids(kept)
+
+
 def test_turns_of_which_only_the_tokens_are_known_go_from_the_budget() -> None:
     history = talk(2)
     budget = InstructionBudget(LIMIT)

@@ -50,6 +50,8 @@ class Protection(msgspec.Struct, frozen=True):
     recent_turns: int = 0
     whole_turns: Mapping[int, str] = {}
     """Turns that stay whole, by number, with the reason."""
+    exchanges: int = RECENT_EXCHANGES
+    """Newest calls with their results that stay beside the words."""
 
 
 class Unanswered(NamedTuple):
@@ -85,7 +87,7 @@ class Staying:
         spoken = [i for i, segment in enumerate(segments) if segment.type in SPOKEN]
         start = unanswered.start or (segments[spoken[-1]].position if spoken else 0)
         first = bisect_left(segments, start, key=attrgetter("position"))
-        roots = self._recent(protection.recent_turns)
+        roots = self._recent(protection)
         whole = {turn_name(n): reason for n, reason in protection.whole_turns.items()}
         if whole:
             roots |= {i: whole[s.topic_id] for i, s in enumerate(segments) if s.topic_id in whole}
@@ -98,7 +100,7 @@ class Staying:
                 roots[i] = pinned(segment, self._focus) or locked(segment, self._focus) or ""
         return dict(sorted(roots.items()))
 
-    def _recent(self, turns: int) -> dict[int, str]:
+    def _recent(self, protection: Protection) -> dict[int, str]:
         """Protect what recency spares; see `Protection`."""
         words: list[int] = []
         work: list[int] = []
@@ -109,17 +111,17 @@ class Staying:
             turn = segment.topic_id
             if segment.type != MESSAGE or turn is None or turn_number(turn) < 0:
                 continue
-            if turn not in found and len(found) >= turns:
+            if turn not in found and len(found) >= protection.recent_turns:
                 break
             found.add(turn)
             if self._pressure >= Pressure.HARD:
                 words += [i] if starts_turn(self._message(segment)) else []
             elif segment.policy is not GCPolicy.EPHEMERAL:
                 words.append(i)
-            elif exchanges < RECENT_EXCHANGES:
+            elif exchanges < protection.exchanges:
                 work.append(i)
                 exchanges += not any(r.hold is Hold.PAIRED for r in segment.references)
-        reason = f"one of the newest {RECENT_EXCHANGES} exchanges"
+        reason = f"one of the newest {protection.exchanges} exchanges"
         return dict.fromkeys(work, reason) | dict.fromkeys(
             words, f"in one of the last {len(found)} turns"
         )

@@ -18,7 +18,7 @@ from marksweep.core.context import PlanningContext
 from marksweep.core.plan import make_plan
 from marksweep.core.strategy import Strategy
 from marksweep.heaps.forms import HeldForm
-from marksweep.heaps.staying import SPOKEN, Protection
+from marksweep.heaps.staying import RECENT_EXCHANGES, SPOKEN, Protection
 from marksweep.ledger import InstructionBudget, InstructionSource, SourceEntry
 from marksweep.ledger.declared import DeclaredCounts
 from marksweep.messages import (
@@ -214,7 +214,8 @@ class Run:
         whole = {number: f"in the pinned turn {number}" for number in config.pinned_turn_indices}
         if self.request.reason is GCTriggerReason.TURN_LIMIT:
             whole |= dict.fromkeys(self._turns_to_keep(), "within the turn limit")
-        return Protection(config.preserve_recent_turns, whole)
+        exchanges = RECENT_EXCHANGES if self.counts is None else 0  # a host says so by its policies
+        return Protection(config.preserve_recent_turns, whole, exchanges)
 
     def _declared_roots(self, counts: DeclaredCounts, now: datetime) -> dict[int, str]:
         """Say what else stays where the host keeps the budget: messages it does not count, and the
