@@ -229,3 +229,62 @@ def test_freed_tokens_are_those_of_the_budget_whatever_the_plugin(
     assert result.tokens_before == sum(tokens)
     apply_result(budget, result, kept)
     assert budget.total_tokens() == result.tokens_after
+
+
+@st.composite
+def kept_budgets(draw: st.DrawFn) -> tuple[list[Message], InstructionBudget]:
+    """A history with tools, and a budget that names some of its messages, in any grouping."""
+    history = talk(draw(st.integers(1, 6)), size=3, tools=draw(st.integers(0, 2)), output=5)
+    budget = InstructionBudget(draw(st.sampled_from([500, 3_000])))
+    names = draw(st.permutations(ids(history)))
+    policies = st.sampled_from([p for p in GCPolicy if p is not GCPolicy.CONDITIONAL])
+    while names:
+        size = draw(st.integers(1, 4))
+        taken, names = names[:size], names[size:]
+        if draw(st.booleans()):
+            budget.add_child(
+                CONVERSATION,
+                f"entry.{len(names)}",
+                draw(st.integers(0, 400)),
+                draw(policies),
+                message_ids=[*taken, *(["gone"] if draw(st.booleans()) else [])],
+            )
+    for source in (SYSTEM, PLUGIN, ENRICHMENT):
+        budget.add_child(source, "x", draw(st.integers(0, 300)), draw(policies))
+    return history, budget
+
+
+@given(given=kept_budgets(), recent=st.integers(0, 3), target=st.integers(0, 80))
+def test_whatever_a_host_declares_the_laws_hold(
+    given: tuple[list[Message], InstructionBudget], recent: int, target: int
+) -> None:
+    history, budget = given
+    entry = budget.get_entry(CONVERSATION)
+    declared_tokens = entry.total_tokens() if entry else 0
+    before = budget.total_tokens()
+    children = budget.declared(CONVERSATION)
+    kept, result = collect(
+        history, budget, preserve_recent_turns=recent, target_percent=float(target)
+    )
+    assert unpaired(kept) == set()
+    assert ids(kept) == [name for name in ids(history) if name in set(ids(kept))]
+    for child in children.values():
+        if child.gc_policy is GCPolicy.LOCKED:
+            assert set(child.message_ids) - {"gone"} <= set(ids(kept))
+    if not declared_tokens:
+        return
+    assert result.tokens_before == before
+    assert result.tokens_freed == sum(item.tokens_freed for item in result.removal_list)
+    named = {name for child in children.values() for name in child.message_ids}
+    lost = set(ids(history)) - set(ids(kept))
+    assert not {n for n in lost - named if n.startswith(("u", "m", "system"))}
+    apply_result(budget, result, kept)
+    assert budget.total_tokens() == result.tokens_after
+    goal = budget.context_limit * target // 100
+    if result.tokens_after > goal:
+        assert "cannot_reach_target" in result.details
+    again, second = collect(
+        kept, budget, preserve_recent_turns=recent, target_percent=float(target)
+    )
+    assert ids(again) == ids(kept)
+    assert second.tokens_freed == 0
