@@ -11,11 +11,11 @@ from benchmarks.rows import Row, print_rows
 from benchmarks.sizes import collecting
 from marksweep.core.budget import SOFT_PERCENT
 from marksweep.ledger import InstructionBudget
-from marksweep.session.session import CountOnce
 from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
 from marksweep.plugins import ContextUsage, GCConfig, GCTriggerReason, load_gc_plugin
 from marksweep.plugins.discovery import BUILT_IN
 from marksweep.session import Session
+from marksweep.session.session import CountOnce
 
 LEARNING = frozenset({"gc_coverage"})
 """Plugins that remember messages from one collection to the next."""

@@ -566,6 +566,18 @@ class ClientContract(OnWorld):
         assert asyncio.run(client.mark_memory_fresh("/repo/0.py", "nowhere")) is None
         assert asyncio.run(client.count_stale_memories("w")) == 1
 
+    def test_the_client_deletes_within_the_cap_or_up_to_a_limit(self, world: World) -> None:
+        memory = world.with_settings(MemorySettings(limits=Limits(cap_percent=1, cap_floor=4)))
+        client = GraphClient(GraphMemory(memory))
+        records = [file("w", f"{n}.py", {f"f{n}": []}) for n in range(6)]
+        world.graph.put("w", records)
+        asyncio.run(client.mark_code_memories_stale("w"))
+        taken = [
+            asyncio.run(client.delete_stale_memories("w", limit=limit))["deleted_memories"]
+            for limit in (None, 2, 100)
+        ]
+        assert taken == [2, 1, 3], "a memory and its chunk are two nodes"
+
     def test_the_client_finds_and_deletes_orphans(self, world: World) -> None:
         client = GraphClient(GraphMemory(world.memory))
         orphan = note("w", "nobody's chunk", mentions=("Nobody",))

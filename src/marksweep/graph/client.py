@@ -115,9 +115,13 @@ class GraphClient:
         }
 
     @in_thread
-    def delete_stale_memories(self, workspace_id: str, source: str | None = None) -> DeletedCounts:
-        """Delete stale memories and their chunks, within the cap."""
-        done = self._delete(workspace_id, PruneStrategy.STALE_CODE, source)
+    def delete_stale_memories(
+        self, workspace_id: str, source: str | None = None, *, limit: int | None = None
+    ) -> DeletedCounts:
+        """Delete stale memories and their chunks, within the cap, or up to `limit` nodes."""
+        if source not in (None, CODE_INDEXER):
+            return {"deleted_memories": 0, "deleted_chunks": 0}
+        done = self._delete(workspace_id, PruneStrategy.STALE_CODE, limit)
         return {"deleted_memories": len(done.memories), "deleted_chunks": len(done.chunks)}
 
     @in_thread
@@ -147,14 +151,14 @@ class GraphClient:
         ]
 
     @in_thread
-    def delete_orphaned_chunks(self, workspace_id: str) -> int:
-        """Delete chunks that no memory has, within the cap."""
-        return len(self._delete(workspace_id, PruneStrategy.ORPHANED_CHUNKS).chunks)
+    def delete_orphaned_chunks(self, workspace_id: str, *, limit: int | None = None) -> int:
+        """Delete chunks that no memory has, within the cap, or up to `limit`."""
+        return len(self._delete(workspace_id, PruneStrategy.ORPHANED_CHUNKS, limit).chunks)
 
     @in_thread
-    def delete_orphaned_entities(self, workspace_id: str) -> int:
-        """Delete entities that no chunk of a memory mentions, within the cap."""
-        return len(self._delete(workspace_id, PruneStrategy.ORPHANED_ENTITIES).entities)
+    def delete_orphaned_entities(self, workspace_id: str, *, limit: int | None = None) -> int:
+        """Delete entities that no chunk of a memory mentions, within the cap, or up to `limit`."""
+        return len(self._delete(workspace_id, PruneStrategy.ORPHANED_ENTITIES, limit).entities)
 
     def _code(self, workspace_id: str) -> list[MemoryRow]:
         survey = self._graph.survey_memories(workspace_id)
@@ -165,11 +169,7 @@ class GraphClient:
     def _named(self, workspace_id: str, strategy: PruneStrategy) -> Nodes:
         return planned(self._memory.plan(workspace_id, strategy).plan)
 
-    def _delete(
-        self, workspace_id: str, strategy: PruneStrategy, source: str | None = None
-    ) -> Nodes:
-        """Plan and apply; only the indexer's memories become stale."""
-        if source not in (None, CODE_INDEXER):
-            return Nodes()
-        plan = self._memory.plan(workspace_id, strategy).plan
-        return self._memory.collect(plan).done
+    def _delete(self, workspace_id: str, strategy: PruneStrategy, limit: int | None) -> Nodes:
+        """Plan and apply."""
+        plan = self._memory.plan(workspace_id, strategy, limit=limit).plan
+        return self._memory.collect(plan, limit=limit).done
