@@ -34,7 +34,7 @@ SECONDS = float(os.environ.get("MARKSWEEP_BENCH_SECONDS", "60"))
 SEGMENTS = 10_000
 SAMPLES = 20
 """How often the server's memory is looked at, and progress is told."""
-SERVE = [sys.executable, "-m", "marksweep", "serve", "--log-level", "warning"]
+SERVE = [sys.executable, "-m", "marksweep", "serve", "--tools", "all", "--log-level", "warning"]
 Call = Callable[[str, dict[str, Any]], Awaitable[None]]
 VERSION = "2026-07-28"
 HEADERS = {

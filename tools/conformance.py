@@ -24,7 +24,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 BIN = ROOT / ".node/node_modules/.bin"
 EXPECTED = Path(__file__).with_name("conformance.yml")
-SERVE = [sys.executable, "-m", "marksweep", "serve", "--log-level", "error"]
+SERVE = [sys.executable, "-m", "marksweep", "serve", "--tools", "all", "--log-level", "error"]
 VERSIONS = ("2025-11-25", "2026-07-28")
 TOOL_FAILED = 5
 """The inspector's exit code for a tool that answers with an error."""

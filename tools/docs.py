@@ -27,13 +27,15 @@ from marksweep.cli.prune import Erased
 from marksweep.cli.replay import Replayed
 from marksweep.cli.working_set import Pinned, Restored, Undone, Why
 from marksweep.dialects import Finding
+from marksweep.graph.agent_memory import Let, Recalled, Remembered
 from marksweep.graph.backup import Kept
+from marksweep.graph.call_graph import Linked
 from marksweep.graph.erasure import Forgotten
 from marksweep.graph.memory import Answer
 from marksweep.graph.outcomes import Preview, PruneResponse
 from marksweep.indexing.report import IndexReport
 from marksweep.mcp.app import build_server
-from marksweep.mcp.server_state import ServerState
+from marksweep.mcp.server_state import ServerState, ToolSet
 from marksweep.model import Entry, Plan, Report, Segment, Stashed
 from marksweep.settings import Settings
 from marksweep.stores.graph.base import Nodes
@@ -59,6 +61,10 @@ SHAPES: Mapping[str, object] = {
     "index": IndexReport,
     "watch": IndexReport,
     "search": Answer,
+    "remember": Remembered,
+    "recall": list[Recalled],
+    "forget": Let,
+    "callers": Linked,
     "prune": Preview,
     "prune --apply": PruneResponse,
     "prune --restore": Nodes,
@@ -227,7 +233,7 @@ def cli_reference() -> str:
 
 async def mcp_reference() -> str:
     """Write the reference of tools, resources and prompts, from the server itself."""
-    server = build_server(ServerState())
+    server = build_server(ServerState(tools=ToolSet.ALL))
     parts = ["## Tools", *[_tool(tool) for tool in await server.list_tools()]]
     parts += ["## Resources", await _resources(server)]
     parts += ["## Prompts", *[_prompt(prompt) for prompt in await server.list_prompts()]]

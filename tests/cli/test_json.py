@@ -98,6 +98,27 @@ def test_commands_on_memory() -> None:
     assert printed("prune --restore", "prune", "--restore", plan)["memories"]
 
 
+def test_the_verbs_of_an_agent() -> None:
+    Path("code/zoo.py").write_text("from ant import ant\n\n\ndef open_zoo():\n    ant()\n")
+    run("index", "code")
+    note = printed("remember", "remember", "Ants are fed at noon", "--tag", "zoo")["memory_id"]
+    new = printed("remember", "remember", "Ants are fed at one", "--replaces", note)
+    assert new["replaced"] == [note]
+    assert printed("recall", "recall", "when", "are", "ants", "fed")[0]["id"] == new["memory_id"]
+    assert printed("recall", "recall", "open_zoo", "--in", "code")[0]["where"] == "code"
+    assert printed("recall", "recall", "zebra", codes=(1,)) == []
+    (link,) = printed("callers", "callers", "ant")["links"]
+    assert (link["link"]["source"], link["link"]["lines"]) == ("open_zoo", [5])
+    assert printed("callers", "callers", "zoo.py", "--ask", "imports")["links"]
+    printed("callers", "callers", "nobody", codes=(1,))
+    assert printed("forget", "forget", "latest", "--yes")["done"] == [new["memory_id"]]
+    assert printed("forget", "forget", new["memory_id"], "--restore")["done"]
+    printed("forget", "forget", "nobody", "--yes", codes=(1,))
+    assert run("forget", new["memory_id"]).exit_code == 3
+    for words in (("recall", "ants"), ("callers", "ant", "--ask", "impact"), ("remember", "x y")):
+        assert run(*words).exit_code == 0
+
+
 def test_commands_on_what_memory_holds() -> None:
     run("index", "code")
     assert printed("memory export", "memory", "export", "-o", "b.jsonl.gz")["items"]

@@ -79,7 +79,8 @@ def test_the_command_line_started_inside_the_tree_runs_none_of_it(
 def test_the_server_started_inside_the_tree_runs_none_of_it(
     tree: Path, canary: Path, environment: dict[str, str]
 ) -> None:
-    server = StdioServerParameters(command=MARKSWEEP, args=["serve"], env=environment, cwd=tree)
+    serve = ["serve", "--tools", "all"]
+    server = StdioServerParameters(command=MARKSWEEP, args=serve, env=environment, cwd=tree)
 
     async def work() -> str:
         async with Client(server) as client:

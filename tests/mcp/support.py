@@ -66,9 +66,11 @@ def _words(content: list[Any]) -> str:
 
 
 @asynccontextmanager
-async def agent(folder: Path, mode: str = "2026-07-28", **offers: Any) -> AsyncIterator[Agent]:
+async def agent(
+    folder: Path, mode: str = "2026-07-28", tools: str = "all", **offers: Any
+) -> AsyncIterator[Agent]:
     """Start a server on a folder, in memory, and connect to it."""
-    state = ServerState([folder])
+    state = ServerState([folder], tools=tools)
     try:
         async with Client(build_server(state), mode=mode, **offers) as client:
             yield Agent(client)
@@ -77,12 +79,16 @@ async def agent(folder: Path, mode: str = "2026-07-28", **offers: Any) -> AsyncI
 
 
 def with_agent(
-    folder: Path, work: Callable[[Agent], Awaitable[None]], mode: str = "2026-07-28", **offers: Any
+    folder: Path,
+    work: Callable[[Agent], Awaitable[None]],
+    mode: str = "2026-07-28",
+    tools: str = "all",
+    **offers: Any,
 ) -> None:
     """Let an agent do some work on a server of its own."""
 
     async def run() -> None:
-        async with agent(folder, mode, **offers) as one:
+        async with agent(folder, mode, tools, **offers) as one:
             await work(one)
 
     asyncio.run(run())

@@ -183,7 +183,7 @@ def test_the_project_is_the_clients_folder(tmp_path: Path, mode: str) -> None:
 
     async def work() -> None:
         (tmp_path / "my project").mkdir()
-        state = ServerState()
+        state = ServerState(tools="all")
         server = build_server(state)
         async with Client(server, mode=mode, list_roots_callback=roots) as client:
             one = Agent(client)
@@ -205,7 +205,7 @@ def test_a_client_without_folders_works_where_the_server_was_started(
     monkeypatch.chdir(tmp_path)
 
     async def work() -> None:
-        state = ServerState()
+        state = ServerState(tools="all")
         async with Client(build_server(state), mode=mode) as client:
             await Agent(client).add("a")
         await state.close()

@@ -20,7 +20,7 @@ from marksweep.mcp.config_snippets import FILES, snippet
 from marksweep.segments import Segments
 from tests.mcp.support import Agent
 
-SERVE = [sys.executable, "-m", "marksweep", "serve"]
+SERVE = [sys.executable, "-m", "marksweep", "serve", "--tools", "all"]
 SOURCE = str(Path(marksweep.__file__).parents[1])
 ENVIRONMENT = {**os.environ, "PYTHONPATH": SOURCE}
 DEADLINE = 60.0
@@ -193,7 +193,8 @@ def test_the_snippet_of_each_client_is_what_it_reads(client: str, tmp_path: Path
         check=True,
     )
     assert FILES[client] in ran.stderr
-    assert ran.stdout.strip() == snippet(client, ["--root", str(tmp_path), "--workspace", "w"])
+    options = ["--root", str(tmp_path), "--workspace", "w", "--tools", "all"]
+    assert ran.stdout.strip() == snippet(client, options)
     if client == "codex":
         import tomllib
 
@@ -203,7 +204,7 @@ def test_the_snippet_of_each_client_is_what_it_reads(client: str, tmp_path: Path
             "marksweep"
         ]
     assert entry["command"] == "marksweep"
-    assert entry["args"] == ["serve", "--root", str(tmp_path), "--workspace", "w"]
+    assert entry["args"] == ["serve", *options]
 
 
 def test_help_and_snippets_do_not_load_the_protocol() -> None:

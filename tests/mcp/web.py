@@ -45,7 +45,7 @@ def serving(
     folder: Path, tokens: dict[str, list[str]] | None = None, rate: float = 5_000
 ) -> Iterator[Server]:
     """Serve a folder while the block runs."""
-    state = ServerState([folder])
+    state = ServerState([folder], tools="all")
     app = http_app(HttpOptions(rate=rate), state, Tokens(tokens or {}))
     config = uvicorn.Config(
         app, port=0, log_config=None, access_log=False, timeout_graceful_shutdown=2

@@ -38,6 +38,13 @@ from marksweep.urls import redacted
     help="Collect the long-term memory by itself at this interval; 0: never. Else as set.",
 )
 @click.option(
+    "--tools",
+    default="few",
+    show_default=True,
+    type=click.Choice(["few", "all"]),
+    help="few: remember, recall, forget, index_codebase, who_calls, prune_memory. all: every tool.",
+)
+@click.option(
     "--log-level",
     default="info",
     show_default=True,
@@ -60,6 +67,7 @@ def command(
     hosts: tuple[str, ...],
     rate: float,
     collect_every: float | None,
+    tools: str,
     log_level: str,
     client: str | None,
 ) -> None:
@@ -71,7 +79,7 @@ def command(
     marksweep serve --http --root .                streamable HTTP on 127.0.0.1
     """
     if client is not None:
-        _print_config(client, workspace, roots, store)
+        _print_config(client, workspace, roots, store, tools)
         return
     try:
         if http:
@@ -87,12 +95,18 @@ def command(
                 workspace,
                 log_level=log_level,
                 collect_every=collect_every,
+                tools=tools,
             )
         else:
             from marksweep.mcp.stdio import serve_stdio
 
             serve_stdio(
-                roots or None, store, workspace, log_level=log_level, collect_every=collect_every
+                roots or None,
+                store,
+                workspace,
+                log_level=log_level,
+                collect_every=collect_every,
+                tools=tools,
             )
     except ModuleNotFoundError as error:
         raise click.UsageError(
@@ -104,11 +118,14 @@ def command(
         fail(error)
 
 
-def _print_config(client: str, workspace: str, roots: Sequence[str], store: str) -> None:
+def _print_config(
+    client: str, workspace: str, roots: Sequence[str], store: str, tools: str
+) -> None:
     """Print a client's entry, with the options that say what the server works on."""
     click.echo(f"Add to {FILES[client]}:", err=True)
     given = [("--root", root) for root in roots]
     given += [("--workspace", workspace)] if workspace else []
+    given += [("--tools", tools)] if tools != "few" else []
     if redacted(store) != store:
         click.echo(
             f"The store {redacted(store)} has a password, which does not belong into this file: "

@@ -1,6 +1,7 @@
 """Long-term memory on a graph. Start reading at `memory`.
 
 memory            KnowledgeGraph: remember, search, prune, restore; GraphMemory for event loops
+agent_memory      what an agent does: remember, recall over all heaps, forget
 strategies        what a collection takes: each only ranks. The heap is `heaps.graph`
 outcomes          the settings, what pruning says it did, and its words
 call_graph        who calls, imports or inherits what, and what a change reaches

@@ -25,7 +25,7 @@ from marksweep.collector import Collector
 from marksweep.core.plan import plan_from, plan_with_indices
 from marksweep.core.roots import Focus
 from marksweep.core.strategy import Proposal
-from marksweep.errors import BadInput, NotConfirmed, Refused
+from marksweep.errors import BadInput, NotConfirmed, NotFound, Refused
 from marksweep.graph.backup import Kept, kept_in, load_backup, new_backup, write_backup
 from marksweep.graph.backup_file import Backup, check_backup
 from marksweep.graph.call_graph import MAX_DEPTH, MAX_LINKS, Ask, Linked, linked
@@ -164,13 +164,27 @@ class KnowledgeGraph:
         tags: Sequence[str] = (),
         source: str = "user",
         metadata: dict[str, Scalar] | None = None,
+        replaces: Sequence[str] = (),
         workspace_id: str = DEFAULT_WORKSPACE,
     ) -> Memory:
-        """Remember a text. The same words from the same source are one memory."""
+        """Remember a text. The same words from the same source are one memory.
+
+        Memories that it replaces are valid up to now: searches find them only as of earlier.
+        """
+        if replaces:
+            found = self.graph.fetch(workspace_id, replaces)
+            there = {each.memory.memory_id for each in found}
+            if missing := [each for each in replaces if each not in there]:
+                raise NotFound(
+                    f"there is no memory {', '.join(missing)} to replace. Nothing was remembered. "
+                    "Pass ids that a search gave."
+                )
         record = note_record(
             workspace_id, text, now=self.now(), source=source, tags=tags, metadata=metadata
         )
         self.graph.put(workspace_id, [record])
+        if replaces:
+            self.graph.supersede(workspace_id, replaces, record.memory.memory_id, self.now())
         return record.memory
 
     def search_memory(

@@ -10,6 +10,7 @@ from mcp.server.context import ServerMiddleware
 
 import marksweep
 from marksweep.mcp import (
+    agent_tools,
     analyze_tool,
     compress_tool,
     context_tools,
@@ -19,7 +20,13 @@ from marksweep.mcp import (
 )
 from marksweep.mcp.prompts import add_prompts, in_words
 from marksweep.mcp.resources import add_resources
-from marksweep.mcp.server_state import ServerState
+from marksweep.mcp.server_state import ServerState, ToolSet
+
+FEW_INSTRUCTIONS = """\
+marksweep is your memory across sessions. recall before you ask what was decided or search files; \
+remember decisions, preferences and facts in a sentence each, with replaces if an older note is no \
+longer true; who_calls before you change a function. Nothing is lost at once: forget and \
+prune_memory can be taken back for a week."""
 
 INSTRUCTIONS = """\
 marksweep keeps track of what you remember and collects what you no longer need.
@@ -38,11 +45,15 @@ TOOLS = (
 )
 """All tools, in the order in which they are listed."""
 
+ALL = {tool.name: tool for tool in (*agent_tools.TOOLS, *TOOLS)}
+"""The small set and the full one; of a name in both, that of the full set."""
+
 
 def build_server(
     state: ServerState, middleware: Sequence[ServerMiddleware[ServerState]] = ()
 ) -> MCPServer[ServerState]:
     """Put the server together. The state is the caller's to close."""
+    all_tools = state.tools is ToolSet.ALL
 
     @asynccontextmanager
     async def lifespan(_: MCPServer[ServerState]) -> AsyncIterator[ServerState]:
@@ -52,12 +63,13 @@ def build_server(
         "marksweep",
         title="marksweep",
         description="One garbage collector for everything an agent remembers.",
-        instructions=INSTRUCTIONS,
+        instructions=INSTRUCTIONS if all_tools else FEW_INSTRUCTIONS,
         version=marksweep.__version__,
-        tools=list(TOOLS),
+        tools=list(ALL.values() if all_tools else agent_tools.TOOLS),
         lifespan=lifespan,
         middleware=[*middleware, in_words],
     )
     add_resources(server, state)
-    add_prompts(server)
+    if all_tools:
+        add_prompts(server)
     return server

@@ -20,7 +20,7 @@ from marksweep.mcp.app import build_server
 from marksweep.mcp.background import collecting
 from marksweep.mcp.guard import ACCESS_KEY, VARIABLE, Guard, Rates, Tokens
 from marksweep.mcp.logs import log_to_stderr
-from marksweep.mcp.server_state import ACCESS, ServerState
+from marksweep.mcp.server_state import ACCESS, ServerState, ToolSet
 from marksweep.urls import is_loopback
 
 PATH = "/mcp"
@@ -62,9 +62,10 @@ def serve_http(
     *,
     log_level: str = "info",
     collect_every: float | None = None,
+    tools: str = ToolSet.FEW,
 ) -> None:
     """Serve until interrupted. Refused without a token unless only this machine can connect."""
-    state = ServerState(roots, store=store, workspace=workspace)
+    state = ServerState(roots, store=store, workspace=workspace, tools=tools)
     tokens = Tokens.load(options.token_file, state.workspace())
     if not tokens and not options.is_loopback:
         raise Refused(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
+from enum import StrEnum
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING
@@ -29,6 +30,15 @@ ACTOR = "mcp"
 
 Changes = Mapping[str, Mapping[str, object]]
 """Settings by group and name, in the shape of the settings file."""
+
+
+class ToolSet(StrEnum):
+    """Which tools a server offers."""
+
+    FEW = "few"
+    """Remember, recall, forget, index, who calls, prune: short definitions, text as answers."""
+    ALL = "all"
+    """These and the tools that steer the working set and its collector, with data as answers."""
 
 
 class Access(msgspec.Struct, frozen=True):
@@ -125,8 +135,10 @@ class ServerState:
         store: str = "",
         workspace: str = "",
         changes: Changes | None = None,
+        tools: str = ToolSet.FEW,
     ) -> None:
         """Prepare it. Without folders they are the client's, named at its first call."""
+        self.tools = ToolSet(tools)
         self._workspace = workspace
         self._changes = {**(changes or {}), **({"store": {"location": store}} if store else {})}
         self._guard = RLock()

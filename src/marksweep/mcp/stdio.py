@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from marksweep.mcp.app import build_server
 from marksweep.mcp.background import collecting
 from marksweep.mcp.logs import log_to_stderr
-from marksweep.mcp.server_state import ServerState
+from marksweep.mcp.server_state import ServerState, ToolSet
 
 Incoming = SessionMessage | Exception
 """A message, or what was wrong with a line that is not one."""
@@ -38,10 +38,12 @@ def serve_stdio(
     *,
     log_level: str = "info",
     collect_every: float | None = None,
+    tools: str = ToolSet.FEW,
 ) -> None:
     """Serve until the client closes its end. Without roots, its client's folders are asked for."""
     log_to_stderr(log_level)
-    anyio.run(_serve, ServerState(roots, store=store, workspace=workspace), collect_every)
+    state = ServerState(roots, store=store, workspace=workspace, tools=tools)
+    anyio.run(_serve, state, collect_every)
 
 
 async def _serve(state: ServerState, collect_every: float | None) -> None:

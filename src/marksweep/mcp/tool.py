@@ -1,7 +1,8 @@
 """What all tools share.
 
-Parameters that a tool does not have are refused. An error says what was found, what was
-expected and what to do. A result goes out as data with a schema, and as a short text for people.
+Arguments are read as they are plainly meant; parameters that a tool does not have are refused. An
+error says what was found, what was expected and what to do. A result goes out as data with a
+schema, and as a short text for people.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Self
 
+import msgspec
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
@@ -80,7 +83,7 @@ class StrictTool(Tool):
         """Run the tool, and report how it went."""
         started = time.perf_counter()
         try:
-            result = await super().run(arguments, context)
+            result = await super().run(understood(arguments, self.parameters), context)
         except ToolError as error:
             raise _in_words(self, error) from error.__cause__
         if not isinstance(result, Result):
@@ -92,6 +95,60 @@ class StrictTool(Tool):
             content=[TextContent(text=result.words())],
             structured_content=result.model_dump(mode="json"),
         )
+
+
+ALSO_CALLED = {
+    "text": ("content", "note", "memory", "message", "fact"),
+    "query": ("q", "words", "question", "text", "search"),
+    "words": ("query", "q", "text"),
+    "ids": ("id", "memory_id", "memory_ids", "segment_id", "segment_ids"),
+    "segment_ids": ("ids", "id", "segment_id"),
+    "segments": ("segment", "items"),
+    "symbol": ("name", "function", "query"),
+    "path": ("folder", "directory", "root"),
+    "tags": ("tag",),
+}
+"""Other words that models use for a parameter, where there is none of that name."""
+
+
+def understood(arguments: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """Read arguments as they are plainly meant: other words for a name, one thing for a list."""
+    return _read_object(arguments, schema, schema.get("$defs", {}))
+
+
+def _read_object(
+    given: dict[str, Any], schema: dict[str, Any], defs: dict[str, Any]
+) -> dict[str, Any]:
+    known = schema.get("properties", {})
+    names = {
+        other: name
+        for name, others in ALSO_CALLED.items()
+        if name in known and name not in given
+        for other in reversed(others)
+        if other in given and other not in known
+    }
+    renamed = {names.get(name, name): value for name, value in given.items()}
+    return {
+        name: _read_value(value, known[name], defs) if name in known else value
+        for name, value in renamed.items()
+    }
+
+
+def _read_value(value: object, schema: dict[str, Any], defs: dict[str, Any]) -> object:
+    forms = [schema, *schema.get("anyOf", ())]
+    array = next((form for form in forms if form.get("type") == "array"), None)
+    if array is None or value is None or any(form.get("type") == "string" for form in forms):
+        return value
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+        with suppress(msgspec.DecodeError):
+            value = msgspec.json.decode(value)
+    listed = value if isinstance(value, list) else [value]
+    items = array.get("items", {})
+    of = next((form for form in (items, *items.get("anyOf", ())) if "$ref" in form), None)
+    if of is None:
+        return listed
+    inner = defs.get(of["$ref"].rpartition("/")[2], {})
+    return [_read_object(one, inner, defs) if isinstance(one, dict) else one for one in listed]
 
 
 def _in_words(tool: Tool, error: ToolError) -> ToolError:

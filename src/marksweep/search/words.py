@@ -106,6 +106,8 @@ def stem(word: str) -> str:
         word = word[: -len(suffix)] + ("y" if suffix in ("ies", "ied") else "")
     if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiou":
         word = word[:-1]
+    if word.endswith("i"):  # `cookie` meets `cookies`
+        word = f"{word[:-1]}y"
     return word[:STEM_CHARS]
 
 

@@ -1,0 +1,181 @@
+"""The verbs of an agent's memory: remember, recall, forget, callers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import click
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from marksweep.cli import render
+from marksweep.cli.common import NOTHING, REFUSED, Here, confirmed, in_workspace
+from marksweep.cli.common import command as make_command
+from marksweep.graph.agent_memory import AgentMemory, Let, Recalled, Remembered, Where
+from marksweep.graph.call_graph import MAX_DEPTH, MAX_LINKS, Ask, Linked
+
+
+@contextmanager
+def _agent(here: Here) -> Iterator[AgentMemory]:
+    segments = here.segments()
+    with here.memory() as (memory, _):
+        yield AgentMemory(memory, segments)
+
+
+@make_command("remember")
+@click.argument("text")
+@click.option("--tag", "tags", multiple=True, help="May be repeated.")
+@click.option("--replaces", multiple=True, metavar="ID", help="A note that this makes untrue.")
+@click.option("--pin", is_flag=True, help="Never collect it.")
+@in_workspace
+def remember(
+    text: str, tags: tuple[str, ...], replaces: tuple[str, ...], pin: bool, here: Here
+) -> None:
+    """Keep a fact, decision or preference for later sessions.
+
+    \b
+    Examples:  marksweep remember "The shop listens on port 8080" --tag ops
+               marksweep remember "It is 9090 now" --replaces m1a2b3c
+    """
+    with _agent(here) as memory:
+        done = memory.remember(text, tags=tags, replaces=replaces, pinned=pin)
+    here.emit(done, _remembered(done))
+
+
+def _remembered(done: Remembered) -> RenderableType:
+    lines = [f"{'known already' if done.known else 'remembered'}: {done.memory_id}"]
+    lines += [f"no longer valid: {each}" for each in done.replaced]
+    lines += [f"says nearly the same: {each}  {text}" for each, text in done.alike]
+    return Group(*(render.line(line) for line in lines))
+
+
+@make_command("recall")
+@click.argument("words", nargs=-1)
+@click.option(
+    "--in",
+    "where",
+    multiple=True,
+    type=click.Choice([each.value for each in Where]),
+    help="Only here.",
+)
+@click.option("--tag", "tags", multiple=True, help="All of these.")
+@click.option("--path", default="", help="A file, or the folder it is in.")
+@click.option("--as-of", type=click.DateTime(), help="What notes were valid then; by default now.")
+@click.option("--limit", default=10, show_default=True, type=click.IntRange(1))
+@click.option("--tokens", default=2000, show_default=True, type=click.IntRange(1))
+@in_workspace
+def recall(
+    words: tuple[str, ...],
+    where: tuple[str, ...],
+    tags: tuple[str, ...],
+    path: str,
+    as_of: datetime | None,
+    limit: int,
+    tokens: int,
+    here: Here,
+) -> int:
+    """Search all memory, best first: notes, code, the working set and the stash.
+
+    An id finds that one thing, whole; without words, the newest notes are shown.
+
+    \b
+    Examples:  marksweep recall which port
+               marksweep recall port --as-of 2026-05-01
+    """
+    moment = as_of.replace(tzinfo=UTC) if as_of else None
+    with _agent(here) as memory:
+        found = memory.recall(
+            " ".join(words),
+            where=where,
+            tags=tags,
+            path=path,
+            as_of=moment,
+            limit=limit,
+            tokens=tokens,
+        )
+    shown = Group(*(_recalled(each) for each in found)) if found else render.line("nothing fits")
+    here.emit(found, shown)
+    return 0 if found else NOTHING
+
+
+def _recalled(each: Recalled) -> RenderableType:
+    head = Text(f"{each.where} {each.place}".strip(), style="bold")
+    head.append(f"  {each.id}", style="dim not bold")
+    if each.valid_until:
+        head.append(f"  valid until {each.valid_until:%Y-%m-%d}", style="yellow not bold")
+    body = Text(f"{each.text}{' …' if each.cut else ''}")
+    return Group(render.line(head), Padding(body, (0, 0, 1, 3), expand=False))
+
+
+@make_command("forget")
+@click.argument("ids", nargs=-1, required=True)
+@click.option("--restore", is_flag=True, help="Take back instead.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@in_workspace
+def forget(ids: tuple[str, ...], restore: bool, yes: bool, here: Here) -> int:
+    """Delete notes, files or live segments by id, after a question; restorable for a week.
+
+    For good, and everywhere:  marksweep memory forget --everywhere
+
+    \b
+    Examples:  marksweep forget m1a2b3c
+               marksweep forget latest --yes
+    """
+    if not restore and not confirmed(f"Delete {', '.join(ids)}?", yes=yes):
+        return REFUSED
+    with _agent(here) as memory:
+        done = memory.restore(ids) if restore else memory.forget(ids)
+    here.emit(done, _let(done, "restored" if restore else "forgotten"))
+    return 0 if done.done else NOTHING
+
+
+def _let(done: Let, verb: str) -> RenderableType:
+    lines = [f"{verb}: {', '.join(done.done) or 'nothing'}"]
+    return Group(*(render.line(line) for line in (*lines, *(f"not: {each}" for each in done.left))))
+
+
+@make_command("callers")
+@click.argument("name")
+@click.option(
+    "--ask",
+    type=click.Choice([each.value for each in Ask]),
+    default=Ask.CALLERS.value,
+    show_default=True,
+)
+@click.option("--limit", default=MAX_LINKS, show_default=True, type=click.IntRange(1))
+@click.option(
+    "--depth", default=MAX_DEPTH, show_default=True, type=click.IntRange(1), help="Of an impact."
+)
+@in_workspace
+def callers(name: str, ask: str, limit: int, depth: int, here: Here) -> int:
+    """Ask the call graph of indexed code: who calls a function, with file and line.
+
+    \b
+    Examples:  marksweep callers Session.open
+               marksweep callers open_session --ask impact
+    """
+    with here.memory() as (memory, workspace):
+        found = memory.call_graph(name, ask, workspace_id=workspace, limit=limit, depth=depth)
+    here.emit(found, _linked(found))
+    return 0 if found.links else NOTHING
+
+
+def _linked(found: Linked) -> RenderableType:
+    lines = [f"{each.kind} {each.symbol}  {each.file}:{each.line}" for each in found.definitions]
+    shown: list[RenderableType] = [render.line(line, style="bold") for line in lines]
+    if not found.links:
+        shown.append(render.line(f"no {found.ask} of {found.name} are known"))
+        return Group(*shown)
+    table = render.table("", "symbol", "", "", "where", right=("",))
+    for one in found.links:
+        link = one.link
+        where = f"{link.file}:{','.join(map(str, link.lines))}"
+        step = str(one.depth) if found.ask is Ask.IMPACT else ""
+        table.add_row(step, link.source, link.relation, link.target, where)
+    shown.append(table)
+    if not found.complete:
+        shown.append(render.line("there are more: raise --limit or --depth", style="yellow"))
+    return Group(*shown)

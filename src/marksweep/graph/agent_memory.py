@@ -1,0 +1,367 @@
+"""What an agent does with its memory: remember, recall, forget, whatever the heap.
+
+A note goes to the long-term memory. Recall ranks the working set, the stash, notes and code
+together, and gives excerpts with ids. Forgetting can be taken back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from marksweep.errors import BadInput, NotFound, UnknownName
+from marksweep.graph.memory import KnowledgeGraph
+from marksweep.search.ranking import Asked, Match, fields, ranked
+from marksweep.search.words import stems
+from marksweep.segments import Segments
+from marksweep.stores.graph.base import GraphHit, GraphQuery
+from marksweep.stores.graph.nouns import CODE_INDEXER, Memory
+from marksweep.strategies.scored import Disposal
+from marksweep.tokens import count
+
+AGENT = "agent"
+"""The source of an agent's notes."""
+
+RECALLED_TOKENS = 2_000
+"""Tokens of all that is recalled, if nothing else is said."""
+
+LEAST_EXCERPT, HEAD_TOKENS = 30, 45
+"""Tokens that an excerpt has at least, and that its id and place above it may take."""
+
+FROM_EACH = 30
+"""Matches of each heap that are ranked together, or the limit if that is more."""
+
+ALIKE = 0.6
+"""Share of a new note's words that an older one must have to be named as perhaps replaced.
+
+Higher names fewer.
+"""
+
+NEWEST = frozenset({"", "*", "latest", "newest", "recent"})
+"""Queries that ask for the newest notes."""
+
+
+class Where(StrEnum):
+    """Where something is remembered."""
+
+    LIVE = "live"
+    """In the working set."""
+    STASHED = "stashed"
+    """Swept from it."""
+    NOTE = "note"
+    CODE = "code"
+
+    @classmethod
+    def named(cls, names: Sequence[str]) -> tuple[Where, ...]:
+        """Look names up; none means all."""
+        try:
+            return tuple(cls(name) for name in names) or tuple(cls)
+        except ValueError:
+            raise UnknownName(
+                f"cannot look in {', '.join(names)}; known are {', '.join(cls)}."
+            ) from None
+
+
+class Remembered(msgspec.Struct, frozen=True, kw_only=True):
+    """A note that was taken."""
+
+    memory_id: str
+    known: bool
+    """Whether the same words were remembered before."""
+    replaced: tuple[str, ...] = ()
+    """Notes that are no longer valid."""
+    alike: tuple[tuple[str, str], ...] = ()
+    """Ids and texts of valid notes that say nearly the same: perhaps replaced by this one."""
+
+
+class Recalled(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that was found, as far as it fits."""
+
+    id: str
+    where: Where
+    place: str
+    """The file with its lines and symbol, or what kind of segment or note it is."""
+    text: str
+    cut: bool = False
+    """Whether the text is an excerpt."""
+    score: float = 0.0
+    created_at: datetime
+    valid_until: datetime | None = None
+    replaced_by: str = ""
+
+
+class Let(msgspec.Struct, frozen=True, kw_only=True):
+    """What was forgotten, or came back, and what was not."""
+
+    done: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    """What was not, each with the reason."""
+
+
+class AgentMemory:
+    """The memory of the agent in one workspace: its graph and its working set."""
+
+    def __init__(self, memory: KnowledgeGraph, segments: Segments) -> None:
+        self._memory = memory
+        self._segments = segments
+        self._workspace = segments.workspace
+
+    def remember(
+        self,
+        text: str,
+        *,
+        tags: Sequence[str] = (),
+        replaces: Sequence[str] = (),
+        pinned: bool = False,
+    ) -> Remembered:
+        """Take a note for later sessions; those that it replaces stop being valid.
+
+        They stay, and `recall` as of an earlier time still finds them.
+        """
+        before = self._alike(text)
+        kept = self._memory.add_memory(
+            text, tags=tags, source=AGENT, replaces=replaces, workspace_id=self._workspace
+        )
+        if pinned:
+            self._memory.pin([kept.memory_id], by=AGENT, workspace_id=self._workspace)
+        known = any(memory.memory_id == kept.memory_id for memory in before)
+        gone = {kept.memory_id, *replaces}
+        return Remembered(
+            memory_id=kept.memory_id,
+            known=known,
+            replaced=tuple(replaces),
+            alike=tuple((m.memory_id, m.text) for m in before if m.memory_id not in gone),
+        )
+
+    def _alike(self, text: str) -> list[Memory]:
+        """Find valid notes that have most of a text's words."""
+        words = set(stems(text))
+        query = GraphQuery(sources=(AGENT, "user"), limit=3)
+        hits = self._memory.search_memory(text, workspace_id=self._workspace, query=query).hits
+        found = {hit.memory.memory_id: hit.memory for hit in hits}
+        return [
+            memory
+            for memory in found.values()
+            if len(words & set(stems(memory.text))) >= ALIKE * len(words)
+        ]
+
+    def recall(
+        self,
+        query: str,
+        *,
+        where: Sequence[str] = (),
+        tags: Sequence[str] = (),
+        path: str = "",
+        as_of: datetime | None = None,
+        limit: int = 10,
+        tokens: int = RECALLED_TOKENS,
+    ) -> tuple[Recalled, ...]:
+        """Find what is remembered, best first; an id finds that one thing, whole.
+
+        `as_of` asks what notes were valid then. Without words, the newest notes. Texts are cut to
+        excerpts where all of them would be over so many tokens.
+        """
+        if limit < 1 or tokens < 1:
+            raise BadInput(f"limit is {limit} and tokens {tokens}; expected 1 or more.")
+        wanted = query.strip()
+        if whole := self._by_id(wanted):
+            return (whole,)
+        places = Where.named(where)
+        newest = wanted.casefold() in NEWEST
+        graph = GraphQuery(
+            tags=tuple(tags),
+            path=path or None,
+            as_of=as_of,
+            sources=_sources(places, newest=newest),
+            limit=max(FROM_EACH, limit),
+        )
+        found = list(self._from_graph("" if newest else wanted, places, graph))
+        if not newest and as_of is None:
+            found += self._from_segments(wanted, places, graph)
+        best = found[:limit] if newest else _ranked(wanted, found, limit)
+        notes = [each.id for each in best if each.where is Where.NOTE]
+        if notes:
+            self._memory.touch(notes, workspace_id=self._workspace)
+        words = set(stems(wanted))
+        room = max(LEAST_EXCERPT, tokens // max(1, len(best)) - HEAD_TOKENS)
+        return tuple(_excerpt(each, words, room) for each in best)
+
+    def _by_id(self, name: str) -> Recalled | None:
+        if not name or " " in name:
+            return None
+        for record in self._memory.graph.fetch(self._workspace, [name]):
+            if record.memory.deleted_at is None:
+                self._memory.touch([name], workspace_id=self._workspace)
+                text = "\n".join(chunk.text for chunk in record.chunks)
+                return _of_memory(record.memory, record.memory.text or text)
+        if (live := self._segments.get(name)) is not None:
+            return Recalled(
+                id=name, where=Where.LIVE, place=live.type, text=live.text,
+                created_at=live.created_at,
+            )  # fmt: skip
+        for entry in self._segments.store.stash.get(self._workspace, [name]):
+            return Recalled(
+                id=name, where=Where.STASHED, place=entry.segment.type, text=entry.segment.text,
+                created_at=entry.segment.created_at,
+            )  # fmt: skip
+        return None
+
+    def _from_graph(
+        self, words: str, places: Sequence[Where], query: GraphQuery
+    ) -> Iterator[Recalled]:
+        if Where.NOTE in places or Where.CODE in places:
+            answer = self._memory.search_memory(words, workspace_id=self._workspace, query=query)
+            found = (_of_hit(hit) for hit in answer.hits)
+            yield from (each for each in found if each.where in places)
+
+    def _from_segments(
+        self, words: str, places: Sequence[Where], query: GraphQuery
+    ) -> Iterator[Recalled]:
+        filters: dict[str, object] = {"tags": query.tags, "limit": query.limit}
+        if query.path:
+            filters["file_path"] = query.path
+        if Where.LIVE in places:
+            for live in self._segments.search(words, **filters):
+                yield Recalled(
+                    id=live.found.segment_id,
+                    where=Where.LIVE,
+                    place=live.found.file_path or live.found.type,
+                    text=live.found.text,
+                    created_at=live.found.created_at,
+                )
+        if Where.STASHED in places:
+            for hit in self._segments.search_stash(words, **filters):
+                segment = hit.found.segment
+                yield Recalled(
+                    id=segment.segment_id,
+                    where=Where.STASHED,
+                    place=segment.file_path or segment.type,
+                    text=segment.text,
+                    created_at=segment.created_at,
+                )
+
+    def forget(self, ids: Sequence[str]) -> Let:
+        """Delete notes, files and live segments by id; they can be restored within their grace.
+
+        What is pinned stays. `latest` is the note that was taken last.
+        """
+        wanted = [self._latest() if each.casefold() == "latest" else each for each in ids]
+        memories, live, left = [], [], []
+        known = {r.memory.memory_id for r in self._memory.graph.fetch(self._workspace, wanted)}
+        for each in dict.fromkeys(wanted):
+            if each in known:
+                memories.append(each)
+            elif self._segments.get(each) is not None:
+                live.append(each)
+            elif self._segments.store.stash.get(self._workspace, [each]):
+                left.append(
+                    f"{each}: swept already; it is kept in the stash until that expires, or erased "
+                    "for good by `marksweep memory forget --everywhere`"
+                )
+            else:
+                left.append(f"{each}: nothing has this id")
+        done: list[str] = []
+        if memories:
+            gone = self._memory.forget(memories, workspace_id=self._workspace)
+            done += gone.gone.memories
+            left += gone.unreached
+        if live:
+            plan = self._segments.plan_for(live, Disposal.DELETE)
+            done += self._segments.collect(plan, confirm=plan.plan_id).swept
+            left += [f"{each}: pinned or in use" for each in live if each not in done]
+        return Let(done=tuple(done), left=tuple(left))
+
+    def restore(self, ids: Sequence[str]) -> Let:
+        """Take back what was forgotten or swept."""
+        done: list[str] = []
+        left: list[str] = []
+        for each in dict.fromkeys(ids):
+            try:
+                if self._segments.store.stash.get(self._workspace, [each]):
+                    done += self._segments.restore(each)
+                else:
+                    back = self._memory.restore(memory_ids=[each], workspace_id=self._workspace)
+                    done += back.memories
+            except NotFound as missing:
+                left.append(f"{each}: {missing}")
+        return Let(done=tuple(done), left=tuple(left))
+
+    def _latest(self) -> str:
+        query = GraphQuery(sources=(AGENT, "user"), limit=1)
+        hits = self._memory.graph.search(self._workspace, query)
+        if not hits:
+            raise NotFound("there is no latest note: nothing is remembered yet.")
+        return hits[0].memory.memory_id
+
+
+def _sources(places: Sequence[Where], *, newest: bool) -> tuple[str, ...]:
+    """Say which memories to look at: only code, or for the newest only notes; else all."""
+    if Where.NOTE not in places:
+        return (CODE_INDEXER,)
+    return (AGENT, "user") if newest or Where.CODE not in places else ()
+
+
+def _of_hit(hit: GraphHit) -> Recalled:
+    chunk = hit.chunk
+    made = _of_memory(hit.memory, chunk.text)
+    if made.where is Where.NOTE:
+        return made
+    symbol = f" {chunk.symbol}" if chunk.symbol else ""
+    place = f"{hit.memory.relative_path}:{chunk.start_line}-{chunk.end_line}{symbol}"
+    return msgspec.structs.replace(made, place=place)
+
+
+def _of_memory(memory: Memory, text: str) -> Recalled:
+    is_code = memory.source == CODE_INDEXER
+    return Recalled(
+        id=memory.memory_id,
+        where=Where.CODE if is_code else Where.NOTE,
+        place=memory.relative_path if is_code else " ".join(memory.tags),
+        text=text,
+        created_at=memory.created_at,
+        valid_until=memory.superseded_at,
+        replaced_by=memory.superseded_by,
+    )
+
+
+def _ranked(query: str, found: Sequence[Recalled], limit: int) -> list[Recalled]:
+    """Rank what the heaps found, all together, with themselves as the collection."""
+    asked = Asked.of(query)
+    matches = []
+    holders: Counter[str] = Counter()
+    for number, each in enumerate(found):
+        symbol = each.place.rpartition(" ")[2] if each.where is Where.CODE else each.place
+        split = fields(each.text, symbol, each.place if each.where is Where.CODE else "")
+        holders.update(set(" ".join(split).split()).intersection(asked.words))
+        key = f"{each.where}:{each.id}"
+        matches.append(Match(number, key, number, "", symbol, *split))
+    weighed = [(word, holders[word]) for word in asked.words if holders[word]]
+    best = ranked(matches, asked, weighed, len(found), limit)
+    return [msgspec.structs.replace(found[n], score=score) for n, score in best.items()]
+
+
+def _excerpt(found: Recalled, words: set[str], tokens: int) -> Recalled:
+    """Cut a text to the lines around those that have most of the words."""
+    if count(found.text) <= tokens:
+        return found
+    lines = found.text.split("\n")
+    scores = [len(words.intersection(stems(line))) for line in lines]
+    first = last = max(range(len(lines)), key=lambda n: scores[n])
+    used = count(lines[first])
+    while True:
+        following = [n for n in (first - 1, last + 1) if 0 <= n < len(lines)]
+        if not following:
+            break
+        chosen = max(following, key=lambda n: (scores[n], n > last))
+        used += count(lines[chosen]) + 1
+        if used > tokens:
+            break
+        first, last = min(first, chosen), max(last, chosen)
+    text = "\n".join(lines[first : last + 1])
+    if count(text) > tokens:
+        text = text[: 3 * tokens]
+    return msgspec.structs.replace(found, text=text.strip("\n"), cut=True)

@@ -1,0 +1,154 @@
+"""What an agent remembers, recalls and forgets, in one session and the next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from marksweep.errors import BadInput, NotFound, UnknownName
+from marksweep.graph.agent_memory import AgentMemory, Where
+from marksweep.graph.memory import KnowledgeGraph
+from marksweep.indexing.indexer import index_codebase
+from marksweep.segments import Segments
+from marksweep.stores.graph.open import open_graph
+from marksweep.stores.open import open_store
+from marksweep.tokens import count
+from tests.graph.graphs import later
+from tests.graph.memories import Clock
+
+
+class Desk:
+    """An agent's memory on files of a folder; opened again, it is the next session."""
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        store = open_store(str(folder / "store.db"))
+        self.graph = KnowledgeGraph(
+            open_graph(folder / "graph.db"), store, backups=folder / "backups", clock=clock
+        )
+        self.segments = Segments(store, workspace="default")
+        self.memory = AgentMemory(self.graph, self.segments)
+
+    def close(self) -> None:
+        self.graph.close()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def desk(tmp_path: Path, clock: Clock) -> Iterator[Desk]:
+    opened = Desk(tmp_path, clock)
+    yield opened
+    opened.close()
+
+
+def test_a_note_of_one_session_is_found_in_the_next(tmp_path: Path, clock: Clock) -> None:
+    first = Desk(tmp_path, clock)
+    kept = first.memory.remember("The shop listens on port 8080", tags=["ops"])
+    first.segments.write("The build broke at the lexer", segment_id="log-1", type="log")
+    first.close()
+    second = Desk(tmp_path, clock)
+    (note, *_) = second.memory.recall("which port does the shop use")
+    assert (note.id, note.where, note.place) == (kept.memory_id, Where.NOTE, "ops")
+    (live,) = second.memory.recall("lexer")
+    assert (live.id, live.where) == ("log-1", Where.LIVE)
+    second.close()
+
+
+def test_all_heaps_are_ranked_together_and_can_be_told_apart(desk: Desk, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "cookie.py").write_text("def bake_cookie(jar):\n    return jar\n")
+    asyncio.run(index_codebase(tree, store=desk.graph.graph))
+    desk.memory.remember("Cookies are baked at 180 degrees")
+    desk.segments.write("the cookie jar is empty", segment_id="live-1")
+    desk.segments.write("cookie crumbs", segment_id="swept-1")
+    desk.segments.collect(desk.segments.plan_for(["swept-1"]))
+    found = {each.where: each for each in desk.memory.recall("cookie")}
+    assert set(found) == set(Where)
+    assert found[Where.CODE].place == "cookie.py:1-2 bake_cookie"
+    (only,) = desk.memory.recall("cookie", where=["stashed"])
+    assert only.id == "swept-1"
+    assert desk.memory.recall("bake_cookie")[0].where is Where.CODE
+    assert [each.where for each in desk.memory.recall("cookie", path="cookie.py")] == [Where.CODE]
+    with pytest.raises(UnknownName, match="known are live, stashed, note, code"):
+        desk.memory.recall("cookie", where=["attic"])
+
+
+def test_a_fact_that_changed_is_superseded_not_deleted(desk: Desk, clock: Clock) -> None:
+    old = desk.memory.remember("The shop listens on port 80")
+    clock.wait(days=2)
+    new = desk.memory.remember("The shop listens on port 8080", replaces=[old.memory_id])
+    assert new.replaced == (old.memory_id,)
+    (now,) = desk.memory.recall("shop port")
+    assert (now.id, now.valid_until) == (new.memory_id, None)
+    (then,) = desk.memory.recall("shop port", as_of=later(days=1))
+    assert (then.id, then.replaced_by) == (old.memory_id, new.memory_id)
+    assert then.valid_until == later(days=2)
+    whole = desk.memory.recall(old.memory_id)[0]
+    assert whole.replaced_by == new.memory_id
+
+
+def test_what_is_to_be_replaced_must_be_there(desk: Desk) -> None:
+    with pytest.raises(NotFound, match="Nothing was remembered"):
+        desk.memory.remember("new", replaces=["m0"])
+    assert desk.memory.recall("latest") == ()
+
+
+def test_a_note_that_says_nearly_the_same_is_named(desk: Desk) -> None:
+    old = desk.memory.remember("The shop listens on port 80")
+    again = desk.memory.remember("The shop listens on port 8080")
+    assert again.alike == ((old.memory_id, "The shop listens on port 80"),)
+    same = desk.memory.remember("The shop listens on port 80")
+    assert same.known
+    assert same.memory_id == old.memory_id
+    assert desk.memory.remember("Ada likes tea").alike == ()
+
+
+def test_what_is_forgotten_can_be_taken_back(desk: Desk) -> None:
+    note = desk.memory.remember("Ada owns the parser").memory_id
+    desk.segments.write("parser notes", segment_id="live-1")
+    desk.segments.write("old parser notes", segment_id="swept-1")
+    desk.segments.collect(desk.segments.plan_for(["swept-1"]))
+    gone = desk.memory.forget(["latest", "live-1", "swept-1", "nobody"])
+    assert gone.done == (note, "live-1")
+    assert [each.partition(":")[0] for each in gone.left] == ["swept-1", "nobody"]
+    assert desk.memory.recall("Ada") == ()
+    back = desk.memory.restore([note, "live-1", "nobody"])
+    assert back.done == (note, "live-1")
+    assert back.left[0].startswith("nobody: ")
+    assert {each.id for each in desk.memory.recall("parser")} == {note, "live-1", "swept-1"}
+
+
+def test_a_pinned_note_stays(desk: Desk) -> None:
+    note = desk.memory.remember("Never deploy on Fridays", pinned=True).memory_id
+    gone = desk.memory.forget([note])
+    assert gone.done == ()
+    assert "pinned" in gone.left[0]
+
+
+def test_excerpts_keep_all_answers_within_the_bound(desk: Desk) -> None:
+    for number in range(5):
+        filler = "\n".join(f"filler line {number} {n} about nothing" for n in range(300))
+        desk.memory.remember(f"{filler}\nthe needle {number} is here\n{filler}")
+    found = desk.memory.recall("needle", tokens=600)
+    assert len(found) == 5
+    assert all("needle" in each.text and each.cut for each in found)
+    assert sum(count(each.text) for each in found) <= 600
+    (whole,) = desk.memory.recall(found[0].id, tokens=100_000)
+    assert not whole.cut
+    with pytest.raises(BadInput, match="expected 1 or more"):
+        desk.memory.recall("needle", limit=0)
+
+
+def test_without_words_the_newest_notes_come_first(desk: Desk, clock: Clock) -> None:
+    for day in range(3):
+        desk.memory.remember(f"fact {day}")
+        clock.wait(days=1)
+    assert [each.text for each in desk.memory.recall("latest", limit=2)] == ["fact 2", "fact 1"]
+    assert [each.text for each in desk.memory.recall("", limit=1)] == ["fact 2"]

@@ -1,0 +1,184 @@
+"""The small set of tools, as a model meets it: short definitions, bounded text, clumsy calls."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp_types import TextContent, Tool
+
+from marksweep.mcp.agent_tools import bounded
+from marksweep.mcp.app import build_server
+from marksweep.mcp.server_state import ServerState
+from marksweep.mcp.tool import understood
+from marksweep.tokens import count, default_counter
+from tests.mcp.support import Agent, with_agent
+
+DEFINITION_TOKENS = 1_500
+
+NAMES = ["remember", "recall", "forget", "index_codebase", "who_calls", "prune_memory"]
+
+
+def offered() -> list[Tool]:
+    async def listed() -> list[Tool]:
+        async with Client(build_server(ServerState())) as client:
+            return (await client.list_tools()).tools
+
+    return asyncio.run(listed())
+
+
+def test_by_default_six_tools_are_offered_in_few_tokens() -> None:
+    tools = offered()
+    assert [tool.name for tool in tools] == NAMES
+    as_sent = [
+        {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
+        for tool in tools
+    ]
+    assert not default_counter().label(1).startswith("≈"), "the exact counter is needed"
+    assert count(json.dumps(as_sent)) < DEFINITION_TOKENS
+
+
+def test_every_description_says_when_to_call() -> None:
+    for tool in offered():
+        assert tool.output_schema is None, tool.name
+        assert tool.input_schema["properties"]["max_tokens"]["default"] == 2_000, tool.name
+        assert "title" not in json.dumps(tool.input_schema), tool.name
+
+
+async def say(one: Agent, tool: str, /, **arguments: Any) -> str:
+    """Call a tool that must succeed; give its text. There is no structure beside it."""
+    result = await one.client.call_tool(tool, arguments)
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    assert not result.is_error, content.text
+    assert result.structured_content is None
+    return content.text
+
+
+def test_a_note_is_written_found_replaced_and_forgotten(tmp_path: Path) -> None:
+    async def first(one: Agent) -> None:
+        assert (await say(one, "remember", text="The shop listens on port 80")).startswith("Rem")
+
+    async def second(one: Agent) -> None:
+        found = await say(one, "recall", query="which port has the shop")
+        assert "port 80" in found
+        old = found.partition(" m")[2].partition(" ")[0]
+        said = await say(one, "remember", text="The shop is on port 9090", replaces=f"m{old}")
+        assert "No longer valid" in said
+        found = await say(one, "recall", query="shop port")
+        assert "9090" in found
+        assert "port 80\n" not in f"{found}\n"
+        assert "port 80" in await say(one, "recall", query=f"m{old}")
+        said = await say(one, "forget", ids="latest")
+        new = said.partition(": ")[2]
+        assert "Nothing fits" in await say(one, "recall", query="9090")
+        assert await say(one, "forget", ids=[new], restore=True) == f"Restored: {new}"
+
+    with_agent(tmp_path, first, tools="few")
+    with_agent(tmp_path, second, tools="few")
+
+
+def test_code_is_indexed_recalled_asked_and_pruned(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("def pay():\n    check()\n\n\ndef check():\n    pass\n")
+
+    async def work(one: Agent) -> None:
+        assert "Functions: 2" in await say(one, "index_codebase")
+        assert "[code shop.py:1-2 pay" in await say(one, "recall", query="pay", where="code")
+        said = await say(one, "who_calls", symbol="check()")
+        assert said.splitlines() == [
+            "defined: function check shop.py:5",
+            "pay calls check shop.py:2",
+        ]
+        assert "1 pay calls check" in await say(one, "who_calls", name="check", ask="impact")
+        said = await say(one, "who_calls", symbol="nobody")
+        assert said.startswith("No callers of nobody are known. It is not defined")
+        (tmp_path / "shop.py").unlink()
+        (tmp_path / "other.py").write_text("x = 1\n")
+        await say(one, "index_codebase", max_shrink=1)
+        assert "shop.py" in await say(one, "prune_memory")
+
+    with_agent(tmp_path, work, tools="few")
+
+
+def test_every_answer_is_within_its_bound(tmp_path: Path) -> None:
+    async def work(one: Agent) -> None:
+        for number in range(20):
+            await say(one, "remember", text=f"needle {number} " + "long words to fill it " * 400)
+        for bound in (60, 500, 2_000):
+            text = await say(one, "recall", query="needle", limit=20, max_tokens=bound)
+            assert count(text) <= bound
+            assert "needle" in text
+        assert count(await say(one, "recall", query="needle", limit=100)) <= 2_000
+        refused = await one.client.call_tool("recall", {"query": "x", "max_tokens": "lots"})
+        assert refused.is_error
+
+    with_agent(tmp_path, work, tools="few")
+
+
+def test_what_is_wrong_is_said_in_words(tmp_path: Path) -> None:
+    async def work(one: Agent) -> None:
+        assert "expected a date" in await one.fail("recall", query="x", as_of="last week")
+        assert "there is no parameter 'colour'" in await one.fail("recall", colour="red")
+        assert "Nothing was remembered" in await one.fail("remember", text="x", replaces=["m0"])
+        assert "'text' is missing" in await one.fail("remember")
+
+    with_agent(tmp_path, work, tools="few")
+
+
+def test_the_full_set_has_the_small_one_and_answers_with_data(tmp_path: Path) -> None:
+    async def work(one: Agent) -> None:
+        names = {tool.name for tool in (await one.client.list_tools()).tools}
+        assert {*NAMES, "context_add", "search_memory"} <= names
+        added = await one.call("context_add", segments={"content": "a needle"})
+        assert len(added["segment_ids"]) == 1
+        assert "needle" in await say(one, "recall", query="needle")
+
+    with_agent(tmp_path, work, tools="all")
+
+
+SCHEMA = {
+    "properties": {
+        "text": {"type": "string"},
+        "ids": {"type": "array", "items": {"type": "string"}},
+        "parts": {"type": "array", "items": {"$ref": "#/$defs/Part"}},
+        "maybe": {"anyOf": [{"type": "array", "items": {}}, {"type": "null"}]},
+        "either": {"anyOf": [{"type": "array", "items": {}}, {"type": "string"}]},
+    },
+    "$defs": {"Part": {"properties": {"text": {"type": "string"}}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ({"content": "x"}, {"text": "x"}),
+        ({"content": "x", "text": "y"}, {"content": "x", "text": "y"}),
+        ({"ids": "a"}, {"ids": ["a"]}),
+        ({"id": "a"}, {"ids": ["a"]}),
+        ({"ids": '["a", "b"]'}, {"ids": ["a", "b"]}),
+        ({"ids": "[not json"}, {"ids": ["[not json"]}),
+        ({"parts": {"content": "x"}}, {"parts": [{"text": "x"}]}),
+        ({"parts": '{"text": "x"}'}, {"parts": [{"text": "x"}]}),
+        ({"maybe": None}, {"maybe": None}),
+        ({"either": "x"}, {"either": "x"}),
+        ({"unknown": 1}, {"unknown": 1}),
+    ],
+)
+def test_clumsy_arguments_are_read_as_they_are_meant(
+    given: dict[str, Any], meant: dict[str, Any]
+) -> None:
+    assert understood(given, SCHEMA) == meant
+
+
+def test_a_text_is_cut_at_a_line_and_says_so() -> None:
+    text = "\n".join(f"line {n} of many" for n in range(500))
+    cut = bounded(text, 100)
+    assert count(cut) <= 100
+    *kept, note = cut.split("\n")
+    assert kept == text.split("\n")[: len(kept)]
+    assert "max_tokens" in note
+    assert bounded("short", 100) == "short"
