@@ -25,7 +25,7 @@ from marksweep.cli.doctor import Check
 from marksweep.cli.memory_group import BackupFile, Migrated
 from marksweep.cli.prune import Erased
 from marksweep.cli.replay import Replayed
-from marksweep.cli.working_set import Pinned, Restored, Undone, Why
+from marksweep.cli.working_set import Pinned, Put, Restored, Undone, Why
 from marksweep.dialects import Finding
 from marksweep.graph.agent_memory import Let, Recalled, Remembered
 from marksweep.graph.backup import Kept
@@ -79,6 +79,7 @@ SHAPES: Mapping[str, object] = {
     "live": list[Segment],
     "stash list": list[Stashed],
     "stash search": list[Stashed],
+    "stash put": Put,
     "stash restore": Restored,
     "journal": list[Entry],
     "undo": Undone,

@@ -221,6 +221,18 @@ class TestWorkingSet:
             found = json.loads(run("stash", by_words, *options, *where).output)
             assert sorted(each["segment"]["segment_id"] for each in found) == expected, options
 
+    def test_named_segments_go_to_the_stash_and_what_stays_says_why(self, tmp_path: Path) -> None:
+        fill(tmp_path / "set.db")
+        where = ("--store", "set.db")
+        run("pin", "s3", "--by", "ana", "--why", "needed", *where)
+        done = run("stash", "put", "s3", "s4", "s4", *where)
+        assert done.exit_code == 0
+        assert "stashed s4" in done.output
+        assert "s3 stays: pinned by ana: needed" in done.output
+        assert run("stash", "put", "s3", *where).exit_code == 1
+        assert run("stash", "put", "ghost", *where).exit_code == 2
+        assert run("stash", "restore", "s4", *where).exit_code == 0
+
     def test_what_is_cold_but_important_is_shown(self, tmp_path: Path) -> None:
         clock = Clock()
         context = Segments(tmp_path / "set.db", clock=clock)

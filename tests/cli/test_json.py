@@ -19,7 +19,7 @@ from tests.cli.support import fill, history, run
 from tools.docs import SHAPES
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/json.schema.json").read_text())
-WITHOUT_RESULT = {"demo", "serve"}
+WITHOUT_RESULT = {"demo", "proxy", "serve"}
 QUICK = ("-s", "mask last 10", "-b", "30%", "--workers", "1")
 
 
@@ -78,6 +78,7 @@ def test_commands_on_the_working_set() -> None:
     assert printed("why", "why", swept[0], *store)["segment_id"] == swept[0]
     assert printed("pin", "pin", swept[0], *store)["pinned"] is True
     assert printed("pin", "pin", swept[0], "--remove", *store)["pinned"] is False
+    assert printed("stash put", "stash", "put", swept[0], *store)["stashed"] == [swept[0]]
 
 
 def test_undoing_a_file() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 import msgspec
+from rich.console import Group
 
 from marksweep.cli import render, transcripts
 from marksweep.cli.common import (
@@ -23,6 +24,15 @@ class Restored(msgspec.Struct, frozen=True):
     """Segments that are back in the working set."""
 
     restored: tuple[str, ...]
+
+
+class Put(msgspec.Struct, frozen=True):
+    """Segments that went to the stash, and those that stay."""
+
+    plan_id: str
+    stashed: tuple[str, ...]
+    kept: dict[str, str]
+    """Why each of the others stays."""
 
 
 class Undone(msgspec.Struct, frozen=True):
@@ -124,6 +134,24 @@ def stash_search(words: tuple[str, ...], limit: int, filters: Filters, here: Her
     return _listed(here, " ".join(words), limit, filters)
 
 
+@make_command("put")
+@click.argument("segment_ids", nargs=-1, required=True)
+@in_workspace
+def stash_put(segment_ids: tuple[str, ...], here: Here) -> int:
+    """Sweep the segments you name to the stash, unless they are pinned or locked.
+
+    Example:  marksweep stash put log-17 log-18
+    """
+    context = here.segments()
+    report = context.collect(context.plan_for(segment_ids))
+    left = [name for name in dict.fromkeys(segment_ids) if name not in report.swept]
+    done = Put(report.plan_id, report.swept, context.kept_because(left))
+    lines = [render.line(f"stashed {', '.join(done.stashed)}")] if done.stashed else []
+    lines += [render.line(f"{name} stays: {why}") for name, why in done.kept.items()]
+    here.emit(done, Group(*lines))
+    return 0 if done.stashed else NOTHING
+
+
 @make_command("restore")
 @click.argument("segment_ids", nargs=-1, required=True)
 @in_workspace
@@ -134,7 +162,7 @@ def stash_restore(segment_ids: tuple[str, ...], here: Here) -> None:
     here.emit(Restored(back), render.line(f"restored {', '.join(back)}"))
 
 
-for _command in (stash_list, stash_search, stash_restore):
+for _command in (stash_list, stash_search, stash_put, stash_restore):
     stash.add_command(_command)
 
 
