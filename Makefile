@@ -4,7 +4,7 @@ PY := .venv/bin/python
 INPUTS := pyproject.toml constraints.txt tools/setup.sh
 WORKERS ?= 2
 
-.PHONY: help demo test check bench bench-graph bench-mcp bench-search bench-peers bench-quality bench-replay bench-validity judge conformance nightly mutants call-paths docs clean
+.PHONY: help demo test check bench bench-graph bench-mcp bench-search bench-peers bench-quality bench-replay bench-validity judge conformance nightly mutants call-paths clients docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -34,6 +34,12 @@ check: .venv/.dev  ## lint, types, import direction, public names, docs in step
 
 conformance: .venv/.dev .node/.ready  ## the protocol's own suite and inspector, from npm, against the MCP server
 	$(PY) tools/conformance.py
+
+.clients/.ready: tools/clients.sh
+	@tools/clients.sh && touch $@
+
+clients: .venv/.dev .clients/.ready  ## the real Claude Code, Codex and pi, from npm, through `marksweep wrap`
+	$(PY) -m tests.clients
 
 bench: .venv/.dev  ## speed and memory as ratios in one run; prints the table of the README
 	$(PY) -m benchmarks
@@ -75,4 +81,4 @@ docs: .venv/.dev  ## write the generated parts of docs/
 	$(PY) tools/docs.py
 
 clean:
-	rm -rf .venv .venv-peers .node build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-peers .node .clients build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

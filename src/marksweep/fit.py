@@ -28,6 +28,9 @@ from marksweep.following import Kept, digest, listed
 from marksweep.stores.base import Store
 from marksweep.stores.memory import MemoryStore
 
+PREFIX = "fit:"
+"""What the workspaces of conversations that are told apart here begin with."""
+
 MOST_OPEN = 32
 """Conversations that are held open. More take memory; fewer are opened again more often."""
 
@@ -74,7 +77,9 @@ class Fit:
         self._most_open = most_open
         self._options = options
         self._open: OrderedDict[str, Conversation] = OrderedDict()
-        self._names = dict.fromkeys(n for n in self.store.segments.workspaces() if n[:4] == "fit:")
+        self._names = dict.fromkeys(
+            n for n in self.store.segments.workspaces() if n.startswith(PREFIX)
+        )
         """All conversations of the store."""
         self._guard = RLock()
 
@@ -94,7 +99,7 @@ class Fit:
             raise BadInput("there are no messages. Pass the whole history each time.")
         start = hashlib.blake2b(f"{name} {key} ".encode() + digest(values[0]), digest_size=8)
         with self._guard:
-            talk = self._find(f"fit:{start.hexdigest()}:", messages, name)
+            talk = self._find(f"{PREFIX}{start.hexdigest()}:", messages, name)
         return Fitted(talk.follow(messages), talk, len(values))
 
     def _find(self, group: str, messages: Json, dialect: str) -> Conversation:

@@ -43,6 +43,7 @@ subscription_option = click.option(
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", default=8723, show_default=True, type=click.IntRange(0, 65_535))
 @upstream_option
+@click.option("--route", "routes", multiple=True, metavar="NAME=URL", help="Where /@NAME/… goes.")
 @strategy_option
 @store_option
 @dry_run_option
@@ -53,6 +54,7 @@ def command(
     host: str,
     port: int,
     upstream: str,
+    routes: tuple[str, ...],
     strategy: str | None,
     store: str | None,
     dry_run: bool,
@@ -84,7 +86,7 @@ def command(
     serve(
         Listening(host=host, port=port, allows_others=allow_remote),
         options,
-        Upstreams(upstream),
+        Upstreams.read(upstream, routes),
         found.store.location,
         started=lambda url: click.echo(f"listening on {url}"),
     )

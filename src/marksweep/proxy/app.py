@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from marksweep.errors import NotFound
 from marksweep.proxy.endpoints import Upstreams, dialect_at
 from marksweep.proxy.projection import Outgoing, Projection
 from marksweep.proxy.usage import UsageReader
@@ -47,6 +48,7 @@ HOP_BY_HOP = frozenset(
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 BAD_REQUEST = 400
+NOT_FOUND = 404
 BAD_GATEWAY = 502
 
 logger = logging.getLogger("marksweep.proxy")
@@ -81,9 +83,11 @@ class Proxy:
         """Pass a request on, and its answer back."""
         headers = {k.lower(): v for k, v in request.headers.items() if k.lower() not in HOP_BY_HOP}
         path = request.scope.get("raw_path", request.url.path.encode()).decode("latin-1")
-        url = self._upstreams.url(path.partition("?")[0], request.url.query, headers)
         try:
+            url = self._upstreams.url(path.partition("?")[0], request.url.query, headers)
             body = await request.body()
+        except NotFound as error:
+            return JSONResponse({"error": {"message": f"marksweep: {error}"}}, NOT_FOUND)
         except ClientDisconnect:
             return Response(status_code=BAD_REQUEST)
         dialect = dialect_at(request.url.path) if request.method == "POST" else None

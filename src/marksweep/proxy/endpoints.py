@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 import msgspec
 
 from marksweep.dialects.base import Json
-from marksweep.errors import BadInput
+from marksweep.errors import BadInput, NotFound
 
 PROVIDERS = {
     "anthropic": "https://api.anthropic.com",
@@ -42,20 +42,35 @@ class Upstreams(msgspec.Struct, frozen=True):
     """Where requests go: by provider, or all to one place."""
 
     only: str = ""
+    named: Mapping[str, str] = {}
+    """Upstreams for paths that begin with `/@NAME/`."""
 
     def __post_init__(self) -> None:
         """Refuse what is not a web address."""
-        parts = urlsplit(self.only)
-        if self.only and (parts.scheme not in ("http", "https") or not parts.hostname):
-            raise BadInput(f"upstream is {self.only!r}; expected http://… or https://….")
+        for url in filter(None, (self.only, *self.named.values())):
+            parts = urlsplit(url)
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                raise BadInput(f"upstream is {url!r}; expected http://… or https://….")
+
+    @classmethod
+    def read(cls, only: str, routes: Sequence[str]) -> Upstreams:
+        """Read routes as `NAME=URL`."""
+        bad = [route for route in routes if not all(route.partition("="))]
+        if bad:
+            raise BadInput(f"--route {bad[0]} is not a route; expected NAME=URL.")
+        pairs = [route.partition("=") for route in routes]
+        return cls(only, {name: url for name, _, url in pairs})
 
     def url(self, path: str, query: str, headers: Mapping[str, str]) -> str:
-        """Give the address that a request is meant for."""
-        base = self.only.rstrip("/") or PROVIDERS[_provider(path, headers)]
-        base_path = urlsplit(base).path
-        if base_path and path.startswith(f"{base_path}/"):
-            path = path.removeprefix(base_path)
-        return f"{base}{path}" + (f"?{query}" if query else "")
+        """Give the address that a request is meant for; NotFound if its name is not known."""
+        if path.startswith("/@"):
+            name, _, path = path[2:].partition("/")
+            if name not in self.named:
+                raise NotFound(f"no upstream {name!r}; known are {', '.join(self.named)}.")
+            base, path = self.named[name], f"/{path}"
+        else:
+            base = self.only or PROVIDERS[_provider(path, headers)]
+        return f"{base.rstrip('/')}{path}" + (f"?{query}" if query else "")
 
 
 def _provider(path: str, headers: Mapping[str, str]) -> str:

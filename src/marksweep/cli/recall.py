@@ -1,0 +1,39 @@
+"""`marksweep recall`: what a proxy swept, found again."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import click
+
+from marksweep.cli.common import command as make_command
+from marksweep.cli.common import settings, store_option
+from marksweep.errors import BadInput
+
+
+@make_command("recall")
+@click.argument("what", nargs=-1)
+@click.option("--start", default=0, type=click.IntRange(0), help="From which character on.")
+@click.option("--limit", default=4_000, show_default=True, help="Tokens to print at most.")
+@click.option("--mcp", is_flag=True, help="Serve it to an agent instead, over MCP on stdio.")
+@store_option
+def command(what: tuple[str, ...], start: int, limit: int, mcp: bool, store: str | None) -> None:
+    """Find what the proxy swept: by the id in its line, or by words.
+
+    \b
+    marksweep recall m6
+    marksweep recall port of the proxy
+    """
+    location = settings(store).store.location
+    if mcp:
+        from marksweep.mcp.recall_server import serve_recall
+
+        serve_recall(location)
+        return
+    if not what:
+        raise BadInput("say what to recall: an id such as m6, or words.")
+    from marksweep.proxy.recall import recall
+    from marksweep.stores.open import open_store
+
+    with closing(open_store(location)) as opened:
+        click.echo(recall(opened, " ".join(what), start, limit))

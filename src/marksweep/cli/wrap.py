@@ -1,0 +1,72 @@
+"""`marksweep wrap`: a client through a proxy of its own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from marksweep.cli.common import command as make_command
+from marksweep.cli.common import say, settings, store_option
+from marksweep.cli.proxy import (
+    dry_run_option,
+    limit_option,
+    strategy_option,
+    subscription_option,
+    tokens_in,
+)
+
+
+@make_command("wrap")
+@limit_option
+@strategy_option
+@store_option
+@dry_run_option
+@subscription_option
+@click.argument("client")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def command(
+    limit: str,
+    strategy: str | None,
+    store: str | None,
+    dry_run: bool,
+    rewrite_subscriptions: bool,
+    client: str,
+    arguments: tuple[str, ...],
+) -> None:
+    """Run claude, codex, opencode, pi, gemini or aider through a proxy of its own.
+
+    \b
+    marksweep wrap claude
+    marksweep wrap --limit 60k codex -- exec "fix the tests"
+
+    The client's own files are not changed. If the proxy cannot start, the client runs without it.
+    """
+    from marksweep.proxy.clients import client_named
+    from marksweep.proxy.wrapping import wrap
+
+    found = client_named(client)
+    arguments = arguments[1:] if arguments[:1] == ("--",) else arguments
+    tokens_in(limit)
+    location = settings(store).store.location
+    options = ["--limit", limit, "--store", location]
+    options += ["--strategy", strategy] if strategy else []
+    options += ["--dry-run"] if dry_run else []
+    options += ["--rewrite-subscriptions"] if rewrite_subscriptions else []
+    place = location if "://" in location else str(Path(location).absolute())
+    recall = [sys.executable, "-m", "marksweep", "recall", "--mcp", "--store", place]
+    done = wrap(found, arguments, options, recall, say)
+    if done.totals is not None:
+        totals = done.totals
+        say(
+            f"{totals.requests} requests, {totals.collections} collections, "
+            f"{totals.tokens_freed:,} tokens freed; what went out was "
+            f"{totals.bytes_saved / 1e6:.1f} MB shorter than what came."
+        )
+        if totals.failures:
+            say(f"{totals.failures} requests were passed through as they were, after an error.")
+    sys.exit(done.status)
+
+
+command.context_settings = {"allow_interspersed_args": False, "ignore_unknown_options": True}

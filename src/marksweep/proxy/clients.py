@@ -1,0 +1,254 @@
+"""What each client needs to send its requests through the proxy, without a change of its own files.
+
+A client is given another base URL by its environment, its command line or a temporary copy of its
+configuration. Where it already had one, that is where the proxy sends its requests. The proxy tells
+base URLs apart by a name in the path: `http://127.0.0.1:8723/@openai/…`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from marksweep.dialects.base import Json
+from marksweep.errors import BadInput, UnknownName
+
+ANTHROPIC = "https://api.anthropic.com"
+OPENAI = "https://api.openai.com/v1"
+GEMINI = "https://generativelanguage.googleapis.com"
+
+RECALL_TOOL = "mcp__marksweep__recall"
+"""What Claude Code calls the tool that recalls."""
+
+CLAUDE_COMMANDS = frozenset(
+    {"agents", "auth", "config", "doctor", "install", "mcp", "plugin", "setup-token", "update"}
+)
+"""Commands of Claude Code that are not a session, and take no options of one."""
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """A client's base URL: the name of its upstream, and where that is."""
+
+    name: str
+    upstream: str
+
+
+class Launch(msgspec.Struct, frozen=True):
+    """How to start a client: what comes after its name, and variables of its environment."""
+
+    arguments: list[str]
+    variables: dict[str, str] = {}
+
+
+class Place(msgspec.Struct, frozen=True):
+    """What a client's launch is made from."""
+
+    url: str
+    """Where the proxy listens."""
+    folder: Path
+    """A folder of ours for temporary configuration."""
+    recall: list[str]
+    """The command that serves `recall` over MCP."""
+    environment: Mapping[str, str]
+
+    def at(self, name: str) -> str:
+        """Give the base URL for an upstream."""
+        return f"{self.url}/@{name}"
+
+
+class Client(msgspec.Struct, frozen=True):
+    """A client that can be wrapped."""
+
+    binary: str
+    settings: Callable[[Mapping[str, str]], list[Setting]]
+    """Where it would send its requests, by its environment and configuration."""
+    launch: Callable[[Place, list[Setting], Sequence[str]], Launch]
+
+
+def _by_variables(*names: tuple[str, str, str]) -> Callable[[Mapping[str, str]], list[Setting]]:
+    """Read base URLs from variables: the name of the upstream, the variable, the default."""
+    return lambda given: [Setting(name, given.get(var) or url) for name, var, url in names]
+
+
+def _claude(place: Place, settings: list[Setting], arguments: Sequence[str]) -> Launch:
+    del settings
+    variables = {"ANTHROPIC_BASE_URL": place.at("anthropic")}
+    given = list(arguments)
+    if given and given[0] in CLAUDE_COMMANDS:
+        return Launch(given, variables)
+    command, *rest = place.recall
+    servers = {"mcpServers": {"marksweep": {"command": command, "args": rest}}}
+    given += ["--mcp-config", _written(place.folder / "mcp.json", servers)]
+    if not any(word.split("=")[0] == "--settings" for word in given):
+        allowed = {"permissions": {"allow": [RECALL_TOOL]}}
+        given += ["--settings", _written(place.folder / "settings.json", allowed)]
+    return Launch(given, variables)
+
+
+def _codex_settings(environment: Mapping[str, str]) -> list[Setting]:
+    provider, found = _codex_provider(environment)
+    if not provider:
+        return [Setting("openai", environment.get("OPENAI_BASE_URL") or OPENAI)]
+    if not isinstance(found.get("base_url"), str):
+        raise BadInput(f"provider {provider!r} of Codex has no base_url, so it cannot be wrapped.")
+    return [Setting("openai", found["base_url"])]
+
+
+def _codex_provider(environment: Mapping[str, str]) -> tuple[str, dict[str, Json]]:
+    """Read which provider Codex is set to, if it is not its own."""
+    home = Path(environment.get("CODEX_HOME") or Path(environment.get("HOME", "~")) / ".codex")
+    try:
+        config = tomllib.loads((home / "config.toml").read_text())
+    except FileNotFoundError:
+        return "", {}
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{home / 'config.toml'} cannot be read: {error}.") from error
+    provider = config.get("model_provider", "")
+    found = config.get("model_providers", {}).get(provider, {})
+    return (provider, found) if provider and provider != "openai" else ("", {})
+
+
+def _codex(place: Place, settings: list[Setting], arguments: Sequence[str]) -> Launch:
+    del settings
+    provider, _ = _codex_provider(place.environment)
+    url = json.dumps(place.at("openai"))
+    if provider:
+        options = [f"model_providers.{provider}.base_url={url}"]
+    elif place.environment.get("OPENAI_API_KEY"):
+        options = [
+            'model_provider="marksweep"',
+            f'model_providers.marksweep={{name="OpenAI", base_url={url}, '
+            'env_key="OPENAI_API_KEY", wire_api="responses"}',
+        ]
+    else:
+        raise BadInput(
+            "Codex is not set to a provider of its own, and OPENAI_API_KEY is not set: it would "
+            "use a subscription, which is not wrapped. Set OPENAI_API_KEY."
+        )
+    command, *rest = place.recall
+    options.append(f"mcp_servers.marksweep.command={json.dumps(command)}")
+    options.append(f"mcp_servers.marksweep.args={json.dumps(rest)}")
+    return Launch([*(word for option in options for word in ("-c", option)), *arguments])
+
+
+def _pi_folder(environment: Mapping[str, str]) -> Path:
+    named = environment.get("PI_CODING_AGENT_DIR")
+    return Path(named) if named else Path(environment.get("HOME", "~")) / ".pi" / "agent"
+
+
+def _pi_models(environment: Mapping[str, str]) -> dict[str, Json]:
+    file = _pi_folder(environment) / "models.json"
+    try:
+        models = json.loads(file.read_text())
+    except FileNotFoundError:
+        return {"providers": {}}
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{file} cannot be read: {error}.") from error
+    if not isinstance(models, dict) or not isinstance(models.get("providers"), dict):
+        raise BadInput(f"{file} has no providers; expected {{'providers': …}}.")
+    return models
+
+
+def _pi_settings(environment: Mapping[str, str]) -> list[Setting]:
+    own = {"anthropic": ANTHROPIC, "openai": OPENAI, "google": f"{GEMINI}/v1beta"}
+    found = {
+        name: provider["baseUrl"]
+        for name, provider in _pi_models(environment)["providers"].items()
+        if isinstance(provider, dict) and isinstance(provider.get("baseUrl"), str)
+    }
+    return [Setting(name, url) for name, url in {**own, **found}.items()]
+
+
+def _pi(place: Place, settings: list[Setting], arguments: Sequence[str]) -> Launch:
+    """Give pi a copy of its folder in which every provider has another base URL."""
+    real, copy = _pi_folder(place.environment), place.folder / "pi"
+    copy.mkdir()
+    for file in real.iterdir() if real.is_dir() else ():
+        if file.name != "models.json":
+            (copy / file.name).symlink_to(file)
+    if not (copy / "sessions").exists():
+        (real / "sessions").mkdir(parents=True, exist_ok=True)
+        (copy / "sessions").symlink_to(real / "sessions")
+    models = _pi_models(place.environment)
+    for setting in settings:
+        provider = models["providers"].setdefault(setting.name, {})
+        provider["baseUrl"] = place.at(setting.name)
+    _written(copy / "models.json", models)
+    return Launch(list(arguments), {"PI_CODING_AGENT_DIR": str(copy)})
+
+
+def _opencode(place: Place, settings: list[Setting], arguments: Sequence[str]) -> Launch:
+    try:
+        config = json.loads(place.environment.get("OPENCODE_CONFIG_CONTENT") or "{}")
+    except ValueError as error:
+        raise BadInput(f"OPENCODE_CONFIG_CONTENT is not JSON: {error}.") from error
+    for setting in settings:
+        provider = config.setdefault("provider", {}).setdefault(setting.name, {})
+        provider.setdefault("options", {})["baseURL"] = place.at(setting.name)
+    server = {"type": "local", "command": place.recall, "enabled": True}
+    config.setdefault("mcp", {})["marksweep"] = server
+    return Launch(list(arguments), {"OPENCODE_CONFIG_CONTENT": json.dumps(config)})
+
+
+def _opencode_settings(environment: Mapping[str, str]) -> list[Setting]:
+    found = {"anthropic": f"{ANTHROPIC}/v1", "openai": OPENAI}
+    home = Path(environment.get("XDG_CONFIG_HOME") or Path(environment.get("HOME", "~"), ".config"))
+    for file in (home / "opencode" / "opencode.json", Path("opencode.json")):
+        try:
+            providers = json.loads(file.read_text()).get("provider", {})
+        except (OSError, ValueError, AttributeError):
+            continue
+        for name, provider in providers.items():
+            url = provider.get("options", {}).get("baseURL")
+            found |= {name: url} if isinstance(url, str) else {}
+    return [Setting(name, url) for name, url in found.items()]
+
+
+def _in_variables(
+    *names: tuple[str, str],
+) -> Callable[[Place, list[Setting], Sequence[str]], Launch]:
+    """Set variables, each to the base URL of an upstream."""
+    return lambda place, settings, arguments: Launch(  # noqa: ARG005
+        list(arguments), {variable: place.at(name) for variable, name in names}
+    )
+
+
+CLIENTS = {
+    "claude": Client(
+        "claude", _by_variables(("anthropic", "ANTHROPIC_BASE_URL", ANTHROPIC)), _claude
+    ),
+    "codex": Client("codex", _codex_settings, _codex),
+    "opencode": Client("opencode", _opencode_settings, _opencode),
+    "pi": Client("pi", _pi_settings, _pi),
+    "gemini": Client(
+        "gemini",
+        _by_variables(("gemini", "GOOGLE_GEMINI_BASE_URL", GEMINI)),
+        _in_variables(("GOOGLE_GEMINI_BASE_URL", "gemini")),
+    ),
+    "aider": Client(
+        "aider",
+        _by_variables(
+            ("openai", "OPENAI_API_BASE", OPENAI), ("anthropic", "ANTHROPIC_API_BASE", ANTHROPIC)
+        ),
+        _in_variables(("OPENAI_API_BASE", "openai"), ("ANTHROPIC_API_BASE", "anthropic")),
+    ),
+}
+
+
+def client_named(name: str) -> Client:
+    """Give a client by its name."""
+    if name not in CLIENTS:
+        raise UnknownName(f"no client {name!r} is known; known are {', '.join(CLIENTS)}.")
+    return CLIENTS[name]
+
+
+def _written(file: Path, value: Json) -> str:
+    """Write a file that only its owner reads; give its path."""
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+        json.dump(value, out)
+    return str(file)

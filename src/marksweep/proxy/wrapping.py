@@ -1,0 +1,186 @@
+"""A client run through a proxy of its own, which comes and goes with it.
+
+Should the proxy not start, the client runs without it. Should it die, it is started again at the
+same port, and the client's own next try reaches it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from marksweep.errors import BadInput, MarksweepError, NotFound
+from marksweep.proxy.clients import Client, Launch, Place, Setting
+from marksweep.proxy.projection import Totals
+
+SECONDS_TO_START = 30.0
+"""How long a proxy may take to listen before its client runs without it."""
+
+MOST_RESTARTS = 5
+"""How often a proxy that dies is started again."""
+
+Say = Callable[[str], None]
+
+
+class Wrapped(msgspec.Struct, frozen=True):
+    """How a client ended, and what its proxy did; None: it ran without one."""
+
+    status: int
+    totals: Totals | None
+
+
+def wrap(
+    client: Client,
+    arguments: Sequence[str],
+    options: Sequence[str],
+    recall: Sequence[str],
+    say: Say,
+) -> Wrapped:
+    """Run a client through a proxy with these options; `recall` is a command for its model."""
+    binary = shutil.which(client.binary)
+    if binary is None:
+        raise NotFound(f"{client.binary} is not installed, or not on the PATH.")
+    environment = dict(os.environ)
+    with tempfile.TemporaryDirectory(prefix="marksweep-") as folder:
+        try:
+            settings = client.settings(environment)
+            proxy = Supervised([*options, *_routes(settings)], Path(folder) / "proxy.log")
+        except (MarksweepError, OSError) as error:
+            say(f"{error} {client.binary} runs without the proxy.")
+            return Wrapped(_run([binary, *arguments], environment), None)
+        with proxy:
+            try:
+                place = Place(proxy.url, Path(folder), list(recall), environment)
+                launch = client.launch(place, settings, arguments)
+            except (MarksweepError, OSError) as error:
+                say(f"{error} {client.binary} runs without the proxy.")
+                return Wrapped(_run([binary, *arguments], environment), None)
+            status = _run_launch(binary, launch, environment)
+            return Wrapped(status, proxy.totals())
+
+
+def _routes(settings: Sequence[Setting]) -> list[str]:
+    routes = [f"{setting.name}={setting.upstream}" for setting in settings]
+    return [word for route in routes for word in ("--route", route)]
+
+
+def _run_launch(binary: str, launch: Launch, environment: Mapping[str, str]) -> int:
+    loopback = {"no_proxy": _with_loopback(environment, "no_proxy")}
+    loopback["NO_PROXY"] = _with_loopback(environment, "NO_PROXY")
+    return _run([binary, *launch.arguments], {**environment, **loopback, **launch.variables})
+
+
+def _with_loopback(environment: Mapping[str, str], name: str) -> str:
+    """Let no other proxy of the environment come between the client and ours."""
+    return ",".join([*filter(None, [environment.get(name)]), "127.0.0.1", "localhost"])
+
+
+def _run(command: list[str], environment: Mapping[str, str]) -> int:
+    """Run a client to its end on our terminal. Ctrl-C is for it alone."""
+    with _ignoring_interrupts():
+        status = subprocess.run(command, env=environment, check=False).returncode  # noqa: S603
+    return status if status >= 0 else 128 - status
+
+
+@contextmanager
+def _ignoring_interrupts() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class Supervised:
+    """A proxy in a process of its own, which is started again if it dies."""
+
+    def __init__(self, options: Sequence[str], log: Path) -> None:
+        self._options = list(options)
+        self._log = log
+        self._is_ending = threading.Event()
+        self._process = self._start(0)
+        self.url = self._address(self._process)
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+        self._watcher.start()
+
+    @property
+    def pid(self) -> int:
+        """The process that listens."""
+        return self._process.pid
+
+    def _start(self, port: int) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "marksweep", "proxy", "--port", str(port)]
+        with self._log.open("a") as log:
+            return subprocess.Popen(  # noqa: S603
+                [*command, *self._options],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+            )
+
+    def _address(self, process: subprocess.Popen[str]) -> str:
+        """Wait for the proxy to say where it listens."""
+        timer = threading.Timer(SECONDS_TO_START, process.kill)
+        timer.start()
+        try:
+            line = process.stdout.readline() if process.stdout else ""
+        finally:
+            timer.cancel()
+        if not line.startswith("listening on "):
+            process.kill()
+            process.wait()
+            said = " ".join(self._log.read_text().split()[-60:]) or "it said nothing."
+            raise BadInput(f"The proxy did not start: {said.removeprefix('marksweep: ')}")
+        return line.split()[-1]
+
+    def _watch(self) -> None:
+        """Start the proxy again at its port whenever it dies."""
+        port = urlsplit(self.url).port or 0
+        for _ in range(MOST_RESTARTS):
+            self._process.wait()
+            if self._is_ending.is_set():
+                return
+            self._process = self._start(port)
+
+    def totals(self) -> Totals:
+        """Ask the proxy what it did; nothing if it cannot be reached."""
+        try:
+            with urllib.request.urlopen(f"{self.url}/healthz", timeout=5) as answer:  # noqa: S310
+                return msgspec.convert(json.load(answer), Totals)
+        except (OSError, ValueError):
+            return Totals()
+
+    def __enter__(self) -> Supervised:
+        """Use it until the block ends."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the proxy."""
+        self._is_ending.set()
+        self._process.terminate()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._watcher.join(10)
+        if self._process.stdout:
+            self._process.stdout.close()

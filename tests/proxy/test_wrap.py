@@ -1,0 +1,156 @@
+"""A client through a proxy of its own. The client here is a script; the real ones: make clients."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from marksweep.proxy.clients import CLIENTS, Place
+from tests.clients.upstream import Upstream, serving
+from tests.proxy.test_proxy import proxy, work
+
+SCRIPT = """#!{python}
+import json, os, sys, urllib.request
+base = os.environ.get("ANTHROPIC_BASE_URL", "")
+found = {{"arguments": sys.argv[1:], "base": base, "files": {{}}}}
+for flag in ("--mcp-config", "--settings"):
+    if flag in sys.argv:
+        found["files"][flag] = json.load(open(sys.argv[sys.argv.index(flag) + 1]))
+for body in json.load(open("bodies.json")):
+    request = urllib.request.Request(base + "/v1/messages", json.dumps(body).encode())
+    urllib.request.urlopen(request).read()
+print(json.dumps(found))
+sys.exit(7)
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A folder with a client named claude in it."""
+    script = tmp_path / "bin" / "claude"
+    script.parent.mkdir()
+    script.write_text(SCRIPT.format(python=sys.executable))
+    script.chmod(0o755)
+    history = work("a wrapped task", 30)
+    bodies = [{"model": "m", "messages": history[:end]} for end in range(1, len(history) + 1, 2)]
+    (tmp_path / "bodies.json").write_text(json.dumps(bodies))
+    return tmp_path
+
+
+def wrapped(home: Path, upstream: str, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "ANTHROPIC_BASE_URL": upstream, "HOME": str(home)}
+    environment["PATH"] = f"{home / 'bin'}:{os.environ['PATH']}"
+    command = [sys.executable, "-m", "marksweep", "wrap", *words]
+    return subprocess.run(
+        command, check=False, capture_output=True, text=True, cwd=home, env=environment, timeout=120
+    )
+
+
+def test_a_client_runs_through_the_proxy_and_its_end_is_told(home: Path) -> None:
+    with serving(Upstream(0, lambda _: "")) as upstream:
+        done = wrapped(home, upstream.url, "--limit", "3k", "claude", "--", "-p", "ask")
+        found = json.loads(done.stdout)
+        assert done.returncode == 7
+        assert found["arguments"][:2] == ["-p", "ask"]
+        assert found["base"].startswith("http://127.0.0.1:")
+        assert "recall" in found["files"]["--mcp-config"]["mcpServers"]["marksweep"]["args"]
+        assert found["files"]["--settings"]["permissions"]["allow"] == ["mcp__marksweep__recall"]
+        assert len(upstream.requests) == 31
+        assert len(upstream.requests[-1].messages) < 61
+        assert not any(request.fault for request in upstream.requests)
+    assert "31 requests, " in done.stderr
+    assert "tokens freed" in done.stderr
+
+
+def test_a_proxy_that_cannot_start_leaves_the_client_alone(home: Path) -> None:
+    (home / "occupied").write_text("a file where a folder should be")
+    with serving(Upstream(0, lambda _: "")) as upstream:
+        store = str(home / "occupied" / "store.db")
+        done = wrapped(home, upstream.url, "--store", store, "claude", "-p", "ask")
+        assert done.returncode == 7
+        assert json.loads(done.stdout)["arguments"] == ["-p", "ask"]
+        assert len(upstream.requests[-1].messages) == 61
+    assert "claude runs without the proxy" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["unheard"], "known are claude, codex"),
+        (["--limit", "many", "claude"], "not a size"),
+        (["aider"], "aider is not installed"),
+    ],
+)
+def test_bad_words_are_said_at_once(home: Path, words: list[str], said: str) -> None:
+    done = wrapped(home, "http://127.0.0.1:9", *words)
+    assert done.returncode == 2
+    assert said in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_every_client_is_sent_to_the_proxy_and_the_proxy_to_its_provider(
+    name: str, tmp_path: Path
+) -> None:
+    environment = {"HOME": str(tmp_path), "OPENAI_API_KEY": "x"}
+    client = CLIENTS[name]
+    settings = client.settings(environment)
+    assert all(setting.upstream.startswith("https://") for setting in settings)
+    place = Place("http://127.0.0.1:1", tmp_path, ["marksweep", "recall", "--mcp"], environment)
+    launch = client.launch(place, settings, ["--hello"])
+    written = "".join(file.read_text() for file in tmp_path.rglob("*.json"))
+    told = json.dumps([launch.arguments, launch.variables]) + written
+    assert "http://127.0.0.1:1/@" in told
+    assert "--hello" in launch.arguments
+
+
+def test_a_base_url_that_a_client_had_is_where_the_proxy_sends_to(tmp_path: Path) -> None:
+    agent = tmp_path / ".pi" / "agent"
+    agent.mkdir(parents=True)
+    (agent / "models.json").write_text('{"providers": {"x": {"baseUrl": "http://own/v1"}}}')
+    (tmp_path / ".codex").mkdir()
+    (tmp_path / ".codex" / "config.toml").write_text(
+        'model_provider = "x"\n[model_providers.x]\nbase_url = "http://own/v1"\n'
+    )
+    environment = {"HOME": str(tmp_path), "ANTHROPIC_BASE_URL": "http://own"}
+    for name in ("claude", "codex", "pi"):
+        urls = [setting.upstream for setting in CLIENTS[name].settings(environment)]
+        assert urls[-1].startswith("http://own"), name
+
+
+def test_what_was_swept_is_recalled_by_id_and_by_words(tmp_path: Path) -> None:
+    with (
+        serving(Upstream(0, lambda _: "")) as upstream,
+        proxy(tmp_path, upstream.url, "--limit", "3k") as running,
+    ):
+        history = work("a task to recall", 30)
+        running.send("anthropic", history).raise_for_status()
+    command = [sys.executable, "-m", "marksweep", "recall", "--store", str(tmp_path / "proxy.db")]
+
+    def said(*words: str) -> str:
+        return subprocess.run([*command, *words], check=True, capture_output=True, text=True).stdout
+
+    assert "content of file 0\n" * 3 in said("m3").replace("a task to recall: ", "")
+    assert "more characters" in said("m3", "--limit", "50")
+    assert "content of file 7" in said("content", "of", "file", "7")
+    missing = subprocess.run([*command, "m999"], check=False, capture_output=True, text=True)
+    assert missing.returncode == 2
+    assert "nothing was swept under 'm999'" in missing.stderr
+
+    async def asked() -> Any:
+        server = StdioServerParameters(command=command[0], args=[*command[1:], "--mcp"])
+        async with Client(stdio_client(server)) as client:
+            tools = await client.list_tools()
+            assert [tool.name for tool in tools.tools] == ["recall"]
+            return await client.call_tool("recall", {"what": "m3"})
+
+    answer = asyncio.run(asked())
+    assert "content of file 0" in answer.content[0].text
