@@ -82,7 +82,7 @@ CREATE_WORD_INDEXES = (
     "INSERT INTO stash_words (stash_words, rank) VALUES ('rank', 'bm25(1.0, 0.0)')",
     "INSERT INTO stash_words (stash_words, rank) VALUES ('automerge', 16)",
 )
-"""Version 2: the words of both, split by `stores.words`; FTS5 only has to cut at spaces.
+"""Version 2: the words of both, split by `search.words`; FTS5 only has to cut at spaces.
 
 Marks represent the values that filters ask for (see `marks`). They are in the same index as the
 words, so that only what passes is ranked; they find, but weigh nothing. Merging later makes batches
