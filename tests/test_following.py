@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marksweep.conversation import Conversation
+from marksweep.core.budget import SOFT_PERCENT, Budget
 from marksweep.dialects import validate
 from marksweep.errors import BadInput, Refused, UnreadableWarning
 from marksweep.following import Kept, unmarked
@@ -71,13 +73,12 @@ def test_a_retry_gives_equal_messages(dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", PROVIDERS)
 def test_a_restart_gives_equal_messages(dialect: str, tmp_path: Path) -> None:
-    history = work(30, dialect)
-    first = Conversation(limit=3_000, dialect=dialect, store=tmp_path / "talk.db")
-    kept = grown(first, history)
-    first.close()
-    again = Conversation(limit=3_000, dialect=dialect, store=tmp_path / "talk.db")
-    assert sent(again.follow(history)) == sent(kept)
-    again.close()
+    history, path = work(30, dialect), tmp_path / "talk.db"
+    lines = Budget.of(3_000, cold_percent=SOFT_PERCENT)  # a cold cache is no reason for more
+    with closing(Conversation(limit=3_000, budget=lines, dialect=dialect, store=path)) as first:
+        kept = grown(first, history)
+    with closing(Conversation(limit=3_000, budget=lines, dialect=dialect, store=path)) as again:
+        assert sent(again.follow(history)) == sent(kept)
 
 
 def test_cache_marks_move_without_a_difference_and_are_never_more_than_the_clients() -> None:

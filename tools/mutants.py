@@ -499,7 +499,7 @@ MUTANTS = (
     Mutant(
         "conversation: recency protects all work of a turn",
         "heaps/staying.py",
-        "elif exchanges < RECENT_EXCHANGES:",
+        "elif exchanges < protection.exchanges:",
         "else:",
     ),
     Mutant(

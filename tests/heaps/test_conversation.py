@@ -107,7 +107,7 @@ def test_over_the_threshold_messages_are_collected_and_stay_valid(dialect: str) 
     talk = conversation(dialect=dialect, limit=1_500)
     before = talk.tokens
     messages = talk.messages
-    assert talk.tokens <= talk.budget.target < before
+    assert talk.tokens <= talk.budget.cold_limit < before
     assert validate(messages, dialect) == []
     assert messages[0] == told(LONG, dialect)[0]
     assert messages[-2:] == told(LONG, dialect)[-2:]
