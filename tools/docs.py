@@ -22,7 +22,7 @@ from marksweep.cli.app import app
 from marksweep.cli.collect import TranscriptPlan
 from marksweep.cli.config import Checked, Trusted
 from marksweep.cli.doctor import Check
-from marksweep.cli.memory_group import BackupFile, Migrated
+from marksweep.cli.memory_group import BackupFile, MemoryPins, Migrated
 from marksweep.cli.prune import Erased
 from marksweep.cli.replay import Replayed
 from marksweep.cli.working_set import Pinned, Put, Restored, Undone, Why
@@ -33,6 +33,7 @@ from marksweep.graph.call_graph import Linked
 from marksweep.graph.erasure import Forgotten
 from marksweep.graph.memory import Answer
 from marksweep.graph.outcomes import Preview, PruneResponse
+from marksweep.graph.roots import Root
 from marksweep.indexing.report import IndexReport
 from marksweep.mcp.app import build_server
 from marksweep.mcp.server_state import ServerState, ToolSet
@@ -73,6 +74,9 @@ SHAPES: Mapping[str, object] = {
     "memory export": BackupFile,
     "memory import": BackupFile,
     "memory forget": Forgotten,
+    "memory roots": list[Root],
+    "memory drop-root": Forgotten,
+    "memory pin": MemoryPins,
     "memory merge": Plan,
     "memory merge --apply": Report,
     "memory migrate": Migrated,

@@ -134,6 +134,14 @@ def test_commands_on_what_memory_holds() -> None:
     assert printed("memory forget", "memory", "forget", cat, "--yes")["plan_id"]
     assert printed("memory forget", "memory", "forget", cat, "--everywhere", "--yes")["backups"]
     printed("memory merge", "memory", "merge", codes=(1,))
+    (root,) = printed("memory roots", "memory", "roots")
+    assert (root["path"], root["there"]) == (str(Path("code").resolve()), True)
+    ant = printed("search", "search", "ant")["hits"][0]["memory"]["memory_id"]
+    assert printed("memory pin", "memory", "pin", ant, "--why", "rare")["found"] == 1
+    assert printed("memory drop-root", "memory", "drop-root", "code", "--yes")["unreached"]
+    assert printed("memory pin", "memory", "pin", ant, "--remove")["pinned"] is False
+    assert printed("memory drop-root", "memory", "drop-root", "code", "--yes")["gone"]["memories"]
+    assert printed("memory roots", "memory", "roots", codes=(1,)) == []
     assert printed("journal", "journal", "--memory")
 
 

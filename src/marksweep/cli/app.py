@@ -26,7 +26,7 @@ COMMANDS = {
     "forget": ("agent:forget", "Delete what is remembered, by id, or take that back."),
     "callers": ("agent:callers", "Ask the call graph: who calls, imports, inherits."),
     "prune": ("prune:command", "Show what in memory is stale, and delete it."),
-    "memory": ("memory_group:memory", "Back memories up, bring them back, forget or merge them."),
+    "memory": ("memory_group:memory", "Backups, roots and pins of memory; forgetting and merging."),
     "live": ("working_set:live", "List or search the working set."),
     "stash": ("working_set:stash", "Look at what was swept, and bring it back."),
     "journal": ("working_set:journal", "Show what was planned and done."),

@@ -1,4 +1,4 @@
-"""`marksweep memory`: back memories up, bring them back, forget them, merge what is one thing."""
+"""`marksweep memory`: backups, roots, pins; forgetting, and merging what is one thing."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from marksweep.graph.backup import Kept
 from marksweep.graph.backup_file import header_of
 from marksweep.graph.erasure import Forgotten
 from marksweep.graph.outcomes import counted
+from marksweep.graph.roots import Root
 from marksweep.model import Plan, Report
 from marksweep.stores.graph.base import Nodes
 from marksweep.stores.graph.nouns import Record
@@ -53,9 +54,18 @@ class Migrated(msgspec.Struct, frozen=True):
     """Nodes and edges by workspace."""
 
 
+class MemoryPins(msgspec.Struct, frozen=True):
+    """Memories whose pin was set or taken off."""
+
+    memory_ids: tuple[str, ...]
+    pinned: bool
+    found: int
+    """How many of them there are."""
+
+
 @click.group("memory")
 def memory() -> None:
-    """Back memories up, bring them back, forget them, merge what is one thing, migrate."""
+    """Back memories up, list and drop roots, pin, forget, merge what is one thing, migrate."""
 
 
 @make_command("backups")
@@ -192,6 +202,73 @@ def _forgotten(done: Forgotten) -> RenderableType:
     return Group(*parts)
 
 
+@make_command("roots")
+@in_workspace
+def roots(here: Here) -> int:
+    """List what was indexed: from where, when, how large, and what of it is gone.
+
+    A root that is gone is stale once it was not indexed for the grace period (a week);
+    `marksweep prune` then takes it.
+
+    Example:  marksweep memory roots
+    """
+    with here.memory() as (opened, name):
+        found = opened.roots(workspace_id=name)
+    here.emit(found, _roots(found))
+    return 0 if found else NOTHING
+
+
+def _roots(found: Sequence[Root]) -> RenderableType:
+    if not found:
+        return render.line("nothing was indexed yet")
+    numbers = ("files", "lines", "stale")
+    made = render.table("root", *numbers, "last indexed", right=numbers)
+    for each in found:
+        name = each.repository if each.there else f"{each.repository} (gone)"
+        seen = f"{each.last_seen_at:%Y-%m-%d %H:%M}"
+        counts = (f"{number:,}" for number in (each.files, each.lines, each.stale))
+        made.add_row(name, *counts, seen, style="" if each.there else "yellow")
+    return made
+
+
+@make_command("drop-root")
+@click.argument("root")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@in_workspace
+def drop_root(root: str, yes: bool, here: Here) -> int:
+    """Delete all that was indexed from a folder, after a question; restorable for a week.
+
+    Example:  marksweep memory drop-root ../old-checkout
+    """
+    if not confirmed(f"Delete all that was indexed from {root}?", yes=yes):
+        return REFUSED
+    with here.memory() as (opened, name):
+        done = opened.drop_root(root, workspace_id=name)
+    here.emit(done, _forgotten(done))
+    return 0 if len(done.gone) else REFUSED
+
+
+@make_command("pin")
+@click.argument("memory_ids", nargs=-1, required=True)
+@click.option("--why", default="", help="Why it must stay.")
+@click.option("--remove", is_flag=True, help="Take the pin off.")
+@in_workspace
+def pin(memory_ids: tuple[str, ...], why: str, remove: bool, here: Here) -> int:
+    """Protect memories from every collection.
+
+    Example:  marksweep memory pin m1a2b3c --why "house rule"
+    """
+    with here.memory() as (opened, name):
+        if remove:
+            count = opened.unpin(memory_ids, workspace_id=name)
+        else:
+            by = f"cli: {why}" if why else "cli"
+            count = opened.pin(memory_ids, by=by, workspace_id=name)
+    shown = f"{'no longer pinned' if remove else 'pinned'}: {count:,} of {len(memory_ids):,}"
+    here.emit(MemoryPins(memory_ids, not remove, count), render.line(shown))
+    return 0 if count else NOTHING
+
+
 @make_command("merge")
 @click.option("--apply", "plan_id", metavar="PLAN", help="Merge exactly what this preview showed.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -258,5 +335,5 @@ def migrate(url: str, graph: str, store: str | None, as_json: bool) -> int:
     return 0 if counts else NOTHING
 
 
-for _command in (backups, export, import_, forget, merge, migrate):
+for _command in (backups, export, import_, forget, roots, drop_root, pin, merge, migrate):
     memory.add_command(_command)

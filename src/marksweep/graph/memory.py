@@ -41,6 +41,7 @@ from marksweep.graph.outcomes import (
     Swept,
 )
 from marksweep.graph.place import place_of
+from marksweep.graph.roots import Root, code_of, lost_roots, named_root, roots_of
 from marksweep.graph.strategies import PruneStrategy
 from marksweep.heaps.graph import (
     GraphHeap,
@@ -266,6 +267,20 @@ class KnowledgeGraph:
         eraser = Eraser(self.graph, self.store, self.backups, collector)
         return eraser.erase(workspace_id, memory_ids, now)
 
+    def roots(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> tuple[Root, ...]:
+        """List what was indexed: from where, when, how large, and whether it is still there."""
+        return roots_of(self.graph, workspace_id)
+
+    def drop_root(self, root: str | Path, *, workspace_id: str = DEFAULT_WORKSPACE) -> Forgotten:
+        """Delete all that was indexed from a root, restorable for the grace period.
+
+        `root` is the folder, or the name that it was indexed under.
+        """
+        survey = self.graph.survey_memories(workspace_id)
+        name = named_root(survey.memories, root)
+        rows = [row.memory_id for row in code_of(survey.memories) if row.repository == name]
+        return self.forget(rows, workspace_id=workspace_id)
+
     def plan_merge_entities(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> Plan:
         """Say which entities are one thing under several spellings, and keep that plan."""
         now = self.now()
@@ -369,6 +384,13 @@ class KnowledgeGraph:
         crossed = self._crossed(workspace_id, strategy)
         rules = msgspec.structs.replace(self._rules, cited=crossed.memories)
         context = self.heap(workspace_id).context(rules, now)
+        lost = lost_roots(
+            context.survey.memories,
+            self.graph.runs(workspace_id),
+            now,
+            self.settings.limits.grace,
+        )
+        context.rules = msgspec.structs.replace(rules, lost=lost)
         proposals = tuple(strategy.rank(context))
         most = self.settings.limits.cap(context.size) if limit is None else limit
         capped = context.within(most, proposals)
@@ -564,6 +586,8 @@ class GraphMemory:
     unpin = _as_async(KnowledgeGraph.unpin)
     touch = _as_async(KnowledgeGraph.touch)
     forget = _as_async(KnowledgeGraph.forget)
+    roots = _as_async(KnowledgeGraph.roots)
+    drop_root = _as_async(KnowledgeGraph.drop_root)
     plan_merge_entities = _as_async(KnowledgeGraph.plan_merge_entities)
     merge_entities = _as_async(KnowledgeGraph.merge_entities)
     prune_memory = _as_async(KnowledgeGraph.prune_memory)

@@ -19,7 +19,7 @@ class PruneStrategy(StrEnum):
     """What a collection takes."""
 
     STALE_CODE = "stale_code"
-    """Memories of files that are gone, with their chunks."""
+    """Memories of files that are gone, with their chunks, and of roots that are."""
     ORPHANED_CHUNKS = "orphaned_chunks"
     """Chunks that no memory has."""
     ORPHANED_ENTITIES = "orphaned_entities"
@@ -64,10 +64,13 @@ Reasons = Iterator[tuple[int, str]]
 
 
 def _stale(context: GraphContext) -> Reasons:
+    lost = context.rules.lost
     for i, row in context.live:
         if row.stale:
             where = f"{row.relative_path} was not there when {row.repository} was indexed"
             yield i, f"stale: {where}"
+        elif row.source == CODE_INDEXER and row.repository in lost:
+            yield i, f"stale: {lost[row.repository]}"
 
 
 def _expired(context: GraphContext) -> Reasons:

@@ -73,6 +73,8 @@ class GraphRules(msgspec.Struct, frozen=True, kw_only=True):
     """Life of memories by their source, from when they were last written, seen or read."""
     cited: Mapping[str, str] = {}
     """Memories that something outside the graph refers to, with the reason they stay."""
+    lost: Mapping[str, str] = {}
+    """Repositories whose root has been gone for longer than the grace period, with the reason."""
 
 
 class GraphContext:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
 
@@ -29,6 +29,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     selection: Selection
     run_id: str
     now: datetime
+    under: str = ""
+    """The folder of the root that is looked at, with a slash at its end; empty: all of it."""
 
 
 class Tally(msgspec.Struct):
@@ -60,11 +62,15 @@ class Batch(msgspec.Struct, frozen=True):
 class Gatherer:
     """Opens files for one run. Blocks; one thread at a time."""
 
-    def __init__(self, job: Job, reader: Reader, renames: Renames) -> None:
+    def __init__(
+        self, job: Job, reader: Reader, renames: Renames, adopt: Callable[[str, str], str]
+    ) -> None:
+        """Take the job; `adopt` names the memory of another root that a new file continues."""
         self.tally = Tally()
         self._job = job
         self._reader = reader
         self._renames = renames
+        self._adopt = adopt
         self._stopped = False
 
     def stop(self) -> None:
@@ -103,7 +109,7 @@ class Gatherer:
         if row is not None and row.content_hash == content_hash:
             self.tally.seen.add(row.memory_id)
             return Seen(row.memory_id, len(content), changed)
-        moved_from = self._renames.claim(content_hash) if row is None else ""
+        moved_from = self._moved_from(found.path, content_hash) if row is None else ""
         reading = self._reader.read(Source(job.workspace_id, job.repository, found.path, content))
         self._count(found, reading, moved_from)
         memory = self._memory(found.path, reading, len(content), changed, content_hash)
@@ -116,6 +122,9 @@ class Gatherer:
             relations=reading.relations,
             moved_from=moved_from,
         )
+
+    def _moved_from(self, path: str, content_hash: str) -> str:
+        return self._adopt(path, content_hash) or self._renames.claim(content_hash)
 
     def _count(self, found: Found, reading: Reading, moved_from: str) -> None:
         tally = self.tally

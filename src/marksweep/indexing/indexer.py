@@ -33,11 +33,12 @@ from marksweep.indexing.files import MAX_FILE_BYTES, Unfit
 from marksweep.indexing.gather import Batch, Gatherer, Job, Tally
 from marksweep.indexing.readers import Reader, Worker
 from marksweep.indexing.report import IndexReport, Progress
+from marksweep.indexing.roots import Adoptions, below, enclosed, from_folder
 from marksweep.indexing.selection import Selection
 from marksweep.indexing.walk import Found, Walk, resolved, walk
 from marksweep.model import utc_now
 from marksweep.stores.graph.base import FileRow, GraphStore, Run, Seen
-from marksweep.stores.graph.leases import Lease, hold
+from marksweep.stores.graph.leases import Lease, hold, this_host
 from marksweep.stores.graph.nouns import DEFAULT_WORKSPACE
 
 PURPOSE = "indexing"
@@ -94,7 +95,7 @@ async def index_codebase(
         selection=Selection.of(
             languages, include_tests=include_tests, max_bytes=max_bytes, include=include
         ),
-        run_id=f"run-{started:%Y%m%dT%H%M%S}-{secrets.token_hex(6)}",
+        run_id=f"run-{started:%Y%m%dT%H%M%S}-{this_host()}-{secrets.token_hex(6)}",
         now=started,
     )
     stop = threading.Event()
@@ -156,24 +157,30 @@ class _Indexing:
                 reader.close()
 
     def _run(self, lease: Lease, reader: Reader) -> IndexReport:
-        job = self.job
-        walked = walk(job.root, job.selection)
-        rows = self.store.files(job.workspace_id, job.repository)
+        self.job = job = enclosed(self.store, self.job)
+        walked = below(walk(job.root / job.under, job.selection), job)
+        known = self.store.files(job.workspace_id, job.repository)
+        rows = [row for row in known if row.relative_path.startswith(job.under)]
+        adoptions = Adoptions(self.store, job, walked, is_new=not known)
         delta = compare(rows, walked, job.selection)
         _check_shrink(job, walked, delta, self.max_shrink)
         self.store.begin_run(
             job.workspace_id, Run(job.run_id, job.repository, job.selection.words, job.now)
         )
-        tally = self._fill(lease, reader, walked, delta)
+        tally = self._fill(lease, reader, walked, delta, adoptions)
         finished = self._finish(lease, walked, delta, tally)
+        if left := adoptions.left():
+            self.store.mark_stale(job.workspace_id, left)
         stale = finished.stale + sum(
             row.stale and not row.deleted and row.memory_id not in tally.seen for row in rows
         )
         return self._report(walked, tally, newly_stale=finished.stale, stale=stale)
 
-    def _fill(self, lease: Lease, reader: Reader, walked: Walk, delta: Delta) -> Tally:
+    def _fill(
+        self, lease: Lease, reader: Reader, walked: Walk, delta: Delta, adoptions: Adoptions
+    ) -> Tally:
         """Bring the graph what is there."""
-        gatherer = Gatherer(self.job, reader, Renames(delta.gone))
+        gatherer = Gatherer(self.job, reader, Renames(delta.gone), adoptions.claim)
         tally = gatherer.tally
         self._stamp(delta.unchanged)
         tally.seen.update(each.memory_id for each in delta.unchanged)
@@ -214,7 +221,7 @@ class _Indexing:
     def _report(self, walked: Walk, tally: Tally, *, newly_stale: int, stale: int) -> IndexReport:
         job = self.job
         return IndexReport(
-            path=str(job.root),
+            path=str(job.root / job.under),
             repository=job.repository,
             workspace_id=job.workspace_id,
             run_id=job.run_id,
@@ -229,9 +236,9 @@ class _Indexing:
             newly_stale=newly_stale,
             stale=stale,
             ignored=walked.ignored,
-            skipped=tuple(sorted((*walked.skipped, *tally.skipped), key=lambda each: each.path)),
-            left_out=tuple(sorted((*walked.left_out, *tally.left_out), key=lambda each: each.path)),
-            as_text=tuple(tally.as_text),
+            skipped=from_folder((*walked.skipped, *tally.skipped), job),
+            left_out=from_folder((*walked.left_out, *tally.left_out), job),
+            as_text=from_folder(tally.as_text, job),
         )
 
 

@@ -68,6 +68,12 @@ class Run(msgspec.Struct, frozen=True, gc=False):
     stale: int = 0
     """Rows that became stale at its end."""
 
+    @property
+    def host(self) -> str:
+        """The machine that it ran on, as `leases.this_host` names it; '' if that is not known."""
+        parts = self.run_id.split("-")
+        return parts[2] if len(parts) == 4 else ""
+
 
 class Counts(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """How much a workspace holds. Soft-deleted rows count as deleted, not by kind."""

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 
 from marksweep.errors import StoreBusy
 from marksweep.stores.graph.base import GraphStore
+from marksweep.stores.graph.nouns import hash_content
 from marksweep.stores.heartbeat import renewing
 
 LEASE_SECONDS = 30.0
@@ -72,6 +73,11 @@ def hold(
 def new_holder() -> str:
     """Name this process and this taking of a lease."""
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}"
+
+
+def this_host() -> str:
+    """Name this machine, in letters and digits."""
+    return hash_content(socket.gethostname().encode())[:8]
 
 
 def describe(holder: str) -> str:

@@ -1,0 +1,98 @@
+"""Roots within roots, and roots that moved: a file on the disk is one memory.
+
+A folder inside a root that knows it is indexed as a part of that root. A root around others takes
+their files over. A root that is indexed for the first time takes over what a root that is no longer
+there had under the same path with the same content. What is taken over keeps its pin, its tags and
+its times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from marksweep.indexing.gather import Job
+from marksweep.indexing.walk import Found, Skipped, Walk
+from marksweep.stores.graph.base import FileRow, GraphStore
+from marksweep.stores.graph.leases import this_host
+
+
+def enclosed(store: GraphStore, job: Job) -> Job:
+    """Give the same job as a part of the root around it, if one knows files in that folder."""
+    if job.repository != str(job.root):
+        return job
+    for outer in job.root.parents:
+        under = f"{job.root.relative_to(outer).as_posix()}/"
+        rows = store.files(job.workspace_id, str(outer))
+        if any(row.relative_path.startswith(under) and not row.deleted for row in rows):
+            return msgspec.structs.replace(job, root=outer, repository=str(outer), under=under)
+    return job
+
+
+def below(walked: Walk, job: Job) -> Walk:
+    """Name what was found in a folder of a root by its path from that root."""
+    if not job.under:
+        return walked
+    return msgspec.structs.replace(
+        walked,
+        root=job.root,
+        found=tuple(Found(job.under + f.path, f.size, f.changed_ns) for f in walked.found),
+        skipped=_moved(walked.skipped, lambda path: job.under + path),
+        left_out=_moved(walked.left_out, lambda path: job.under + path),
+    )
+
+
+def from_folder(skipped: Iterable[Skipped], job: Job) -> tuple[Skipped, ...]:
+    """Name what was skipped by its path from the folder that was asked for, sorted."""
+    named = _moved(skipped, lambda path: path.removeprefix(job.under))
+    return tuple(sorted(named, key=lambda each: each.path))
+
+
+def _moved(skipped: Iterable[Skipped], rename: Callable[[str], str]) -> tuple[Skipped, ...]:
+    return tuple(Skipped(rename(each.path), each.reason, each.unknown) for each in skipped)
+
+
+class Adoptions:
+    """Memories of other roots that files of this one continue."""
+
+    def __init__(self, store: GraphStore, job: Job, walked: Walk, *, is_new: bool) -> None:
+        self._inner: dict[str, FileRow] = {}
+        self._moved: dict[str, list[FileRow]] = {}
+        self._taken: set[str] = set()
+        there = {found.path for found in walked.found}
+        for other, is_ours in _other_roots(store, job):
+            rows = [row for row in store.files(job.workspace_id, str(other)) if not row.deleted]
+            if other.is_relative_to(job.root):
+                prefix = f"{other.relative_to(job.root).as_posix()}/"
+                inner = {prefix + row.relative_path: row for row in rows}
+                if there.intersection(inner):
+                    self._inner |= inner
+            elif is_new and is_ours and not other.exists():
+                for row in rows:
+                    self._moved.setdefault(row.relative_path, []).append(row)
+
+    def claim(self, path: str, content_hash: str) -> str:
+        """Give the memory that a new file continues; '' if there is none."""
+        if (inner := self._inner.get(path)) is not None:
+            self._taken.add(inner.memory_id)
+            return inner.memory_id
+        for row in self._moved.get(path, ()):
+            if row.content_hash == content_hash and row.memory_id not in self._taken:
+                self._taken.add(row.memory_id)
+                return row.memory_id
+        return ""
+
+    def left(self) -> list[str]:
+        """Name the memories of inner roots that no file of this one continues."""
+        return [r.memory_id for r in self._inner.values() if r.memory_id not in self._taken]
+
+
+def _other_roots(store: GraphStore, job: Job) -> Iterator[tuple[Path, bool]]:
+    """Give the roots that are known by their path, and whether this machine indexed them."""
+    runs = store.runs(job.workspace_id)
+    ours = {run.repository for run in runs if run.host == this_host()}
+    for name in sorted({run.repository for run in runs}):
+        if name != job.repository and Path(name).is_absolute():
+            yield Path(name), name in ours

@@ -1,0 +1,172 @@
+"""Roots inside roots, roots that vanish or move: a file is one memory, what is gone is garbage."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from marksweep.errors import NotFound
+from marksweep.graph.memory import KnowledgeGraph
+from marksweep.graph.strategies import PruneStrategy
+from marksweep.heaps.graph import planned
+from marksweep.stores.graph.base import GraphQuery, GraphStore
+from marksweep.stores.graph.sqlite import SqliteGraphStore
+from marksweep.stores.memory import MemoryStore
+from tests.graph.memories import Clock
+from tests.indexing.trees import WORKSPACE, index, write
+
+
+class Disk:
+    """A folder with trees, and the graph of what was indexed from it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.clock = Clock()
+        self.graph = self._open()
+        self.memory = KnowledgeGraph(
+            self.graph, MemoryStore(), backups=folder / "backups", clock=self.clock
+        )
+
+    def _open(self) -> GraphStore:
+        return SqliteGraphStore(self.folder / "graph.db")
+
+    def index(self, name: str, **options: object) -> int:
+        report = index(self._open, self.folder / name, now=self.clock(), **options)
+        assert report.path == str(self.folder / name)
+        return report.files
+
+    def found(self, words: str) -> list[tuple[str, str]]:
+        hits = self.graph.search(WORKSPACE, GraphQuery(words=words))
+        return [(Path(hit.memory.repository).name, hit.memory.relative_path) for hit in hits]
+
+    def names(self) -> list[tuple[str, int, int]]:
+        roots = self.memory.roots(workspace_id=WORKSPACE)
+        return [(Path(root.path).name, root.files, root.stale) for root in roots]
+
+    def pin(self, words: str) -> None:
+        (hit,) = self.graph.search(WORKSPACE, GraphQuery(words=words))
+        self.graph.pin(WORKSPACE, [hit.memory.memory_id], "me")
+
+    def pinned(self, words: str) -> bool:
+        (hit,) = self.graph.search(WORKSPACE, GraphQuery(words=words))
+        return hit.memory.pinned
+
+    def stale(self) -> set[str]:
+        plan = self.memory.plan(WORKSPACE, PruneStrategy.STALE_CODE).plan
+        records = self.graph.fetch(WORKSPACE, planned(plan).memories)
+        return {record.memory.relative_path for record in records}
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    made = Disk(tmp_path)
+    write(tmp_path, "shop/main.py", "def startup():\n    pass\n")
+    write(tmp_path, "shop/cart/cart.py", "def basket():\n    pass\n")
+    write(tmp_path, "shop/cart/price.py", "def quote():\n    pass\n")
+    yield made
+    made.memory.close()
+
+
+def test_a_folder_inside_a_root_is_a_part_of_it(disk: Disk) -> None:
+    disk.index("shop")
+    write(disk.folder, "shop/cart/price.py", "def bargain():\n    pass\n")
+    (disk.folder / "shop/cart/cart.py").unlink()
+    assert disk.index("shop/cart") == 1
+    assert disk.names() == [("shop", 3, 1)]
+    assert disk.found("bargain") == [("shop", "cart/price.py")]
+    assert disk.found("basket") == []
+    assert disk.found("startup") == [("shop", "main.py")]
+
+
+def test_a_root_around_another_takes_its_files_over(disk: Disk) -> None:
+    disk.index("shop/cart")
+    disk.pin("basket")
+    (disk.folder / "shop/cart/price.py").unlink()
+    disk.index("shop")
+    assert disk.found("basket") == [("shop", "cart/cart.py")]
+    assert disk.pinned("basket")
+    assert disk.names() == [("shop", 2, 0), ("cart", 1, 1)]
+    assert disk.stale() == {"price.py"}
+    assert disk.index("shop/cart") == 0
+
+
+def test_a_folder_that_the_root_around_it_ignores_stays_a_root(disk: Disk) -> None:
+    write(disk.folder, "shop/.gitignore", "cart/\n")
+    disk.index("shop/cart")
+    disk.index("shop")
+    disk.index("shop/cart")
+    assert disk.names() == [("shop", 2, 0), ("cart", 2, 0)]
+    assert disk.stale() == set()
+
+
+def test_a_root_with_a_name_of_its_own_is_never_part_of_another(disk: Disk) -> None:
+    disk.index("shop")
+    disk.index("shop/cart", repository="cart")
+    assert [root.repository for root in disk.memory.roots(workspace_id=WORKSPACE)] == [
+        str(disk.folder / "shop"),
+        "cart",
+    ]
+
+
+def test_a_root_that_vanished_is_garbage_after_the_grace_period(disk: Disk) -> None:
+    disk.index("shop")
+    disk.pin("startup")
+    shutil.rmtree(disk.folder / "shop")
+    disk.clock.wait(days=6)
+    assert disk.stale() == set()
+    disk.clock.wait(days=2)
+    assert disk.stale() == {"cart/cart.py", "cart/price.py"}
+    preview = disk.memory.plan(WORKSPACE, PruneStrategy.ALL)
+    assert "shop is gone; it was indexed last on 2026-03-01" in preview.rows[0].reason
+    (root,) = disk.memory.roots(workspace_id=WORKSPACE)
+    assert not root.there
+    assert root.last_seen_at == disk.clock() - timedelta(days=8)
+
+
+def test_a_root_of_another_machine_is_not_looked_for_here(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk.index("shop")
+    shutil.rmtree(disk.folder / "shop")
+    disk.clock.wait(days=30)
+    monkeypatch.setattr(socket, "gethostname", lambda: "elsewhere")
+    assert disk.stale() == set()
+
+
+def test_a_root_that_moved_keeps_its_pins(disk: Disk) -> None:
+    disk.index("shop")
+    disk.pin("basket")
+    (disk.folder / "shop").rename(disk.folder / "store")
+    write(disk.folder, "store/main.py", "def begin():\n    pass\n")
+    disk.index("store")
+    assert disk.found("basket") == [("store", "cart/cart.py")]
+    assert disk.pinned("basket")
+    assert sorted(disk.names()) == [("shop", 1, 0), ("store", 3, 0)]
+    disk.clock.wait(days=8)
+    assert disk.stale() == {"main.py"}
+
+
+def test_a_copy_of_a_root_that_is_there_shares_its_hits(disk: Disk) -> None:
+    disk.index("shop")
+    shutil.copytree(disk.folder / "shop", disk.folder / "worktree")
+    write(disk.folder, "worktree/main.py", "def startup():\n    return 1\n")
+    disk.index("worktree")
+    assert len(disk.found("basket")) == 1
+    assert {root for root, _ in disk.found("startup")} == {"shop", "worktree"}
+
+
+def test_a_root_is_dropped_and_can_be_taken_back(disk: Disk) -> None:
+    disk.index("shop")
+    with pytest.raises(NotFound, match=r"the roots are: .*shop"):
+        disk.memory.drop_root(disk.folder / "other", workspace_id=WORKSPACE)
+    gone = disk.memory.drop_root(disk.folder / "shop", workspace_id=WORKSPACE)
+    assert len(gone.gone.memories) == 3
+    assert disk.names() == []
+    assert disk.found("basket") == []
+    disk.memory.undo(gone.plan_id, workspace_id=WORKSPACE)
+    assert disk.names() == [("shop", 3, 0)]
