@@ -307,7 +307,7 @@ def test_limits_are_turned_and_hold(tmp_path: Path, mode: str) -> None:
         assert turned["usage"] == {
             "current": 0,
             "soft_limit": 500,
-            "hard_limit": 900,
+            "hard_limit": 950,
             "limit": 1_000,
             "target": 200,
         }
@@ -375,7 +375,7 @@ def test_the_scorer_is_chosen_by_name(tmp_path: Path) -> None:
 
 def test_impossible_limits_are_refused_and_change_nothing(tmp_path: Path) -> None:
     async def work(one: Agent) -> None:
-        words = await one.fail("context_gc_configure", target_percent=90)
+        words = await one.fail("context_gc_configure", target_percent=95)
         assert "above window.threshold_percent" in words
         assert "'batch' is 4" in await one.fail("context_gc_configure", batch=4)
         assert "limit_tokens" in await one.fail("context_gc_configure", limit_tokens=-1)

@@ -355,7 +355,7 @@ def test_auto_deletes_old_logs_and_stashes_the_rest_once_confirmed(tmp_path: Pat
         ({}, "either segment_ids or plan_id"),
         ({"segment_ids": ["a"], "plan_id": "p"}, "either segment_ids or plan_id"),
         ({"segment_ids": ["nowhere"]}, "not live: nowhere"),
-        ({"segment_ids": "a"}, "'segment_ids' is 'a'; expected"),
+        ({"segment_ids": {"a": 1}}, "'segment_ids.0' is {'a': 1}; expected"),
         ({"segment_ids": [""]}, "segment_ids.0"),
         ({"plan_id": "plan-none"}, "no plan 'plan-none'"),
         ({"segment_ids": ["a"], "strategy": "eat"}, "'stash', 'auto' or 'delete'"),

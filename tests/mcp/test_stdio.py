@@ -15,7 +15,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 import marksweep
-from marksweep.mcp.app import TOOLS
+from marksweep.mcp.app import ALL
 from marksweep.mcp.config_snippets import FILES, snippet
 from marksweep.segments import Segments
 from tests.mcp.support import Agent
@@ -40,7 +40,7 @@ def test_a_child_process_serves_both_protocols(tmp_path: Path, mode: str) -> Non
     async def work() -> None:
         async with Client(child(tmp_path), mode=mode) as client:
             one = Agent(client)
-            assert len((await client.list_tools()).tools) == len(TOOLS)
+            assert len((await client.list_tools()).tools) == len(ALL)
             await one.add("a", "b")
             pruned = await one.call("context_gc_prune", segment_ids=["a"])
             assert pruned["stashed"] == ["a"]
