@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -99,15 +100,7 @@ async def index_codebase(
         now=started,
     )
     stop = threading.Event()
-    indexing = _Indexing(
-        store,
-        job,
-        reader=reader,
-        max_shrink=max_shrink,
-        wait_seconds=wait_seconds,
-        progress=progress,
-        stop=stop,
-    )
+    indexing = _Indexing(store, job, reader, max_shrink, wait_seconds, progress, stop)
     running = asyncio.create_task(asyncio.to_thread(indexing.run))
     try:
         return await asyncio.shield(running)
@@ -121,28 +114,18 @@ class _Stopped(Exception):
     """The caller no longer waits for this run."""
 
 
+@dataclass
 class _Indexing:
     """One run. Blocks; it has a thread to itself."""
 
-    def __init__(
-        self,
-        store: GraphStore,
-        job: Job,
-        *,
-        reader: Reader | None,
-        max_shrink: float,
-        wait_seconds: float,
-        progress: Callable[[Progress], None],
-        stop: threading.Event,
-    ) -> None:
-        self.store = store
-        self.job = job
-        self.reader = reader
-        self.max_shrink = max_shrink
-        self.wait_seconds = wait_seconds
-        self.progress = progress
-        self.stop = stop
-        self.clock = time.perf_counter()
+    store: GraphStore
+    job: Job
+    reader: Reader | None
+    max_shrink: float
+    wait_seconds: float
+    progress: Callable[[Progress], None]
+    stop: threading.Event
+    clock: float = field(default_factory=time.perf_counter)
 
     def run(self) -> IndexReport:
         """Do all of it, in order, under the lease."""
