@@ -38,8 +38,21 @@ def test_every_shell_gets_a_script(shell: str) -> None:
     [
         ("marksweep ", set(COMMANDS)),
         ("marksweep an", {"analyze"}),
-        ("marksweep stash ", {"list", "search", "restore"}),
-        ("marksweep memory ", {"backups", "export", "import", "forget", "merge", "migrate"}),
+        ("marksweep stash ", {"list", "search", "restore", "put"}),
+        (
+            "marksweep memory ",
+            {
+                "backups",
+                "export",
+                "import",
+                "forget",
+                "roots",
+                "drop-root",
+                "pin",
+                "merge",
+                "migrate",
+            },
+        ),
         ("marksweep collect --wr", {"--write"}),
         ("marksweep serve --print-config c", {"claude-code", "cursor", "codex"}),
     ],

@@ -140,6 +140,19 @@ def test_the_full_set_has_the_small_one_and_answers_with_data(tmp_path: Path) ->
     with_agent(tmp_path, work, tools="all")
 
 
+def test_entities_are_merged_over_the_protocol(tmp_path: Path) -> None:
+    async def work(one: Agent) -> None:
+        await say(one, "remember", text="we use `load_config` here")
+        await say(one, "remember", text="there `Load_Config` is used")
+        shown = await one.call("memory_merge")
+        assert len(shown["groups"]) == 1
+        done = await one.call("memory_merge", plan_id=shown["plan_id"])
+        assert len(done["gone"]) == 1
+        assert (await one.call("memory_merge"))["groups"] == []
+
+    with_agent(tmp_path, work)
+
+
 SCHEMA = {
     "properties": {
         "text": {"type": "string"},

@@ -79,6 +79,12 @@ def test_every_tool_does_its_work(reach: Reach, tmp_path: Path) -> None:
         audit = (await one.call("memory_history"))["events"]
         assert [each["event"] for each in audit][:2] == ["swept", "sweeping"]
         assert (await one.call("restore_memory", plan_id=audit[0]["plan_id"]))["restored"]["chunks"]
+        (root,) = (await one.call("memory_roots"))["roots"]
+        assert (root["path"], root["files"], root["there"]) == (str(tmp_path), 3, True)
+        parse = (await one.call("search_memory", query="parse"))["hits"][0]["memory_id"]
+        assert (await one.call("memory_pin", memory_ids=[parse, "no"]))["found"] == 1
+        assert (await one.call("memory_pin", memory_ids=parse, remove=True))["pinned"] is False
+        assert (await one.call("memory_merge"))["groups"] == []
         assert one.called == {tool.name for tool in TOOLS}
 
     reach(work)
@@ -105,6 +111,9 @@ BAD: dict[str, list[tuple[dict[str, Any], str]]] = {
     "prune_memory": [({"strategy": "every"}, "'strategy'"), ({"dry_run": False}, "confirm")],
     "restore_memory": [({}, "either plan_id"), ({"plan_id": "no"}, "no")],
     "memory_history": [({"events": ["lost"]}, "'events.0' is 'lost'")],
+    "memory_pin": [({}, "missing"), ({"memory_ids": []}, "'memory_ids'")],
+    "memory_roots": [({"workspace_id": 3}, "'workspace_id' is 3")],
+    "memory_merge": [({"plan_id": "no"}, "no")],
     "memory_stats": [({"workspace_id": 3}, "'workspace_id' is 3")],
 }
 

@@ -24,10 +24,11 @@ READ_ONLY = {
     "context_gc_history",
     "context_search",
     "memory_history",
+    "memory_roots",
     "memory_stats",
     "search_memory",
 }
-DESTRUCTIVE = {"context_gc_prune", "prune_memory"}
+DESTRUCTIVE = {"context_gc_prune", "prune_memory", "memory_merge"}
 NOT_IDEMPOTENT = {
     "context_add",
     "context_recall",
@@ -65,6 +66,9 @@ def test_the_tools_are_those_of_the_design() -> None:
         "memory_stats",
         "restore_memory",
         "memory_history",
+        "memory_pin",
+        "memory_roots",
+        "memory_merge",
     }
 
 

@@ -17,6 +17,7 @@ from marksweep.mcp import (
     gc_tools,
     memory_tools,
     restore_tools,
+    upkeep_tools,
 )
 from marksweep.mcp.prompts import add_prompts, in_words
 from marksweep.mcp.resources import add_resources
@@ -42,6 +43,7 @@ TOOLS = (
     *compress_tool.TOOLS,
     *memory_tools.TOOLS,
     *restore_tools.TOOLS,
+    *upkeep_tools.TOOLS,
 )
 """All tools, in the order in which they are listed."""
 

@@ -1,0 +1,133 @@
+"""Tools that look after the long-term memory: pins, roots, and entities that are one thing."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from marksweep.mcp.context_tools import Names
+from marksweep.mcp.memory_tools import CurrentMemory, WorkspaceName
+from marksweep.mcp.results import Part, listed
+from marksweep.mcp.tool import READS, SETS, SWEEPS, Result, StrictTool
+
+
+class MemoryPinned(Result):
+    """Memories whose pin was set or taken off."""
+
+    memory_ids: list[str]
+    pinned: bool
+    found: int = Field(description="How many of them there are.")
+
+    def words(self) -> str:
+        """Render it in a line."""
+        state = "Pinned" if self.pinned else "No longer pinned"
+        return f"{state}: {self.found} of {len(self.memory_ids)}."
+
+
+async def memory_pin(
+    memory: CurrentMemory,
+    *,
+    memory_ids: Names,
+    reason: Annotated[str, Field(max_length=500, description="Why it must stay.")] = "",
+    remove: Annotated[bool, Field(description="Take the pins off instead.")] = False,
+    workspace_id: WorkspaceName = "",  # noqa: ARG001 - `memory_here` reads it
+) -> MemoryPinned:
+    """Protect memories from every prune, or take that protection off."""
+    graph, workspace = memory
+    if remove:
+        found = await graph.unpin(memory_ids, workspace_id=workspace)
+    else:
+        found = await graph.pin(memory_ids, by=reason or "agent", workspace_id=workspace)
+    return MemoryPinned(memory_ids=memory_ids, pinned=not remove, found=found)
+
+
+class IndexedRoot(Part):
+    """A folder that was indexed."""
+
+    repository: str
+    path: str
+    files: int
+    lines: int
+    stale: int
+    last_seen_at: str
+    there: bool
+
+
+class IndexedRoots(Result):
+    """What was indexed, by root."""
+
+    roots: list[IndexedRoot]
+
+    def words(self) -> str:
+        """Render the roots, a line each."""
+        if not self.roots:
+            return "Nothing was indexed yet."
+        rows = (
+            f"{each.repository}{'' if each.there else ' (gone)'}: {each.files:,} files, "
+            f"{each.stale:,} stale, last indexed {each.last_seen_at}"
+            for each in self.roots
+        )
+        return "\n".join(listed(rows, len(self.roots)))
+
+
+async def memory_roots(memory: CurrentMemory, *, workspace_id: WorkspaceName = "") -> IndexedRoots:  # noqa: ARG001
+    """List what was indexed: from where, when, how large, and whether it is still there. What is
+    gone is stale after a while, for prune_memory."""
+    found = await memory.graph.roots(workspace_id=memory.workspace)
+    return IndexedRoots(
+        roots=[
+            IndexedRoot(
+                repository=root.repository,
+                path=root.path,
+                files=root.files,
+                lines=root.lines,
+                stale=root.stale,
+                last_seen_at=f"{root.last_seen_at:%Y-%m-%d %H:%M}",
+                there=root.there,
+            )
+            for root in found
+        ]
+    )
+
+
+class Merged(Result):
+    """Entities that are one thing under several spellings."""
+
+    plan_id: str
+    groups: list[str] = Field(description="What would be merged, or was, with the reason.")
+    gone: list[str] = Field(description="Entities that went into others.")
+
+    def words(self) -> str:
+        """Render the groups, and how to merge them."""
+        if not self.groups:
+            return "Nothing to merge: no entity has several spellings."
+        done = f"Merged, for good: {len(self.gone)} entities are gone."
+        ask = f"To merge exactly this, for good: memory_merge(plan_id={self.plan_id!r})."
+        last = done if self.gone else ask
+        return "\n".join([*listed(self.groups, len(self.groups)), last])
+
+
+async def memory_merge(
+    memory: CurrentMemory,
+    *,
+    plan_id: Annotated[str, Field(description="Merge what this preview showed.")] = "",
+    workspace_id: WorkspaceName = "",  # noqa: ARG001 - `memory_here` reads it
+) -> Merged:
+    """Show entities that are one thing under several spellings; with the plan's id, merge them."""
+    graph, workspace = memory
+    if not plan_id:
+        plan = await graph.plan_merge_entities(workspace_id=workspace)
+        return Merged(plan_id=plan.plan_id, groups=[step.reason for step in plan.steps], gone=[])
+    plan = await graph.find_plan(workspace, plan_id)
+    done = await graph.merge_entities(plan_id, workspace_id=workspace)
+    return Merged(
+        plan_id=plan_id, groups=[step.reason for step in plan.steps], gone=list(done.swept)
+    )
+
+
+TOOLS = (
+    StrictTool.of(memory_pin, "Pin memories", SETS),
+    StrictTool.of(memory_roots, "Indexed roots", READS),
+    StrictTool.of(memory_merge, "Merge entities", SWEEPS),
+)
