@@ -62,7 +62,7 @@ def test_a_client_runs_through_the_proxy_and_its_end_is_told(home: Path) -> None
         assert done.returncode == 7
         assert found["arguments"][:2] == ["-p", "ask"]
         assert found["base"].startswith("http://127.0.0.1:")
-        assert "recall" in found["files"]["--mcp-config"]["mcpServers"]["marksweep"]["args"]
+        assert "swept" in found["files"]["--mcp-config"]["mcpServers"]["marksweep"]["args"]
         assert found["files"]["--settings"]["permissions"]["allow"] == ["mcp__marksweep__recall"]
         assert len(upstream.requests) == 31
         assert len(upstream.requests[-1].messages) < 61
@@ -104,7 +104,7 @@ def test_every_client_is_sent_to_the_proxy_and_the_proxy_to_its_provider(
     client = CLIENTS[name]
     settings = client.settings(environment)
     assert all(setting.upstream.startswith("https://") for setting in settings)
-    place = Place("http://127.0.0.1:1", tmp_path, ["marksweep", "recall", "--mcp"], environment)
+    place = Place("http://127.0.0.1:1", tmp_path, ["marksweep", "swept", "--mcp"], environment)
     launch = client.launch(place, settings, ["--hello"])
     written = "".join(file.read_text() for file in tmp_path.rglob("*.json"))
     told = json.dumps([launch.arguments, launch.variables]) + written
@@ -133,7 +133,7 @@ def test_what_was_swept_is_recalled_by_id_and_by_words(tmp_path: Path) -> None:
     ):
         history = work("a task to recall", 30)
         running.send("anthropic", history).raise_for_status()
-    command = [sys.executable, "-m", "marksweep", "recall", "--store", str(tmp_path / "proxy.db")]
+    command = [sys.executable, "-m", "marksweep", "swept", "--store", str(tmp_path / "proxy.db")]
 
     def said(*words: str) -> str:
         return subprocess.run([*command, *words], check=True, capture_output=True, text=True).stdout

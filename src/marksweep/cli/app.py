@@ -17,7 +17,7 @@ COMMANDS = {
     "validate": ("validate:command", "Find where a history breaks its provider's rules."),
     "proxy": ("proxy:command", "Make the requests of any agent fit, by its base URL."),
     "wrap": ("wrap:command", "Run an agent through a proxy of its own."),
-    "recall": ("recall:command", "Find what the proxy swept, by id or by words."),
+    "swept": ("swept:command", "Find what the proxy swept, by id or by words."),
     "index": ("memory:index", "Index a codebase into memory, reading only what changed."),
     "watch": ("memory:watch", "Index a codebase after every change, until stopped."),
     "search": ("memory:search", "Search memory."),

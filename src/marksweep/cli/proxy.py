@@ -70,7 +70,7 @@ def command(
 
     Speaks Anthropic Messages, OpenAI chat and Responses, and Gemini. The client's own bytes go out
     until something is swept, then the same projection until the next sweep. What was swept is in
-    the store: `marksweep recall`.
+    the store: `marksweep swept`.
     """
     from marksweep.proxy.endpoints import Upstreams
     from marksweep.proxy.projection import Options

@@ -55,7 +55,7 @@ def command(
     options += ["--dry-run"] if dry_run else []
     options += ["--rewrite-subscriptions"] if rewrite_subscriptions else []
     place = location if "://" in location else str(Path(location).absolute())
-    recall = [sys.executable, "-m", "marksweep", "recall", "--mcp", "--store", place]
+    recall = [sys.executable, "-m", "marksweep", "swept", "--mcp", "--store", place]
     done = wrap(found, arguments, options, recall, say)
     if done.totals is not None:
         totals = done.totals

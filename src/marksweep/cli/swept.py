@@ -1,4 +1,4 @@
-"""`marksweep recall`: what a proxy swept, found again."""
+"""`marksweep swept`: what a proxy swept, found again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from marksweep.cli.common import settings, store_option
 from marksweep.errors import BadInput
 
 
-@make_command("recall")
+@make_command("swept")
 @click.argument("what", nargs=-1)
 @click.option("--start", default=0, type=click.IntRange(0), help="From which character on.")
 @click.option("--limit", default=4_000, show_default=True, help="Tokens to print at most.")
@@ -21,8 +21,8 @@ def command(what: tuple[str, ...], start: int, limit: int, mcp: bool, store: str
     """Find what the proxy swept: by the id in its line, or by words.
 
     \b
-    marksweep recall m6
-    marksweep recall port of the proxy
+    marksweep swept m6
+    marksweep swept port of the proxy
     """
     location = settings(store).store.location
     if mcp:
@@ -31,7 +31,7 @@ def command(what: tuple[str, ...], start: int, limit: int, mcp: bool, store: str
         serve_recall(location)
         return
     if not what:
-        raise BadInput("say what to recall: an id such as m6, or words.")
+        raise BadInput("say what to find: an id such as m6, or words.")
     from marksweep.proxy.recall import recall
     from marksweep.stores.open import open_store
 
