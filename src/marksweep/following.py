@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from operator import is_
 from typing import NamedTuple
 
 import msgspec
@@ -33,6 +34,8 @@ from marksweep.stores.base import Store
 
 MARK = "cache_control"
 """The field that marks the end of what a provider is to cache."""
+
+_MARK = f'"{MARK}"'.encode()
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -89,6 +92,7 @@ class Follower:
         self._store = store
         self.known: list[Link] | None = None
         """All that was said, in order; None: it is to be looked up, as somebody added to it."""
+        self._last: tuple[Sequence[Json], list[bytes]] = ((), [])
         self._changed: dict[str, tuple[Message, bool]] = {}
         """Whether a live message differs from the host's, as long as it is the same object."""
 
@@ -113,8 +117,8 @@ class Follower:
         """
         names: list[str | None] = []
         at, kind, links = 0, dialect_named(dialect), self.links
-        for value in values if links else ():
-            if at < len(links) and digest(value) == links[at].digest:
+        for value, said in zip(values, self._digests(values), strict=True) if links else ():
+            if at < len(links) and said == links[at].digest:
                 names.append(links[at].name)
                 at += 1
                 continue
@@ -124,6 +128,12 @@ class Follower:
             except Unreadable:
                 names.append(None)
         return names
+
+    def _digests(self, values: Sequence[Json]) -> list[bytes]:
+        """Digest a list; the same again right after, as `overlap` and then `agreed`, once."""
+        if len(values) != len(self._last[0]) or not all(map(is_, values, self._last[0])):
+            self._last = (values, [digest(value) for value in values])
+        return self._last[1]
 
     def overlap(self, values: Sequence[Json], dialect: str) -> Overlap:
         """Say how much of a host's list is known, and what following it would take back."""
@@ -135,6 +145,7 @@ class Follower:
     def extend(self, values: Sequence[Json], taken: Mapping[int, str]) -> list[str | None]:
         """Add what was taken in, named by index in the list; give the names of all in it."""
         live = self._heap.index.live
+        self._last = ((), [])
         for at, name in taken.items():
             self.links.append(Link(digest(values[at]), name, live[name].position))
         return [taken.get(at) for at in range(len(values))]
@@ -210,11 +221,15 @@ class Follower:
 
 def digest(value: Json) -> bytes:
     """Give what a message says in sixteen bytes: equal with and without cache marks."""
-    said = unmarked(plain(value))
+    said = plain(value)
+    data = spelled(said)
+    if _MARK in data:
+        said = unmarked(said)
+        data = spelled(said)
     content = said.get("content") if isinstance(said, dict) else None
     if isinstance(content, list) and len(content) == 1 and _is_text(content[0]):
-        said = {**said, "content": content[0]["text"]}
-    return hashlib.blake2b(spelled(said), digest_size=16).digest()
+        data = spelled({**said, "content": content[0]["text"]})
+    return hashlib.blake2b(data, digest_size=16).digest()
 
 
 def _is_text(block: Json) -> bool:

@@ -139,13 +139,18 @@ def test_a_retry_gets_the_same_bytes(running: Running, upstream: Upstream) -> No
     assert upstream.requests[-1].raw == first.raw
 
 
-def test_a_restart_goes_on_with_the_same_projection(upstream: Upstream, tmp_path: Path) -> None:
-    history = work("a task before a restart", 30)
+def test_a_restart_goes_on_from_the_same_projection(upstream: Upstream, tmp_path: Path) -> None:
+    history = work("a task before a restart", 20, lines=30)
     with proxy(tmp_path, upstream.url, "--limit", "3k") as first:
-        before = grown(first, upstream, "anthropic", history)[-1]
+        grown(first, upstream, "anthropic", history)
     with proxy(tmp_path, upstream.url, "--limit", "3k") as second:
         second.send("anthropic", history)
-    assert upstream.requests[-1].raw == before.raw
+        before = upstream.requests[-1]
+        assert not before.fault
+        assert len(before.raw) < len(json.dumps(history)) / 2
+        second.send("anthropic", history)
+        assert upstream.requests[-1].raw == before.raw
+        assert second.totals["collections"] <= 1
 
 
 @pytest.mark.parametrize(

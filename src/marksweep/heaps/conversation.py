@@ -343,10 +343,11 @@ class ConversationHeap(SegmentHeap):
         policy: GCPolicy = GCPolicy.LOCKED,
     ) -> None:
         """Note something that takes room in every request beside the messages: tool schemas."""
+        old = self.live().get(name)
+        if old is not None and old.text == text and old.tokens == tokens:
+            return
         with self._editing():
             old = self.index.live.get(name)
-            if old is not None and old.text == text and old.tokens == tokens:
-                return
             segment = Segment(
                 segment_id=name,
                 type=kind,
