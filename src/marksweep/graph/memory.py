@@ -272,10 +272,7 @@ class KnowledgeGraph:
         return roots_of(self.graph, workspace_id)
 
     def drop_root(self, root: str | Path, *, workspace_id: str = DEFAULT_WORKSPACE) -> Forgotten:
-        """Delete all that was indexed from a root, restorable for the grace period.
-
-        `root` is the folder, or the name that it was indexed under.
-        """
+        """Delete all that was indexed from a folder, or under a name; restorable in the grace."""
         survey = self.graph.survey_memories(workspace_id)
         name = named_root(survey.memories, root)
         rows = [row.memory_id for row in code_of(survey.memories) if row.repository == name]
@@ -438,8 +435,8 @@ class KnowledgeGraph:
         """Mark segments and memories together, if the settings say that they keep each other."""
         if not self.settings.keeps_segments:
             return KeptAcross()
-        focus = self.focus(workspace_id, self.now())
-        return self._cross_marker.find(workspace_id, strategy, focus)
+        find = self._cross_marker.find
+        return find(workspace_id, strategy, self.focus(workspace_id, self.now()))
 
     def undo(self, plan_id: str, *, workspace_id: str = DEFAULT_WORKSPACE) -> Nodes:
         """Take back all that a plan deleted and that was not purged."""
@@ -510,13 +507,9 @@ class KnowledgeGraph:
         plan_id: str | None = None,
         limit: int = 50,
     ) -> tuple[Entry, ...]:
-        """Return what was previewed, deleted, restored and purged, newest first.
-
-        Of all, or of some events or one plan.
-        """
-        return self.store.journal.read(
-            journal_name(workspace_id), events=events, plan_id=plan_id, limit=limit
-        )
+        """Return what was previewed and done, newest first: all, some events, or one plan."""
+        read, name = self.store.journal.read, journal_name(workspace_id)
+        return read(name, events=events, plan_id=plan_id, limit=limit)
 
     def stats(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> Counts:
         """Count what a workspace holds."""
@@ -537,11 +530,10 @@ def _as_async(
     work: Callable[Concatenate[KnowledgeGraph, Given], Result],
 ) -> Callable[Concatenate[GraphMemory, Given], Coroutine[object, object, Result]]:
     """Make a method of `GraphMemory` of one of `KnowledgeGraph`."""
-    awaited = in_thread(work)
 
     @wraps(work)
     async def call(memory: GraphMemory, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
-        return await awaited(memory.sync, *args, **kwargs)
+        return await asyncio.to_thread(work, memory.sync, *args, **kwargs)
 
     return call
 
