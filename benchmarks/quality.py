@@ -2,6 +2,7 @@
 
 python -m benchmarks.quality                    all tables
 python -m benchmarks.quality names 25           one extractor, one budget
+python -m benchmarks.quality cost               cost, and how often the prompt is rewritten
 python -m benchmarks.quality held               trajectories that no weight was chosen on
 python -m benchmarks.quality evidence           conversations only
 
@@ -20,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.trimmed import LANGCHAIN, trimmed
+from marksweep.core.plan import Prices
 from marksweep.replay import datasets
 from marksweep.replay.atoms import EXTRACTORS
 from marksweep.replay.catalog import CLAIRVOYANT, ECONOMY, QUALITY, REFERENCES, TRUNCATE
@@ -33,7 +35,9 @@ from marksweep.replay.runner import Done, run, run_talks
 BUDGETS = (25, 10)
 CACHE = Path(tempfile.gettempdir()) / "marksweep-bounds"
 OURS = (ECONOMY, QUALITY)
-COMPARED = (*REFERENCES, *OURS, CLAIRVOYANT)
+DEEP = "truncate to 60"
+"""Truncation, rarely and deep: what the cost of ours is read beside."""
+COMPARED = (*REFERENCES, DEEP, *OURS, CLAIRVOYANT)
 
 SEEN = 60
 """Trajectories of a set on which weights were chosen; those after them were never looked at."""
@@ -51,6 +55,9 @@ TARGETS: dict[tuple[str, str, int], int] = {
 """Mean gap closed that is asked for; of other extractors than `names` without the two long logs."""
 
 COSTS = "economy at 25 %: cost ≤ 0.78 / 0.97 / 0.50"
+PRICES = Prices()
+"""Prices of the table of costs: a cached token 0.1, one that is written to the cache 1.25."""
+BILLS = "economy: at most 1.1 × truncate to 60; prefix rewritten on at most 20 % of the requests"
 RECALLS = "asked for at 10 % / 25 %: LoCoMo 86 / 91, QMSum 32 / 55, BEAM 89 / 95"
 
 
@@ -64,6 +71,9 @@ def main() -> int:
             sets = load(exact(), extractor)
             for budget in budgets:
                 trajectories(sets, extractor, budget)
+    if not asked or "cost" in asked:
+        for budget in budgets:
+            costs(load(exact()), budget)
     if not asked or "held" in asked:
         held_out()
     if not asked or "evidence" in asked:
@@ -86,6 +96,29 @@ def trajectories(sets: dict[str, list[Case]], extractor: str, budget: int) -> No
         _row(LANGCHAIN, rows, extractor, "")
     solved = Counter(d.solved for found in done.values() for d in found)
     print(f"\nBounds: {', '.join(f'{n} {how}' for how, n in sorted(solved.items()))}.", flush=True)
+
+
+def costs(sets: dict[str, list[Case]], budget: int) -> None:
+    """Print what each collector costs beside truncation, and how often it rewrites the prompt.
+
+    No bound is needed, so this is quick.
+    """
+    print(f"\n## Cost at a {budget} % budget, after the limit is reached; {BILLS}\n")
+    print(f"| collector | {' | '.join(f'`{name}`' for name in sets)} |")
+    print("|---" * (len(sets) + 1) + "|")
+    compared = (TRUNCATE, DEEP, *OURS)
+    done = {name: run(cases, compared, budget) for name, cases in sets.items()}
+    for name in compared:
+        cells = []
+        for found in done.values():
+            ours, deep = (figures(_outcomes(found, each)) for each in (name, DEEP))
+            ratio = ours.priced(PRICES) / deep.priced(PRICES)
+            broken = sum(ours.violations.values())
+            cells.append(
+                f"{ratio:.2f} × {DEEP}, {ours.cost:.2f} × none; rewritten {ours.rewrites:.0f} %; "
+                f"recall {ours.nr:.1f}; {broken} violations"
+            )
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
 def held_out() -> None:
@@ -124,15 +157,15 @@ def _row(
 
 
 def cell(figure: Figures, closed: Gap) -> str:
-    """NR (any/src), gap with interval; churn; cost; time; violations if any."""
+    """NR (any/src), gap with interval; churn and rewrites; cost; time; violations if any."""
     room = "no room"
     if closed.percent is not None:
         room = f"{closed.percent:+.0f} [{closed.low:.0f}, {closed.high:.0f}]"
     broken = "".join(f"; {n} × {rule}" for rule, n in figure.violations.items())
     return (
         f"{figure.nr:.1f} ({figure.nr_any:.0f}/{figure.nr_src:.0f}), {room}; churn "
-        f"{figure.churn:.0f}; cost {figure.cost:.2f}; {figure.ms_mean:.1f} ms, "
-        f"at most {figure.ms_max:.0f}{broken}"
+        f"{figure.churn:.0f}, rewritten {figure.rewrites:.0f} %; cost {figure.cost:.2f}; "
+        f"{figure.ms_mean:.1f} ms, at most {figure.ms_max:.0f}{broken}"
     )
 
 

@@ -194,6 +194,30 @@ MUTANTS = (
         "if used > self.soft_limit:",
     ),
     Mutant(
+        "budget: the lines ignore what must stay",
+        "core/budget.py",
+        "if not 0 < held < self.limit:",
+        "if held:",
+    ),
+    Mutant(
+        "trigger: a cold cache changes nothing",
+        "core/budget.py",
+        "if pressure is Pressure.NONE and not (is_cold and used > budget.cold_limit):",
+        "if pressure is Pressure.NONE:",
+    ),
+    Mutant(
+        "trigger: a cache lives for ever",
+        "core/budget.py",
+        "return now - self.last_request > timedelta(minutes=self.minutes)",
+        "return False",
+    ),
+    Mutant(
+        "trigger: reported cache reads of nothing are ignored",
+        "core/budget.py",
+        "cached_tokens == 0 and self.requests > 1",
+        "False",
+    ),
+    Mutant(
         "trigger: a futile pass is not waited after",
         "core/budget.py",
         "    if freed > 0:\n        return None",

@@ -40,7 +40,7 @@ from marksweep.core.budget import (
 )
 from marksweep.core.context import PlanningContext
 from marksweep.core.plan import Prices, make_plan, plan_recall
-from marksweep.core.strategy import Learning
+from marksweep.core.strategy import Learning, goes_to_limit
 from marksweep.core.why import why
 from marksweep.dialects import Skipped, dialect_named, read
 from marksweep.dialects.base import Json
@@ -135,7 +135,8 @@ class Conversation:
         self._collector.recover(now=clock())
         self._choice = strategy
         self._start_learning()
-        self.budget = budget or Budget.of(limit)
+        lines = Budget.at_limit if goes_to_limit(self._strategy) else Budget.of
+        self.budget = budget or lines(limit)
         """The lines in the provider's tokens, as shares of the room beside what must stay."""
         self._held = 0
         """What had to stay when it was last looked at, without what waits for an answer."""
@@ -172,10 +173,12 @@ class Conversation:
             "prices": settings.prices,
             "pays_within_turns": settings.window.pays_within_turns,
             "cache_minutes": settings.window.cache_minutes,
-            "budget": settings.window.budget(limit),
             **more,
         }
-        return cls(limit=limit, **given)
+        made = cls(limit=limit, **given)
+        if "budget" not in more and not goes_to_limit(made._strategy):
+            made.budget = settings.window.budget(limit)
+        return made
 
     @classmethod
     def from_state(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,8 +27,10 @@ from tests.cli.support import fill, history, run
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work in an empty folder, so that no settings or store of the project are met."""
+    """Work in an empty folder, so that no settings, store or session of the project are met."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
 
 
 @pytest.fixture
@@ -33,6 +38,27 @@ def transcript(tmp_path: Path) -> Path:
     path = tmp_path / "chat.json"
     path.write_text(json.dumps(history()))
     return path
+
+
+def session(agent: str, home: Path, name: str, folder: Path) -> Path:
+    """A session of an agent in a folder, where that agent keeps it."""
+    said = {"role": "user", "content": f"Look at {name}."}
+    if agent == "claude":
+        path = home / "claude/projects" / re.sub(r"[^A-Za-z0-9]", "-", str(folder))
+        lines: list[dict[str, Any]] = [{"type": "user", "uuid": "u1", "message": said}]
+        name = f"{name}.jsonl"
+    else:
+        path = home / "codex/sessions/2026/01/01"
+        text = [{"type": "input_text", "text": said["content"]}]
+        message = {"type": "message", "role": "user", "content": text}
+        lines = [
+            {"type": "session_meta", "payload": {"id": name, "cwd": str(folder)}},
+            {"type": "response_item", "payload": message},
+        ]
+        name = f"rollout-{name}.jsonl"
+    path.mkdir(parents=True, exist_ok=True)
+    (path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path / name
 
 
 class TestAnalyze:
@@ -92,6 +118,72 @@ class TestAnalyze:
         fill(tmp_path / "set.db")
         found = json.loads(run("analyze", "--store", "set.db", "--json").output)
         assert found["size_before"] == 100
+
+    def test_it_says_what_goes_what_is_seen_instead_what_is_missed_and_what_it_costs(
+        self, tmp_path: Path
+    ) -> None:
+        said = history()
+        said[3]["content"] = "the key is vault_4711\n" + said[3]["content"]
+        for asks in (said[4], said[6]):
+            asks["content"] = "I need vault_4711 for that."
+            del asks["tool_calls"]
+        (tmp_path / "chat.json").write_text(json.dumps([*said[:5], said[6], *said[8:]]))
+        shown = run("analyze", "chat.json", "--limit", "40", "--strategy", "truncate").output
+        for expected in (
+            "What truncate would change: the largest 3 of",
+            "before:",
+            "│ read_file",
+            "after:",
+            "What the agent would probably miss",
+            "vault_4711",
+            "2 times",
+            "What it costs",
+            "claude-sonnet-5.5 ($2 in, $0.1 cached, $10 out per million",
+        ):
+            assert expected in shown
+
+    def test_costs_are_written_in_the_prices_that_were_named(self, transcript: Path) -> None:
+        def bill(*options: str) -> dict[str, Any]:
+            found = run("analyze", "chat.json", "--limit", "2k", "--json", *options).output
+            made: dict[str, Any] = json.loads(found)["closer"]["bill"]
+            return made
+
+        one, ten = bill("--price", "1,1,1"), bill("--price", "10,10,10")
+        assert ten["request_before"] == pytest.approx(10 * one["request_before"])
+        assert one["request_after"] < one["request_before"]
+        assert bill("--model", "claude-opus-5.5")["once"] > bill()["once"] > 0
+        for wrong in (("--price", "1,2"), ("--model", "ghost")):
+            done = run("analyze", "chat.json", *wrong)
+            assert done.exit_code == 2
+            assert "expected" in done.stderr or "known are" in done.stderr
+
+    def test_a_strategy_that_can_be_dear_says_so_wherever_it_is_offered(
+        self, transcript: Path
+    ) -> None:
+        warning = "coverage_quality can cost three times as much as not collecting"
+        for command in (
+            ("analyze", "chat.json"),
+            ("analyze", "--help"),
+            ("collect", "--help"),
+            ("replay", "--help"),
+        ):
+            assert warning in " ".join(run(*command).output.split()), command
+        assert warning not in run("analyze", "chat.json", "--strategy", "coverage").output
+
+    @pytest.mark.parametrize("agent", ["claude", "codex"])
+    def test_without_a_file_the_newest_session_of_this_folder_is_looked_at(
+        self, tmp_path: Path, agent: str
+    ) -> None:
+        fill(Path(".marksweep/store.db"))
+        assert "size_before" in json.loads(run("analyze", "--json").output)
+        for age, name, folder in ((50, "old", "."), (10, "new", "."), (0, "other", "elsewhere")):
+            path = session(agent, tmp_path, name, Path(folder).resolve())
+            os.utime(path, (time.time() - age,) * 2)
+        shown = run("analyze").output
+        assert "new.jsonl" in "".join(shown.split())
+        assert "1 messages" in shown
+        named = json.loads(run("analyze", "--store", ".marksweep/store.db", "--json").output)
+        assert "size_before" in named
 
     @pytest.mark.parametrize("ending", [".xz", ".gz"])
     def test_compressed_files_are_read(self, tmp_path: Path, ending: str) -> None:

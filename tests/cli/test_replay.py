@@ -50,6 +50,33 @@ class TestReplay:
         for expected in ("coverage", "truncate", "clairvoyant", "limit=5_500", "30%"):
             assert expected in done.stdout
 
+    def test_it_says_what_went_what_was_seen_instead_what_was_missed_and_what_it_costs(
+        self,
+    ) -> None:
+        done = run("replay", "chat.json", *QUICK, "--price", "3,0.3,15")
+        shown = " ".join(done.stdout.split())
+        for expected in (
+            "What went in chat.json, the largest first:",
+            "before:",
+            "after:",
+            "What the agent missed most there:",
+            "for the input of all requests instead of $",
+            "the given price ($3 in, $0.3 cached, $15 out per million)",
+            "% of the requests after the limit is reached",
+        ):
+            assert expected in shown
+
+    def test_money_follows_the_prices_that_were_named(self) -> None:
+        cheap, dear = (
+            replayed("chat.json", *QUICK, "--price", price)["result"]
+            for price in ("1,0.1,1", "10,1,10")
+        )
+        assert dear["dollars_uncollected"] == pytest.approx(10 * cheap["dollars_uncollected"], 0.01)
+        for low, high in zip(cheap["rows"], dear["rows"], strict=True):
+            assert high["dollars"] == pytest.approx(10 * low["dollars"], abs=0.001)
+            assert 0 <= low["rewrites"] <= 100
+        assert run("replay", "chat.json", *QUICK, "--price", "free").exit_code == 2
+
     def test_json_has_a_row_per_strategy_and_budget_beside_the_bounds(self) -> None:
         rows = replayed("chat.json", *QUICK, "-b", "3k")["result"]["rows"]
         named = {(row["budget"], row["strategy"]) for row in rows}

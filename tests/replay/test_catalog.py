@@ -71,6 +71,7 @@ def test_options_that_cannot_be_are_refused_by_name() -> None:
         ("mask:colour=3", "colour"),
         ("coverage:spare=3", "spare"),
         ("mask:spare=-1", "spare"),
+        ("coverage_quality:target_percent=50", "no deeper"),
         ("mask:spare=1,many", "key=value"),
         ("truncate:target_percent=140", "target_percent"),
         ("mask:preserve_recent_turns=-2", "preserve_recent_turns"),

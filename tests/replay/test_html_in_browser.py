@@ -72,7 +72,7 @@ def test_the_main_parts_are_rendered_and_the_console_is_quiet(
 ) -> None:
     seen = browser.elements(put(tmp_path, "report.html", report))
     assert 'data-ready="yes"' in seen
-    for part in ("recommended", "front", "figures", "timeline", "transcripts"):
+    for part in ("recommended", "front", "figures", "timeline", "changed", "transcripts"):
         assert f'<section id="{part}"' in seen
     assert browser.console == []
 
@@ -86,6 +86,26 @@ def test_the_cursor_moves_and_another_timeline_can_be_chosen(
     assert said["first"] != said["second"]
     assert said["third"].startswith("Step 1 of ")
     assert said["shown"] == "timeline-1"
+    assert browser.console == []
+
+
+def test_the_largest_cuts_are_seen_before_and_after_with_what_was_missed_and_what_it_costs(
+    report: str, browser: Browser, tmp_path: Path
+) -> None:
+    look = """<script>
+    const seen = where => [...document.querySelectorAll(where)].filter(each => each.offsetHeight);
+    document.body.dataset.before = seen("#changed [aria-label=Before]").length;
+    document.body.dataset.after = seen("#changed [aria-label=After]").length;
+    document.body.dataset.gap = seen("#changed [aria-label=After]")[0].innerText;
+    document.body.dataset.missed = seen("#changed li code").length;
+    document.body.dataset.money = seen(".tiles dd").map(each => each.innerText).join(" ");
+    </script>"""
+    seen = browser.elements(put(tmp_path, "cuts.html", report.replace("</body>", look)))
+    said = dict(re.findall(r'data-(\w+)="([^"]*)"', seen[seen.index("<body") :][:2000]))
+    assert said["before"] == said["after"] == "3"
+    assert said["gap"]
+    assert int(said["missed"]) > 0
+    assert re.search(r"\$\d.*without collection \$\d", said["money"])
     assert browser.console == []
 
 

@@ -25,7 +25,8 @@ def step(
         churn=3,
         fresh=fresh,
         cached=0,
-        cost_uncollected=2.0,
+        fresh_uncollected=2,
+        cached_uncollected=0,
         seconds=0.001,
         rewrites=rewrites,
     )

@@ -25,6 +25,8 @@ def row(strategy: str, recall: float, cost: float, broken: int = 0) -> Row:
         churn=0.0,
         cost=cost,
         cost_to_truncate=1.0,
+        rewrites=0.0,
+        dollars=0.0,
         violations={"pinned changed": broken} if broken else {},
         failures=(),
         need_steps=9,
@@ -116,3 +118,12 @@ def test_a_settings_file_keeps_other_tables_and_can_be_read() -> None:
     }
     with pytest.raises(BadInput, match="TOML"):
         settings_file(chosen, found, "[window")
+
+
+def test_a_setting_that_can_be_dear_says_so_where_it_is_recommended() -> None:
+    chosen = recommend(result(row("coverage_quality", 95.0, 0.9)))
+    assert chosen is not None
+    assert "coverage_quality can cost three times as much as not collecting" in chosen.reason
+    other = recommend(result(row("coverage", 95.0, 0.9)))
+    assert other is not None
+    assert "three times" not in other.reason

@@ -16,6 +16,7 @@ from marksweep import strategies as package
 from marksweep.core.budget import Budget
 from marksweep.core.strategy import Strategy
 from marksweep.model import Plan
+from marksweep.settings import load_settings
 from marksweep.stores.sqlite import SqliteStore
 from marksweep.strategies.coverage import Coverage
 from marksweep.strategies.registry import SEGMENT_TOOLS, STRATEGIES, Choice, strategy_of
@@ -152,6 +153,15 @@ def test_a_strategy_that_learns_has_the_lines_of_all_and_may_land_deeper() -> No
     fed(talk)
     assert talk.plan().target_size == talk.plan(strategy="truncate").target_size // 2
     assert Conversation(limit=LIMIT, strategy="truncate").budget == Budget.of(LIMIT)
+
+
+@pytest.mark.parametrize("choice", ["coverage_quality", ("superseded", "coverage_quality")])
+def test_a_strategy_may_want_the_whole_limit_alone_and_in_tiers(choice: Choice) -> None:
+    assert Conversation(limit=LIMIT, strategy=choice).budget == Budget.at_limit(LIMIT)
+    settings = load_settings(explicit={"window": {"limit_tokens": LIMIT}})
+    talk = Conversation.from_settings(settings, strategy=choice)
+    assert talk.budget == Budget.at_limit(LIMIT)
+    assert Conversation.from_settings(settings).budget == Budget.of(LIMIT)
 
 
 def test_tiers_learn_if_one_of_them_does() -> None:

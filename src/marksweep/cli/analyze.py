@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -10,22 +12,26 @@ import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from marksweep.cli import render, transcripts
+from marksweep.cli import render, sessions, transcripts
 from marksweep.cli.common import (
     Here,
     Progress,
     in_workspace,
+    price_options,
     progress,
     settings,
 )
 from marksweep.cli.common import command as make_command
+from marksweep.conversation import Conversation
 from marksweep.core.budget import Line
 from marksweep.dialects import Finding, History, Skipped, validate
 from marksweep.model import Plan
+from marksweep.money import MILLION, ModelPrice, dollars, price_of
+from marksweep.preview import Change, Missed, largest_changes, likely_missed
 from marksweep.reading import DEAD, DeadWeight, Reading, dead_weight
 from marksweep.settings import Settings
 from marksweep.sizes import Size
-from marksweep.strategies.registry import TIER, Choice
+from marksweep.strategies.registry import DEAR, TIER, Choice, warnings_of
 
 QUICK = ("truncate", "mask", "superseded", "budget", "superseded+mask+truncate")
 """Strategies that look at messages from outside: a second for fifty megabytes."""
@@ -55,6 +61,34 @@ class Offer(msgspec.Struct, frozen=True):
     pays_after_turns: float | None
 
 
+class Bill(msgspec.Struct, frozen=True):
+    """What a collection costs and saves, in dollars."""
+
+    model: ModelPrice
+    request_before: float
+    """A request with what is there now, all of it from the prompt cache."""
+    request_after: float
+    """The same after the collection."""
+    once: float
+    """What the collection makes the provider read again, above what it would have cost cached."""
+
+    @property
+    def pays_after(self) -> float | None:
+        """Requests after which it has paid; None if it never does."""
+        saved = self.request_before - self.request_after
+        return self.once / saved if saved > 0 else None
+
+
+class Closer(msgspec.Struct, frozen=True):
+    """One strategy looked at closely: before and after, what may be missed, what it costs."""
+
+    strategy: str
+    steps: int
+    largest: tuple[Change, ...]
+    missed: tuple[Missed, ...]
+    bill: Bill
+
+
 class Analysis(msgspec.Struct, frozen=True):
     """All that `analyze` finds in a transcript."""
 
@@ -68,6 +102,8 @@ class Analysis(msgspec.Struct, frozen=True):
     offers: tuple[Offer, ...]
     not_compared: tuple[str, ...]
     """Strategies that were left out because the transcript is large."""
+    closer: Closer
+    """What the strategy of the settings would do, or the first of those asked for."""
     findings: tuple[Finding, ...]
     skipped: tuple[Skipped, ...]
     recommended: str
@@ -81,26 +117,39 @@ class Analysis(msgspec.Struct, frozen=True):
     "--strategy",
     "strategies",
     multiple=True,
-    help="Compare this one; may be repeated.  [default: all that are quick enough]",
+    help=f"Compare this one; may be repeated. coverage_quality {DEAR}.  [default: all that are "
+    "quick enough]",
 )
 @click.option("--dialect", help="The format; detected if left out.")
+@price_options
 @in_workspace
 def command(
-    transcript: str | None, limit: str, strategies: tuple[str, ...], dialect: str | None, here: Here
+    transcript: str | None,
+    limit: str,
+    strategies: tuple[str, ...],
+    dialect: str | None,
+    model: str,
+    price: str | None,
+    here: Here,
 ) -> None:
     """Show who uses the window, what is dead weight and why. Nothing is changed.
 
     TRANSCRIPT is a file of messages in any provider's format, a Claude Code or Codex session, or -
-    for standard input. Without it, the working set in the store is looked at.
+    for standard input. Without it, this folder's newest Claude Code or Codex session is looked at;
+    if there is none, or with --store or --workspace, the working set in the store.
 
     Example:  marksweep analyze session.jsonl --limit 32k
     """
+    paid = price_of(model, price)
+    if transcript is None and not here.store and not here.workspace:
+        session = sessions.newest(Path.cwd())
+        transcript = str(session) if session else None
     if transcript is None:
         _working_set(here)
         return
     with progress("reading") as advance:
         history = transcripts.load(transcript, dialect).transcript.history
-        found = analyse(history, transcript, limit, strategies, advance)
+        found = analyse(history, transcript, limit, strategies, advance, paid)
     here.emit(found, None if here.as_json else _render(transcript, found))
 
 
@@ -130,6 +179,7 @@ def analyse(
     limit: str,
     strategies: tuple[str, ...],
     advance: Progress,
+    paid: ModelPrice,
 ) -> Analysis:
     """Look at a transcript: read it once, and ask every strategy for its plan."""
     findings = tuple(validate(history.given, history.dialect))
@@ -147,16 +197,20 @@ def analyse(
     for done, strategy in enumerate(compared, 1):
         advance(done, len(compared) + 1, strategy)
         offers.append(_offer(strategy, talk.plan(strategy=_choice(strategy, here))))
+    tokens, ledger = talk.tokens, talk.ledger()
+    named = here.conversation.strategy
+    closer = _closer(named if named in compared else compared[0], talk, here, paid)
     return Analysis(
         dialect=history.dialect,
         messages=len(history.messages),
-        tokens=talk.tokens,
+        tokens=tokens,
         target_tokens=target,
-        ledger=talk.ledger(),
+        ledger=ledger,
         dead_tokens=sum(each.tokens for each in dead),
         dead_weight=dead,
         offers=tuple(offers),
         not_compared=(*THOROUGH, "unreachable") if is_large and not strategies else (),
+        closer=closer,
         findings=findings,
         skipped=history.skipped,
         recommended=_recommended(name, target),
@@ -167,6 +221,20 @@ def _choice(strategy: str, here: Settings) -> Choice:
     """Make what `collect --strategy` would."""
     names = strategy.replace(",", TIER)
     return msgspec.structs.replace(here.conversation, strategy=names, options={}).choice()
+
+
+def _closer(strategy: str, talk: Conversation, here: Settings, paid: ModelPrice) -> Closer:
+    """Carry out what a strategy would do, on the copy in memory, and look at the difference."""
+    plan, before = talk.plan(strategy=_choice(strategy, here)), talk.history
+    talk.collect(plan)
+    once = plan.cost.reread_tokens * (paid.write - paid.cached) / MILLION
+    return Closer(
+        strategy,
+        len(plan.steps),
+        largest_changes(plan, before, talk.history),
+        likely_missed(before, talk.history),
+        Bill(paid, paid.of_input(0, plan.tokens_before), paid.of_input(0, plan.tokens_after), once),
+    )
 
 
 def _offer(name: str, plan: Plan) -> Offer:
@@ -199,6 +267,7 @@ def _render(name: str, found: Analysis) -> RenderableType:
         _dead(found.dead_weight),
         render.title(f"What each strategy would do, down to {found.target_tokens:,} tokens"),
         _offers(found.offers),
+        *_look_closer(found.closer),
     ]
     if found.not_compared:
         names = ", ".join(found.not_compared)
@@ -214,6 +283,52 @@ def _render(name: str, found: Analysis) -> RenderableType:
         )
     parts += render.skipped(found.skipped, "skipped")
     return Group(*parts, _next(found.recommended))
+
+
+def _look_closer(found: Closer) -> Iterator[RenderableType]:
+    """Say what goes, what the model sees in its place, what it costs and what may be missed."""
+    name = found.strategy.replace("+", " + ")
+    if not found.largest:
+        yield render.title(f"What {name} would change: nothing")
+        return
+    yield render.title(
+        f"What {name} would change: the largest {len(found.largest)} of "
+        f"{render.counted(range(found.steps), 'step')}"
+    )
+    for change in found.largest:
+        names = ", ".join(change.messages[:3]) + " …" * (len(change.messages) > 3)
+        yield render.line(f"{names}: {change.action.value}, {change.tokens:,} tokens freed")
+        yield render.line(f"  {change.reason}", style="dim")
+        yield render.quoted("before", change.before)
+        yield render.quoted("after", change.after or "(nothing stands in its place)")
+    yield render.title("What the agent would probably miss")
+    yield from _missed(found.missed)
+    yield render.title("What it costs")
+    yield render.line(_bill(found.bill))
+
+
+def _missed(found: tuple[Missed, ...]) -> Iterator[RenderableType]:
+    if not found:
+        yield render.line("nothing that it used more than once: all such names are still there")
+        return
+    table = render.table("name", "used", "last in", right=("used",))
+    for each in found:
+        table.add_row(each.name, f"{each.uses} times", each.message)
+    yield table
+    yield render.line(
+        "names that it used more than once and that no message holds any more; recall finds them",
+        style="dim",
+    )
+
+
+def _bill(found: Bill) -> str:
+    pays = found.pays_after
+    after = "it never pays" if pays is None else f"it pays after {math.ceil(pays):,} requests"
+    return (
+        f"{found.model}: the input of a request is {dollars(found.request_before)} now, if cached, "
+        f"and {dollars(found.request_after)} after; the collection costs {dollars(found.once)} "
+        f"once, so {after}."
+    )
 
 
 def _next(command: str) -> RenderableType:
@@ -252,9 +367,11 @@ def _offers(offers: tuple[Offer, ...]) -> RenderableType:
             pays,
             style="bold" if is_default else "",
         )
+    warnings = dict.fromkeys(w for offer in offers for w in warnings_of(offer.strategy))
+    parts = [render.line(warning, style="yellow") for warning in warnings]
     is_there = any(offer.strategy == default for offer in offers)
     notes = "* what collect does by default. " * is_there + (
         "read again: what the prompt cache loses once; pays after: when the smaller requests have "
         "made up for it."
     )
-    return Group(table, render.line(notes, style="dim"))
+    return Group(table, *parts, render.line(notes, style="dim"))

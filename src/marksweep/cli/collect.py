@@ -28,7 +28,7 @@ from marksweep.model import Plan, Report
 from marksweep.reading import Reading
 from marksweep.settings import Conversation, Window
 from marksweep.sizes import Size
-from marksweep.strategies.registry import TIER
+from marksweep.strategies.registry import DEAR, TIER
 
 
 class TranscriptPlan(Plan, frozen=True):
@@ -41,7 +41,10 @@ class TranscriptPlan(Plan, frozen=True):
 @make_command("collect")
 @click.argument("transcript", required=False)
 @click.option("--limit", metavar="SIZE", help="Tokens, 32k, or a share such as 60%; else as set.")
-@click.option("--strategy", help="Names, tried in turn, such as superseded+mask; else as set.")
+@click.option(
+    "--strategy",
+    help=f"Names, tried in turn, such as superseded+mask; else as set. coverage_quality {DEAR}.",
+)
 @click.option("--dialect", help="The format; detected if left out.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the result here.")
 @click.option("--write", is_flag=True, help="Replace the file; the original stays as FILE.orig.")

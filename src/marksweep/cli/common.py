@@ -25,6 +25,7 @@ from rich.markup import escape
 
 from marksweep.cli import render
 from marksweep.errors import BadInput, MarksweepError, NotFound, Refused, StoreError
+from marksweep.money import AS_OF, MODEL, MODELS
 from marksweep.segments import Segments
 from marksweep.settings import Settings, load_settings
 
@@ -41,6 +42,26 @@ store_option = click.option(
 )
 workspace_option = click.option("--workspace", metavar="NAME", help="Whose segments.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+
+
+def price_options(function: F) -> F:
+    """Add --model and --price: whose prices a cost is written in."""
+    for option in (
+        click.option(
+            "--price",
+            metavar="IN,CACHED,OUT",
+            help="Other prices, in dollars for a million tokens, such as 3,0.3,15.",
+        ),
+        click.option(
+            "--model",
+            default=MODEL,
+            show_default=True,
+            metavar="NAME",
+            help=f"Write costs in the prices of this model ({AS_OF}): {', '.join(MODELS)}.",
+        ),
+    ):
+        function = option(function)
+    return function
 
 
 def settings(store: str | None = None) -> Settings:

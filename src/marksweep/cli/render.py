@@ -77,6 +77,14 @@ def table(*columns: str, right: Sequence[str] = (), whole: Sequence[str] = ()) -
     return made
 
 
+def quoted(label: str, text: str) -> RenderableType:
+    """Show a text of somebody else's under a label, line by line."""
+    lines = Text(f"{label}:", style="dim")
+    for each in text.splitlines():
+        lines.append("\n│ ", style="dim").append(each, style="not dim")
+    return Padding(lines, (0, 0, 0, 3), expand=False)
+
+
 def ledger(lines: Iterable[Line], of: str = "segments") -> RenderableType:
     """Show who uses the window."""
     lines = list(lines)

@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -17,9 +17,18 @@ from rich.table import Table
 from rich.text import Text
 
 from marksweep.cli import render, transcripts
-from marksweep.cli.common import INTERRUPTED, confirmed, emit, errors, json_option, progress
+from marksweep.cli.common import (
+    INTERRUPTED,
+    confirmed,
+    emit,
+    errors,
+    json_option,
+    price_options,
+    progress,
+)
 from marksweep.cli.common import command as make_command
 from marksweep.errors import BadInput
+from marksweep.money import dollars, price_of
 from marksweep.replay import catalog, datasets
 from marksweep.replay.atoms import EXTRACTORS
 from marksweep.replay.catalog import is_usable, settings_for
@@ -39,8 +48,9 @@ from marksweep.replay.report import BUDGETS, MAX_TRANSCRIPTS, Report, Request, r
 from marksweep.replay.sandbox import CALL_SECONDS
 from marksweep.replay.sweep_budgets import Budget, How
 from marksweep.replay.table import Result, Row, timeless
-from marksweep.replay.timeline import Timeline
+from marksweep.replay.timeline import Timeline, most_missed
 from marksweep.settings.layers import FILES, FOLDER
+from marksweep.strategies.registry import DEAR
 
 TUNED = ("10%", "20%", "35%", "50%", "75%")
 """Budgets that `tune` tries."""
@@ -65,6 +75,8 @@ class Given(TypedDict):
     solver_nodes: int
     patience: float
     times: bool
+    model: str
+    price: str | None
 
 
 def with_budgets(given: Given, budgets: tuple[str, ...]) -> Given:
@@ -89,6 +101,7 @@ def request_of(paths: Sequence[str], given: Given) -> Request:
             patience=given["patience"],
             folder=given["keep"],
         ),
+        price=price_of(given["model"], given["price"]),
         trace=given["trace"],
         source=shlex.join(paths) or "PATH",
     )
@@ -104,7 +117,8 @@ def shared(function: Command) -> Command:
                 "--strategy",
                 "strategies",
                 multiple=True,
-                help="coverage, mask+truncate:spare=5, gc_hybrid, my.module:Name …; again for more",
+                help="coverage, mask+truncate:spare=5, gc_hybrid, my.module:Name …; repeatable. "
+                f"coverage_quality {DEAR}.",
             ),
             click.option(
                 "-b", "--budget", "budgets", multiple=True, help="32k or 25%; again for more."
@@ -167,6 +181,7 @@ def shared(function: Command) -> Command:
             click.option(
                 "--times", is_flag=True, help="Put times into JSON and HTML, which then vary."
             ),
+            price_options,
             json_option,
         )
     ):
@@ -372,6 +387,7 @@ def shown(name: str, report: Report) -> RenderableType:
             )
         )
         parts.append(Text("\n" + chosen.code + "\n", style="cyan"))
+        parts += _in_words(report, chosen)
     if result.passed:
         parts.append(Text(f"{len(result.passed):,} skipped; the first:", style="yellow"))
         parts += [Text(f" {each.name}: {each.reason}") for each in result.passed[:MAX_LISTED]]
@@ -383,6 +399,26 @@ def shown(name: str, report: Report) -> RenderableType:
         )
     )
     return Group(*parts)
+
+
+def _in_words(report: Report, chosen: Recommendation) -> Iterator[RenderableType]:
+    """What the recommended setting cut, what the model saw instead, what it costs."""
+    result, row = report.result, report.result.row(chosen.strategy, chosen.budget)
+    yield Text(
+        f"Money: {dollars(row.dollars)} for the input of all requests instead of "
+        f"{dollars(result.dollars_uncollected)} without collection, by the prices of "
+        f"{result.price}. The prompt's prefix is rewritten on {row.rewrites:.0f} % of the requests "
+        "after the limit is reached.\n"
+    )
+    for timeline in report.timelines[:1]:
+        yield Text(f"What went in {timeline.transcript}, the largest first:", style="bold")
+        for cut in timeline.cuts:
+            where = f"step {cut.step + 1}, message {cut.at} ({cut.role})"
+            yield render.line(f"{where}, {cut.tokens:,} tokens")
+            yield render.quoted("before", cut.before)
+            yield render.quoted("after", cut.after or "(it went whole)")
+        missed = ", ".join(f"{atom} ({steps}×)" for atom, steps in most_missed(timeline))
+        yield Text(f"What the agent missed most there: {missed or 'nothing'}.\n")
 
 
 def _counted(transcripts: int) -> str:

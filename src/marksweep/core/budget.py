@@ -182,7 +182,7 @@ GROWTH_SHARE = 0.05
 """Share of the limit by which the heap must grow to end a back-off early."""
 
 
-PAYS_WITHIN_TURNS = 20.0
+PAYS_WITHIN_TURNS = 10.0
 """Turns within which a sweep between the limits must have paid for the prompt cache it gives up.
 
 Higher collects sooner and keeps the window emptier; lower waits longer and keeps the cache.

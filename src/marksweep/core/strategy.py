@@ -74,3 +74,8 @@ class Learning(Strategy, Protocol):
     def recall(self, context: PlanningContext) -> Proposal | None:
         """Propose a note to put before `context.unanswered`; None if nothing is missed."""
         ...
+
+
+def goes_to_limit(strategy: Strategy) -> bool:
+    """Whether a strategy wants the whole limit, whatever that costs: one says so by this name."""
+    return bool(getattr(strategy, "goes_to_limit", False))

@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from marksweep.core.strategy import goes_to_limit
 from marksweep.errors import BadInput, UnknownName
 from marksweep.replay.conversation_collector import ConversationCollector
 from marksweep.replay.drive import Collector
@@ -26,7 +27,7 @@ from marksweep.replay.references import Gdsf, Mask, OriginalScore, Random, Trunc
 from marksweep.replay.sandbox import CALL_SECONDS, SandboxedStrategy
 from marksweep.replay.strategy_spec import parse
 from marksweep.settings import Settings
-from marksweep.strategies.registry import STRATEGIES, TIER
+from marksweep.strategies.registry import SEGMENT_TOOLS, STRATEGIES, TIER, strategy_of
 
 Make = Callable[[Count], Collector]
 
@@ -128,6 +129,8 @@ def settings_for(name: str) -> Overlay | None:
     talk: dict[str, object] = {"strategy": TIER.join(tiers)}
     found: Overlay = {"conversation": talk}
     for key, value in spec.options.items():
+        if key in LIMIT_OPTIONS and goes_to_limit(strategy_of(spec.name, SEGMENT_TOOLS)):
+            raise BadInput(f"{spec.name} goes to the limit and no deeper, so it takes no {key}.")
         if key in LIMIT_OPTIONS:
             found.setdefault("window", {})[key] = value
         elif key == RECENT:

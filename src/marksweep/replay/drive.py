@@ -48,8 +48,9 @@ class StepResult(msgspec.Struct, frozen=True, gc=False):
     """Tokens of the request that the prompt cache does not hold."""
     cached: int
     """Tokens of the request that it holds: the prefix shared with the request before."""
-    cost_uncollected: float
-    """Price of the request in uncached tokens if nothing were ever dropped."""
+    fresh_uncollected: int
+    """What `fresh` would be if nothing were ever dropped."""
+    cached_uncollected: int
     seconds: float
     rewrites: bool | None = None
     """Whether the request before is not a prefix of this one; None before the limit is reached."""
@@ -61,6 +62,11 @@ class StepResult(msgspec.Struct, frozen=True, gc=False):
     def cost(self) -> float:
         """Price of the request, in uncached tokens."""
         return self.fresh + CACHED_PRICE * self.cached
+
+    @property
+    def cost_uncollected(self) -> float:
+        """The same if nothing were ever dropped."""
+        return self.fresh_uncollected + CACHED_PRICE * self.cached_uncollected
 
 
 class Pricer:
@@ -128,9 +134,8 @@ def drive(
                 churn=max(0, size - shared - tail_tokens) if results else 0,
                 fresh=size - shared,
                 cached=shared,
-                cost_uncollected=tail_tokens + CACHED_PRICE * (pinned_tokens + seen - tail_tokens)
-                if results
-                else float(pinned_tokens + tail_tokens),
+                fresh_uncollected=tail_tokens if results else pinned_tokens + tail_tokens,
+                cached_uncollected=pinned_tokens + seen - tail_tokens if results else 0,
                 seconds=seconds,
                 rewrites=count < len(before) if pinned_tokens + seen > limit else None,
                 violation=violation,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from marksweep.money import dollars
 from marksweep.replay import catalog
 from marksweep.replay.catalog import CLAIRVOYANT
 from marksweep.replay.html_front import Mark, drawn, front, marks, picture, symbol, wrapped
@@ -18,7 +19,7 @@ from marksweep.replay.html_style import SCRIPT, STYLE
 from marksweep.replay.html_timeline import section
 from marksweep.replay.recommend import Recommendation, gap_text
 from marksweep.replay.table import Result, Row
-from marksweep.replay.timeline import Timeline
+from marksweep.replay.timeline import Timeline, most_missed
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 """What the page may load: nothing. A browser enforces it."""
@@ -32,7 +33,7 @@ def page(result: Result, chosen: Recommendation | None, timelines: Sequence[Time
     if result.evidence:
         body.append(_evidence(result))
     if timelines:
-        body.append(_timelines(timelines))
+        body += [_timelines(timelines), _changed(timelines[0])]
     body.append(_about(result))
     return f"""<!doctype html>
 <html lang="en">
@@ -78,6 +79,7 @@ def _recommended(result: Result, chosen: Recommendation | None) -> str:
         )
     floor = result.row(catalog.TRUNCATE, chosen.budget)
     ceiling = result.row(CLAIRVOYANT, chosen.budget)
+    row = result.row(chosen.strategy, chosen.budget)
     return f"""<section id="recommended" aria-labelledby="h-recommended">
 <h2 id="h-recommended">Recommended</h2>
 <p class="choice">{wrapped(chosen.strategy)} <span>at {escape(chosen.budget)}, about
@@ -87,12 +89,42 @@ def _recommended(result: Result, chosen: Recommendation | None) -> str:
 <dd class="beside">truncate {floor.recall:.1f}, clairvoyant {ceiling.recall:.1f}</dd></div>
 <div><dt>Cost</dt><dd>{chosen.cost:.2f}<small> ×</small></dd>
 <dd class="beside">of no collection; truncate {floor.cost:.2f}</dd></div>
+<div><dt>Money</dt><dd>{dollars(row.dollars)}</dd>
+<dd class="beside">for all input; without collection {dollars(result.dollars_uncollected)}</dd>
+</div>
 <div><dt>Gap closed</dt><dd>{_gap_tile(chosen.gap)}</dd>
 <dd class="beside">of the way from truncation to the clairvoyant</dd></div>
 </dl>
-<p>Why: {escape(chosen.reason).replace(" %", "&nbsp;%")}.</p>
+<p>Why: {escape(chosen.reason).replace(" %", "&nbsp;%")}. It rewrites the beginning of the prompt
+ on {row.rewrites:.0f}&nbsp;% of the requests after the limit is reached.</p>
+<p class="fine">Money: {escape(str(result.price))}; what is not cached is written to the cache.</p>
 {_code(chosen.code, "Code to use the recommended setting")}
 {_tuning(chosen)}</section>
+"""
+
+
+def _changed(timeline: Timeline) -> str:
+    """The largest cuts of one transcript, before and after, and what was missed most."""
+    cuts = "".join(
+        f"<figure class='cut'><figcaption>Step {cut.step + 1}: message {cut.at} "
+        f"({escape(cut.role)}), {cut.tokens:,} tokens</figcaption>"
+        f'<div class="code"><pre tabindex="0" aria-label="Before">{escape(cut.before)}</pre></div>'
+        f'<div class="code"><pre tabindex="0" aria-label="After">'
+        f"{escape(cut.after) or '(it went whole)'}</pre></div></figure>"
+        for cut in timeline.cuts
+    )
+    missed = "".join(
+        f"<li><code>{escape(atom)}</code> at {steps} step{'s' if steps > 1 else ''}</li>"
+        for atom, steps in most_missed(timeline)
+    )
+    return f"""<section id="changed" aria-labelledby="h-changed">
+<h2 id="h-changed">What went, and what the model saw in its place</h2>
+<p>{wrapped(timeline.strategy)} on {wrapped(timeline.transcript)}, the transcript that missed most:
+ the largest cuts, before and after.</p>
+{cuts or "<p>Nothing was cut.</p>"}
+<h3>What the agent missed most</h3>
+{f'<ul class="plain">{missed}</ul>' if missed else "<p>Nothing was missed.</p>"}
+</section>
 """
 
 
@@ -141,6 +173,7 @@ def _table(result: Result) -> str:
     best = {(row.strategy, row.budget) for row in front(result.rows)}
     timed = any(row.times for row in result.rows)
     heads = ["strategy", "recall", "cost", "gap closed", "any", "src", "÷ truncate", "churn"]
+    heads += ["rewritten", "money"]
     heads += ["ms"] if timed else []
     heads.append("violations")
     groups = "".join(
@@ -196,6 +229,7 @@ def _row(row: Row, mark: Mark, *, timed: bool, on_front: bool) -> str:
         f"<td>{row.cost:.2f}</td><td>{gap}</td>",
         f"<td>{row.recall_any:.0f}</td><td>{row.recall_src:.0f}</td>",
         f"<td>{row.cost_to_truncate:.2f}</td><td>{row.churn:,.0f}</td>",
+        f"<td>{row.rewrites:.0f}&nbsp;%</td><td>{dollars(row.dollars)}</td>",
     ]
     if timed:
         cells.append(f"<td>{row.times.mean:.1f}</td>" if row.times else "<td></td>")

@@ -42,6 +42,9 @@ class Figures(msgspec.Struct, frozen=True):
     """Tokens that were read uncached."""
     cached: int
     """Tokens that the prompt cache held."""
+    fresh_uncollected: int
+    """The same if nothing were ever dropped."""
+    cached_uncollected: int
     rewrites: float
     """Percent of the requests after the limit was reached that rewrite the prompt's prefix."""
     cost: float
@@ -86,6 +89,8 @@ def figures(outcomes: Sequence[Outcome]) -> Figures:
         churn=_mean([float(step.churn) for step in steps]),
         fresh=sum(step.fresh for step in steps),
         cached=sum(step.cached for step in steps),
+        fresh_uncollected=sum(step.fresh_uncollected for step in steps),
+        cached_uncollected=sum(step.cached_uncollected for step in steps),
         rewrites=100 * _mean([float(s.rewrites) for s in steps if s.rewrites is not None]),
         cost=sum(s.cost for s in steps) / max(1.0, sum(s.cost_uncollected for s in steps)),
         ms_mean=_mean(times),

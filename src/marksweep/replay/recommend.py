@@ -17,6 +17,7 @@ from marksweep.errors import BadInput
 from marksweep.replay.catalog import PLUGIN, is_usable, settings_for
 from marksweep.replay.strategy_spec import parse
 from marksweep.replay.table import Result, Row
+from marksweep.strategies.registry import warnings_of
 
 WANTED_RECALL_PERCENT = 90.0
 """Need recall, in percent, that is often enough. Higher keeps more and costs more."""
@@ -71,6 +72,7 @@ def recommend(
     same = [row for row in good if row.cost <= SAME_COST_RATIO * cheapest]
     best = min(same, key=lambda row: (-row.recall, row.cost, row.strategy))
     reason += f": recall {best.recall:.1f} %, {best.cost:.2f} times the price of no collection"
+    reason += "".join(f"; {warning}" for warning in warnings_of(best.strategy))
     bound = next(b for b in result.bounds if b.budget == best.budget)
     limit = max(ROUND_TO, round(bound.limit / ROUND_TO) * ROUND_TO)
     return Recommendation(

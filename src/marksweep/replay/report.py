@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from marksweep.errors import BadInput
+from marksweep.money import MODEL, MODELS, ModelPrice
 from marksweep.replay import catalog
 from marksweep.replay.catalog import CLAIRVOYANT
 from marksweep.replay.datasets import Case, lot
@@ -44,6 +45,8 @@ class Request(msgspec.Struct, frozen=True):
     """Whether a plain answer is an action too, for agents whose answer is the action."""
     most: int = MAX_TRANSCRIPTS
     how: How = How()
+    price: ModelPrice = MODELS[MODEL]
+    """Whose prices costs are written in."""
     trace: str | None = None
     """Part of the name of the transcript whose timeline is wanted; else those that missed most."""
     source: str = "PATH"
@@ -99,7 +102,9 @@ def replay_cases(
     names = [catalog.canonical(name) for name in request.strategies]
     names = [name for name in names if name != CLAIRVOYANT]
     found = run(cases, talks, names, budgets, request.how, progress=progress)
-    result = tabulate(cases, budgets, found, passed, extractor=request.extractor)
+    result = tabulate(
+        cases, budgets, found, passed, extractor=request.extractor, price=request.price
+    )
     chosen = recommend(result, request.enough, request.source, request.usable_as)
     timelines = _traced(cases, found, chosen, request) if chosen else ()
     return Report(result, chosen, timelines)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from marksweep.money import MODEL, MODELS, ModelPrice
 from marksweep.replay.catalog import CLAIRVOYANT, TRUNCATE
 from marksweep.replay.clairvoyant import Solved
 from marksweep.replay.datasets import Case
@@ -48,6 +49,10 @@ class Row(msgspec.Struct, frozen=True):
     cost: float
     """Priced cost against no collection; above 1 collecting costs money."""
     cost_to_truncate: float
+    rewrites: float
+    """Percent of the requests after the limit was reached that rewrite the prompt's prefix."""
+    dollars: float
+    """What the input of all requests costs, in the prices of `Result.price`."""
     violations: dict[str, int]
     """Steps that broke a rule and scored 0, by the name of the rule."""
     failures: tuple[str, ...]
@@ -110,6 +115,9 @@ class Result(msgspec.Struct, frozen=True):
     rows: tuple[Row, ...]
     evidence: tuple[EvidenceRow, ...] = ()
     extractor: str = "names"
+    price: ModelPrice = MODELS[MODEL]
+    dollars_uncollected: float = 0.0
+    """What the input of all requests costs without collection."""
 
     @property
     def tokens(self) -> int:
@@ -134,6 +142,7 @@ def tabulate(
     passed: Sequence[Passed] = (),
     *,
     extractor: str = "names",
+    price: ModelPrice = MODELS[MODEL],
 ) -> Result:
     """Pool what was done into rows, in order of budget, then of strategy as it was named."""
     return Result(
@@ -141,7 +150,9 @@ def tabulate(
         passed=tuple(passed),
         bounds=tuple(_bound(cases, budget, found.done[budget.label]) for budget in budgets),
         rows=tuple(
-            row for budget in budgets for row in _rows(budget.label, found.done[budget.label])
+            row
+            for budget in budgets
+            for row in _rows(budget.label, found.done[budget.label], price)
         ),
         evidence=tuple(
             evidence_row(name, budget.label, answers)
@@ -150,7 +161,16 @@ def tabulate(
             if answers
         ),
         extractor=extractor,
+        price=price,
+        dollars_uncollected=_uncollected(found.done[budgets[0].label], price),
     )
+
+
+def _uncollected(done: Sequence[Done], price: ModelPrice) -> float:
+    """What the input of all requests costs if nothing is dropped, whatever the budget."""
+    found = figures([each.outcomes[TRUNCATE] for each in done])
+    dollars = price.of_input(found.fresh_uncollected, found.cached_uncollected)
+    return round(dollars, DIGITS)
 
 
 def evidence_row(strategy: str, budget: str, found: Sequence[Answers]) -> EvidenceRow:
@@ -167,7 +187,7 @@ def evidence_row(strategy: str, budget: str, found: Sequence[Answers]) -> Eviden
     )
 
 
-def _rows(budget: str, done: Sequence[Done]) -> list[Row]:
+def _rows(budget: str, done: Sequence[Done], price: ModelPrice) -> list[Row]:
     if not done:
         return []
     outcomes: dict[str, list[Outcome]] = {
@@ -191,6 +211,8 @@ def _rows(budget: str, done: Sequence[Done]) -> list[Row]:
                 churn=round(found[name].churn, DIGITS),
                 cost=round(found[name].cost, DIGITS),
                 cost_to_truncate=round(found[name].cost / (found[TRUNCATE].cost or 1.0), DIGITS),
+                rewrites=round(found[name].rewrites, DIGITS),
+                dollars=round(price.of_input(found[name].fresh, found[name].cached), DIGITS),
                 violations=found[name].violations,
                 failures=found[name].failures,
                 need_steps=found[name].need_steps,

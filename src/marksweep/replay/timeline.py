@@ -6,11 +6,14 @@ most of its lines. What came from nowhere is a note that the collector wrote or 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
 
+from marksweep.preview import MAX_CHANGES, MAX_MISSED
+from marksweep.preview import excerpt as excerpt_lines
 from marksweep.replay.datasets import Case
 from marksweep.replay.drive import Collector, Pricer, drive
 from marksweep.replay.guards import is_message
@@ -81,6 +84,20 @@ class Moment(msgspec.Struct, frozen=True):
     violation: str | None = None
 
 
+class Cut(msgspec.Struct, frozen=True):
+    """A message that was shortened or dropped: what was there, and what was there instead."""
+
+    step: int
+    """The step at whose context it was cut."""
+    at: int
+    role: str
+    tokens: int
+    """Tokens that went."""
+    before: str
+    after: str
+    """Empty if nothing of it was left."""
+
+
 class Timeline(msgspec.Struct, frozen=True):
     """One transcript under one strategy and budget."""
 
@@ -91,6 +108,16 @@ class Timeline(msgspec.Struct, frozen=True):
     pinned: int
     lives: tuple[Life, ...]
     moments: tuple[Moment, ...]
+    cuts: tuple[Cut, ...] = ()
+    """The largest cuts, the largest first."""
+
+
+def most_missed(timeline: Timeline) -> list[tuple[str, int]]:
+    """What the most steps missed, and how many did; the names that were listed only."""
+    counts = Counter(
+        atom for moment in timeline.moments for atom in {a for m in moment.missed for a in m.atoms}
+    )
+    return sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:MAX_MISSED]
 
 
 class Recording:
@@ -138,10 +165,25 @@ def trace(
     by_calls = uses_calls(run.messages)
     moments: list[Moment] = []
     present: list[dict[int, float]] = []
+    cuts: list[Cut] = []
+    last: dict[int, Wire] = {}
     for k, (step, result) in enumerate(zip(found.steps, results, strict=True)):
-        shares, notes = origins.of(behind[k])
+        shares, notes, held = origins.of(behind[k])
         before = present[-1] if present else {}
         gone = tuple(m for m, share in sorted(before.items()) if shares.get(m, 0.0) < share)
+        cuts += [
+            Cut(
+                k,
+                m,
+                last[m]["role"],
+                tokens(last[m]) - (tokens(held[m]) if m in held else 0),
+                excerpt_lines(text_of(last[m])),
+                excerpt_lines(text_of(held[m])) if m in held else "",
+            )
+            for m in gone
+        ]
+        cuts = sorted(cuts, key=lambda cut: -cut.tokens)[:MAX_CHANGES]
+        last = held
         missed = _missed(step.any, needed[k].any, shown, k) if result.any is not None else ()
         action = action_of(run.messages[step.at], by_calls=by_calls, answers=True)
         moments.append(
@@ -170,6 +212,7 @@ def trace(
         sum(case.prices[:pinned]),
         tuple(lives),
         tuple(moments),
+        tuple(cuts),
     )
 
 
@@ -189,9 +232,10 @@ class Origins:
         self._lines: list[set[str]] = [set(text_of(message).split("\n")) for message in messages]
         self._parts: dict[object, int | None] = {}
 
-    def of(self, context: Sequence[Wire]) -> tuple[dict[int, float], int]:
-        """Share that is there of each original, and the tokens of notes."""
+    def of(self, context: Sequence[Wire]) -> tuple[dict[int, float], int, dict[int, Wire]]:
+        """Share that is there of each original, the tokens of notes, and what there is of each."""
         shares: dict[int, float] = {}
+        held: dict[int, Wire] = {}
         notes = 0
         for message in context:
             size = self._tokens(message)
@@ -199,8 +243,9 @@ class Origins:
             if m is None:
                 notes += size
             else:
+                held[m] = message
                 shares[m] = min(1.0, size / max(1, self._tokens(self._messages[m])))
-        return shares, notes
+        return shares, notes, held
 
     def _origin(self, message: Wire, taken: dict[int, float]) -> int | None:
         for m in self._same.get(_content(message), ()):

@@ -65,17 +65,24 @@ Choice = str | Strategy | Make | Sequence["str | Strategy | Make"]
 """What callers may pass for a strategy; several make tiers."""
 
 
+DEAR = "can cost three times as much as not collecting: it rewrites the prompt at most requests"
+
+
 class Registered(msgspec.Struct, frozen=True):
     """How a strategy is made, and the options it takes: whole numbers, 0 or more."""
 
     make: Callable[..., Strategy]
     options: tuple[str, ...] = ()
+    warning: str = ""
+    """What whoever chooses it should know first."""
 
 
 STRATEGIES: Mapping[str, Registered] = {
     "budget": Registered(lambda _: ByPolicy()),
     "coverage": Registered(lambda t: Coverage(t.texts, t.trimmed, note=t.note)),
-    "coverage_quality": Registered(lambda t: Coverage(t.texts, t.trimmed, QUALITY, note=t.note)),
+    "coverage_quality": Registered(
+        lambda t: Coverage(t.texts, t.trimmed, QUALITY, note=t.note), warning=DEAR
+    ),
     "dead": Registered(
         lambda t: Dead(
             Superseded(t.outcomes, t.trimmed), Unreachable(t.outcomes, t.texts, t.trimmed)
@@ -120,6 +127,16 @@ def tiers_of(names: str) -> tuple[str, ...]:
                 "several of them joined by +."
             )
     return tiers
+
+
+def warnings_of(names: str) -> tuple[str, ...]:
+    """What should be known about strategies before one of them is chosen, each with its name."""
+    tiers = [name.strip() for name in names.partition(":")[0].split(TIER)]
+    return tuple(
+        f"{name} {STRATEGIES[name].warning}"
+        for name in tiers
+        if name in STRATEGIES and STRATEGIES[name].warning
+    )
 
 
 def with_options(names: str, options: Mapping[str, int]) -> Choice:

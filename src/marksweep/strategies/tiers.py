@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
 from marksweep.core.context import PlanningContext
-from marksweep.core.strategy import Learning, Proposal, Strategy
+from marksweep.core.strategy import Learning, Proposal, Strategy, goes_to_limit
 from marksweep.model import IN_PLACE, Segment
 
 
@@ -42,6 +42,11 @@ class Tiers:
     def name(self) -> str:
         """The names of the tiers, in order."""
         return " → ".join(tier.name for tier in self._tiers)
+
+    @property
+    def goes_to_limit(self) -> bool:
+        """Whether one of them wants the whole limit."""
+        return any(goes_to_limit(tier) for tier in self._tiers)
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose what each tier does, which sees what those before it have done."""

@@ -111,6 +111,11 @@ class Coverage:
         """The name that plans and reports carry."""
         return f"coverage ({self._setting.name})"
 
+    @property
+    def goes_to_limit(self) -> bool:
+        """Whether it sweeps only what does not fit, as reading again costs it nothing."""
+        return not self._setting.reread
+
     def observe(self, segments: Iterable[Segment]) -> None:
         """Learn new messages. Those it did not observe are learnt when it ranks."""
         self._state.observe(segments)

@@ -1,0 +1,45 @@
+"""Where coding agents keep their sessions, and which is the newest of a folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+MAX_LOOKED_AT = 500
+"""Codex sessions, of all folders, whose first line is read: the newest."""
+
+
+def newest(folder: Path) -> Path | None:
+    """Give the session of a folder that was written to last; None if it has none."""
+    found = [*_claude_code(folder), *_codex(folder)]
+    return max(found, key=_written, default=None)
+
+
+def _claude_code(folder: Path) -> Iterator[Path]:
+    """Claude Code has a folder of files for each project, named after its path."""
+    home = Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude")
+    project = home / "projects" / re.sub(r"[^A-Za-z0-9]", "-", str(folder))
+    return (path for path in project.glob("*.jsonl") if not path.name.startswith("agent-"))
+
+
+def _codex(folder: Path) -> Iterator[Path]:
+    """Codex has a folder for each day; the first line of a file says where it was started."""
+    home = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
+    files = sorted((home / "sessions").rglob("rollout-*.jsonl"), key=_written, reverse=True)
+    return (path for path in files[:MAX_LOOKED_AT] if _started_in(path) == str(folder))
+
+
+def _started_in(path: Path) -> object:
+    with suppress(OSError, ValueError, AttributeError), path.open("rb") as file:
+        return json.loads(file.readline()).get("payload", {}).get("cwd")
+    return None
+
+
+def _written(path: Path) -> float:
+    with suppress(OSError):
+        return path.stat().st_mtime
+    return 0.0

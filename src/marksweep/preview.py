@@ -1,0 +1,134 @@
+"""What a plan would do, for people: what goes, what the model sees in its place, what it may miss.
+
+before = talk.history
+talk.collect(plan)
+largest_changes(plan, before, talk.history)
+likely_missed(before, talk.history)
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from marksweep.messages import Message, Role, said_in
+from marksweep.model import Action, Plan, Step
+
+MAX_CHANGES = 3
+"""Steps that are shown before and after, the largest first."""
+
+MAX_MISSED = 8
+"""Names that are listed, those that the agent used most often first."""
+
+MAX_LINES, MAX_COLUMNS = 6, 160
+"""What is shown of a text."""
+
+_NAME = re.compile(r"[\w./@:+-]*[\w@]")
+_TELLING = re.compile(r"\d|_|[a-z][A-Z]|\w[./@:]\w")
+_STAND_IN = re.compile(r"\[(?:marksweep:|… )")
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One step of a plan: what was there, and what the model sees instead."""
+
+    messages: tuple[str, ...]
+    action: Action
+    tokens: int
+    """Tokens freed."""
+    reason: str
+    before: str
+    """The beginning of what it was."""
+    after: str
+    """What stands in its place, around the first gap; empty if nothing does."""
+
+
+class Missed(msgspec.Struct, frozen=True):
+    """A name that the agent used and that is in no message any more."""
+
+    name: str
+    uses: int
+    """Messages of the agent that had it in a call or in their text."""
+    message: str
+    """The last message that held it."""
+
+
+def largest_changes(
+    plan: Plan, before: Sequence[Message], after: Sequence[Message]
+) -> tuple[Change, ...]:
+    """Show the largest steps of a plan; `before` and `after` are the messages around it."""
+    known = {message.message_id: at for at, message in enumerate(before)}
+    left = {message.message_id: at for at, message in enumerate(after)}
+    steps = sorted(plan.steps, key=lambda step: -step.size)[:MAX_CHANGES]
+    return tuple(_change(step, before, after, known, left) for step in steps if step.size > 0)
+
+
+def _change(
+    step: Step,
+    before: Sequence[Message],
+    after: Sequence[Message],
+    known: dict[str, int],
+    left: dict[str, int],
+) -> Change:
+    places = [known[name] for name in step.segments if name in known]
+    now = [after[left[before[at].message_id]] for at in places if before[at].message_id in left]
+    if not now and places:
+        now = [*_stand_in(min(places), before, after, known, left)]
+    return Change(
+        step.segments,
+        step.action,
+        step.size,
+        step.reason,
+        excerpt("\n".join(said_in(before[at]) for at in places)),
+        excerpt("\n".join(map(said_in, now))),
+    )
+
+
+def _stand_in(
+    at: int,
+    before: Sequence[Message],
+    after: Sequence[Message],
+    known: dict[str, int],
+    left: dict[str, int],
+) -> Iterable[Message]:
+    """Give the message that stands where one was dropped, if there is one."""
+    kept = (left[m.message_id] for m in reversed(before[:at]) if m.message_id in left)
+    place = next(kept, -1) + 1
+    return (m for m in after[place : place + 1] if m.message_id not in known)
+
+
+def likely_missed(before: Sequence[Message], after: Sequence[Message]) -> tuple[Missed, ...]:
+    """Name what the agent used and no longer has: what it used more than once is used again.
+
+    A name is a word that tells something apart: with a digit, an underscore, a path, a capital
+    inside. What nobody but the agent said it can say again, so that does not count.
+    """
+    uses: Counter[str] = Counter()
+    shown: dict[str, str] = {}
+    for message in before:
+        names = _names(said_in(message))
+        if message.role is Role.MODEL:
+            uses.update(names)
+        else:
+            shown.update(dict.fromkeys(names, message.message_id))
+    kept = {name for message in after for name in _names(said_in(message))}
+    lost = [name for name in shown if uses[name] > 1 and name not in kept]
+    lost.sort(key=lambda name: (-uses[name], name))
+    return tuple(Missed(name, uses[name], shown[name]) for name in lost[:MAX_MISSED])
+
+
+def _names(text: str) -> set[str]:
+    words = (word.strip(".:/+-") for word in _NAME.findall(text))
+    return {word for word in words if len(word) > 2 and _TELLING.search(word)}
+
+
+def excerpt(text: str) -> str:
+    """Give the first lines of a text; of one with a gap, those around it."""
+    lines = [line[:MAX_COLUMNS] for line in text.strip().splitlines() if line.strip()]
+    gap = next((n for n, line in enumerate(lines) if _STAND_IN.match(line)), 0)
+    first = max(0, min(gap - MAX_LINES // 2, len(lines) - MAX_LINES))
+    rest = len(lines) - first - MAX_LINES
+    more = [f"(and {rest:,} more lines)"] if rest > 0 else []
+    return "\n".join([*lines[first : first + MAX_LINES], *more])
