@@ -76,8 +76,8 @@ class GCConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     target_percent: float = msgspec.field(default_factory=lambda: from_environment(TARGET))
     """Land here."""
     pressure_percent: float = msgspec.field(default_factory=lambda: from_environment(PRESSURE))
-    """Above this PRESERVABLE content may go too: the hard limit. 0: never, and collect
-    continuously."""
+    """Above this PRESERVABLE content may go too: the hard limit. 0: not before the window
+    overflows, and collect continuously."""
     max_turns: int | None = None
     """Collect when there are more turns than this."""
     auto_trigger: bool = True
