@@ -385,3 +385,19 @@ def test_impossible_limits_are_refused_and_change_nothing(tmp_path: Path) -> Non
         assert usage["limit"] == 128_000
 
     with_agent(tmp_path, work)
+
+
+def test_an_addition_says_what_it_evicted(tmp_path: Path) -> None:
+    async def work(one: Agent) -> None:
+        await one.call("context_gc_configure", limit_tokens=1_000, last_messages=0)
+        added = await one.call("context_add", segments=[{"text": "few words"}])
+        assert added["evicted"] == []
+        for number in range(12):
+            segment = {"text": f"log {number} " + "words " * 150, "type": "log"}
+            added = await one.call("context_add", segments=[segment])
+        assert added["evicted"]
+        assert "Swept to make room" in one.said
+        back = await one.call("context_recall", segment_ids=added["evicted"], action="show")
+        assert len(back["found"]) == len(added["evicted"])
+
+    with_agent(tmp_path, work)

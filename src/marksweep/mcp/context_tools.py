@@ -24,11 +24,14 @@ from marksweep.mcp.results import (
 )
 from marksweep.mcp.server_state import FocusArgs
 from marksweep.mcp.tool import ADDS, READS, SETS, Ctx, StrictTool
-from marksweep.model import GCPolicy, Hold, Link, Reference, Segment, Stashed, utc_now
+from marksweep.model import Event, GCPolicy, Hold, Link, Reference, Segment, Stashed, utc_now
 from marksweep.segments import Segments
 
 LONGEST_TEXT = 2_000_000
 """Characters that one segment may have."""
+
+NEWEST = 20
+"""Entries of the journal among which are those of the sweeps that follow one change."""
 
 MOST_AT_ONCE = 1_000
 """Segments that one call may name."""
@@ -78,8 +81,11 @@ def context_add(
     all or none, with links to what they build on. What is linked from something in use is kept."""
     now = utc_now()
     with here.segments() as context:
+        before = max((entry.seq for entry in context.history(1)), default=0)
         added = context.add(*(_segment(given, now) for given in segments))
+        swept = (e for e in context.history(NEWEST) if e.seq > before and e.event is Event.SWEPT)
         return Added(
+            evicted=[each for entry in swept if entry.report for each in entry.report.swept],
             segment_ids=[segment.segment_id for segment in added],
             tokens=sum(segment.tokens for segment in added),
             usage=usage(context),

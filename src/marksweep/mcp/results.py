@@ -90,14 +90,14 @@ class Added(Result):
     segment_ids: list[str]
     tokens: int
     usage: Usage
+    evicted: list[str] = Field(description="Segments that were swept to make room.")
 
     def words(self) -> str:
-        """Render it in a line."""
-        names = ", ".join(self.segment_ids[:LISTED])
-        more = "" if len(self.segment_ids) <= LISTED else " …"
+        """Render it in a line, and what made room."""
+        room = f" Swept to make room, for context_recall: {_named(self.evicted)}."
         return (
-            f"Added {len(self.segment_ids)} ({self.tokens:,} tokens): {names}{more}. "
-            f"Working set: {self.usage.words()}."
+            f"Added {len(self.segment_ids)} ({self.tokens:,} tokens): {_named(self.segment_ids)}. "
+            f"Working set: {self.usage.words()}.{room if self.evicted else ''}"
         )
 
 
@@ -201,6 +201,11 @@ class Recalled(Result):
         state = f"{len(self.restored)} back in the working set." if self.restored else "Only shown."
         texts = (f"[{each.segment_id}, {each.type}] {each.text}" for each in self.found)
         return "\n\n".join([state, *texts])
+
+
+def _named(names: list[str]) -> str:
+    """Give the first names in a line."""
+    return ", ".join(names[:LISTED]) + ("" if len(names) <= LISTED else " …")
 
 
 def listed(rows: Iterable[str], total: int) -> list[str]:
