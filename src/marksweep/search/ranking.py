@@ -36,13 +36,13 @@ CONSIDERED = 50
 Larger needs more candidates for one order on every store.
 """
 
-NAME_WEIGHT = 4
+NAME_WEIGHT = 6
 """What a word in a chunk's symbol or tags counts, against one in its text."""
 
 K1 = 2.0
 """How much repetition counts. Code repeats what it is about, so this is higher than for talk."""
 
-MEAN_WORDS = 80
+MEAN_WORDS = 60
 """Words of a usual chunk. A constant, so that a chunk's score does not change with its neighbours.
 
 Higher is milder to long chunks.
