@@ -23,6 +23,12 @@ MAX_CHANGES = 3
 MAX_MISSED = 8
 """Names that are listed, those that the agent used most often first."""
 
+MAX_SPOKEN = 300
+"""Messages of the agent, the newest, in which names are looked for."""
+
+MAX_LOOKED_AT_CHARS = 2_000_000
+"""Characters of what goes, the newest, in which those names are looked for. More takes longer."""
+
 MAX_LINES, MAX_COLUMNS = 6, 160
 """What is shown of a text."""
 
@@ -100,23 +106,34 @@ def _stand_in(
 
 
 def likely_missed(before: Sequence[Message], after: Sequence[Message]) -> tuple[Missed, ...]:
-    """Name what the agent used and no longer has: what it used more than once is used again.
+    """Name what the agent used lately and no longer has: what it used twice it uses again.
 
     A name is a word that tells something apart: with a digit, an underscore, a path, a capital
     inside. What nobody but the agent said it can say again, so that does not count.
     """
-    uses: Counter[str] = Counter()
+    spoken = [m for m in before if m.role is Role.MODEL][-MAX_SPOKEN:]
+    uses = Counter(name for message in spoken for name in _names(said_in(message)))
+    again = {name for name, count in uses.items() if count > 1}
+    left = {message.message_id: message for message in after}
     shown: dict[str, str] = {}
-    for message in before:
-        names = _names(said_in(message))
-        if message.role is Role.MODEL:
-            uses.update(names)
-        else:
-            shown.update(dict.fromkeys(names, message.message_id))
-    kept = {name for message in after for name in _names(said_in(message))}
-    lost = [name for name in shown if uses[name] > 1 and name not in kept]
-    lost.sort(key=lambda name: (-uses[name], name))
-    return tuple(Missed(name, uses[name], shown[name]) for name in lost[:MAX_MISSED])
+    looked_at = 0
+    for message in reversed(before):
+        if message.role is Role.MODEL or left.get(message.message_id) == message:
+            continue
+        said = said_in(message)
+        looked_at += len(said)
+        if looked_at > MAX_LOOKED_AT_CHARS:
+            break
+        for name in again.intersection(_names(said)):
+            shown.setdefault(name, message.message_id)
+    kept = "\n".join(map(said_in, after)) if shown else ""
+    lost: list[Missed] = []
+    for name in sorted(shown, key=lambda name: (-uses[name], name)):
+        if name not in kept:
+            lost.append(Missed(name, uses[name], shown[name]))
+            if len(lost) == MAX_MISSED:
+                break
+    return tuple(lost)
 
 
 def _names(text: str) -> set[str]:

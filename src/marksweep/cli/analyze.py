@@ -194,12 +194,16 @@ def analyse(
     advance(0, len(compared) + 1, "dead weight")
     dead = dead_weight(talk.plan(0, QUICK_DEAD if is_large else DEAD))
     offers = []
+    named = here.conversation.strategy
+    named = named if named in compared else compared[0]
     for done, strategy in enumerate(compared, 1):
         advance(done, len(compared) + 1, strategy)
-        offers.append(_offer(strategy, talk.plan(strategy=_choice(strategy, here))))
+        plan = talk.plan(strategy=_choice(strategy, here))
+        offers.append(_offer(strategy, plan))
+        if strategy == named:
+            chosen = plan
     tokens, ledger = talk.tokens, talk.ledger()
-    named = here.conversation.strategy
-    closer = _closer(named if named in compared else compared[0], talk, here, paid)
+    closer = _closer(named, chosen, talk, paid)
     return Analysis(
         dialect=history.dialect,
         messages=len(history.messages),
@@ -223,9 +227,9 @@ def _choice(strategy: str, here: Settings) -> Choice:
     return msgspec.structs.replace(here.conversation, strategy=names, options={}).choice()
 
 
-def _closer(strategy: str, talk: Conversation, here: Settings, paid: ModelPrice) -> Closer:
+def _closer(strategy: str, plan: Plan, talk: Conversation, paid: ModelPrice) -> Closer:
     """Carry out what a strategy would do, on the copy in memory, and look at the difference."""
-    plan, before = talk.plan(strategy=_choice(strategy, here)), talk.history
+    before = talk.history
     talk.collect(plan)
     once = plan.cost.reread_tokens * (paid.write - paid.cached) / MILLION
     return Closer(
