@@ -10,7 +10,7 @@ which the next prune collects. Files of code are read again by the next run of t
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import msgspec
@@ -95,11 +95,17 @@ def _copy_table(
     skipped: list[Skipped],
 ) -> None:
     keys = KEYS[table]
-    here = {name for _, name, *_ in source.execute(f"PRAGMA table_info ({table})")}
-    made = [name for _, name, *_ in target.execute(f"PRAGMA table_info ({table})")]
+    made = _columns(target, table)
+    here: list[str] = []
+    with suppress(sqlite3.DatabaseError):  # then reading its rows says what is wrong
+        here = _columns(source, table)
     known = [name for name in made if name in here] or made
     columns = ", ".join([*keys, *(name for name in known if name not in keys)])
     order = ", ".join(f"{key} {{direction}}" for key in keys)
     read = f"SELECT {columns} FROM {table} ORDER BY {order}"
     write = f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({', '.join('?' * len(known))})"
     target.executemany(write, rows_from_both_ends(source, read, place, skipped))
+
+
+def _columns(db: sqlite3.Connection, table: str) -> list[str]:
+    return [name for _, name, *_ in db.execute(f"PRAGMA table_info ({table})")]
