@@ -71,7 +71,7 @@ def test_a_step_below_the_soft_line_does_not_grow_with_the_heap() -> None:
 
 def test_a_step_that_collects_does_not_grow_with_the_heap() -> None:
     def dearest(size: int) -> int:
-        heap = populated(size, limit=int(size * 10 / 0.92))
+        heap = populated(size, limit=int(size * 10 / 0.945))
         before = heap.store.stash.count("default")
         dear = steps(heap, 3)[-1]
         assert heap.store.stash.count("default") >= before + 20
