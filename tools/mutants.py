@@ -49,6 +49,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "collector.py": ("tests/test_collector.py", CONTRACT, SEGMENTS),
     "heaps/segments.py": (SEGMENTS, CONTRACT, CONVERSATION, *laws("test_undo*.py")),
     "heaps/restoring.py": (SEGMENTS, CONVERSATION, *laws("test_undo*.py")),
+    "heaps/forms.py": (*PROVIDERS, "tests/dialects/test_properties.py"),
     "heaps/staying.py": (CONVERSATION, *laws("test_conversations_1*.py")),
     "heaps/conversation.py": (CONVERSATION, *laws("test_conversations_1*.py")),
     "heaps/live_index.py": (
@@ -810,7 +811,7 @@ MUTANTS = (
     ),
     Mutant(
         "editing: seams are not closed",
-        "dialects/editing.py",
+        "heaps/forms.py",
         "if at > last + 1:",
         "if at > last + 9_999:",
     ),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marksweep.dialects import dialect_named, read, repair, validate, write, written
-from marksweep.dialects.editing import saying
+from marksweep.heaps.forms import saying
 from marksweep.messages import Role
 from marksweep.testing.histories import broken, scripts, told, valid
 from tests.dialects.masked import with_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from marksweep.dialects.base import Dialect, Messages
-from marksweep.dialects.editing import Line
+from marksweep.heaps.forms import Line
 from marksweep.messages import Message
 
 

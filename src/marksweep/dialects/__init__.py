@@ -9,7 +9,6 @@ pairing.py     where the result of a call must be
 history.py     detect the dialect of whole histories, read and write them
 transcripts.py  files of them, in whatever form they come
 validity.py    validate and repair
-editing.py     what a collection does to messages
 """
 
 from __future__ import annotations

@@ -24,8 +24,7 @@ import msgspec
 
 from marksweep.dialects import dialect_named
 from marksweep.dialects.base import Json
-from marksweep.dialects.editing import Line, with_texts
-from marksweep.heaps.forms import MessageForm
+from marksweep.heaps.forms import Line, MessageForm, with_texts
 from marksweep.heaps.live_index import Fingerprint
 from marksweep.heaps.segments import SegmentHeap
 from marksweep.heaps.stash_search import RECALLED
