@@ -100,7 +100,10 @@ class Options(msgspec.Struct, frozen=True):
     summarizer: Summarizer = msgspec.field(default_factory=Extractive)
     summarize_middle_turns: int = MIDDLE_TURNS
     setting: str = ECONOMY
-    """What coverage saves: economy the prompt cache, quality what the agent may need again."""
+    """What coverage saves: economy the prompt cache, quality what the agent may need again.
+
+    Quality can cost three times as much as not collecting.
+    """
     pays_within_turns: float | None = None
     """Put a collection off that would take longer to pay for the prompt cache it throws away.
 
