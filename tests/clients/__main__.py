@@ -135,6 +135,9 @@ class Run:
         command += ["--store", str(self.home / "store.db"), self.name, "--"]
         return self._run([*command, *arguments])
 
+    def marksweep(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return self._run([sys.executable, "-m", "marksweep", *words])
+
     def direct(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self._run([str(INSTALLED / ".bin" / self.name), *arguments])
 
@@ -222,6 +225,39 @@ def killed(name: str, row: Row) -> None:
         expect(row, not faults, f"400 after the kill: {faults[:1]}")
 
 
+def collected(name: str, row: Row) -> None:
+    """A session on disk is collected under a new id, and the client goes on with that."""
+    if name not in RESUMED:
+        return
+    with (
+        tempfile.TemporaryDirectory() as home,
+        serving(Upstream(CALLS, output)) as upstream,
+    ):
+        run = Run(name, Path(home), upstream)
+        run.direct(*run.driven.start)
+        whole = upstream.work[-1]
+        done = run.marksweep("resume", name, "--limit", "12k", "--yes")
+        expect(row, done.returncode == 0, f"a copy was written: {done.stderr[-300:]}")
+        words = " ".join(done.stderr.split())
+        upstream.calls += 2
+        after = run.direct(*RESUMED[name](words.split()[-1]))
+        expect(row, after.returncode == 0, f"the copy was resumed: {after.stderr[-300:]}")
+        later = [each for each in upstream.work if MORE in json.dumps(each.body)]
+        expect(row, bool(later), f"the second part arrived: {after.stdout[-300:]} {words[-300:]}")
+        first = later[0] if later else whole
+        kept = len(first.messages) / len(whole.messages)
+        expect(row, first.size < 0.7 * whole.size, f"{first.size} of {whole.size} bytes are left")
+        expect(row, kept > 0.3, f"{len(first.messages)} of {len(whole.messages)} messages are left")
+        faults = [request.fault for request in upstream.requests if request.fault]
+        expect(row, not faults, f"400 after a resume: {faults[:1]}")
+
+
+RESUMED: dict[str, Callable[[str], list[str]]] = {
+    "claude": lambda session: ["-p", MORE, "--resume", session, *CLAUDE],
+    "codex": lambda session: ["exec", *CODEX_FREE, "resume", session, *CODEX, MORE],
+}
+
+
 def proxies_of(home: Path) -> list[int]:
     """Find the proxies that work on a store in this home."""
     found = []
@@ -245,7 +281,7 @@ def main(names: list[str]) -> int:
     for name in names or list(CLIENTS):
         began = time.monotonic()
         row = Row(name, faults=[])
-        for check in (task, killed):
+        for check in (task, killed, collected):
             try:
                 check(name, row)
             except (subprocess.TimeoutExpired, ValueError, KeyError) as error:

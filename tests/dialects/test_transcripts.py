@@ -89,7 +89,7 @@ def test_what_is_left_of_a_session_keeps_its_lines_in_order() -> None:
         SESSION[1],
         SESSION[4],
         SESSION[6],
-        SESSION[7],
+        {**SESSION[7], "parentUuid": "u0"},
     ]
 
 
@@ -112,11 +112,13 @@ def test_a_session_that_was_cut_is_read_up_to_there_and_mended() -> None:
     assert len(history.messages) == 3
     assert [skipped.position for skipped in history.skipped] == [5, 7]
     assert "line 6 is not JSON" in history.skipped[0].reason
-    later = [*SESSION[:5], line(9, "user", "go on")]
+    later = [*SESSION[:5], line(9, "user", "go on", parentUuid="u2")]
     assert [f.rule for f in validate(later)] == ["calls-answered"]
     mended, changes = repair(later)
     assert [change.rule for change in changes] == ["calls-answered"]
-    assert mended[-1] == later[-1]
+    assert mended[-1]["message"] == later[-1]["message"]
+    uuids = [each["uuid"] for each in mended if each.get("isSidechain") is False]
+    assert mended[-1]["parentUuid"] == uuids[-2]
     assert mended[:4] == later[:4]
     assert validate(mended) == []
 

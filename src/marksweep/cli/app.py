@@ -12,6 +12,7 @@ COMMANDS = {
     "demo": ("demo:command", "Show what marksweep does, on a recorded coding session."),
     "analyze": ("analyze:command", "Show who uses the window and what is dead weight."),
     "collect": ("collect:command", "Make a transcript or the working set fit."),
+    "resume": ("resume:command", "Go on with an agent's session that was made to fit."),
     "replay": ("replay:command", "Show how strategies would have done on your transcripts."),
     "tune": ("replay:tune", "Find the best setting for your transcripts, and write it down."),
     "validate": ("validate:command", "Find where a history breaks its provider's rules."),

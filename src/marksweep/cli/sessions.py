@@ -15,21 +15,21 @@ MAX_LOOKED_AT = 500
 
 def newest(folder: Path) -> Path | None:
     """Give the session of a folder that was written to last; None if it has none."""
-    found = [*_claude_code(folder), *_codex(folder)]
-    return max(found, key=_written, default=None)
+    found = [*claude_code(folder), *codex(folder)]
+    return max(found, key=written, default=None)
 
 
-def _claude_code(folder: Path) -> Iterator[Path]:
+def claude_code(folder: Path) -> Iterator[Path]:
     """Claude Code has a folder of files for each project, named after its path."""
     home = Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude")
     project = home / "projects" / re.sub(r"[^A-Za-z0-9]", "-", str(folder))
     return (path for path in project.glob("*.jsonl") if not path.name.startswith("agent-"))
 
 
-def _codex(folder: Path) -> Iterator[Path]:
+def codex(folder: Path) -> Iterator[Path]:
     """Codex has a folder for each day; the first line of a file says where it was started."""
     home = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
-    files = sorted((home / "sessions").rglob("rollout-*.jsonl"), key=_written, reverse=True)
+    files = sorted((home / "sessions").rglob("rollout-*.jsonl"), key=written, reverse=True)
     return (path for path in files[:MAX_LOOKED_AT] if _started_in(path) == str(folder))
 
 
@@ -39,7 +39,8 @@ def _started_in(path: Path) -> object:
     return None
 
 
-def _written(path: Path) -> float:
+def written(path: Path) -> float:
+    """Say when a file was written to last; 0 if it is not there."""
     with suppress(OSError):
         return path.stat().st_mtime
     return 0.0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 
 import msgspec
 
@@ -24,6 +24,7 @@ from marksweep.dialects.base import (
     plain,
     word,
 )
+from marksweep.dialects.chain import live, relinked
 from marksweep.dialects.enveloped import CLAUDE_CODE, CODEX, Enveloped, NotAMessage
 from marksweep.dialects.gemini import GEMINI
 from marksweep.dialects.openai_chat import OPENAI_CHAT
@@ -276,8 +277,10 @@ def read(given: Json, dialect: str | None = None, *, start: int = 0) -> History:
     values = given.get(LISTS.get(name, "messages")) if isinstance(given, dict) else given
     values = _as_list(values, name)
     if any(isinstance(value, Message) for value in values):
-        values = _values(values, name)
-    return _read(values, given, kind, start)
+        values, alive = _values(values, name), None
+    else:
+        alive = live(values) if name == "claude_code" else None
+    return _read(values, given, kind, start, alive)
 
 
 def insist_on(history: History, stacklevel: int = 3) -> History:
@@ -318,15 +321,22 @@ def _text(text: str, name: str) -> dict[str, Json]:
     return {"parts": [{"text": text}]} if name == "gemini" else {"content": text}
 
 
-def _read(values: list[Json], given: Json, dialect: Dialect, start: int) -> History:
+def _read(
+    values: list[Json], given: Json, dialect: Dialect, start: int, alive: Container[int] | None
+) -> History:
+    """Read values; only those `alive` are messages, if that is said."""
     messages: list[Message] = []
     positions: list[int] = []
     skipped: list[Skipped] = []
     asides: list[Aside] = []
     for position, value in enumerate(values):
+        if alive is not None and position not in alive:
+            asides.append(Aside(position, value))
+            skipped += _reason_to_skip(position, value)
+            continue
         if isinstance(value, UnparsedLine):
             asides.append(Aside(position, value))
-            skipped += [Skipped(position, value.reason)] if value.reason else []
+            skipped += _reason_to_skip(position, value)
             continue
         try:
             messages.append(message_of(dialect, value, f"m{start + position}"))
@@ -346,6 +356,11 @@ def _read(values: list[Json], given: Json, dialect: Dialect, start: int) -> Hist
         system,
         given,
     )
+
+
+def _reason_to_skip(position: int, value: Json) -> list[Skipped]:
+    reason = value.reason if isinstance(value, UnparsedLine) else ""
+    return [Skipped(position, reason)] if reason else []
 
 
 def _system(dialect: Dialect, body: dict[str, Json]) -> Message | None:
@@ -378,6 +393,8 @@ def rewritten(history: History, messages: Sequence[Message]) -> Json:
     """Write these messages in the form the history was given, its asides in their places."""
     dialect = dialect_named(history.dialect)
     values = _interleaved(history, _raws(dialect, messages), messages)
+    if history.dialect == "claude_code":
+        values = relinked(history.given, values)
     if not isinstance(history.given, dict):
         return values
     return {**history.given, LISTS[history.dialect]: values}

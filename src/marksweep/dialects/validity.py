@@ -11,11 +11,17 @@ from collections.abc import Sequence
 import msgspec
 
 from marksweep.dialects.base import Change, Finding, Json, Messages
+from marksweep.dialects.chain import faults
 from marksweep.dialects.history import History, detect, dialect_named, read, rewritten
 from marksweep.messages import Message
 
 READABLE = "readable"
 """The rule that every item of a history is a message."""
+
+LINKED = "lines-linked"
+"""The rule that every line of a session names one that is there."""
+
+LINK = "Link it to the message before it, as `marksweep collect` does."
 
 PASSES = 8
 """How often a repair may go through the rules. One pass is nearly always enough: a repair that
@@ -37,7 +43,16 @@ def validate(messages: Json, dialect: str | None = None) -> list[Finding]:
     for finding in findings_of(history.messages, history.dialect):
         at = places[finding.position]
         findings.append(Finding(finding.rule, finding.provider, at, finding.what, finding.mend))
+    if history.dialect == "claude_code" and isinstance(history.given, list):
+        findings += [
+            Finding(LINKED, history.dialect, at, what, LINK) for at, what in links(history)
+        ]
     return sorted(findings, key=lambda finding: finding.position)
+
+
+def links(history: History) -> list[tuple[int, str]]:
+    """Find where the lines of a session do not hang together; see `chain`."""
+    return [(fault.position, fault.what) for fault in faults(history.given)]
 
 
 def findings_of(messages: Messages, dialect: str) -> list[Finding]:

@@ -1,0 +1,150 @@
+"""`marksweep resume`: a session of Claude Code or Codex, collected, under a new id."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import click
+import msgspec
+
+from marksweep.cli import render, sessions, transcripts
+from marksweep.cli.common import NOTHING, confirmed, say, settings
+from marksweep.cli.common import command as make_command
+from marksweep.dialects import validate
+from marksweep.dialects.base import Json
+from marksweep.dialects.chain import renamed
+from marksweep.errors import BadInput, NotFound, Refused
+from marksweep.reading import Reading
+from marksweep.sizes import Size
+
+Lines = list[Json]
+
+
+class Agent(msgspec.Struct, frozen=True):
+    """A client whose sessions can be resumed."""
+
+    dialect: str
+    sessions: Callable[[Path], Iterator[Path]]
+    """Its sessions of a folder."""
+    rename: Callable[[Lines, str], Lines]
+    """Give the lines of a session under another id."""
+    command: tuple[str, ...]
+    """What resumes a session; its id follows."""
+
+
+def _codex_lines(lines: Lines, session_id: str) -> Lines:
+    """Name a rollout in its first line, and count its lines anew."""
+    out: Lines = []
+    for line in lines:
+        made = line
+        if isinstance(line, dict) and line.get("type") == "session_meta":
+            named = {key: session_id for key in ("id", "session_id") if key in line["payload"]}
+            made = {**line, "payload": {**line["payload"], **named}}
+        if isinstance(made, dict) and "timestamp" not in made and out:
+            made = {"timestamp": out[-1].get("timestamp"), **made}
+        if isinstance(made, dict) and any("ordinal" in each for each in lines[:1]):
+            made = {**made, "ordinal": len(out)}
+        out.append(made)
+    return out
+
+
+AGENTS = {
+    "claude": Agent("claude_code", sessions.claude_code, renamed, ("claude", "--resume")),
+    "codex": Agent("codex", sessions.codex, _codex_lines, ("codex", "resume")),
+}
+
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@make_command("resume")
+@click.argument("agent", required=False)
+@click.argument("session", required=False)
+@click.option("--limit", default="60k", show_default=True, help="Tokens of the copy: 60k or 50%.")
+@click.option("--run", is_flag=True, help="Resume it at once, instead of saying how.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def command(agent: str | None, session: str | None, limit: str, run: bool, yes: bool) -> int:
+    """Go on with a session of this folder that was made to fit.
+
+    Shows what would go, and writes a collected copy of the session under a new id. The session
+    itself is not touched. AGENT is claude or codex; SESSION is an id. Without them it is the
+    newest session of this folder.
+
+    Example:  marksweep resume claude --limit 60k
+    """
+    name, path = _found(agent, session)
+    client = AGENTS[name]
+    loaded = transcripts.load(str(path), client.dialect)
+    history = loaded.transcript.history
+    talk = settings().conversation
+    reading = Reading(
+        history,
+        limit=0,
+        strategy=talk.choice(),
+        preserve_recent_turns=talk.preserve_recent_turns,
+    )
+    reading.land_at(Size.read(limit).of(reading.conversation.tokens))
+    plan = reading.conversation.plan()
+    render.console().print(render.plan(plan))
+    if not plan.steps:
+        say(f"{path} fits. To go on:  {' '.join([*client.command, _id_of(path)])}")
+        return NOTHING
+    session_id = str(_new_id(name))
+    copy = path.with_name(path.name.replace(_id_of(path), session_id))
+    if not confirmed(f"Write a collected copy to {copy}?", yes=yes):
+        return NOTHING
+    reading.conversation.collect(plan)
+    lines = client.rename(reading.written(), session_id)
+    wrong = {finding.what for finding in validate(lines, client.dialect)} - {
+        finding.what for finding in validate(history.given, client.dialect)
+    }
+    if wrong:
+        raise Refused(f"the copy would not be valid: {sorted(wrong)[0]}. Nothing was written.")
+    transcripts.save(copy, loaded.transcript.encoded(lines))
+    words = [*client.command, session_id]
+    say(f"{copy} is written; {path.name} is as it was. To go on:  {' '.join(words)}")
+    if run:
+        binary = shutil.which(words[0])
+        if binary is None:
+            raise NotFound(f"{words[0]} is not installed, or not on the PATH.")
+        os.execv(binary, words)  # noqa: S606 - the user's own client
+    return 0
+
+
+def _new_id(name: str) -> UUID:
+    """Give an id as the client has them: those of Codex begin with the time."""
+    made = uuid4()
+    if name == "claude":
+        return made
+    import time
+
+    milliseconds = int(time.time() * 1000)
+    value = (milliseconds << 80) | (made.int & ((1 << 80) - 1))
+    value = (value & ~(0xF << 76)) | (7 << 76)
+    return UUID(int=value)
+
+
+def _found(agent: str | None, session: str | None) -> tuple[str, Path]:
+    """Find the session that is meant, and whose it is."""
+    if agent is not None and agent not in AGENTS:
+        raise BadInput(f"{agent!r} is not a client; expected {' or '.join(AGENTS)}.")
+    names = [agent] if agent else list(AGENTS)
+    here = Path.cwd()
+    found = [(name, path) for name in names for path in AGENTS[name].sessions(here)]
+    if session is not None:
+        found = [(name, path) for name, path in found if session in path.name]
+    if not found:
+        which = f"session {session}" if session else "session"
+        raise NotFound(f"no {which} of {' or '.join(names)} in {here}.")
+    return max(found, key=lambda each: sessions.written(each[1]))
+
+
+def _id_of(path: Path) -> str:
+    ids = _UUID.findall(path.name)
+    if not ids:
+        raise BadInput(f"{path.name} has no id in its name; expected that of a session.")
+    return str(ids[-1])
