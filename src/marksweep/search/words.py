@@ -41,7 +41,7 @@ _WORD = re.compile(r"\w+")
 _SUFFIXES = ("ingly", "edly", "ings", "ing", "ies", "ied", "ely", "ed", "es", "ly", "s", "e")
 _PART = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[^\WA-Z_]+")
 
-CACHED_WORDS = 1 << 13
+CACHED_WORDS = 1 << 15
 """Words whose spellings and forms are remembered, for all stores together.
 
 More indexes and ranks long texts more quickly, at some two hundred bytes each.
