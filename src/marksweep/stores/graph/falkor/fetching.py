@@ -40,7 +40,7 @@ def fetch(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> tuple
     memories = {str(row[0]): memory_of(workspace_id, row) for row in memory_rows}
     chunks = [chunk_of(workspace_id, row) for row in chunk_rows]
     relations = [relation_of(row) for row in relation_rows]
-    mentioned = _by_chunk(workspace_id, entity_rows)
+    mentioned = by_chunk(workspace_id, entity_rows)
     return records(ids, memories, chunks, relations, mentioned)
 
 
@@ -51,10 +51,11 @@ def entities_of(
     if not chunk_ids:
         return {}
     rows = db.read(workspace_id, cypher.ENTITIES_OF_CHUNKS, ids=list(chunk_ids))
-    return _by_chunk(workspace_id, rows)
+    return by_chunk(workspace_id, rows)
 
 
-def _by_chunk(workspace_id: str, rows: Iterable[Row]) -> dict[str, list[Entity]]:
+def by_chunk(workspace_id: str, rows: Iterable[Row]) -> dict[str, list[Entity]]:
+    """Group entities by the chunk that mentions them."""
     found: defaultdict[str, list[Entity]] = defaultdict(list)
     for row in rows:
         found[str(row[0])].append(entity_of(workspace_id, row[1:]))

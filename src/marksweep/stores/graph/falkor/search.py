@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 
 from marksweep.search.bm25 import rarity
@@ -16,11 +15,15 @@ from marksweep.search.ranking import (
     likely,
     ranked,
 )
-from marksweep.stores.graph.base import GraphHit, GraphQuery
+from marksweep.stores.graph.base import NO_KEYS, GraphHit, GraphQuery
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection
-from marksweep.stores.graph.falkor.fetching import entities_of
+from marksweep.stores.graph.falkor.fetching import by_chunk, entities_of
 from marksweep.stores.graph.rows import HIT_CHUNK, Row, hits, micros_or_none, numbers, plain
+
+READ = 100
+"""Likely best that are read, or as many as the limit: how often a word is there is known exactly,
+so half of what is ranked elsewhere is enough."""
 
 Given = dict[str, object]
 """The parameters of a search."""
@@ -32,12 +35,19 @@ def search(db: Connection, workspace_id: str, query: GraphQuery) -> tuple[GraphH
     if query.limit <= 0 or (query.words and not asked.words):
         return ()
     given = _given(query)
-    if asked.words:
-        rows = _found(db, workspace_id, given, asked, query.limit)
-    else:
+    if not asked.words:
         rows = db.read(workspace_id, cypher.NEWEST, given)
-    mentioned = entities_of(db, workspace_id, [str(row[HIT_CHUNK]) for row in rows])
-    return hits(workspace_id, rows, mentioned)
+        mentioned = entities_of(db, workspace_id, [str(row[HIT_CHUNK]) for row in rows])
+        return hits(workspace_id, rows, mentioned)
+    scores = _ranked(db, workspace_id, given, asked, query.limit)
+    if not scores:
+        return ()
+    rows, entities = db.read_all(
+        workspace_id, (cypher.HITS, cypher.ENTITIES_OF_CHUNKS), {"ids": list(scores)}
+    )
+    whole = {str(row[HIT_CHUNK]): row for row in rows}
+    best = [(*whole[each], score) for each, score in scores.items() if each in whole]
+    return hits(workspace_id, best, by_chunk(workspace_id, entities))
 
 
 def _given(query: GraphQuery) -> Given:
@@ -54,14 +64,6 @@ def _given(query: GraphQuery) -> Given:
     }
 
 
-def _found(db: Connection, workspace_id: str, given: Given, asked: Asked, limit: int) -> list[Row]:
-    """Fetch the best hits whole, with their scores."""
-    scores = _ranked(db, workspace_id, given, asked, limit)
-    rows = db.read(workspace_id, cypher.HITS, ids=list(scores)) if scores else []
-    whole = {str(row[HIT_CHUNK]): row for row in rows}
-    return [(*whole[each], score) for each, score in scores.items() if each in whole]
-
-
 def _ranked(
     db: Connection, workspace_id: str, given: Given, asked: Asked, limit: int
 ) -> dict[str, float]:
@@ -71,20 +73,20 @@ def _ranked(
     A word without quotes would stand for others of its stem, too.
     """
     whole = {f'"{word}"': word for word in asked.words}
-    counted = db.read(workspace_id, cypher.COUNT_MATCHES, matches=list(whole))
+    counted, chunks = db.read_all(
+        workspace_id, (cypher.COUNT_MATCHES, cypher.CHUNK_COUNT), {"matches": list(whole)}
+    )
     counts = {whole[str(match)]: int(count or 0) for match, count in counted}
     holders = [(word, counts[word]) for word in asked.words if counts.get(word)]
     if not holders:
         return {}
-    (texts,) = (int(row[0] or 0) for row in db.read(workspace_id, cypher.CHUNK_COUNT))
+    texts = int(chunks[0][0] or 0)
     chosen = finding(holders)
     found = _Finder(db, workspace_id, given, limit)
     weights = {word: rarity(max(texts, count), count) for word, count in holders}
-    matches = found.matches({word: weights[word] for word in chosen})
-    if asked.names:
-        matches += found.called(asked.name_words)
+    matches = found.matches({word: weights[word] for word in chosen}, asked.name_words)
     if len(matches) < limit and len(chosen) < len(holders):
-        matches += found.matches(weights)
+        matches += found.matches(weights, ())
     return ranked(matches, asked, holders, texts, limit)
 
 
@@ -97,40 +99,40 @@ class _Finder:
         self._given = given
         self._limit = limit
 
-    def matches(self, weights: dict[str, float]) -> list[Match[str]]:
-        """Read the likely best that have any of the words."""
-        postings = self._postings([f'"{word}"' for word in weights])
-        named = self._postings([f'@named:"{word}"' for word in weights])
+    def matches(self, weights: dict[str, float], names: Sequence[str]) -> list[Match[str]]:
+        """Read the likely best that have any of the words, and what has one of the names."""
+        asked = [
+            *(f'"{word}"' for word in weights),
+            *(f'@named:"{word}"' for word in dict.fromkeys((*weights, *names))),
+        ]
+        rows = self._db.read(self._workspace_id, cypher.POSTINGS, matches=asked)
+        postings = {str(match): [numbers(cell) for cell in columns] for match, *columns in rows}
+        nothing = [NO_KEYS] * 3
         columns = []
         for word, weight in weights.items():
-            ids, lengths, products = postings[f'"{word}"']
+            ids, lengths, products = postings.get(f'"{word}"', nothing)
             least = min(products, default=1) or 1
-            in_name = set(named.get(f'@named:"{word}"', ((),))[0])
+            in_name = set(postings.get(f'@named:"{word}"', nothing)[0])
             times = [
                 product / least + (NAME_WEIGHT - 1) * (key in in_name)
                 for key, product in zip(ids, products, strict=True)
             ]
             columns.append(Posting(weight, ids, lengths, times))
-        return self._read(likely(columns))
+        called = (key for word in names for key in postings.get(f'@named:"{word}"', nothing)[0])
+        return self._read(list(dict.fromkeys(called)), likely(columns))
 
-    def called(self, words: Sequence[str]) -> list[Match[str]]:
-        """Read what has any of the words in its name."""
-        named = self._postings([f'@named:"{word}"' for word in words])
-        return self._read(list(dict.fromkeys(key for ids, *_ in named.values() for key in ids)))
-
-    def _postings(self, matches: Sequence[str]) -> dict[str, list[array[int]]]:
-        rows = self._db.read(self._workspace_id, cypher.POSTINGS, matches=list(matches))
-        return {str(match): [numbers(cell) for cell in columns] for match, *columns in rows}
-
-    def _read(self, keys: Sequence[int]) -> list[Match[str]]:
+    def _read(self, called: Sequence[int], keys: Sequence[int]) -> list[Match[str]]:
         """Read matches in this order; go on where filters and hidden rows leave too few."""
         found: list[Match[str]] = []
-        start, window = 0, candidates(self._limit)
-        while start < len(keys) and len(found) < self._limit:
-            some = list(keys[start : start + window])
+        start, window = 0, max(READ, candidates(self._limit) // 2)
+        some = list(dict.fromkeys((*called[:window], *keys[:window])))
+        while some and len(found) < self._limit:
             rows = self._db.read(self._workspace_id, cypher.MATCHES, self._given, keys=some)
             found += [_match(row) for row in rows]
             start, window = start + window, 10 * window
+            some = list(
+                dict.fromkeys((*called[start : start + window], *keys[start : start + window]))
+            )
         return found
 
 
