@@ -50,8 +50,8 @@ bench-peers: .venv/.dev  ## the same transcripts through other libraries, in env
 bench-validity: .venv/.dev  ## every strategy and budget on MARKSWEEP_DATA: no invalid history
 	$(PY) -m benchmarks validity
 
-bench-mcp: .venv/.dev  ## the front ends: help, a session of 50 MB; the server on stdio and with fifty clients
-	$(PY) -m benchmarks cli mcp
+bench-mcp: .venv/.dev  ## the front ends: help, a session of 50 MB; the server on stdio and with fifty clients; the proxy
+	$(PY) -m benchmarks cli mcp proxy
 
 bench-graph: .venv/.dev  ## the knowledge graph: indexing, planning, purging, searching
 	$(PY) -m benchmarks indexing graph

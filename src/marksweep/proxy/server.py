@@ -9,6 +9,7 @@ import warnings
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from socket import IPPROTO_TCP, TCP_NODELAY
 
 import msgspec
 import uvicorn
@@ -69,6 +70,8 @@ async def _serve(listening: Listening, proxy: Proxy, started: Callable[[str], No
         timeout_graceful_shutdown=GRACEFUL_SECONDS,
     )
     socket = config.bind_socket()
+    # asyncio does so only for sockets that name their protocol: chunks would wait for each other.
+    socket.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
     async with _closing(proxy):
         try:
             shown = f"[{listening.host}]" if ":" in listening.host else listening.host
