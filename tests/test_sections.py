@@ -143,7 +143,7 @@ def test_a_long_line_is_cut_where_a_record_ends() -> None:
 
 
 def test_what_somebody_wrote_is_cut_at_blank_lines_and_fences_only() -> None:
-    command = "\n\n".join(f"step --number {n}" for n in range(60))
+    command = "\n\n".join(f"step --number {n}" for n in range(8))
     text = f"First I look.\n\nThen:\n```bash\n{command}\n```\nDone."
     assert [piece.text for piece in paragraphs(text).pieces if isinstance(piece, Section)] == [
         "First I look.\n",
@@ -151,6 +151,16 @@ def test_what_somebody_wrote_is_cut_at_blank_lines_and_fences_only() -> None:
         f"```bash\n{command}\n```",
         "Done.",
     ]
+
+
+def test_a_script_too_large_for_one_section_is_cut_at_its_blank_lines() -> None:
+    parts = ["\n".join(f"step --number {n}{k}" for k in range(12)) + "\n" for n in range(4)]
+    script = "\n".join(["```bash", *parts, "```"])
+    found = [piece.text for piece in paragraphs(script).pieces if isinstance(piece, Section)]
+    assert found == [f"```bash\n{parts[0]}", *parts[1:], "```"]
+    assert shown(paragraphs(script), "it", "m1") == script
+    unbroken = "\n".join(f"step --number {n}" for n in range(60))
+    assert len(paragraphs(f"```bash\n{unbroken}\n```").pieces) == 1
 
 
 LONG = "\n\n".join(function(name) for name in "abcdefgh")

@@ -33,6 +33,7 @@ from marksweep.core.budget import (
     Budget,
     Due,
     Line,
+    Pace,
     PromptCache,
     after_pass,
     due,
@@ -50,13 +51,9 @@ from marksweep.following import Follower, Kept, Overlap, listed, unmarked
 from marksweep.heaps.conversation import ConversationHeap
 from marksweep.heaps.forms import ProviderForm
 from marksweep.heaps.live_index import LearningFeed
-from marksweep.heaps.stash_search import (
-    Recalled,
-    recalled,
-    recently_said,
-)
+from marksweep.heaps.stash_search import Recalled, recalled, recently_said
 from marksweep.heaps.staying import MESSAGE, Protection
-from marksweep.messages import Message, as_passed, count_message
+from marksweep.messages import Message, Role, as_passed, count_message
 from marksweep.model import Entry, Plan, Pressure, Report, utc_now
 from marksweep.settings import Settings
 from marksweep.stores.base import Store
@@ -142,6 +139,7 @@ class Conversation:
         """What had to stay when it was last looked at, without what waits for an answer."""
         self._cache = PromptCache(cache_minutes)
         self._calibration = Calibration()
+        self._pace = Pace()
         self._requested = 0
         """Tokens of the last request, by our count."""
         self._paged = 0
@@ -280,7 +278,8 @@ class Conversation:
         self._teach()
         names = self._heap.append(messages, pinned_by, self._clock())
         if self._feed is not None:
-            self._feed.observe([self._heap.index.live[name] for name in names])
+            self._feed.observe(taken := [self._heap.index.live[name] for name in names])
+            self._pace = self._pace.after(sum(m.role is Role.MODEL for m in messages), taken)
         return names
 
     def _teach(self) -> None:
@@ -354,14 +353,14 @@ class Conversation:
         """
         if self._heap.index.fingerprint() == self._passed:
             return Due.NOTHING
-        lines = self._lines().beside(self._held)
+        lines = self._lines(self._held)
         waits = self._backoff if self.tokens <= lines.limit else None
         is_cold = self._cache.is_cold(self._clock())
         return due(self.tokens, lines, self._changes, waits, is_cold=is_cold)
 
-    def _lines(self) -> Budget:
-        """Give the budget in our tokens."""
-        return self.budget.calibrated(self._calibration.ratio)
+    def _lines(self, held: int = 0) -> Budget:
+        """Give the budget in our tokens, beside so many that must stay."""
+        return self.budget.calibrated(self._calibration.ratio).beside(held, self._pace.mean)
 
     def collect_if_due(self) -> Report | None:
         """Collect if it is due and pays, see `core.budget`. After a futile pass it waits a bit."""
@@ -406,7 +405,8 @@ class Conversation:
         with self._guard:
             if not isinstance(self._strategy, Learning):
                 return None
-            context = self._learnt_context(self._lines().limit)
+            learnt = self._learnt_context(None)
+            context = learnt.aiming_at(self._lines(learnt.held()).target)
             proposal = self._strategy.recall(context)
             return plan_recall(context, proposal, self._prices) if proposal else None
 
@@ -416,7 +416,7 @@ class Conversation:
             chosen = strategy_of(strategy, self._tools()) if strategy else self._strategy
             context = self._learnt_context(target_tokens)
             if target_tokens is None:
-                target = self._lines().beside(context.held()).target
+                target = self._lines(context.held()).target
                 if isinstance(chosen, Learning):
                     target = chosen.target(context, target)
                 context = context.aiming_at(target)

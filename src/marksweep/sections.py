@@ -97,7 +97,10 @@ def sections(text: str) -> Sections:
 
 
 def paragraphs(text: str) -> Sections:
-    """Cut what somebody wrote, at blank lines and fences alone: no command is ever halved."""
+    """Cut what somebody wrote, at blank lines and fences alone.
+
+    A fenced command is not cut. A script that is too large for one section is, at its blank lines.
+    """
     return _cut(text, is_prose=True)
 
 
@@ -151,6 +154,16 @@ def _paragraphs_of(lines: list[str]) -> Iterator[Section]:
     for at in range(1, len(lines)):
         is_new = lines[at].strip() and not lines[at - 1].strip()
         if at in borders or (is_new and at not in fenced):
+            yield from _parts_of(lines[start:at])
+            start = at
+    yield from _parts_of(lines[start:])
+
+
+def _parts_of(lines: list[str]) -> Iterator[Section]:
+    """Give a paragraph or a block whole; a large one in parts, cut at its blank lines."""
+    start = 0
+    for at in range(FEW_LINES, len(lines) if len(lines) > MAX_LINES else 0):
+        if at - start >= FEW_LINES and lines[at].strip() and not lines[at - 1].strip():
             yield Section("\n".join(lines[start:at]))
             start = at
     yield Section("\n".join(lines[start:]))

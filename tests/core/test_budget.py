@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from marksweep.core.budget import Budget, Line, tally
+from marksweep.core.budget import Budget, Line, Pace, tally
 from marksweep.errors import BadInput
 from marksweep.model import Pressure
 from marksweep.testing.builders import segment
@@ -78,3 +78,19 @@ def test_the_ledger_adds_up_per_type_heaviest_first() -> None:
         ]
     )
     assert found == (Line("code", 1, 50), Line("log", 2, 11))
+
+
+def test_lines_are_at_the_limit_where_landing_deep_makes_room_for_less_than_two_steps() -> None:
+    lines = Budget.of(3_000)
+    assert lines.beside(2_000, step=199).target == 2_600
+    assert lines.beside(2_000, step=201) == Budget.at_limit(3_000)
+    assert lines.beside(0, step=0) == lines
+    full = Budget.of(1_000).beside(2_000, step=10)
+    assert full == Budget.of(1_000)
+
+
+def test_the_pace_is_what_an_answer_brings_without_what_is_pinned() -> None:
+    assert Pace().mean == 0
+    came = [segment("a", tokens=300), segment("b", tokens=5_000, pinned=True)]
+    assert Pace().after(0, came).mean == 0
+    assert Pace().after(1, came).after(1, came[:1]).mean == 300

@@ -53,6 +53,13 @@ Lower takes more chances to rewrite the prompt for nothing, and loses more that 
 CACHE_MINUTES = 5.0
 """Minutes after a request that a provider's prompt cache lives. Longer believes in it longer."""
 
+SMALLEST_BATCH = 2.0
+"""Steps that the room between landing and limit must hold for a strategy that learns to land deep.
+
+Where it holds fewer, sweeps come at nearly every request however deep they land: depth loses what
+would have fitted and saves little. Higher keeps more in small windows and rewrites them more often.
+"""
+
 MAX_LIMIT = 10**15
 """Tokens a limit may have: up to here its percentages are exact to a token."""
 
@@ -124,15 +131,18 @@ class Budget(msgspec.Struct, frozen=True):
         """The hard limit, by its older name."""
         return self.hard_limit
 
-    def beside(self, held: int) -> Budget:
+    def beside(self, held: int, step: float = 0.0) -> Budget:
         """Draw the same shares over the room that is left beside so many tokens that must stay.
 
         A large system prompt would otherwise leave a collection nothing to keep. If there is no
-        room, the lines are as they were.
+        room, the lines are as they were. If landing there makes room for less than a few steps of
+        so many tokens, all lines are at the limit.
         """
+        room = self.limit - held
+        if 0 < room * (self.limit - self.target) < SMALLEST_BATCH * step * self.limit:
+            return Budget.at_limit(self.limit)
         if not 0 < held < self.limit:
             return self
-        room = self.limit - held
         soft, target, hard, cold = (
             held + line * room // self.limit
             for line in (self.soft_limit, self.target, self.hard_limit, self.cold_limit)
@@ -212,6 +222,23 @@ class Backoff(msgspec.Struct, frozen=True):
             return True
         grown = used - self.used > budget.limit * GROWTH_SHARE
         return grown or change - self.change >= self.wait
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """What each answer of an agent brings with it in tokens, for a strategy that learns."""
+
+    answers: int = 0
+    tokens: int = 0
+
+    def after(self, answers: int, segments: Iterable[Segment]) -> Pace:
+        """Count what came, but for what is pinned."""
+        tokens = sum(segment.tokens for segment in segments if not segment.pinned)
+        return Pace(self.answers + answers, self.tokens + tokens)
+
+    @property
+    def mean(self) -> float:
+        """What an answer brings; 0 before the first."""
+        return self.tokens / self.answers if self.answers else 0.0
 
 
 class PromptCache(msgspec.Struct, frozen=True):

@@ -183,3 +183,14 @@ def test_what_is_said_alone_is_worth_more_than_one_entry_of_a_long_list() -> Non
         return index.worth(whole(index, texts))
 
     assert worth_among(0) > 1.1 * worth_among(200)
+
+
+def test_what_the_agent_wrote_is_worth_something_by_itself_and_code_more_than_words() -> None:
+    index, message = BlockIndex(), MessageBlocks("m")
+    seen = index.add_whole(message, "it is so", 100, observed=True)
+    words = index.add_whole(message, "it is so", 100, observed=False)
+    code = index.add_whole(message, "```\nit is so\n```", 100, observed=False)
+    assert index.worth(code) > index.worth(words) > index.worth(seen)
+    new = index.worth(code)
+    index.step()
+    assert index.worth(code) < new

@@ -165,3 +165,23 @@ def test_what_came_back_is_not_recalled_twice_from_the_stash() -> None:
 
 def read_more() -> Script:
     return Script((Said("Go on."), *(read(f"more{n}") for n in range(6))))
+
+
+def test_when_a_big_result_is_gone_what_it_displaced_comes_back_up_to_where_sweeps_land() -> None:
+    talk = Conversation(limit=LIMIT, strategy="coverage", clock=Clock())
+    for message in told(Script((Said("Mend the parser."), read("old"))), "openai_chat"):
+        talk.extend([message])
+    big = Call("read", {"path": "big.py"}, "\n".join(f"word{n} of many" for n in range(250)))
+    whole = Script((Said("Mend the parser."), read("old"), Answered("", calls=(big,))))
+    talk.extend(told(whole, "openai_chat")[3:])
+    assert talk.messages
+    assert not holds(talk, "old_3 = make_it(3)")
+    talk.extend([{"role": "assistant", "content": "I see."}, {"role": "user", "content": "Well?"}])
+    talk.collect(talk.plan(talk.tokens // 2))
+    talk.extend([{"role": "assistant", "content": "Yes."}, {"role": "user", "content": "And?"}])
+    plan = talk.plan_recall()
+    assert plan is not None
+    assert "there is room for them again" in plan.steps[0].reason
+    assert talk.messages
+    assert talk.tokens <= LIMIT
+    assert any(message.text.startswith(RECALLED) for message in talk.history)

@@ -42,10 +42,10 @@ from marksweep.tokens import count
 
 __all__ = ["ECONOMY", "QUALITY", "RECALLED", "Coverage", "Note", "Setting", "Texts"]
 
-REFILL = 0.5
-"""Share of the budget that may come back after one big result had emptied the context."""
 MAX_REFILL_BLOCKS = 4096
-"""Dropped blocks that are looked at when there is room again, the last to go first."""
+"""Dropped blocks that are looked at when there is idle room, the last to go first."""
+NOTE_TOKENS = 20
+"""Tokens that a note takes beside what it says."""
 SMALLEST_ROOM = 8
 """Tokens below which nothing comes back."""
 SMALLEST_WORTH = 1e-4
@@ -104,7 +104,8 @@ class Coverage:
         self._note = note
         self._setting = setting
         self._landing: _Landing | None = None
-        self._emptied = False
+        self._swept = False
+        """Whether it chose what is gone, rather than somebody else."""
 
     @property
     def name(self) -> str:
@@ -128,8 +129,8 @@ class Coverage:
         """Land where it is wanted, and choose from which message on to cut."""
         if context.size <= wanted:
             return wanted
+        self._swept = True
         sweep = self._sweep(context)
-        self._emptied = sweep.fixed > wanted
         first = sweep.choose(wanted, self._setting)
         self._landing = _Landing(context.snapshot, wanted, first, sweep)
         return wanted
@@ -157,24 +158,26 @@ class Coverage:
         if self._note is None or before is None or limit is None:
             return None
         self._state.follow(context.segments)
-        blocks = self._state.index.recallable()
-        if not (blocks or self._emptied) or not _may_precede(context.segments[before]):
+        if not self._state.index.remembered or not _may_precede(context.segments[before]):
             return None
         held = [0 if context.may_go((i,)) else size for i, size in enumerate(context.sizes)]
         if sum(held) > limit:
             return None
-        share, bar = self._setting.recall, self._state.level
-        if self._emptied:
+        blocks, bar = self._state.index.recallable(), self._state.level
+        room = int(self._setting.recall * (limit - sum(held[:before])))
+        idle = limit - context.size - NOTE_TOKENS
+        refills = self._swept and idle > room
+        if refills:
             blocks += [*self._state.index.remembered.values()][-MAX_REFILL_BLOCKS:]
-            share, bar = max(share, REFILL), 0.0
-        taken = self._pick(blocks, int(share * (limit - sum(held[:before]))), bar)
+            room, bar = idle, 0.0
+        taken = self._pick(blocks, room, bar)
         if not taken:
             return None
         note = self._note(_written(taken), context.segments[before])
         if note.segment_id in self._state.messages:
             return None
         self._state.announce(note, taken)
-        return Proposal((before,), Action.RECALL, self._why_back(taken), note)
+        return Proposal((before,), Action.RECALL, self._why_back(taken, refills=refills), note)
 
     def _pick(self, blocks: Iterable[Block], room: int, bar: float) -> list[Block]:
         """Take back the best blocks that fit, while they are worth more than what goes."""
@@ -198,10 +201,10 @@ class Coverage:
                     taken[number] = block
         return [taken[number] for number in sorted(taken)]
 
-    def _why_back(self, blocks: list[Block]) -> str:
+    def _why_back(self, blocks: list[Block], *, refills: bool) -> str:
         """Say what comes back."""
-        if self._emptied:
-            return f"{len(blocks)} parts come back: there is room again after one big message"
+        if refills:
+            return f"{len(blocks)} parts come back: there is room for them again"
         names = self._state.index.spoken_of(blocks)
         listed = ", ".join(names[:MAX_NAMES])
         more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
@@ -358,6 +361,7 @@ class CoverageState:
         if has_calls:
             message.frame = index.add_whole(message, "\n".join(framed), rest, observed=False)
             message.frame.is_frame = True
+            message.frame.own = 0.0
         return self._settle(message, segment)
 
     def _settle(self, message: MessageBlocks, segment: Segment) -> MessageBlocks:

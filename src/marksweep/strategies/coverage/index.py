@@ -45,6 +45,16 @@ ECHO = 0.4
 """Share of an atom's worth that any holder covers; the rest only an observation does."""
 PRIOR = 0.01
 """Worth of a block that holds nothing found, when new; it falls with age."""
+OWN_CODE, OWN_WORDS = 0.01, 0.003
+"""Worth per token of what the agent wrote, code blocks and words, when new, beside the atoms.
+
+What an agent wrote is written again at length, with a change: a script, a command, a plan. Higher
+keeps more of it whole, and less of what tools returned. Calls have none: what they return would
+have to stay with them.
+"""
+OWN_FADING = 0.5
+"""That worth falls with age ** -OWN_FADING."""
+FENCE = "```"
 STALE_SHARE = 0.1
 """A block's worth is worked out again when its age grew by this share, or its atoms changed."""
 MAX_RECALLABLE = 512
@@ -104,7 +114,7 @@ class Block:
 
     __slots__ = (
         "atoms", "born", "glued", "is_copy", "is_dirty", "is_frame", "is_kept", "message", "number",
-        "observed", "size", "text", "tokens", "value", "valued_at", "weight",
+        "observed", "own", "size", "text", "tokens", "value", "valued_at", "weight",
     )  # fmt: skip
 
     def __init__(
@@ -133,6 +143,8 @@ class Block:
         """Whether it came back from another message."""
         self.weight = 1.0
         """How many times as much it counts."""
+        self.own = 0.0
+        """Its worth per token when new, because the agent wrote it."""
         self.value = 0.0
         """Its worth per token as last worked out, at the step `valued_at`."""
         self.valued_at = 0
@@ -354,7 +366,8 @@ class BlockIndex:
         It is the need of what it alone holds, or as the only observation: of atoms with `last`
         holders, itself among them if it is kept.
         """
-        now, total = self.now, PRIOR / (self.now - block.born + 1)
+        now, age = self.now, float(self.now - block.born + 1)
+        total = PRIOR / age
         if block.observed:
             for atom in block.atoms:
                 if atom.witnesses == last:
@@ -363,7 +376,8 @@ class BlockIndex:
             for atom in block.atoms:
                 if atom.holders == last:
                     total += atom.need(now) * ECHO
-        return total * block.weight / block.tokens
+        own: float = block.own * age**-OWN_FADING
+        return total * block.weight / block.tokens + own
 
     def cached_worth(self, block: Block) -> float:
         """The worth as last worked out, unless it is stale."""
@@ -413,7 +427,10 @@ class BlockIndex:
         self, message: MessageBlocks, section: Section, tokens: int, *, observed: bool
     ) -> Block:
         self._numbers += 1
-        return Block(message, self._numbers, section, tokens, observed=observed, born=self.now)
+        block = Block(message, self._numbers, section, tokens, observed=observed, born=self.now)
+        if not observed:
+            block.own = OWN_CODE if FENCE in section.text else OWN_WORDS
+        return block
 
     def _atom(self, key: str, kind: Kind, crowding: float) -> Atom:
         """Give an atom. Its chance is that of the least crowded text it was found in."""
