@@ -10,6 +10,7 @@ import marksweep
 
 PUBLIC = {
     "Action",
+    "AgentMemory",
     "AsyncConversation",
     "BadInput",
     "Blocker",

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from marksweep.fit import Fit
     from marksweep.following import Kept
+    from marksweep.graph.agent_memory import AgentMemory
     from marksweep.graph.client import GraphClient
     from marksweep.graph.memory import GraphMemory, KnowledgeGraph
     from marksweep.indexing.indexer import index_codebase
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Action": "model",
+    "AgentMemory": "graph.agent_memory",
     "AsyncConversation": "async_conversation",
     "BadInput": "errors",
     "Blocker": "model",
@@ -142,6 +144,7 @@ _HOMES = {
 
 __all__ = [
     "Action",
+    "AgentMemory",
     "AsyncConversation",
     "BadInput",
     "Blocker",
