@@ -42,8 +42,10 @@ def test_by_default_six_tools_are_offered_in_few_tokens() -> None:
     assert count(json.dumps(as_sent)) < DEFINITION_TOKENS
 
 
-def test_every_description_says_when_to_call() -> None:
+def test_every_tool_says_when_to_call_it_and_answers_with_bounded_text() -> None:
     for tool in offered():
+        words = (tool.description or "").lower()
+        assert "call " in words or "not for" in words, tool.name
         assert tool.output_schema is None, tool.name
         assert tool.input_schema["properties"]["max_tokens"]["default"] == 2_000, tool.name
         assert "title" not in json.dumps(tool.input_schema), tool.name

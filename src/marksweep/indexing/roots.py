@@ -63,13 +63,16 @@ class Adoptions:
         self._taken: set[str] = set()
         there = {found.path for found in walked.found}
         for other, is_ours in _other_roots(store, job):
+            is_inner = other.is_relative_to(job.root)
+            if not is_inner and not (is_new and is_ours and not other.exists()):
+                continue
             rows = [row for row in store.files(job.workspace_id, str(other)) if not row.deleted]
-            if other.is_relative_to(job.root):
+            if is_inner:
                 prefix = f"{other.relative_to(job.root).as_posix()}/"
                 inner = {prefix + row.relative_path: row for row in rows}
                 if there.intersection(inner):
                     self._inner |= inner
-            elif is_new and is_ours and not other.exists():
+            else:
                 for row in rows:
                     self._moved.setdefault(row.relative_path, []).append(row)
 

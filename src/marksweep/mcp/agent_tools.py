@@ -30,6 +30,17 @@ LEAST_TOKENS = 50
 """The lowest bound that a call may set: less would not hold a sentence and an id."""
 
 
+DESCRIPTIONS = {
+    "index_codebase": "Read a folder's code into memory, so that recall and who_calls know it. "
+    "Call once per project and after large changes; only what changed is read again. Not for a single "
+    "file: read that yourself.",
+    "prune_memory": "Show what in long-term memory is garbage: files and roots that are gone, "
+    "duplicates, what is expired or orphaned. Call when asked to clean up. To delete exactly what "
+    "was shown: dry_run false and confirm true, once the user agrees; restorable for a week.",
+}
+"""What tools of the full set say in the small one: when to call them and when not."""
+
+
 class Said(Result):
     """An answer in words."""
 
@@ -54,6 +65,7 @@ class TextTool(StrictTool):
     def of(cls, function: Callable[..., object], title: str, hints: ToolAnnotations) -> Self:
         """Make a tool of a function, with a bound of tokens and without what costs tokens."""
         made = super().of(function, title, hints)
+        made.description = DESCRIPTIONS.get(made.name, made.description)
         made.fn_metadata.output_schema = None
         made.fn_metadata.output_model = None
         slim = _without_titles(made.parameters)
