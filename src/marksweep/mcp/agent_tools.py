@@ -32,8 +32,8 @@ LEAST_TOKENS = 50
 
 DESCRIPTIONS = {
     "index_codebase": "Read a folder's code into memory, so that recall and who_calls know it. "
-    "Call once per project and after large changes; only what changed is read again. Not for a single "
-    "file: read that yourself.",
+    "Call once per project and after large changes; only what changed is read again. Not for a "
+    "single file: read that yourself.",
     "prune_memory": "Show what in long-term memory is garbage: files and roots that are gone, "
     "duplicates, what is expired or orphaned. Call when asked to clean up. To delete exactly what "
     "was shown: dry_run false and confirm true, once the user agrees; restorable for a week.",
