@@ -330,11 +330,8 @@ def _read(
     skipped: list[Skipped] = []
     asides: list[Aside] = []
     for position, value in enumerate(values):
-        if alive is not None and position not in alive:
-            asides.append(Aside(position, value))
-            skipped += _reason_to_skip(position, value)
-            continue
-        if isinstance(value, UnparsedLine):
+        is_gone = alive is not None and position not in alive
+        if is_gone or isinstance(value, UnparsedLine):
             asides.append(Aside(position, value))
             skipped += _reason_to_skip(position, value)
             continue
