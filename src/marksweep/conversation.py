@@ -19,7 +19,9 @@ For a single list of messages there is `tidy`, in reading.py; for an event loop 
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from threading import RLock
@@ -40,25 +42,26 @@ from marksweep.core.budget import (
     is_time,
 )
 from marksweep.core.context import PlanningContext
-from marksweep.core.plan import Prices, make_plan, plan_recall
+from marksweep.core.plan import Prices, make_plan, over_limit, plan_recall
 from marksweep.core.strategy import Learning, goes_to_limit
 from marksweep.core.why import why
 from marksweep.dialects import Skipped, dialect_named, read
 from marksweep.dialects.base import Json
 from marksweep.dialects.history import LISTS, History, insist_on, marks_in
-from marksweep.errors import BadInput, NotFound
+from marksweep.errors import BadInput, NotFound, OverLimitWarning
 from marksweep.following import Follower, Kept, Overlap, listed, unmarked
 from marksweep.heaps.conversation import ConversationHeap
 from marksweep.heaps.forms import ProviderForm
 from marksweep.heaps.live_index import LearningFeed
 from marksweep.heaps.stash_search import Recalled, recalled, recently_said
-from marksweep.heaps.staying import MESSAGE, Protection
+from marksweep.heaps.staying import MESSAGE, WORDS_SHARE, Protection
 from marksweep.messages import Message, Role, as_passed, count_message
 from marksweep.model import Entry, Plan, Pressure, Report, utc_now
 from marksweep.settings import Settings
 from marksweep.stores.base import Store
 from marksweep.stores.checkpoint import get_state, put_state
 from marksweep.stores.memory import MemoryStore
+from marksweep.strategies.last_resort import FitByTrimming
 from marksweep.strategies.registry import Choice, MessageTools, strategy_of
 from marksweep.summarizers.digesting import digesting
 from marksweep.summarizers.transcript import transcript
@@ -118,7 +121,7 @@ class Conversation:
         self.store = _opened(store)
         self.workspace = workspace
         self._guard = RLock()
-        self._protection = Protection(preserve_recent_turns)
+        self._recent_turns = preserve_recent_turns
         self._prices = prices
         self._pays_within_turns = pays_within_turns
         self._clock = clock
@@ -268,6 +271,7 @@ class Conversation:
     def _start_learning(self) -> None:
         """Begin with a strategy that has observed nothing yet."""
         self._strategy = strategy_of(self._choice, self._tools())
+        self._last_resort = FitByTrimming(self._heap.texts, self._heap.trimmed)
         self._feed = LearningFeed(self._strategy) if isinstance(self._strategy, Learning) else None
         self._is_taught = False
 
@@ -381,6 +385,8 @@ class Conversation:
             freed = report.tokens_freed if report else 0
             self._backoff = after_pass(freed, self.tokens, self._changes, self._backoff)
             self._passed = self._heap.index.fingerprint()
+            if self.tokens > self._lines().limit:
+                warnings.warn(over_limit(self._lines().limit, plan), OverLimitWarning, stacklevel=2)
             return report
 
     def _page_in(self) -> None:
@@ -420,7 +426,7 @@ class Conversation:
                 if isinstance(chosen, Learning):
                     target = chosen.target(context, target)
                 context = context.aiming_at(target)
-            return make_plan(context, chosen, self._prices)
+            return make_plan(context, chosen, self._prices, self._last_resort)
 
     def collect(self, plan: Plan | None = None) -> Report:
         """Do exactly what a plan says; without one, what `plan()` would."""
@@ -511,26 +517,19 @@ class Conversation:
         return context
 
     def _context(self, target: int | None = None) -> PlanningContext:
-        snapshot = self._heap.snapshot()
-        segments, unanswered = snapshot.segments, self._heap.unanswered()
-        pressure = max(Pressure.SOFT, self._lines().pressure_at(self._heap.size()))
-        now = self._clock()
-        roots = self._heap.roots(segments, self._protection, pressure, now)
-        start = unanswered.start
-        first = next((i for i, s in enumerate(segments) if s.position >= start), None)
-        return PlanningContext(
-            snapshot, roots, now, target, pressure, unanswered=first if start else None
-        )
+        lines = self._lines()
+        pressure = max(Pressure.SOFT, lines.pressure_at(self._heap.size()))
+        protection = Protection(self._recent_turns, words_room=int(WORDS_SHARE * lines.limit))
+        context = self._heap.context(protection, pressure, self._clock())
+        return replace(context, target=target, limit=lines.limit)
 
 
 def _opened(store: Store | str | Path | None) -> Store:
-    if store is None:
-        return MemoryStore()
     if isinstance(store, str | Path):
         from marksweep.stores.open import open_store
 
         return open_store(store)
-    return store
+    return MemoryStore() if store is None else store
 
 
 class Intake:

@@ -18,6 +18,7 @@
 and what it warns of:
 
     UnreadableWarning        some of the messages that were passed in cannot be read
+    OverLimitWarning         what must stay of a conversation does not fit its limit
 
 Each message says what was found, what was expected and what to do. None shows the credentials of
 a URL, whoever wrote the message.
@@ -85,6 +86,10 @@ class StoreBusy(StoreError):
 
 class StoreTooNew(StoreError):
     """The store was written by a newer marksweep."""
+
+
+class OverLimitWarning(UserWarning):
+    """What must stay of a conversation does not fit its limit."""
 
 
 class UnreadableWarning(UserWarning):

@@ -33,8 +33,8 @@ def tidy(
     """Give messages that fit the limit, in the form they were given; the input is left alone.
 
     Takes what `Conversation.extend` takes. What fits already comes back as it is. What cannot fit,
-    because too much of it must stay, comes back as small as it can be. What cannot be read stays
-    where it is, with a warning.
+    because too much of it must stay, comes back as small as it can be, with an OverLimitWarning.
+    What cannot be read stays where it is, with a warning.
     """
     history = insist_on(read(messages, dialect))
     talk = Reading(history, limit=limit, strategy=strategy, counter=counter)

@@ -64,7 +64,9 @@ class Section(msgspec.Struct, frozen=True, gc=False):
 
     def size(self, measure: Measure) -> int:
         """Give its lines or characters."""
-        return self.text.count("\n") + 1 if measure is Measure.LINES else len(self.text)
+        if measure is Measure.CHARACTERS:
+            return len(self.text)
+        return self.text.count("\n") + (not self.glued)
 
 
 class Gap(msgspec.Struct, frozen=True, gc=False):
@@ -300,6 +302,13 @@ def _gaps(lines: Sequence[str]) -> tuple[dict[int, Gap], Measure]:
 
 def _number(text: str) -> int:
     return int(text.replace(",", ""))
+
+
+def is_left_out(text: str) -> bool:
+    """Say whether nothing of a text is shown, or nothing was ever there."""
+    return not text or (
+        text.startswith("[marksweep: all ") and _FIRST_GAP.fullmatch(text) is not None
+    )
 
 
 def left_out(text: str, why: str = "") -> Sections:

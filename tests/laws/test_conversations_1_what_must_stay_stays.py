@@ -70,7 +70,10 @@ def test_the_words_and_the_newest_exchange_of_the_most_recent_turns_stay(
     recent = last_turns(read(messages, dialect).messages, turns)
     work = [m for m in recent if m.function_calls or m.function_responses]
     words = [m for m in recent if m not in work]
-    assert not Counter(pieces([*words, *work[-1:]])) - Counter(pieces(talk.history))
+    calls = [m for m in work[-1:] if not m.function_responses]
+    assert not Counter(pieces([*words, *calls])) - Counter(pieces(talk.history))
+    answered = {result.call_id for m in talk.history for result in m.function_responses}
+    assert {result.call_id for m in work[-1:] for result in m.function_responses} <= answered
 
 
 def last_turns(messages: tuple[Message, ...], count: int) -> tuple[Message, ...]:

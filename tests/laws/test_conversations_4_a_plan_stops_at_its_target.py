@@ -21,8 +21,11 @@ def test_a_plan_keeps_every_law_about_plans(
     talk = holding(data.draw(valid(dialect)), dialect, strategy)
     target = talk.tokens * share // 100
     context = talk._context(target)
-    roots = {context.segments[i].segment_id: reason for i, reason in context.roots.items()}
+    names = [segment.segment_id for segment in context.segments]
+    roots = {names[i]: reason for i, reason in context.roots.items()}
+    yields = {names[i]: far for i, far in context.yields.items()}
+    limit = talk.budget.limit
     plan = talk.plan(target)
     assert plan.target_size == target
-    assert broken_laws(context.snapshot, roots, plan) == ()
+    assert broken_laws(context.snapshot, roots, plan, yields=yields, limit=limit) == ()
     assert bool(plan.blockers) == (plan.size_after > target)

@@ -6,6 +6,8 @@ piece as the provider sees it, on random histories in every dialect.
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from typing import Any
 
@@ -26,17 +28,30 @@ PERCENT_USED = {False: 85.0, True: 95.0}
 """How full the context is below and above the hard limit."""
 
 
-def kept_by_conversation(messages: list[Any], dialect: str, recent: int, is_hard: bool) -> Any:
+def kept_by_conversation(
+    messages: list[Any], dialect: str, recent: int, is_hard: bool
+) -> list[Message]:
     budget = Budget(limit=10**9, soft_limit=0, target=0, hard_limit=0 if is_hard else 10**9)
     talk = holding(messages, dialect, "truncate", preserve_recent_turns=recent, budget=budget)
     talk.collect(talk.plan(0))
-    return pieces(talk.history)
+    return talk.history
+
+
+def unanswering(messages: list[Message]) -> list[str]:
+    """What a provider sees but for results, which other strategies may trim."""
+    parts = [part for m in messages for part in m.parts if part.function_response is None]
+    return [json.dumps(part.raw, sort_keys=True) for part in parts]
+
+
+def nameless(found: list[str]) -> list[str]:
+    """Leave out by which id a line recalls what it stands in for: the faces name messages."""
+    return [re.sub(r'recall\(\\"[^"]*\\"\)', "recall", piece) for piece in found]
 
 
 def kept_by_plugin(
     name: str, history: tuple[Message, ...], recent: int, is_hard: bool
 ) -> list[Message]:
-    budget = InstructionBudget(1)
+    budget = InstructionBudget(10**9)
     budget.follow(lambda: history, weigh)
     config = GCConfig(target_percent=0, preserve_recent_turns=recent)
     usage: Any = {"percent_used": PERCENT_USED[is_hard]}
@@ -54,10 +69,11 @@ def test_a_conversation_and_every_plugin_keep_the_same(
     history = read(messages, dialect).messages
     protected = kept_by_conversation(messages, dialect, recent, is_hard)
     for name in ("gc_truncate", "gc_budget"):
-        assert pieces(kept_by_plugin(name, history, recent, is_hard)) == protected
+        kept = kept_by_plugin(name, history, recent, is_hard)
+        assert nameless(pieces(kept)) == nameless(pieces(protected))
     name = data.draw(st.sampled_from(BUILT_IN))
     kept = [m for m in kept_by_plugin(name, history, recent, is_hard) if m.raw is not None]
-    assert not Counter(protected) - Counter(pieces(kept))
+    assert not Counter(unanswering(protected)) - Counter(unanswering(kept))
 
 
 @pytest.mark.parametrize("dialect", PROVIDERS)

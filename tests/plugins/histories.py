@@ -8,6 +8,9 @@ from marksweep.ledger import InstructionBudget
 from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
 from marksweep.plugins import ContextUsage
 
+ASKED = 5
+"""Words of a question: what users type is short."""
+
 
 def words(message: Message) -> int:
     """One token per word of text, calls and results."""
@@ -35,14 +38,15 @@ def say(role: Role, id_: str, count: int = 50) -> Message:
 
 
 def turn(n: int, *, size: int = 50, tools: int = 0, output: int = 100) -> list[Message]:
-    """A question, calls with their results, and an answer."""
-    messages = [say(Role.USER, f"u{n}", size)]
+    """A short question, calls with their results, and a long answer; twice `size` in words."""
+    asked = min(size, ASKED)
+    messages = [say(Role.USER, f"u{n}", asked)]
     for k in range(tools):
         call = FunctionCall(f"c{n}.{k}", "run", {"n": k})
         result = ToolResult(call.id, "run", text(output, "out"))
         messages.append(Message(Role.MODEL, (Part(function_call=call),), f"call{n}.{k}"))
         messages.append(Message(Role.TOOL, (Part(function_response=result),), f"result{n}.{k}"))
-    messages.append(say(Role.MODEL, f"m{n}", size))
+    messages.append(say(Role.MODEL, f"m{n}", 2 * size - asked))
     return messages
 
 

@@ -30,7 +30,8 @@ def collect(
 def test_the_oldest_turns_go_and_the_target_is_met_without_going_further() -> None:
     history = talk(10)
     kept, result = collect(history, limit=1600)
-    assert ids(kept) == ["system", "u0", *(f"{who}{n}" for n in range(3, 10) for who in "um")]
+    left = [f"{who}{n}" for n in range(3, 10) for who in "um"]
+    assert ids(kept) == ["system", "u0", "u1", "u2", *left], "of a turn the user's words stay"
     assert (result.tokens_before, result.tokens_after) == (1010, weigh(kept))
     assert result.tokens_after <= 800 < result.tokens_after + 100
     assert result.tokens_freed == 1010 - weigh(kept)
@@ -70,7 +71,11 @@ def test_the_first_request_and_system_messages_are_never_removed() -> None:
     history.insert(7, Message.from_text(Role.SYSTEM, "from now on be brief"))
     config = GCConfig(threshold_percent=50, target_percent=0, preserve_recent_turns=0)
     kept, result = collect(history, limit=1000, config=config)
-    assert [message.role for message in kept] == [Role.SYSTEM, Role.USER, Role.SYSTEM, Role.MODEL]
+    assert [message.role for message in kept if message.role is not Role.USER] == [
+        Role.SYSTEM,
+        Role.SYSTEM,
+        Role.MODEL,
+    ]
     assert kept[1].message_id == "u0"
     assert "cannot reach target" in str(result.details["cannot_reach_target"])
 
@@ -87,8 +92,8 @@ def test_pinned_turns_stay_and_keep_their_numbers_through_collections() -> None:
         history, result = plugin.collect(history, usage, config, GCTriggerReason.THRESHOLD, budget)
         assert result.tokens_freed > 0
         assert {"u4", "m4"} <= set(ids(history))
-    assert "u3" not in ids(history)
-    assert "u5" not in ids(history)
+    assert "m3" not in ids(history)
+    assert "m5" not in ids(history)
 
 
 def test_a_call_and_its_results_are_never_split() -> None:
@@ -137,7 +142,7 @@ def test_nothing_is_collected_below_the_target() -> None:
 def test_without_any_limit_all_that_is_not_protected_goes() -> None:
     plugin = load_gc_plugin("gc_truncate", QUIET)
     kept, _ = plugin.collect(talk(10), {}, HALF, GCTriggerReason.MANUAL)
-    assert ids(kept) == ["system", "u0", "u8", "m8", "u9", "m9"]
+    assert ids(kept) == ["system", *(f"u{n}" for n in range(9)), "m8", "u9", "m9"]
 
 
 def test_a_limit_is_worked_out_from_the_percentage_where_none_is_given() -> None:
@@ -260,11 +265,11 @@ class TestOptionsOfEveryPlugin:
     def test_preserve_recent_turns_overrides_the_configuration(self) -> None:
         config = GCConfig(threshold_percent=50, target_percent=0, preserve_recent_turns=2)
         kept, _ = collect(talk(10), 1150, config, preserve_recent_turns=4)
-        assert ids(kept)[2:] == [f"{who}{n}" for n in range(6, 10) for who in "um"]
+        assert ids(kept)[7:] == [f"{who}{n}" for n in range(6, 10) for who in "um"]
 
     def test_notify_on_gc_puts_a_notice_where_the_first_message_went(self) -> None:
         kept, result = collect(talk(10), 1600, notify_on_gc=True)
-        assert ids(kept)[:4] == ["system", "u0", "gc_notice_1", "u3"]
+        assert ids(kept)[:4] == ["system", "u0", "gc_notice_1", "u1"]
         assert result.notification == kept[2].text
         assert kept[2].role is Role.USER
         assert result.tokens_after == weigh(kept)
@@ -290,7 +295,7 @@ class TestOptionsOfEveryPlugin:
     def test_notification_template_words_the_notice(self) -> None:
         template = "{items}|{plugin}|{reason}|{percent}|{tokens}"
         _, result = collect(talk(10), 1600, notify_on_gc=True, notification_template=template)
-        assert result.notification == "[gc_notice_1] 3|gc_truncate|threshold|25|250"
+        assert result.notification == "[gc_notice_1] 3|gc_truncate|threshold|28|285"
 
     def test_a_notice_heavier_than_what_must_be_freed_is_left_out(self) -> None:
         template = " ".join(["blah"] * 500)

@@ -12,7 +12,7 @@ from marksweep.plugins.discovery import BUILT_IN
 from tests.plugins.histories import budget_for, full, ids, talk
 
 LIMIT = 1_150
-CONFIG = GCConfig(threshold_percent=50, target_percent=40, preserve_recent_turns=1)
+CONFIG = GCConfig(threshold_percent=50, target_percent=25, preserve_recent_turns=1)
 
 each_plugin = pytest.mark.parametrize("plugin", BUILT_IN)
 

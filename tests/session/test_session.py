@@ -163,7 +163,8 @@ def test_budget_consistent_after_gc(plugin: str) -> None:
     held = [id_ for child in entry.children.values() for id_ in child.message_ids]
     assert sorted(held) == sorted(ids(chat.history))
     assert chat.get_context_usage()["total_tokens"] == chat.ledger().total_tokens
-    assert chat.get_gc_history()[-1].tokens_after <= 600
+    done = [result for result in chat.get_gc_history() if result.success]
+    assert done[-1].tokens_after <= 600
 
 
 @pytest.mark.parametrize("plugin", ["gc_summarize", "gc_hybrid"])

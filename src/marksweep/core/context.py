@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
+from enum import IntEnum
 from functools import cached_property
+from types import MappingProxyType
 
 import msgspec
 
@@ -19,6 +21,17 @@ from marksweep.core.mark import mark
 from marksweep.core.roots import RULES, Focus, Rule, find_roots
 from marksweep.core.units import Graph, Units
 from marksweep.model import GCPolicy, Pressure, Segment, Snapshot
+
+
+class Yield(IntEnum):
+    """How far something that must stay yields, once a strategy has nothing more to offer."""
+
+    TARGET = 1
+    """Its bulky results may be trimmed to reach the target."""
+    LIMIT = 2
+    """Its bulky results and pastes may be trimmed to fit the limit."""
+    LAST = 3
+    """Its pastes may be trimmed to reach the target; it may go to fit the limit, last of all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +50,10 @@ class PlanningContext:
 
     None: nothing can come back by itself.
     """
+    limit: int | None = None
+    """What must not be exceeded, if that is known; the target is at most this."""
+    yields: Mapping[int, Yield] = MappingProxyType({})
+    """Which of the roots yield, and how far."""
 
     @classmethod
     def of(
@@ -120,6 +137,13 @@ class PlanningContext:
             if held[i]:
                 return False
         return True
+
+    def may_yield(self, members: tuple[int, ...], *, in_place: bool) -> bool:
+        """Say whether segments may be swept or changed as a last resort, all of them."""
+        return all(
+            not self._held[i] or (i in self.yields and (in_place or self.yields[i] is Yield.LAST))
+            for i in members
+        )
 
     def reason_to_keep(self, members: tuple[int, ...]) -> str | None:
         """Say why a unit may not be swept: the first of its members that may not."""

@@ -6,17 +6,28 @@ The checks recompute from the snapshot; they do not ask the planner what it did.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
+from marksweep.core.context import Yield
 from marksweep.model import IN_PLACE, GCPolicy, Hold, Plan, Snapshot
 
 
-def broken_laws(snapshot: Snapshot, roots: Mapping[str, str], plan: Plan) -> tuple[str, ...]:
+def broken_laws(
+    snapshot: Snapshot,
+    roots: Mapping[str, str],
+    plan: Plan,
+    *,
+    yields: Mapping[str, Yield] = MappingProxyType({}),
+    limit: int | None = None,
+) -> tuple[str, ...]:
     """Name every law that the plan breaks; empty if it keeps them all.
 
-    `roots` maps the ids that must stay to their reasons. The snapshot may be a part of a heap.
+    `roots` maps the ids that must stay to their reasons, `yields` says how far some of them yield
+    where the `limit` is reached. The snapshot may be a part of a heap.
     """
     return (
-        *_roots_stay(snapshot, roots, plan),
+        *_roots_stay(snapshot, roots, yields, plan),
+        *_words_go_last(yields, limit, plan),
         *_pairs_stay_together(snapshot, plan),
         *_sizes_are_real(snapshot, plan),
         *_stops_at_the_target(plan),
@@ -24,7 +35,9 @@ def broken_laws(snapshot: Snapshot, roots: Mapping[str, str], plan: Plan) -> tup
     )
 
 
-def _roots_stay(snapshot: Snapshot, roots: Mapping[str, str], plan: Plan) -> Iterator[str]:
+def _roots_stay(
+    snapshot: Snapshot, roots: Mapping[str, str], yields: Mapping[str, Yield], plan: Plan
+) -> Iterator[str]:
     held = dict(roots)
     for segment in snapshot.segments:
         if segment.pinned:
@@ -33,8 +46,25 @@ def _roots_stay(snapshot: Snapshot, roots: Mapping[str, str], plan: Plan) -> Ite
             held[segment.segment_id] = "locked"
     for step in plan.steps:
         for segment_id in step.segments:
-            if segment_id in held:
+            yielding = yields.get(segment_id, 0)
+            if segment_id in held and yielding < (1 if step.action in IN_PLACE else Yield.LAST):
                 yield f"{segment_id} must stay ({held[segment_id]}) and would be swept"
+
+
+def _words_go_last(yields: Mapping[str, Yield], limit: int | None, plan: Plan) -> Iterator[str]:
+    """The user's words go only if nothing else would make the rest fit, and then after all else."""
+    going = [
+        n
+        for n, step in enumerate(plan.steps)
+        if step.action not in IN_PLACE
+        and any(yields.get(name) is Yield.LAST for name in step.segments)
+    ]
+    if not going:
+        return
+    if limit is None:
+        yield "the user's words would go, and no limit asks for it"
+    elif sum([step.size for step in plan.steps[going[0] :]]) + plan.size_after <= limit:
+        yield "the user's words would go, and the rest would fit without"
 
 
 def _pairs_stay_together(snapshot: Snapshot, plan: Plan) -> Iterator[str]:

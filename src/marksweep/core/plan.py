@@ -20,7 +20,7 @@ from typing import Protocol
 import msgspec
 
 from marksweep.core.context import PlanningContext
-from marksweep.core.strategy import Proposal, Strategy
+from marksweep.core.strategy import LastResort, Proposal, Strategy
 from marksweep.errors import BadInput
 from marksweep.model import (
     IN_PLACE,
@@ -44,6 +44,14 @@ _HASHED_AT_ONCE = 256
 
 StepIndices = tuple[tuple[int, ...], ...]
 """For each step of a plan, the indices of its segments in the snapshot."""
+
+
+class MayYield(Protocol):
+    """Says whether members may be swept or changed as a last resort, all of them."""
+
+    def __call__(self, members: tuple[int, ...], *, in_place: bool) -> bool:
+        """Say so."""
+        ...
 
 
 class UnitIndex(Protocol):
@@ -108,9 +116,41 @@ class Candidates(Protocol):
         ...
 
 
-def make_plan(context: PlanningContext, strategy: Strategy, prices: Prices | None = None) -> Plan:
-    """Take from a strategy's ranking until the context's target is met."""
-    return plan_from(context, strategy.name, strategy.rank(context), prices)
+def make_plan(
+    context: PlanningContext,
+    strategy: Strategy,
+    prices: Prices | None = None,
+    last_resort: LastResort | None = None,
+) -> Plan:
+    """Take from a strategy's ranking until the context's target is met.
+
+    If all that may go was offered and that is not enough, a last resort trims what yields. Over the
+    limit it does so whatever was offered.
+    """
+    builder = _taken(context, strategy.rank(context))
+    if last_resort is not None:
+        _press(builder, context, last_resort)
+    return builder.plan(strategy.name, prices)
+
+
+def _press(builder: PlanBuilder, context: PlanningContext, resort: LastResort) -> None:
+    target, limit = context.target, context.limit
+    if target is not None and builder.left > target and builder.is_exhausted():
+        for proposal in resort.to_target(context, lambda: builder.left - target):
+            builder.take(proposal, context.may_yield)
+            if builder.left <= target:
+                return
+    if limit is None or builder.left <= limit:
+        return
+    for proposal in resort.to_limit(context, lambda: builder.left - limit):
+        builder.take(proposal, context.may_yield)
+        if builder.left <= limit:
+            return
+    builder.give_up_stand_ins(limit)
+    for proposal in resort.at_last(context):
+        if builder.left <= limit:
+            return
+        builder.take(proposal, context.may_yield)
 
 
 def plan_from(
@@ -177,17 +217,24 @@ class PlanBuilder:
         self._refused: set[tuple[int, ...]] = set()
         """What was proposed and may not go."""
 
-    def take(self, proposal: Proposal) -> None:
+    def is_exhausted(self) -> bool:
+        """Say whether everything that may go was taken, or made shorter."""
+        candidates, taken = self._candidates, self._taken
+        return all(taken[unit[0]] or not candidates.may_go(unit) for unit in candidates.units)
+
+    def take(self, proposal: Proposal, may_yield: MayYield | None = None) -> None:
         """Make a step of a proposal, unless it is refused.
 
         Refused is what may not go, is gone already, or frees nothing. An edit in place concerns
         its own segment only, so pairs stay whole. Once one segment was replaced by a shorter one,
-        a later step on it takes that step's place.
+        a later step on it takes that step's place. `may_yield` says what may be done beyond that.
         """
         candidates, taken = self._candidates, self._taken
         in_place = proposal.action in IN_PLACE
         members = proposal.members if in_place else self._whole_units(proposal.members)
-        if not candidates.may_go(members):
+        if not candidates.may_go(members) and not (
+            may_yield is not None and may_yield(members, in_place=in_place)
+        ):
             self._refused.add(members)
             return
         freed = before = 0
@@ -215,6 +262,21 @@ class PlanBuilder:
                 taken[i] = _GONE
         self._drafts.append(_Draft(members, proposal.action, freed, proposal.reason, replacement))
         self.left -= freed - before
+
+    def give_up_stand_ins(self, limit: int) -> None:
+        """Make no summary after all of what goes, where not even that fits the limit."""
+        for n, draft in enumerate(self._drafts):
+            if self.left <= limit:
+                return
+            if draft is None or draft.replacement is None or draft.action in IN_PLACE:
+                continue
+            made, reason = draft.replacement.tokens, f"{draft.reason}; no room to stand in for it"
+            size = draft.size + made
+            self._drafts[n] = _Draft(draft.members, Action.STASH, size, reason, None)
+            self.left -= made
+            for i in draft.members:
+                self._edits.pop(i, None)
+                self._taken[i] = _GONE
 
     def add_note(self, proposal: Proposal) -> None:
         """Make a step of a proposal to recall: nothing goes, a note comes in front of a segment."""
@@ -317,6 +379,15 @@ _EDITED, _GONE = 1, 2
 
 def _largest(blockers: list[Blocker]) -> tuple[Blocker, ...]:
     return tuple(sorted(blockers, key=lambda b: (-b.size, b.reason))[:MAX_BLOCKERS])
+
+
+def over_limit(limit: int, plan: Plan) -> str:
+    """Say that what must stay does not fit the limit, what that is, and what to do."""
+    blockers = ", ".join(f"{b.size:,} {plan.unit}: {b.reason}" for b in plan.blockers)
+    return (
+        f"{plan.size_after:,} {plan.unit} do not fit the limit of {limit:,}, and nothing more may "
+        f"go ({blockers}). Unpin something, shorten what is fixed, or raise the limit."
+    )
 
 
 def with_id(plan: Plan) -> Plan:

@@ -16,7 +16,7 @@ segment once when it comes and once when it leaves, whether it is used alone or 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -48,6 +48,26 @@ class Strategy(Protocol):
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose, first to go first."""
+        ...
+
+
+class LastResort(Protocol):
+    """What can still be done where a strategy's ranking falls short: every run can be collected.
+
+    They may propose to trim what must stay and yields. `excess` gives what is still too
+    much.
+    """
+
+    def to_target(self, context: PlanningContext, excess: Callable[[], int]) -> Iterator[Proposal]:
+        """Propose how to reach the target, where everything that may go has been offered."""
+        ...
+
+    def to_limit(self, context: PlanningContext, excess: Callable[[], int]) -> Iterator[Proposal]:
+        """Propose how to fit the limit, whatever the strategy offered."""
+        ...
+
+    def at_last(self, context: PlanningContext) -> Iterator[Proposal]:
+        """Propose what goes if not even that is enough."""
         ...
 
 

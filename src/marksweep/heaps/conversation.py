@@ -22,13 +22,23 @@ from typing import NamedTuple
 
 import msgspec
 
+from marksweep.core.context import PlanningContext
 from marksweep.dialects import dialect_named
 from marksweep.dialects.base import Json
 from marksweep.heaps.forms import Line, MessageForm, with_texts
 from marksweep.heaps.live_index import Fingerprint
 from marksweep.heaps.segments import SegmentHeap
 from marksweep.heaps.stash_search import RECALLED
-from marksweep.heaps.staying import MESSAGE, NOTE, SPOKEN, SUMMARY, Protection, Staying, Unanswered
+from marksweep.heaps.staying import (
+    MESSAGE,
+    NOTE,
+    SPOKEN,
+    SUMMARY,
+    Protection,
+    Staying,
+    Unanswered,
+    staying,
+)
 from marksweep.messages import (
     Counter,
     Message,
@@ -269,12 +279,21 @@ class ConversationHeap(SegmentHeap):
         self._catch_up()
         return Unanswered(self._last_answer, frozenset(self._tying.held()))
 
-    def roots(
-        self, segments: Sequence[Segment], protection: Protection, pressure: Pressure, now: datetime
-    ) -> dict[int, str]:
-        """Map the index of each segment that must stay to its reason. `segments` are in order."""
-        staying = Staying(segments, self.message, pressure, now)
-        return staying.roots(protection, self.unanswered())
+    def context(self, protection: Protection, pressure: Pressure, now: datetime) -> PlanningContext:
+        """Give all that a strategy may look at, and where what comes back is placed."""
+        snapshot, start = self.snapshot(), self.unanswered().start
+        roots, yields = self.staying(snapshot.segments, protection, pressure)
+        first = next((i for i, s in enumerate(snapshot.segments) if s.position >= start), None)
+        waiting = first if start else None
+        return PlanningContext(
+            snapshot, roots, now, pressure=pressure, unanswered=waiting, yields=yields
+        )
+
+    def staying(
+        self, segments: Sequence[Segment], protection: Protection, pressure: Pressure
+    ) -> Staying:
+        """Say what of these segments must stay, and how far that yields. They are in order."""
+        return staying(segments, self.message, protection, self.unanswered(), pressure)
 
     def _take_in(self, segments: Sequence[Segment]) -> None:
         for segment in segments:

@@ -14,6 +14,7 @@ import msgspec
 from marksweep.model import Segment, Stashed
 from marksweep.search.recall import Recall
 from marksweep.search.words import segment_text
+from marksweep.sections import Gap, Piece, Section, Sections, sections, shown
 from marksweep.stores.base import Hit, Query, Stash
 from marksweep.tokens import count
 
@@ -25,6 +26,9 @@ MIN_CANDIDATES = 200
 
 FRAME_TOKENS = 4
 """Tokens that a recalled text costs beside its own."""
+
+STAND_IN_TOKENS = 50
+"""Tokens for the line that says what of a message did not fit."""
 
 RECALLED = "recalled"
 """The type of notes: parts of swept messages that came back."""
@@ -120,8 +124,14 @@ def recalled(
 ) -> list[Recalled]:
     """Find passages that answer a query, in the order they were said, in so many tokens.
 
-    What was said around a match often holds the answer, so live messages count as surroundings.
+    What was said around a match often holds the answer, so live messages count as surroundings. The
+    id of a message, as the line that stands in for it gives it, brings back its text.
     """
+    versions = stash.get(workspace, [query.strip()])
+    if versions:
+        whole = max([entry.segment for entry in versions], key=lambda segment: segment.tokens)
+        text = _beginning(whole, limit - FRAME_TOKENS)
+        return [Recalled(text, whole.segment_id, _price(text))] if text else []
     words = query if stash.count(workspace, RANK_ALL_MESSAGES + 1) > RANK_ALL_MESSAGES else ""
     said = all_said(stash, workspace, live, Query(words=words, limit=RANK_ALL_MESSAGES))
     kept_whole = {id(segment) for segment in live}
@@ -136,6 +146,25 @@ def recalled(
         Recalled(text, said[i].segment_id, _price(text))
         for i, text in zip(firsts, passages, strict=True)
     ]
+
+
+def _beginning(segment: Segment, limit: int) -> str:
+    """Give the text of a message, or as many of its first sections as fit."""
+    if count(segment.text) <= limit:
+        return segment.text
+    cut = sections(segment.text)
+    left = limit - STAND_IN_TOKENS
+    kept: list[Piece] = []
+    for piece in cut.pieces:
+        if isinstance(piece, Section):
+            tokens = count(piece.text) + 1
+            left -= tokens
+            kept.append(piece if left >= 0 else Gap(piece.size(cut.measure), tokens))
+        else:
+            kept.append(piece)
+    if not kept or isinstance(kept[0], Gap):
+        return ""
+    return shown(Sections(tuple(kept), cut.measure), "this message", segment.segment_id)
 
 
 def _price(text: str) -> int:

@@ -1,22 +1,27 @@
-"""What of a conversation must stay, and why.
+"""What of a conversation must stay, and why; and what of that yields when nothing else is left.
 
-pinned, LOCKED       system messages, the first request, what somebody pinned
-what goes on         what the model said last and all that follows; calls that wait for their
-                     results, and what else the provider wants for those
-the newest turns     their words, and of their work the newest exchanges
+1. Pinned and LOCKED: system messages, the first request, what somebody pinned.
+2. What goes on: what the model said last and all that follows; calls that wait for their results,
+   and what else the provider wants for those.
+3. The newest turns: their words, and of their work the newest exchanges.
+4. The user's words: what the user typed, from the first message to the last, as long as that
+   leaves room for anything else.
+
+To fit the limit, bulky results and pastes in these are trimmed, and at the very last the user's
+words go, the oldest first. What was pinned never yields.
 """
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
 
-from marksweep.core.roots import Focus, locked, pinned
+from marksweep.core.context import Yield
 from marksweep.heaps.stash_search import RECALLED
 from marksweep.messages import Message, starts_turn, turn_name, turn_number
 from marksweep.model import GCPolicy, Hold, Pressure, Segment
@@ -32,6 +37,18 @@ NOTE = "note"
 
 SPOKEN = frozenset({MESSAGE, SUMMARY, NOTE, RECALLED})
 """Types that are written as messages. Others only take room: a system prompt, tool schemas."""
+
+USER_WORDS = "the user's words"
+"""Why what the user typed stays."""
+
+WORDS_SHARE = 0.5
+"""Share of the limit that the user's words may take; of more, the newest stay.
+
+Mostly they take a hundredth. Higher keeps more of a long chat's questions, and fewer answers.
+"""
+
+PASTED = 500
+"""Tokens that one message of the user counts at most as words: the rest of it was pasted."""
 
 RECENT_EXCHANGES = 3
 """Newest calls with their results that recency protects, beside the words of the newest turns.
@@ -52,6 +69,8 @@ class Protection(msgspec.Struct, frozen=True):
     """Turns that stay whole, by number, with the reason."""
     exchanges: int = RECENT_EXCHANGES
     """Newest calls with their results that stay beside the words."""
+    words_room: int | None = None
+    """Tokens of the user's words that stay, the newest; None: all of them."""
 
 
 class Unanswered(NamedTuple):
@@ -63,65 +82,97 @@ class Unanswered(NamedTuple):
     """Positions of messages that it needs: calls without a result yet, for one."""
 
 
-class Staying:
-    """The messages of a conversation in order, seen by what must stay of them."""
+class Staying(NamedTuple):
+    """What must stay, by index, each with the reason; and how far some of it yields."""
 
-    def __init__(
-        self,
-        segments: Sequence[Segment],
-        message: Callable[[Segment], Message],
-        pressure: Pressure,
-        now: datetime,
-    ) -> None:
-        self._segments = segments
-        self._message = message
-        self._pressure = pressure
-        self._focus = Focus(now=now)
+    roots: dict[int, str]
+    yields: dict[int, Yield]
 
-    def roots(self, protection: Protection, unanswered: Unanswered) -> dict[int, str]:
-        """Map the index of each segment that must stay to its reason.
 
-        Where the model never spoke, what goes on is the last message alone.
-        """
-        segments = self._segments
-        spoken = [i for i, segment in enumerate(segments) if segment.type in SPOKEN]
-        start = unanswered.start or (segments[spoken[-1]].position if spoken else 0)
-        first = bisect_left(segments, start, key=attrgetter("position"))
-        roots = self._recent(protection)
-        whole = {turn_name(n): reason for n, reason in protection.whole_turns.items()}
-        if whole:
-            roots |= {i: whole[s.topic_id] for i, s in enumerate(segments) if s.topic_id in whole}
-        held = [i for i, segment in enumerate(segments) if segment.position in unanswered.held]
-        roots |= dict.fromkeys(held, "what is going on needs it")
-        waits = "the model has not answered it yet"
-        roots |= dict.fromkeys(spoken[bisect_left(spoken, first) :], waits)
-        for i, segment in enumerate(segments):
-            if segment.pinned or segment.policy is GCPolicy.LOCKED:
-                roots[i] = pinned(segment, self._focus) or locked(segment, self._focus) or ""
-        return dict(sorted(roots.items()))
+def staying(
+    segments: Sequence[Segment],
+    message: Callable[[Segment], Message],
+    protection: Protection,
+    unanswered: Unanswered,
+    pressure: Pressure,
+) -> Staying:
+    """Say what of these messages must stay. They are in order.
 
-    def _recent(self, protection: Protection) -> dict[int, str]:
-        """Protect what recency spares; see `Protection`."""
-        words: list[int] = []
-        work: list[int] = []
-        found: set[str] = set()
-        exchanges = 0
-        for i in range(len(self._segments) - 1, -1, -1):
-            segment = self._segments[i]
-            turn = segment.topic_id
-            if segment.type != MESSAGE or turn is None or turn_number(turn) < 0:
-                continue
-            if turn not in found and len(found) >= protection.recent_turns:
-                break
-            found.add(turn)
-            if self._pressure >= Pressure.HARD:
-                words += [i] if starts_turn(self._message(segment)) else []
-            elif segment.policy is not GCPolicy.EPHEMERAL:
-                words.append(i)
-            elif exchanges < protection.exchanges:
-                work.append(i)
-                exchanges += not any(r.hold is Hold.PAIRED for r in segment.references)
-        reason = f"one of the newest {protection.exchanges} exchanges"
-        return dict.fromkeys(work, reason) | dict.fromkeys(
-            words, f"in one of the last {len(found)} turns"
-        )
+    Where the model never spoke, what goes on is the last message alone.
+    """
+    typed = _typed(segments, message)
+    roots = dict.fromkeys(_kept_words(segments, typed, protection.words_room), USER_WORDS)
+    yields = dict.fromkeys(roots, Yield.LAST)
+    words, work = _recent(segments, protection)
+    if pressure >= Pressure.HARD:
+        words, work = [i for i in words if i in typed], []
+    roots |= dict.fromkeys(work, f"one of the newest {protection.exchanges} exchanges")
+    yields |= dict.fromkeys(work, Yield.TARGET)
+    going_on = dict.fromkeys(words, f"in one of the last {protection.recent_turns} turns")
+    held = [i for i, segment in enumerate(segments) if segment.position in unanswered.held]
+    going_on |= dict.fromkeys(held, "what is going on needs it")
+    spoken = [i for i, segment in enumerate(segments) if segment.type in SPOKEN]
+    start = unanswered.start or (segments[spoken[-1]].position if spoken else 0)
+    first = bisect_left(segments, start, key=attrgetter("position"))
+    waiting = spoken[bisect_left(spoken, first) :]
+    going_on |= dict.fromkeys(waiting, "the model has not answered it yet")
+    roots |= going_on
+    yields |= dict.fromkeys(going_on, Yield.LIMIT)
+    whole = {turn_name(n): reason for n, reason in protection.whole_turns.items()}
+    for i, segment in enumerate(segments):
+        reason = whole.get(segment.topic_id or "")
+        if segment.pinned:
+            reason = f"pinned by {segment.pinned_by}" if segment.pinned_by else "pinned"
+        elif segment.policy is GCPolicy.LOCKED:
+            reason = "locked by its policy"
+        if reason is not None:
+            roots[i] = reason
+            yields.pop(i, None)
+            if i in typed and not segment.pinned and segment.topic_id not in whole:
+                yields[i] = Yield.LIMIT
+    return Staying(dict(sorted(roots.items())), yields)
+
+
+def _typed(segments: Sequence[Segment], message: Callable[[Segment], Message]) -> dict[int, None]:
+    """Find the messages that the user typed, but for those that their host declared to be brief."""
+    return {
+        i: None
+        for i, segment in enumerate(segments)
+        if segment.type == MESSAGE
+        and segment.policy is not GCPolicy.EPHEMERAL
+        and starts_turn(message(segment))
+    }
+
+
+def _kept_words(
+    segments: Sequence[Segment], typed: Collection[int], room: int | None
+) -> Iterator[int]:
+    """Choose what the user typed that stays: all of it, or the newest for which there is room."""
+    left = math.inf if room is None else room
+    for i in sorted(typed, reverse=True):
+        left -= min(segments[i].tokens, PASTED)
+        if left < 0:
+            return
+        yield i
+
+
+def _recent(segments: Sequence[Segment], protection: Protection) -> tuple[list[int], list[int]]:
+    """Find the words and the work that recency protects; see `Protection`."""
+    words: list[int] = []
+    work: list[int] = []
+    found: set[str] = set()
+    exchanges = 0
+    for i in range(len(segments) - 1, -1, -1):
+        segment = segments[i]
+        turn = segment.topic_id
+        if segment.type != MESSAGE or turn is None or turn_number(turn) < 0:
+            continue
+        if turn not in found and len(found) >= protection.recent_turns:
+            break
+        found.add(turn)
+        if segment.policy is not GCPolicy.EPHEMERAL:
+            words.append(i)
+        elif exchanges < protection.exchanges:
+            work.append(i)
+            exchanges += not any(r.hold is Hold.PAIRED for r in segment.references)
+    return words, work

@@ -18,7 +18,7 @@ from marksweep.core.context import PlanningContext
 from marksweep.core.plan import make_plan
 from marksweep.core.strategy import Strategy
 from marksweep.heaps.forms import HeldForm
-from marksweep.heaps.staying import RECENT_EXCHANGES, SPOKEN, Protection
+from marksweep.heaps.staying import RECENT_EXCHANGES, SPOKEN, WORDS_SHARE, Protection
 from marksweep.ledger import InstructionBudget, InstructionSource, SourceEntry
 from marksweep.ledger.declared import DeclaredCounts
 from marksweep.messages import (
@@ -37,6 +37,7 @@ from marksweep.model import IN_PLACE, GCPolicy, Plan, Pressure, Snapshot, utc_no
 from marksweep.plugins.base import ContextUsage, GCConfig, GCRemovalItem, GCTriggerReason
 from marksweep.plugins.options import Notice, Options
 from marksweep.stores.memory import MemoryStore
+from marksweep.strategies.last_resort import FitByTrimming
 from marksweep.summarizers import transcript
 from marksweep.summarizers.digesting import Digester
 
@@ -86,18 +87,32 @@ class Request(msgspec.Struct, frozen=True):
         """
         if self.reason is GCTriggerReason.TURN_LIMIT:
             return 0
-        share = self.config.target_percent
+        most = int(total * OVERFLOW_SHARE) if self.reason is GCTriggerReason.OVERFLOW else total
+        return max(0, min(self._allowed(total, self.config.target_percent), most))
+
+    def limit(self, total: int) -> int | None:
+        """Tokens that must not be exceeded; None if so many do not.
+
+        If a provider refused the request, our count was too low, and the target is the limit.
+        """
+        if self.reason is GCTriggerReason.OVERFLOW:
+            return self.target(total)
+        limit = self.window(total)
+        is_over = self.reason is not GCTriggerReason.TURN_LIMIT and 0 < limit < total
+        return limit if is_over else None
+
+    def window(self, total: int) -> int:
+        """Tokens there is room for, so many of which are taken; 0 if nobody knows."""
+        return self._allowed(total, 100.0)
+
+    def _allowed(self, total: int, share: float) -> int:
+        """Tokens of so many that are within a share of the window."""
         window = self.budget.context_limit if self.budget else self.usage.get("context_limit", 0)
         percent = self.usage.get("percent_used", 0.0)
         if window:
             unseen = 0 if self.budget else max(0, self.usage.get("total_tokens", 0) - total)
-            allowed = int(window * share / 100) - unseen
-        elif percent:
-            allowed = int(total * share / percent)
-        else:
-            allowed = 0
-        most = int(total * OVERFLOW_SHARE) if self.reason is GCTriggerReason.OVERFLOW else total
-        return max(0, min(allowed, most))
+            return int(window * share / 100) - unseen
+        return int(total * share / percent) if percent else 0
 
     def should_wait(self, plan: Plan) -> bool:
         """Whether a later moment is better: nobody asked, and the prompt cache is worth more."""
@@ -161,15 +176,21 @@ class Run:
         self._notifies = 0 < weight < self.tokens_before - target
         room = max(0, target - weight) if self._notifies else target
         self._target = room if self.tokens_before > target else self.heap.size()
+        limit = request.limit(self.tokens_before)
+        self._limit = None if limit is None else max(self._target, limit - weight)
 
     def plan(self, strategy: Strategy) -> Plan:
         """Decide what would go."""
         now, segments = utc_now(), self.before.segments
         pressure = self.request.pressure
-        roots = self.heap.roots(segments, self._protection(), pressure, now)
+        roots, yields = self.heap.staying(segments, self._protection(), pressure)
         if self.counts is not None:
             roots = self._declared_roots(self.counts, now) | roots
-        return make_plan(PlanningContext(self.before, roots, now, self._target, pressure), strategy)
+        context = PlanningContext(
+            self.before, roots, now, self._target, pressure, limit=self._limit, yields=yields
+        )
+        last_resort = FitByTrimming(self.heap.texts, self.heap.trimmed)
+        return make_plan(context, strategy, last_resort=last_resort)
 
     def carry_out(self, plan: Plan, removed: Sequence[GCRemovalItem]) -> None:
         """Do what a plan says; the history and its tokens are then new.
@@ -215,7 +236,11 @@ class Run:
         if self.request.reason is GCTriggerReason.TURN_LIMIT:
             whole |= dict.fromkeys(self._turns_to_keep(), "within the turn limit")
         exchanges = RECENT_EXCHANGES if self.counts is None else 0  # a host says so by its policies
-        return Protection(config.preserve_recent_turns, whole, exchanges)
+        room: int | None = 0
+        if self.request.reason is not GCTriggerReason.TURN_LIMIT:
+            window = self.request.window(self.tokens_before)
+            room = int(WORDS_SHARE * window) if window else None
+        return Protection(config.preserve_recent_turns, whole, exchanges, room)
 
     def _declared_roots(self, counts: DeclaredCounts, now: datetime) -> dict[int, str]:
         """Say what else stays where the host keeps the budget: messages it does not count, and the

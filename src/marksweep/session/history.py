@@ -150,7 +150,8 @@ class _Changes:
         self._heap = heap
         self._result = result
         self._protection = Protection(
-            whole_turns={n: f"in the pinned turn {n}" for n in config.pinned_turn_indices}
+            whole_turns={n: f"in the pinned turn {n}" for n in config.pinned_turn_indices},
+            words_room=0,
         )
         self._segments = [_released(s) for s in heap.snapshot().segments]
         self._index = {s.segment_id: i for i, s in enumerate(self._segments) if s.type in SPOKEN}
@@ -189,7 +190,7 @@ class _Changes:
     def plan(self, now: datetime) -> Plan:
         """Take what it did step by step, and refuse it if one of them may not be done."""
         snapshot = replace(self._heap.snapshot(), segments=tuple(self._segments))
-        roots = self._heap.roots(self._segments, self._protection, Pressure.HARD, now)
+        roots = self._heap.staying(self._segments, self._protection, Pressure.HARD).roots
         self._refuse_roots(roots)
         context = PlanningContext(snapshot, roots, now, None, Pressure.HARD)
         builder = PlanBuilder(context)

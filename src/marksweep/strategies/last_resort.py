@@ -1,0 +1,225 @@
+"""The last resort: what makes a conversation fit where a strategy's ranking falls short.
+
+To reach the target, once everything that may go was offered:
+
+1. the bulkiest results of what recency protects are trimmed, and older pastes of the user
+
+To fit the limit, whatever the strategy offered:
+
+1. what may go goes, the oldest first, but for summaries
+2. the bulkiest results and pastes of what must stay are trimmed
+3. such results become one line each
+4. summaries go, also those just made, and then the user's words, the oldest first
+
+Of a trimmed text the beginning and the end stay. So a result larger than the window is not the end
+of a conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import msgspec
+
+from marksweep.core.context import PlanningContext, Yield
+from marksweep.core.strategy import Proposal
+from marksweep.messages import Place, Text
+from marksweep.model import Action, Segment
+from marksweep.sections import (
+    MAX_CHARACTERS,
+    Gap,
+    Measure,
+    Piece,
+    Section,
+    Sections,
+    is_left_out,
+    left_out,
+    paragraphs,
+    sections,
+)
+from marksweep.strategies.mask import Trimmed
+from marksweep.strategies.summarize import SUMMARIES
+from marksweep.strategies.truncate import Truncate
+from marksweep.tokens import count
+
+SMALLEST = 400
+"""Characters of a result or a paste that are left at least, beginning and end together.
+
+Lower lets more large results share a small window, of each of which less can be understood.
+"""
+STEP = 0.6
+"""What of the room of each text is left when the first try was not enough."""
+
+Texts = Callable[[Segment], Sequence[Text]]
+"""Give the texts of a message."""
+
+TRIMMED = "trimmed to fit: too large for the room there is"
+LAST_WORDS = "the user's words, the oldest first: nothing else is left to make it fit the limit"
+
+
+class FitByTrimming:
+    """Trims what must stay, and gives the user's words up last."""
+
+    def __init__(self, texts: Texts, trimmed: Trimmed) -> None:
+        self._texts = texts
+        self._trimmed = trimmed
+
+    def to_target(self, context: PlanningContext, excess: Callable[[], int]) -> Iterator[Proposal]:
+        """Trim the bulkiest results that recency protects, and what the user pasted before."""
+        yielding = [i for i, far in context.yields.items() if far is not Yield.LIMIT]
+        return self._trim(context, yielding, excess())
+
+    def to_limit(self, context: PlanningContext, excess: Callable[[], int]) -> Iterator[Proposal]:
+        """Take what may go, then trim what must stay."""
+        for proposal in Truncate().rank(context):
+            types = {context.segments[i].type for i in proposal.members}
+            if not types & SUMMARIES:
+                yield proposal
+        yield from self._trim(context, context.yields, excess())
+        yield from self._mask(context)
+
+    def at_last(self, context: PlanningContext) -> Iterator[Proposal]:
+        """Take summaries, then the user's words, the oldest first."""
+        for i, segment in enumerate(context.segments):
+            if segment.type in SUMMARIES:
+                yield Proposal((i,), Action.STASH, "no room for a summary within the limit")
+        for i, far in sorted(context.yields.items()):
+            if far is Yield.LAST:
+                yield Proposal((i,), Action.STASH, LAST_WORDS)
+
+    def _trim(
+        self, context: PlanningContext, yielding: Iterable[int], excess: int
+    ) -> Iterator[Proposal]:
+        """Trim the bulkiest texts to one size that is enough; to less, if it was not."""
+        found = {i: bulky for i in yielding if (bulky := self._bulky(context.segments[i]))}
+        order = sorted(found, key=lambda i: (-sum([b.tokens for b in found[i]]), i))
+        room = _room([bulky for each in found.values() for bulky in each], excess)
+        while order:
+            for i in order:
+                kept = {b.place: b.ends(room) for b in found[i] if b.characters > room}
+                shorter = self._trimmed(context.segments[i], kept) if kept else None
+                if shorter is not None:
+                    yield Proposal((i,), Action.TRIM, TRIMMED, shorter)
+            if room <= SMALLEST:
+                return
+            room = max(SMALLEST, int(room * STEP))
+
+    def _mask(self, context: PlanningContext) -> Iterator[Proposal]:
+        for i in sorted(context.yields):
+            segment = context.segments[i]
+            results = [t for t in self._texts(segment) if t.is_observed and not t.is_said]
+            kept = {t.place: left_out(t.words) for t in results if not is_left_out(t.words)}
+            shorter = self._trimmed(segment, kept) if kept else None
+            if shorter is not None:
+                yield Proposal((i,), Action.MASK, TRIMMED, shorter)
+
+    def _bulky(self, segment: Segment) -> list[_Bulky]:
+        """Find the results of a message that can be trimmed, and what the user pasted."""
+        found: list[_Bulky] = []
+        for text in self._texts(segment):
+            if not text.is_observed or len(text.words) <= SMALLEST:
+                continue
+            bulky = _Bulky.pasted(text) if text.is_said else _Bulky.of(text)
+            if bulky.characters > SMALLEST:
+                found.append(bulky)
+        return found
+
+
+class _Bulky(msgspec.Struct, frozen=True):
+    """A text that can be trimmed: runs of sections of which the ends stay, between others."""
+
+    place: Place
+    runs: tuple[tuple[Piece, ...], ...]
+    """Sections that can be left out, run by run; what is between two runs stays."""
+    between: tuple[tuple[Piece, ...], ...]
+    """What comes before each run, and behind the last."""
+    measure: Measure
+    characters: int
+    """Of all runs."""
+    tokens: int
+
+    @classmethod
+    def of(cls, text: Text) -> _Bulky:
+        """A text of which all but the ends can be left out."""
+        cut = sections(text.words)
+        return cls._made(text, [cut.pieces], [(), ()], cut.measure)
+
+    @classmethod
+    def pasted(cls, text: Text) -> _Bulky:
+        """What the user said, of which only large blocks can be left out."""
+        cut = paragraphs(text.words)
+        runs: list[tuple[Piece, ...]] = []
+        between: list[tuple[Piece, ...]] = [()]
+        for piece in cut.pieces:
+            if isinstance(piece, Section) and len(piece.text) > MAX_CHARACTERS:
+                runs.append(sections(piece.text).pieces)
+                between.append(())
+            else:
+                between[-1] += (piece,)
+        return cls._made(text, runs, between, cut.measure)
+
+    @classmethod
+    def _made(
+        cls,
+        text: Text,
+        runs: Sequence[tuple[Piece, ...]],
+        between: Sequence[tuple[Piece, ...]],
+        measure: Measure,
+    ) -> _Bulky:
+        characters = sum([len(p.text) for run in runs for p in run if isinstance(p, Section)])
+        share = characters / max(1, len(text.words))
+        tokens = int(count(text.words) * share)
+        return cls(text.place, tuple(runs), tuple(between), measure, characters, tokens)
+
+    def ends(self, room: int) -> Sections:
+        """Keep the beginning and the end of each run, so many characters of all together."""
+        pieces: list[Piece] = []
+        for before, run in zip(self.between, self.runs, strict=False):
+            size = sum([len(piece.text) for piece in run if isinstance(piece, Section)])
+            rate = self.tokens / max(1, self.characters)
+            pieces += before
+            pieces += _ends(run, room * size // max(1, self.characters), self.measure, rate)
+        return Sections((*pieces, *self.between[-1]), self.measure)
+
+
+def _ends(run: Sequence[Piece], room: int, measure: Measure, rate: float) -> Iterator[Piece]:
+    """Keep what fits at the beginning and at the end; the rest is a gap."""
+    pieces = list(run) if room >= 4 * MAX_CHARACTERS else [*_finer(run)]
+    sizes = [len(piece.text) if isinstance(piece, Section) else 0 for piece in pieces]
+    low, high, left = 0, len(pieces), room
+    while low < high and sizes[low] <= left - room // 2:
+        left -= sizes[low]
+        low += 1
+    while low < high and sizes[high - 1] <= left:
+        left -= sizes[high - 1]
+        high -= 1
+    yield from pieces[:low]
+    for piece, size in zip(pieces[low:high], sizes[low:high], strict=True):
+        yield piece if isinstance(piece, Gap) else Gap(piece.size(measure), round(size * rate))
+    yield from pieces[high:]
+
+
+def _finer(run: Sequence[Piece]) -> Iterator[Piece]:
+    """Cut sections into lines, and long lines into parts, where there is little room."""
+    part = SMALLEST // 4
+    for piece in run:
+        if isinstance(piece, Gap):
+            yield piece
+            continue
+        for at, line in enumerate(piece.text.split("\n")):
+            for start in range(0, max(1, len(line)), part):
+                goes_on = start > 0 or (at == 0 and piece.glued)
+                yield Section(line[start : start + part], goes_on)
+
+
+def _room(found: Sequence[_Bulky], excess: int) -> int:
+    """Choose the most characters that each may keep, so that enough goes of the bulkiest."""
+    order = sorted(found, key=lambda bulky: -bulky.characters)
+    for n in range(1, len(order) + 1):
+        following = order[n].characters if n < len(order) else SMALLEST
+        characters = sum([each.characters for each in order[:n]])
+        tokens = sum([each.tokens for each in order[:n]])
+        wanted = excess * characters / max(1, tokens)
+        if (characters - wanted) / n >= following:
+            return max(SMALLEST, int((characters - wanted) / n))
+    return SMALLEST

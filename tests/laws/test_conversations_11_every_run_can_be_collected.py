@@ -1,0 +1,131 @@
+"""Law 11 on conversations: whatever the strategy, what can be made to fit the limit fits it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from marksweep import tidy, validate
+from marksweep.conversation import Conversation
+from marksweep.core.budget import Budget
+from marksweep.errors import ContextOverflow, OverLimitWarning
+from marksweep.messages import FunctionCall, Message, Part, Role, count_message
+from marksweep.plugins import GCConfig, load_gc_plugin
+from marksweep.plugins.discovery import BUILT_IN
+from marksweep.session import Session, Tool
+from marksweep.testing.histories import Answered, Call, Said, Script, told
+from tests.laws.talking import PROVIDERS, each_strategy
+
+LIMIT = 3_000
+LINES = "\n".join(f"{n:5}\tvalue_{n} = compute(value_{n - 1}, {n})" for n in range(1, 1_200))
+"""Several times the limit."""
+
+
+def huge(dialect: str, *, is_answered: bool) -> list[Any]:
+    """A history with a result larger than the window."""
+    ends = (Answered("I have read it."), Said("go on")) if is_answered else ()
+    read = Answered("Let me look.", calls=(Call("read", {"path": "src/app.py"}, LINES),))
+    return told(Script((Said("fix the parser"), read, *ends)), dialect)
+
+
+@each_strategy
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_a_result_larger_than_the_window_is_trimmed_to_fit(
+    strategy: Any, is_answered: bool
+) -> None:
+    for dialect in PROVIDERS if strategy == "coverage" else PROVIDERS[::2]:
+        messages = huge(dialect, is_answered=is_answered)
+        talk = Conversation(limit=LIMIT, strategy=strategy, dialect=dialect)
+        talk.extend(messages)
+        left = talk.messages
+        assert talk.tokens <= LIMIT
+        assert validate(left, dialect) == []
+        if not is_answered:
+            assert "    1\\tvalue_1" in str(left)
+            assert " lines of src/app.py left out, " in str(left)
+        tidied = tidy(messages, limit=LIMIT, strategy=strategy, dialect=dialect)
+        again = Conversation(limit=10**9, dialect=dialect)
+        again.extend(tidied)
+        assert again.tokens <= LIMIT
+        talk.undo()
+        assert [m.raw for m in talk.history] == messages
+
+
+@each_strategy
+@settings(max_examples=8)
+@given(data=st.data())
+def test_what_may_go_or_be_trimmed_never_keeps_a_conversation_above_its_limit(
+    strategy: Any, data: st.DataObject
+) -> None:
+    beats: list[Any] = [Said("fix the parser")]
+    for n in range(data.draw(st.integers(1, 6))):
+        result = "\n".join(f"line {k} of {n}" for k in range(data.draw(st.integers(0, 400))))
+        beats.append(Answered(f"step {n}", calls=(Call("read", {"path": f"{n}.py"}, result),)))
+        if data.draw(st.booleans()):
+            beats.append(Said(f"and then {n}"))
+    dialect = data.draw(st.sampled_from(PROVIDERS))
+    talk = Conversation(limit=600, strategy=strategy, dialect=dialect)
+    talk.extend(told(Script(tuple(beats)), dialect))
+    assert validate(talk.messages, dialect) == []
+    assert talk.tokens <= 600
+
+
+def test_a_paste_larger_than_the_window_keeps_its_ends_and_the_words_around_it() -> None:
+    asked = f"Why does this fail?\n\n```\n{LINES}\n```\n\nPlease be brief."
+    talk = Conversation(limit=LIMIT)
+    talk.extend([{"role": "user", "content": asked}])
+    (left,) = talk.messages
+    said = left["content"]
+    assert talk.tokens <= LIMIT
+    assert said.startswith("Why does this fail?\n\n```\n    1\tvalue_1 =")
+    assert said.endswith(" 1199)\n```\n\nPlease be brief.")
+    assert said.count("[marksweep: ") == 1
+
+
+def test_what_cannot_fit_is_said_aloud() -> None:
+    talk = Conversation(limit=20)
+    talk.extend([{"role": "user", "content": "these words are pinned " * 20}], pin=True)
+    with pytest.warns(OverLimitWarning, match="do not fit the limit of 20.*pinned by the caller"):
+        assert len(talk.messages) == 1
+    assert talk.plan().blockers
+
+
+def test_the_users_words_go_last_and_the_oldest_first_and_the_plan_says_so() -> None:
+    talk = Conversation(limit=200, strategy="truncate", budget=Budget.at_limit(200))
+    for n in range(12):
+        talk.extend([{"role": "user", "content": f"wish {n} " * 4}])
+        talk.extend([{"role": "assistant", "content": f"answer {n} " * 20}])
+    plan = talk.plan()
+    assert plan.size_after <= 200
+    talk.collect(plan)
+    said = [m.text.split()[1] for m in talk.history if m.role is Role.USER]
+    assert said == ["0", *said[1:]]
+    assert said[1:] == [str(n) for n in range(12 - len(said) + 1, 12)]
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_one_request_with_sixty_calls_finishes_under_every_plugin(name: str) -> None:
+    calls = 0
+
+    def respond(history: Any) -> Message:
+        nonlocal calls
+        calls += 1
+        size = sum(map(count_message, history))
+        if size > 20_000:
+            raise ContextOverflow(f"{size} tokens > 20000 maximum")
+        if calls > 60:
+            return Message.from_text(Role.MODEL, "done")
+        call = FunctionCall(f"c{calls}", "read", {"path": f"{calls}.py"})
+        return Message(Role.MODEL, (Part(function_call=call),))
+
+    def read(arguments: Any) -> str:
+        lines = 9_000 if calls == 40 else 200
+        return "\n".join(f"{arguments['path']}: line {n} says so" for n in range(lines))
+
+    chat = Session(respond, context_limit=20_000, tools=[Tool("read", "Read a file.", read)])
+    chat.set_gc_plugin(load_gc_plugin(name), GCConfig())
+    assert chat.send_message("look at all files").text == "done"
+    assert chat.get_context_usage()["percent_used"] <= 100

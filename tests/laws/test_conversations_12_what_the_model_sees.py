@@ -1,0 +1,126 @@
+"""Law 12 on conversations: the user's words stay, calls stay whole, and no text is a bare marker.
+
+Checked on provider messages, for every strategy alone and in tiers, in every dialect.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from marksweep import Conversation, tidy
+from marksweep.dialects import read
+from marksweep.messages import Message, Role, starts_turn
+from marksweep.plugins import GCConfig, GCTriggerReason, load_gc_plugin
+from marksweep.plugins.discovery import BUILT_IN
+from marksweep.testing.histories import Answered, Call, Said, Script, told
+from tests.laws.talking import PROVIDERS, each_strategy, shares
+
+PROSE = "\n\n".join(f"Paragraph {n} explains what is done in step {n}, and why." for n in range(30))
+FENCED = f"Now this:\n\n```bash\nmake all\n\nmake test\n```\n\n{PROSE}"
+CODE = "\n\n".join(f"def f_{n}():\n    return {n}" for n in range(80))
+LOG = "\n".join(f"{n:4}\tline {n} of a log" for n in range(150))
+STAND_IN = re.compile(
+    r"\[marksweep: (all|[\d,]+ of) [\d,]+ \w+ of .+ left out, .*; recall\(\".+\"\)\]"
+)
+
+beats = st.lists(
+    st.one_of(
+        st.sampled_from([Said("and the lexer?"), Said("use tabs, please"), Said("go on")]),
+        st.builds(
+            Answered,
+            st.sampled_from(["", "I look.", PROSE, FENCED]),
+            calls=st.lists(
+                st.builds(
+                    Call,
+                    st.sampled_from(["read", "write"]),
+                    st.sampled_from([{"path": "a.py"}, {"path": "b.py", "content": CODE}]),
+                    st.sampled_from(["ok", CODE, LOG]),
+                ),
+                max_size=2,
+            ).map(tuple),
+        ),
+    ),
+    min_size=3,
+    max_size=9,
+).map(lambda found: Script((Said("fix the parser"), *found, Answered("so far"), Said("and now?"))))
+
+
+def calls_of(messages: list[Message]) -> Counter[str]:
+    """The calls with their arguments."""
+    return Counter(json.dumps([c.name, c.args]) for m in messages for c in m.function_calls)
+
+
+def check(before: list[Message], after: list[Message]) -> None:
+    """Hold what is left of a history against the law."""
+    left = "\n".join(part.text for m in after for part in m.parts if part.text)
+    for message in before:
+        if starts_turn(message):
+            assert message.text in left, "the user's words stay"
+    assert calls_of(after) <= calls_of(before), "arguments are never rewritten"
+    whole = "\n".join(part.text for m in before for part in m.parts if part.text)
+    for message in after:
+        if message.role is Role.MODEL:
+            for part in message.parts:
+                said = [line for line in (part.text or "").split("\n") if line.strip()]
+                kept = [line for line in said if not line.startswith(("[marksweep: ", "[… "))]
+                assert bool(kept) == bool(said), "never down to a bare marker"
+                assert all(line in whole for line in kept), "cut at paragraphs"
+                assert (part.text or "").count("```") % 2 == 0, "a fence stays whole"
+        for result in message.function_responses:
+            lines = str(result.result).split("\n")
+            ours = [line for line in lines if line.startswith("[marksweep: ")]
+            assert len(ours) <= 1
+            assert all(STAND_IN.fullmatch(line) for line in ours)
+
+
+@each_strategy
+@settings(max_examples=8)
+@given(script=beats, dialect=st.sampled_from(PROVIDERS), share=shares)
+def test_conversations_and_tidy_show_what_a_model_can_work_with(
+    strategy: Any, script: Script, dialect: str, share: int
+) -> None:
+    messages = told(script, dialect)
+    before = list(read(messages, dialect).messages)
+    talk = Conversation(limit=10**9, strategy=strategy, dialect=dialect)
+    talk.extend(messages)
+    for target in (talk.tokens * share // 100, talk.tokens * share // 200):
+        talk.collect(talk.plan(target))
+        check(before, talk.history)
+    limit = max(300, talk.tokens)
+    tidied = tidy(messages, limit=limit, strategy=strategy, dialect=dialect)
+    check(before, list(read(tidied, dialect).messages))
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+@settings(max_examples=8)
+@given(script=beats, dialect=st.sampled_from(PROVIDERS), target=st.integers(10, 70))
+def test_every_plugin_shows_what_a_model_can_work_with(
+    name: str, script: Script, dialect: str, target: int
+) -> None:
+    before = list(read(told(script, dialect), dialect).messages)
+    config = GCConfig(threshold_percent=80, target_percent=target)
+    usage: Any = {"percent_used": 85.0}
+    after, _ = load_gc_plugin(name).collect(before, usage, config, GCTriggerReason.THRESHOLD)
+    check(before, list(after))
+
+
+@each_strategy
+def test_the_id_in_the_line_brings_the_whole_text_back(strategy: Any) -> None:
+    script = Script((Said("go"), Answered(calls=(Call("read", {"path": "a.py"}, LOG),))))
+    talk = Conversation(limit=500, strategy=strategy)
+    talk.extend(told(script, "openai_chat"))
+    (left,) = [m["content"] for m in talk.messages if m["role"] == "tool"]
+    (name,) = re.findall(r'recall\("(.+)"\)', left)
+    assert [str(found) for found in talk.recall(name, limit=10**6)] == [LOG]
+    (part,) = talk.recall(name, limit=300)
+    assert part.tokens <= 300
+    assert part.startswith("   0\tline 0")
+    assert talk.restore(name) == (name,)
+    assert LOG in [m.function_responses[0].result for m in talk.history if m.function_responses]
