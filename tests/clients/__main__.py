@@ -258,6 +258,29 @@ RESUMED: dict[str, Callable[[str], list[str]]] = {
 }
 
 
+def plugged(name: str, row: Row) -> None:
+    """The plugin is valid in the client's eyes, and shortens what a tool gives."""
+    if name != "claude":
+        return
+    bulky = "for x in $(seq 1 700); do echo line $x of some bulky output; done"
+    with (
+        tempfile.TemporaryDirectory() as home,
+        serving(Upstream(2, lambda _: bulky)) as upstream,
+    ):
+        run = Run(name, Path(home), upstream)
+        plugin = str(Path(home) / "plugin")
+        run.marksweep("plugin", "claude", plugin)
+        valid = run.direct("plugin", "validate", plugin)
+        expect(row, valid.returncode == 0, f"the plugin is valid: {valid.stdout[-300:]}")
+        done = run.direct(*run.driven.start, "--plugin-dir", plugin)
+        expect(row, done.returncode == 0, f"with the plugin: {done.stderr[-300:]}")
+        results = json.dumps(upstream.work[-1].messages)
+        expect(row, "recall(" in results, "output was shortened")
+        expect(row, "line 350 of some" not in results, "the middle is left out")
+        found = run.marksweep("swept", "h1").stdout
+        expect(row, "line 350 of some" in found, f"the middle is found again: {found[-100:]}")
+
+
 def proxies_of(home: Path) -> list[int]:
     """Find the proxies that work on a store in this home."""
     found = []
@@ -281,7 +304,7 @@ def main(names: list[str]) -> int:
     for name in names or list(CLIENTS):
         began = time.monotonic()
         row = Row(name, faults=[])
-        for check in (task, killed, collected):
+        for check in (task, killed, collected, plugged):
             try:
                 check(name, row)
             except (subprocess.TimeoutExpired, ValueError, KeyError) as error:

@@ -19,6 +19,8 @@ COMMANDS = {
     "proxy": ("proxy:command", "Make the requests of any agent fit, by its base URL."),
     "wrap": ("wrap:command", "Run an agent through a proxy of its own."),
     "swept": ("swept:command", "Find what the proxy swept, by id or by words."),
+    "plugin": ("plugin:plugin", "Write a ready plugin for an agent."),
+    "hook": ("plugin:hook", "Do what a plugin's hook asks for."),
     "index": ("memory:index", "Index a codebase into memory, reading only what changed."),
     "watch": ("memory:watch", "Index a codebase after every change, until stopped."),
     "search": ("memory:search", "Search memory."),

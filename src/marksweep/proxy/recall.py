@@ -17,7 +17,7 @@ RECALL_TOKENS = 4_000
 MOST_FOUND = 5
 """Messages that a search gives back, as far as they fit."""
 
-_ID = re.compile(r"\s*[\"']?(m\d+)[\"']?\s*")
+_ID = re.compile(r"\s*[\"']?([mh]\d+)[\"']?\s*")
 
 
 def recall(store: Store, what: str, start: int = 0, limit: int = RECALL_TOKENS) -> str:

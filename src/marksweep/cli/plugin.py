@@ -1,0 +1,113 @@
+"""`marksweep plugin` and `marksweep hook`: a ready plugin for an agent, and what it calls."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+import marksweep
+from marksweep.cli.common import command as make_command
+from marksweep.cli.common import say, settings, store_option
+from marksweep.dialects.base import Json
+from marksweep.errors import BadInput, Refused
+from marksweep.model import utc_now
+
+SECONDS = 20
+"""How long the client waits for a hook."""
+
+README = """\
+# marksweep for Claude Code
+
+Output of tools that is longer than 2,000 tokens is shortened to its beginning and its end before it
+enters the conversation. The rest is kept on this machine; a line in its place says how to get it
+back: by the tool `recall`, or by `/marksweep:swept`. Before a compaction all that was said is kept
+the same way, and after it the task is said again. Written by `marksweep plugin claude`; try it with
+`claude --plugin-dir` and the name of this folder.
+"""
+
+
+@make_command("plugin")
+@click.argument("agent")
+@click.argument("folder", type=click.Path(path_type=Path))
+def plugin(agent: str, folder: Path) -> None:
+    """Write a ready plugin for an agent into a new folder.
+
+    For Claude Code: bulky output is shortened as it enters, with a way back; what a compaction
+    would lose is saved; the task is said again after one; the tools and two commands.
+
+    Example:  marksweep plugin claude ./marksweep-plugin && claude --plugin-dir ./marksweep-plugin
+    """
+    if agent != "claude":
+        raise BadInput(f"there is no plugin for {agent!r}; there is one for claude.")
+    if folder.exists() and any(folder.iterdir()):
+        raise Refused(f"{folder} is not empty, and nothing is overwritten. Name a new folder.")
+    for name, text in _files().items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    say(f"{folder} is written. To use it:  claude --plugin-dir {shlex.quote(str(folder))}")
+
+
+def _files() -> dict[str, str]:
+    from marksweep.proxy.hooks import SHORTENED
+
+    own = [sys.executable, "-m", "marksweep"]
+
+    def hook(name: str, matcher: str = "") -> Json:
+        call = {"type": "command", "command": shlex.join([*own, "hook", name]), "timeout": SECONDS}
+        return [{"matcher": matcher, "hooks": [call]}]
+
+    manifest = {
+        "name": "marksweep",
+        "version": marksweep.__version__,
+        "description": "Shortens bulky output with a way back, and saves what compaction loses.",
+        "author": {"name": "marksweep"},
+        "license": "Apache-2.0",
+    }
+    hooks = {
+        "PostToolUse": hook("post-tool-use", SHORTENED),
+        "PreCompact": hook("pre-compact"),
+        "SessionStart": hook("session-start", "compact"),
+    }
+    servers = {
+        "marksweep": {"command": own[0], "args": [*own[1:], "serve"]},
+        "swept": {"command": own[0], "args": [*own[1:], "swept", "--mcp"]},
+    }
+    return {
+        ".claude-plugin/plugin.json": json.dumps(manifest, indent=2),
+        "hooks/hooks.json": json.dumps({"hooks": hooks}, indent=2),
+        ".mcp.json": json.dumps({"mcpServers": servers}, indent=2),
+        "commands/swept.md": "---\ndescription: Find what marksweep left out\n---\n\n"
+        f"Run `{shlex.join([*own, 'swept'])} $ARGUMENTS` and use what it prints.\n",
+        "commands/window.md": "---\ndescription: Show what uses the window\n---\n\n"
+        f"Run `{shlex.join([*own, 'analyze'])}` and show me what it prints, shortly.\n",
+        "README.md": README,
+    }
+
+
+@make_command("hook")
+@click.argument("name")
+@store_option
+def hook(name: str, store: str | None) -> None:
+    """Do what a plugin's hook asks for: read an event, print what the client is to do.
+
+    Whatever goes wrong is said on stderr, and the client goes on as if there were no hook.
+    """
+    from marksweep.proxy.hooks import HOOKS
+    from marksweep.stores.open import open_store
+
+    if name not in HOOKS:
+        raise BadInput(f"{name!r} is not a hook; known are {', '.join(HOOKS)}.")
+    try:
+        event = json.load(sys.stdin)
+        with closing(open_store(settings(store).store.location)) as opened:
+            answer = HOOKS[name](event, opened, utc_now())
+        if answer is not None:
+            click.echo(json.dumps(answer))
+    except Exception as error:  # noqa: BLE001 - the client goes on
+        click.echo(f"marksweep hook {name}: {type(error).__name__}: {error}", err=True)

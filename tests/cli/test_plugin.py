@@ -1,0 +1,100 @@
+"""The plugin for Claude Code and what it calls. The real client runs it: make clients."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.dialects.test_chain import line, session
+
+
+def run(folder: Path, *words: str, given: Any = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "marksweep", *words],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        input=given if isinstance(given, str) else json.dumps(given),
+        timeout=60,
+    )
+
+
+BULKY = "".join(f"line {n} of the output\n" for n in range(900))
+
+
+def used(stdout: str, **more: Any) -> dict[str, Any]:
+    response = {"stdout": stdout, "stderr": "", "interrupted": False, "isImage": False, **more}
+    base = {"session_id": "s1", "tool_name": "Bash", "tool_input": {"command": "make test"}}
+    return {**base, "hook_event_name": "PostToolUse", "tool_response": response}
+
+
+def test_bulky_output_is_shortened_in_its_own_shape_and_the_rest_is_found(tmp_path: Path) -> None:
+    done = run(tmp_path, "hook", "post-tool-use", given=used(BULKY))
+    said = json.loads(done.stdout)["hookSpecificOutput"]
+    short = said["updatedToolOutput"]
+    assert said["hookEventName"] == "PostToolUse"
+    assert {**short, "stdout": ""} == {**used("")["tool_response"]}
+    assert short["stdout"].startswith("line 0 of")
+    assert short["stdout"].endswith("line 899 of the output\n")
+    assert 'recall("h1")' in short["stdout"]
+    assert "Bash make test" in short["stdout"]
+    assert len(short["stdout"]) < len(BULKY) / 2
+    assert "line 450 of" in run(tmp_path, "swept", "h1", "--limit", "100000").stdout
+    again = run(tmp_path, "hook", "post-tool-use", given=used(BULKY + "x"))
+    assert 'recall(\\"h2\\")' in again.stdout
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        used("short"),
+        used(BULKY, isImage=True),
+        {"tool_response": BULKY},
+        {"tool_response": None},
+        {},
+        [],
+        "not json",
+    ],
+)
+def test_what_is_short_or_strange_is_left_alone(tmp_path: Path, event: Any) -> None:
+    done = run(tmp_path, "hook", "post-tool-use", given=event)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def transcript(folder: Path) -> Path:
+    boundary = {"type": "system", "subtype": "compact_boundary", "uuid": "b", "parentUuid": None}
+    path = folder / "session.jsonl"
+    lines = [*session(3), boundary, line("s", "b", "user", "This session is being continued")]
+    path.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    return path
+
+
+def test_what_a_compaction_would_lose_is_found_again(tmp_path: Path) -> None:
+    path = tmp_path / "session.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in session(3)))
+    event = {"session_id": "s1", "transcript_path": str(path), "trigger": "auto"}
+    assert run(tmp_path, "hook", "pre-compact", given=event).stdout == ""
+    assert "content of file 2" in run(tmp_path, "swept", "content", "file", "2").stdout
+
+
+def test_after_a_compaction_the_task_is_said_again(tmp_path: Path) -> None:
+    event = {"session_id": "s1", "transcript_path": str(transcript(tmp_path))}
+    done = run(tmp_path, "hook", "session-start", given={**event, "source": "compact"})
+    said = json.loads(done.stdout)["hookSpecificOutput"]
+    assert "fix the parser" in said["additionalContext"]
+    assert run(tmp_path, "hook", "session-start", given={**event, "source": "startup"}).stdout == ""
+
+
+def test_the_plugin_is_a_new_folder_and_overwrites_nothing(tmp_path: Path) -> None:
+    assert run(tmp_path, "plugin", "claude", "here").returncode == 0
+    written = {str(p.relative_to(tmp_path / "here")) for p in (tmp_path / "here").rglob("*.json")}
+    assert written == {".claude-plugin/plugin.json", "hooks/hooks.json", ".mcp.json"}
+    assert run(tmp_path, "plugin", "claude", "here").returncode == 3
+    assert run(tmp_path, "plugin", "vim", "there").returncode == 2
+    assert run(tmp_path, "hook", "unheard", given={}).returncode == 2
