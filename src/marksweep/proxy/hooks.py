@@ -19,8 +19,9 @@ from marksweep.dialects.history import History, read, read_lines
 from marksweep.errors import BadInput
 from marksweep.fit import PREFIX
 from marksweep.messages import said_in, starts_turn
-from marksweep.model import Segment, Stashed
+from marksweep.model import Segment
 from marksweep.sections import Gap, Piece, Section, Sections, sections, shown
+from marksweep.segments import Segments
 from marksweep.stores.base import Store
 from marksweep.tokens import count
 
@@ -33,38 +34,28 @@ MOST_PINNED = 1_000
 SHORTENED = "Bash|Grep|Glob|WebFetch|WebSearch|mcp__.*"
 """The tools whose output is shortened, as the client matches them."""
 
+SESSION = "session"
+"""The segment that stays, so that a session with all else in the stash is still listed."""
+
 Hook = Callable[[Json, Store, datetime], Json]
 
 
-class Stashing:
-    """Puts texts into the stash of one session, under ids of their own."""
+def stashed(store: Store, session: str, texts: Sequence[str], now: datetime) -> list[str]:
+    """Put texts into the stash of a session, under ids of their own; give those."""
+    kept = Segments(store, workspace=f"{PREFIX}hook:{session}", actor="hook", clock=lambda: now)
+    if kept.workspace not in store.segments.workspaces():
+        kept.add(_segment(SESSION, f"Kept for session {session}.", now))
+    first = store.stash.count(kept.workspace) + 1
+    made = [_segment(f"h{number}", text, now) for number, text in enumerate(texts, first)]
+    names = [segment.segment_id for segment in made]
+    if names:
+        kept.add(*made)
+        kept.collect(kept.plan_for(names))
+    return names
 
-    def __init__(self, store: Store, session: str, plan_id: str, now: datetime) -> None:
-        self._store = store
-        self._workspace = f"{PREFIX}hook:{session}"
-        self._plan_id = plan_id
-        self._now = now
 
-    def put(self, texts: Sequence[str], reason: str) -> list[str]:
-        """Keep texts; give their ids."""
-        first = self._store.stash.count(self._workspace) + 1
-        kept = [
-            Segment(
-                segment_id=f"h{number}",
-                type="message",
-                created_at=self._now,
-                text=text,
-                tokens=count(text),
-                position=number,
-                project_id=self._workspace,
-            )
-            for number, text in enumerate(texts, first)
-        ]
-        entries = [Stashed(each, self._plan_id, self._now, reason) for each in kept]
-        if entries:
-            self._store.stash.put(self._workspace, entries)
-            self._store.segments.write(self._workspace, put=[kept[-1]])
-        return [each.segment_id for each in kept]
+def _segment(name: str, text: str, now: datetime) -> Segment:
+    return Segment(segment_id=name, type="message", created_at=now, text=text)
 
 
 def post_tool_use(event: Json, store: Store, now: datetime) -> Json:
@@ -72,14 +63,13 @@ def post_tool_use(event: Json, store: Store, now: datetime) -> Json:
     given = event.get("tool_response")
     if not isinstance(given, dict):
         return None
-    stash = Stashing(store, _session(event), f"hook-{now:%Y%m%d%H%M%S%f}", now)
     tool, asked = str(event.get("tool_name", "")), event.get("tool_input")
     what = str(next(iter(asked.values()), "")) if isinstance(asked, dict) else ""
     what = " ".join(f"{tool} {what}".split())[:60]
     long = {k: v for k, v in given.items() if isinstance(v, str) and count(v) > MOST_TOKENS}
     if not long or given.get("isImage") is True:
         return None
-    names = stash.put(list(long.values()), f"{tool} gave more than {MOST_TOKENS:,} tokens")
+    names = stashed(store, _session(event), list(long.values()), now)
     short = {
         key: shortened(text, what, name)
         for (key, text), name in zip(long.items(), names, strict=True)
@@ -114,9 +104,8 @@ def _fitting(pieces: Sequence[Piece], room: int) -> int:
 
 def pre_compact(event: Json, store: Store, now: datetime) -> Json:
     """Save what was said before the client summarizes it."""
-    stash = Stashing(store, _session(event), f"compact-{now:%Y%m%d%H%M%S%f}", now)
     said = [said_in(message) for message in _transcript(event).messages]
-    stash.put([text for text in said if text.strip()], "before a compaction")
+    stashed(store, _session(event), [text for text in said if text.strip()], now)
 
 
 def session_start(event: Json, store: Store, now: datetime) -> Json:
