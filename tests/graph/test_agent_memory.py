@@ -80,6 +80,20 @@ def test_all_heaps_are_ranked_together_and_can_be_told_apart(desk: Desk, tmp_pat
         desk.memory.recall("cookie", where=["attic"])
 
 
+def test_a_note_comes_before_code_that_only_has_the_words_of_the_question(
+    desk: Desk, tmp_path: Path
+) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "a0.py").write_text("# how much do names do, and how much do words\nx = 1\n")
+    for number in range(1, 5):
+        (tree / f"a{number}.py").write_text(f"def f{number}(names):\n    return names\n")
+    asyncio.run(index_codebase(tree, store=desk.graph.graph))
+    note = desk.memory.remember("The ranking weighs names six times").memory_id
+    assert desk.memory.recall("how much do names weigh")[0].id == note
+    assert desk.memory.recall("f3")[0].place == "a3.py:1-2 f3"
+
+
 def test_a_fact_that_changed_is_superseded_not_deleted(desk: Desk, clock: Clock) -> None:
     old = desk.memory.remember("The shop listens on port 80")
     clock.wait(days=2)

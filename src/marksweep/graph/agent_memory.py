@@ -35,6 +35,12 @@ LEAST_EXCERPT, HEAD_TOKENS = 30, 45
 FROM_EACH = 30
 """Matches of each heap that are ranked together, or the limit if that is more."""
 
+NOTE_WEIGHT = 2
+"""What a match in a note counts, against one in code or context: it was taken to be found.
+
+Higher puts notes before code that has more of the words.
+"""
+
 ALIKE = 0.6
 """Share of a new note's words that an older one must have to be named as perhaps replaced.
 
@@ -340,8 +346,13 @@ def _ranked(query: str, found: Sequence[Recalled], limit: int) -> list[Recalled]
         key = f"{each.where}:{each.id}"
         matches.append(Match(number, key, number, "", symbol, *split))
     weighed = [(word, holders[word]) for word in asked.words if holders[word]]
-    best = ranked(matches, asked, weighed, len(found), limit)
-    return [msgspec.structs.replace(found[n], score=score) for n, score in best.items()]
+    scores = ranked(matches, asked, weighed, len(found), len(found))
+    weights = dict.fromkeys(Where, 1) | {Where.NOTE: NOTE_WEIGHT}
+    scored = [
+        msgspec.structs.replace(found[n], score=score * weights[found[n].where])
+        for n, score in scores.items()
+    ]
+    return sorted(scored, key=lambda each: -each.score)[:limit]
 
 
 def _excerpt(found: Recalled, words: set[str], tokens: int) -> Recalled:
