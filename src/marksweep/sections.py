@@ -311,6 +311,11 @@ def is_left_out(text: str) -> bool:
     )
 
 
+def has_gap(text: str) -> bool:
+    """Whether something was left out of a text before."""
+    return "[marksweep: " in text and bool(_gaps(text.split("\n"))[0])
+
+
 def left_out(text: str, why: str = "") -> Sections:
     """Give a text of which nothing is shown."""
     lines = text.split("\n")

@@ -49,6 +49,7 @@ def serve(
             "can read and change what agents send. Pass --allow-remote if that is meant."
         )
     warnings.filterwarnings("ignore", category=UnreadableWarning)
+    logging.captureWarnings(True)
     logging.basicConfig(stream=sys.stderr, format="marksweep: %(message)s", level=logging.WARNING)
     logging.getLogger("marksweep.proxy").setLevel(logging.INFO)
     projection = Projection(options, store)

@@ -33,7 +33,7 @@ from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
 from marksweep.messages import Text
 from marksweep.model import Action, Hold, Segment, Snapshot
-from marksweep.sections import Section, Sections, paragraphs, sections
+from marksweep.sections import Section, Sections, has_gap, paragraphs, sections
 from marksweep.strategies.coverage.choose import ECONOMY, QUALITY, Setting, Sweep
 from marksweep.strategies.coverage.index import Block, BlockIndex, CutText, MessageBlocks
 from marksweep.strategies.coverage.text import action_in, atoms_of
@@ -346,7 +346,7 @@ class CoverageState:
             if text.is_call or (has_calls and tokens < BULKY_TOKENS):
                 framed.append(text.words)
                 continue
-            if tokens < BULKY_TOKENS:
+            if tokens < BULKY_TOKENS and not has_gap(text.words):
                 tokens = segment.tokens if len(texts) == 1 else count(text.words)
                 block = index.add_whole(message, text.words, tokens, observed=text.is_observed)
                 block.weight = USER_WEIGHT if text.is_said else 1.0
