@@ -85,7 +85,7 @@ def test_a_note_comes_before_code_that_only_has_the_words_of_the_question(
 ) -> None:
     tree = tmp_path / "tree"
     tree.mkdir()
-    (tree / "a0.py").write_text("# how much do names do, and how much do words\nx = 1\n")
+    (tree / "a0.py").write_text("# how much of it\nx = 1\n")
     for number in range(1, 5):
         (tree / f"a{number}.py").write_text(f"def f{number}(names):\n    return names\n")
     asyncio.run(index_codebase(tree, store=desk.graph.graph))
