@@ -173,3 +173,10 @@ def test_one_planner_makes_plans_and_one_collector_applies_them() -> None:
 def test_files_stay_small() -> None:
     large = {p.name: n for p in SOURCES if (n := len(p.read_text().splitlines())) > 600}
     assert large == {}
+
+
+def test_a_tool_result_passes_through_few_files() -> None:
+    from tools.call_paths import BARS, ways
+
+    for name, way in ways().items():
+        assert len(way.files) <= BARS[name], f"{name}: {way}"

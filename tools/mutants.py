@@ -251,8 +251,8 @@ MUTANTS = (
     Mutant(
         "plan: roots may go",
         "core/plan.py",
-        "if not candidates.may_go(members):",
-        "if members is None:",
+        "if not candidates.may_go(members) and not (",
+        "if members is None and not (",
     ),
     Mutant(
         "plan: units are split",
@@ -488,8 +488,8 @@ MUTANTS = (
     Mutant(
         "conversation: what is not answered yet may go",
         "heaps/staying.py",
-        "roots |= dict.fromkeys(spoken[bisect_left(spoken, first) :], waits)",
-        "roots |= dict.fromkeys(spoken[:0], waits)",
+        "waiting = spoken[bisect_left(spoken, first) :]",
+        "waiting = spoken[:0]",
     ),
     Mutant(
         "conversation: a waiting call may go",
@@ -530,8 +530,8 @@ MUTANTS = (
     Mutant(
         "conversation: recency protects the same above the hard limit",
         "heaps/staying.py",
-        "if self._pressure >= Pressure.HARD:",
-        "if self._pressure < Pressure.NONE:",
+        "if pressure >= Pressure.HARD:",
+        "if pressure < Pressure.NONE:",
     ),
     Mutant(
         "session: roots may go",
@@ -650,8 +650,8 @@ MUTANTS = (
     Mutant(
         "plugins: the target is the limit",
         "plugins/run.py",
-        "allowed = int(window * share / 100) - unseen",
-        "allowed = int(window) - unseen",
+        "return int(window * share / 100) - unseen",
+        "return int(window) - unseen",
     ),
     Mutant(
         "plugins: tokens nobody showed are forgotten",

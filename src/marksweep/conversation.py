@@ -35,7 +35,6 @@ from marksweep.core.budget import (
     Budget,
     Due,
     Line,
-    Pace,
     PromptCache,
     after_pass,
     due,
@@ -52,7 +51,7 @@ from marksweep.errors import BadInput, NotFound, OverLimitWarning
 from marksweep.following import Follower, Kept, Overlap, listed, unmarked
 from marksweep.heaps.conversation import ConversationHeap
 from marksweep.heaps.forms import ProviderForm
-from marksweep.heaps.live_index import LearningFeed
+from marksweep.heaps.live_index import LearningFeed, Pace
 from marksweep.heaps.stash_search import Recalled, recalled, recently_said
 from marksweep.heaps.staying import MESSAGE, WORDS_SHARE, Protection
 from marksweep.messages import Message, Role, as_passed, count_message

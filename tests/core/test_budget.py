@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from marksweep.core.budget import Budget, Line, Pace, tally
+from marksweep.core.budget import Budget, Line, tally
 from marksweep.errors import BadInput
+from marksweep.heaps.live_index import Pace
 from marksweep.model import Pressure
 from marksweep.testing.builders import segment
 

@@ -224,23 +224,6 @@ class Backoff(msgspec.Struct, frozen=True):
         return grown or change - self.change >= self.wait
 
 
-class Pace(msgspec.Struct, frozen=True):
-    """What each answer of an agent brings with it in tokens, for a strategy that learns."""
-
-    answers: int = 0
-    tokens: int = 0
-
-    def after(self, answers: int, segments: Iterable[Segment]) -> Pace:
-        """Count what came, but for what is pinned."""
-        tokens = sum(segment.tokens for segment in segments if not segment.pinned)
-        return Pace(self.answers + answers, self.tokens + tokens)
-
-    @property
-    def mean(self) -> float:
-        """What an answer brings; 0 before the first."""
-        return self.tokens / self.answers if self.answers else 0.0
-
-
 class PromptCache(msgspec.Struct, frozen=True):
     """What is known of the provider's prompt cache. Cold until a request was made."""
 

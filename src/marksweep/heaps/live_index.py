@@ -334,6 +334,23 @@ class LearningFeed:
             self._strategy.forget(gone)
 
 
+class Pace(msgspec.Struct, frozen=True):
+    """What each answer of an agent brings with it in tokens, for a strategy that learns."""
+
+    answers: int = 0
+    tokens: int = 0
+
+    def after(self, answers: int, segments: Iterable[Segment]) -> Pace:
+        """Count what came, but for what is pinned."""
+        tokens = sum(segment.tokens for segment in segments if not segment.pinned)
+        return Pace(self.answers + answers, self.tokens + tokens)
+
+    @property
+    def mean(self) -> float:
+        """What an answer brings; 0 before the first."""
+        return self.tokens / self.answers if self.answers else 0.0
+
+
 class PairIndex:
     """Who is paired with whom, and who stands in for whom, by id; the targets need not be live."""
 
