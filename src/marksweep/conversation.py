@@ -53,7 +53,7 @@ from marksweep.heaps.conversation import ConversationHeap
 from marksweep.heaps.forms import ProviderForm
 from marksweep.heaps.live_index import LearningFeed, Pace
 from marksweep.heaps.stash_search import Recalled, recalled, recently_said
-from marksweep.heaps.staying import MESSAGE, WORDS_SHARE, Protection
+from marksweep.heaps.staying import MESSAGE, Protection, words_room
 from marksweep.messages import Message, Role, as_passed, count_message
 from marksweep.model import Entry, Plan, Pressure, Report, utc_now
 from marksweep.settings import Settings
@@ -518,7 +518,7 @@ class Conversation:
     def _context(self, target: int | None = None) -> PlanningContext:
         lines = self._lines()
         pressure = max(Pressure.SOFT, lines.pressure_at(self._heap.size()))
-        protection = Protection(self._recent_turns, words_room=int(WORDS_SHARE * lines.limit))
+        protection = Protection(self._recent_turns, words_room=words_room(lines.limit))
         context = self._heap.context(protection, pressure, self._clock())
         return replace(context, target=target, limit=lines.limit)
 

@@ -157,12 +157,14 @@ def test_the_first_request_the_system_prompt_and_what_is_not_answered_stay() -> 
     }
 
 
-def test_what_the_user_typed_stays_until_it_takes_half_of_the_limit() -> None:
-    talk = Conversation(limit=100)
-    talk.extend([{"role": "user", "content": f"turn {n}"} for n in range(9)])
+def test_what_the_user_typed_stays_until_it_takes_a_tenth_of_the_limit() -> None:
+    talk = Conversation(limit=3_000)
+    talk.extend([{"role": "user", "content": f"turn {n}"} for n in range(70)])
     talk.collect(talk.plan(0))
-    assert [m.text for m in talk.history] == ["turn 0", *(f"turn {n}" for n in range(2, 9))]
-    assert talk.why("m5") == "m5 must stay: the user's words"
+    kept = [m.text for m in talk.history]
+    assert 30 < len(kept) < 60
+    assert kept == ["turn 0", *(f"turn {n}" for n in range(71 - len(kept), 70))]
+    assert talk.why("m60") == "m60 must stay: the user's words"
 
 
 def test_pinned_messages_stay_and_unpinned_ones_may_go_again() -> None:

@@ -41,11 +41,15 @@ SPOKEN = frozenset({MESSAGE, SUMMARY, NOTE, RECALLED})
 USER_WORDS = "the user's words"
 """Why what the user typed stays."""
 
-WORDS_SHARE = 0.5
+WORDS_SHARE = 0.1
 """Share of the limit that the user's words may take; of more, the newest stay.
 
-Mostly they take a hundredth. Higher keeps more of a long chat's questions, and fewer answers.
+Mostly they take a hundredth. Some agents are told what their commands print in the user's name: at
+a half, those crowd out all that the agent wrote. Higher keeps more of a long chat's questions.
 """
+
+LEAST_WORDS = 200
+"""Tokens of the user's words that stay however small the limit is."""
 
 PASTED = 500
 """Tokens that one message of the user counts at most as words: the rest of it was pasted."""
@@ -55,6 +59,11 @@ RECENT_EXCHANGES = 3
 
 More keeps what the agent is working on; fewer lets a long turn shrink further.
 """
+
+
+def words_room(limit: int) -> int:
+    """Give the tokens that the user's words may take."""
+    return max(int(WORDS_SHARE * limit), LEAST_WORDS)
 
 
 class Protection(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from marksweep.core.context import PlanningContext
 from marksweep.core.plan import make_plan
 from marksweep.core.strategy import Strategy
 from marksweep.heaps.forms import HeldForm
-from marksweep.heaps.staying import RECENT_EXCHANGES, SPOKEN, WORDS_SHARE, Protection
+from marksweep.heaps.staying import RECENT_EXCHANGES, SPOKEN, Protection, words_room
 from marksweep.ledger import InstructionBudget, InstructionSource, SourceEntry
 from marksweep.ledger.declared import DeclaredCounts
 from marksweep.messages import (
@@ -239,7 +239,7 @@ class Run:
         room: int | None = 0
         if self.request.reason is not GCTriggerReason.TURN_LIMIT:
             window = self.request.window(self.tokens_before)
-            room = int(WORDS_SHARE * window) if window else None
+            room = words_room(window) if window else None
         return Protection(config.preserve_recent_turns, whole, exchanges, room)
 
     def _declared_roots(self, counts: DeclaredCounts, now: datetime) -> dict[int, str]:
