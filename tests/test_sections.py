@@ -176,6 +176,12 @@ def test_the_first_gap_says_what_is_missing_and_how_to_get_it_back() -> None:
     assert said[-1] == "[… 39 lines …]"
 
 
+def test_every_gap_of_a_trimmed_text_is_counted_once() -> None:
+    once = sections(keeping(LONG, 1, 3))
+    assert once.size == 79
+    assert [piece.size for piece in once.pieces if isinstance(piece, Gap)] == [10, 10, 39]
+
+
 def test_a_text_of_which_nothing_is_shown_is_one_line() -> None:
     assert keeping("one line") == (
         '[marksweep: all 1 line of src/app.py left out, 10 tokens; recall("m6")]'
