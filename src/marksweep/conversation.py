@@ -42,7 +42,7 @@ from marksweep.core.budget import (
 )
 from marksweep.core.context import PlanningContext
 from marksweep.core.plan import Prices, make_plan, over_limit, plan_recall
-from marksweep.core.strategy import Learning, goes_to_limit
+from marksweep.core.strategy import LastResort, Learning, goes_to_limit
 from marksweep.core.why import why
 from marksweep.dialects import Skipped, dialect_named, read
 from marksweep.dialects.base import Json
@@ -270,7 +270,7 @@ class Conversation:
     def _start_learning(self) -> None:
         """Begin with a strategy that has observed nothing yet."""
         self._strategy = strategy_of(self._choice, self._tools())
-        self._last_resort = FitByTrimming(self._heap.texts, self._heap.trimmed)
+        self.last_resort: LastResort | None = FitByTrimming(self._heap.texts, self._heap.trimmed)
         self._feed = LearningFeed(self._strategy) if isinstance(self._strategy, Learning) else None
         self._is_taught = False
 
@@ -425,7 +425,7 @@ class Conversation:
                 if isinstance(chosen, Learning):
                     target = chosen.target(context, target)
                 context = context.aiming_at(target)
-            return make_plan(context, chosen, self._prices, self._last_resort)
+            return make_plan(context, chosen, self._prices, self.last_resort)
 
     def collect(self, plan: Plan | None = None) -> Report:
         """Do exactly what a plan says; without one, what `plan()` would."""
@@ -520,7 +520,7 @@ class Conversation:
         pressure = max(Pressure.SOFT, lines.pressure_at(self._heap.size()))
         protection = Protection(self._recent_turns, words_room=words_room(lines.limit))
         context = self._heap.context(protection, pressure, self._clock())
-        return replace(context, target=target, limit=lines.limit)
+        return replace(context, target=target, limit=lines.limit if target is None else None)
 
 
 def _opened(store: Store | str | Path | None) -> Store:

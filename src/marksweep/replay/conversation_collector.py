@@ -26,6 +26,7 @@ class ConversationCollector:
             counter=self._tokens,
             dialect=CHAT,
         )
+        self._talk.last_resort = None  # what was not answered yet is given beside the limit here
         self._talk.extend(pinned, pin=True)
 
     def add(self, messages: list[Wire]) -> None:
