@@ -5,6 +5,7 @@ from __future__ import annotations
 from marksweep.conversation import Conversation
 from marksweep.replay.records import CHAT, Count, Wire, price
 from marksweep.settings import Settings
+from marksweep.strategies.last_resort import FitByDropping
 from marksweep.strategies.registry import Choice
 
 
@@ -26,7 +27,7 @@ class ConversationCollector:
             counter=self._tokens,
             dialect=CHAT,
         )
-        self._talk.last_resort = None  # what was not answered yet is given beside the limit here
+        self._talk.last_resort = FitByDropping(lambda _: (), lambda *_: None)
         self._talk.extend(pinned, pin=True)
 
     def add(self, messages: list[Wire]) -> None:

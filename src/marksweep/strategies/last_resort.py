@@ -125,6 +125,20 @@ class FitByTrimming:
         return found
 
 
+class FitByDropping(FitByTrimming):
+    """Trims nothing that must stay: for the replay lab, where what waits is beside the limit."""
+
+    def to_target(self, context: PlanningContext, excess: Callable[[], int]) -> Iterator[Proposal]:
+        """Propose nothing."""
+        del context, excess
+        return iter(())
+
+    def to_limit(self, context: PlanningContext, excess: Callable[[], int]) -> Iterator[Proposal]:
+        """Take what may go, the oldest first."""
+        del excess
+        return Truncate().rank(context)
+
+
 class _Bulky(msgspec.Struct, frozen=True):
     """A text that can be trimmed: runs of sections of which the ends stay, between others."""
 
