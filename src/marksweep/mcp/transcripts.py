@@ -43,7 +43,7 @@ def weigh(path: Path, progress: Progress, settings: Settings) -> Weighed:
     progress(1, 3, "counting tokens")
     reading = Reading(history, limit=0, strategy=DEAD, prices=settings.prices)
     progress(2, 3, "looking for dead weight")
-    plan = reading.conversation.plan()
+    plan = reading.conversation.plan(0)
     progress(3, 3, "done")
     skipped = len(history.skipped)
     return Weighed(path, history.dialect, len(history.messages), skipped, plan)
