@@ -49,7 +49,7 @@ a half, those crowd out all that the agent wrote. Higher keeps more of a long ch
 """
 
 LEAST_WORDS = 200
-"""Tokens of the user's words that stay however small the limit is."""
+"""Tokens of the user's words that stay if the limit is small, as long as they are half of it."""
 
 PASTED = 500
 """Tokens that one message of the user counts at most as words: the rest of it was pasted."""
@@ -63,7 +63,7 @@ More keeps what the agent is working on; fewer lets a long turn shrink further.
 
 def words_room(limit: int) -> int:
     """Give the tokens that the user's words may take."""
-    return max(int(WORDS_SHARE * limit), LEAST_WORDS)
+    return min(max(int(WORDS_SHARE * limit), LEAST_WORDS), limit // 2)
 
 
 class Protection(msgspec.Struct, frozen=True):

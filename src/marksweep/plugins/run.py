@@ -185,7 +185,9 @@ class Run:
         pressure = self.request.pressure
         roots, yields = self.heap.staying(segments, self._protection(), pressure)
         if self.counts is not None:
-            roots = self._declared_roots(self.counts, now) | roots
+            declared = self._declared_roots(self.counts, now)
+            roots = declared | roots
+            yields = {i: far for i, far in yields.items() if i not in declared}
         context = PlanningContext(
             self.before, roots, now, self._target, pressure, limit=self._limit, yields=yields
         )
