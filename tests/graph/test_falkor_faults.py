@@ -302,6 +302,41 @@ def test_processes_share_an_embedded_server_and_the_last_one_stops_it(tmp_path: 
     store.close()
 
 
+SLOW_DISK = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <unistd.h>
+int fdatasync(int file) {
+    usleep(1500000);
+    return ((int (*)(int)) dlsym(RTLD_NEXT, "fdatasync"))(file);
+}
+int fsync(int file) { return fdatasync(file); }
+"""
+
+
+def test_what_a_busy_disk_has_not_taken_yet_is_not_lost_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the disk is busy the server answers writes that are only in its memory."""
+    shim, source = tmp_path / "slow.so", tmp_path / "slow.c"
+    source.write_text(SLOW_DISK)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", shim, source, "-ldl"], check=True)
+    monkeypatch.setenv("LD_PRELOAD", str(shim))
+    store = FalkorGraphStore.embedded(tmp_path / "graph")
+    store.put("w", [note("w", "first")])
+    deadline = time.monotonic() + 2
+    written = 1
+    while time.monotonic() < deadline:
+        store.put("w", [note("w", f"note {written}")])
+        written += 1
+    store.close()
+    monkeypatch.delenv("LD_PRELOAD")
+    again = FalkorGraphStore.embedded(tmp_path / "graph")
+    count = again.counts("w").memories
+    again.close()
+    assert count == written
+
+
 def test_a_user_killed_while_the_server_starts_leaves_one_server(tmp_path: Path) -> None:
     for _ in range(5):
         user = subprocess.Popen(

@@ -35,7 +35,7 @@ A graph of half a million chunks takes about a minute.
 """
 
 STOP_SECONDS = 60.0
-"""How long a server that was killed may take to end."""
+"""How long a server may take to have all on disk, and to end once it was killed."""
 
 LOOK_SECONDS = 0.25
 """How often to look whether a server that does not answer yet is still alive."""
@@ -147,9 +147,13 @@ class EmbeddedServer:
         )
 
     def _stop(self) -> None:
-        """Kill the server once its file is on disk: an orderly shutdown takes seconds."""
+        """Kill the server once its file is on disk: an orderly shutdown takes seconds.
+
+        While the disk is busy, the server answers writes that it has not written yet. It answers
+        this setting only when all before it is on disk; WAITAOF would wait for our own writes only.
+        """
         with suppress(OSError, ValueError):
-            _ask(self.socket_path, "WAITAOF", "1", "0", "2000")
+            _ask(self.socket_path, "CONFIG SET appendfsync always", seconds=STOP_SECONDS)
             os.kill(int((self.directory / "falkordb.pid").read_text()), signal.SIGKILL)
         with open_private(self.directory / "alive.lock") as alive:
             deadline = time.monotonic() + STOP_SECONDS
@@ -247,12 +251,12 @@ def _answers(path: Path) -> bool:
     return False
 
 
-def _ask(path: Path, *words: str) -> bytes:
+def _ask(path: Path, command: str, seconds: float = 5) -> bytes:
     """Send one command over a separate connection."""
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(5)
+        connection.settimeout(seconds)
         connection.connect(str(path))
-        connection.sendall(" ".join(words).encode() + b"\r\n")
+        connection.sendall(command.encode() + b"\r\n")
         return connection.recv(1024)
 
 
