@@ -3,7 +3,8 @@
 Every strategy that has a name, and the usual tiers, at budgets from 5 to 95 percent of each
 trajectory in `MARKSWEEP_DATA`. A history is judged twice: by our `validate`, and by
 a check of calls and answers that shares no code with us. LangChain's `trim_messages` gets the same
-trajectories and budgets, in its own environment.
+trajectories and budgets, in its own environment. And whether `gc_budget` with its default settings
+reaches its target, on each trajectory when it has filled 90 percent of a window.
 """
 
 from __future__ import annotations
@@ -23,14 +24,18 @@ from benchmarks.peers.environments import CannotInstall, interpreter, last_line
 from benchmarks.peers.transcripts import approximate_tokens
 from benchmarks.rows import Row
 from marksweep.conversation import Conversation
-from marksweep.dialects import validate
-from marksweep.messages import Message
+from marksweep.dialects import read, validate
+from marksweep.messages import Message, count_message
+from marksweep.plugins import GCConfig, GCTriggerReason, load_gc_plugin
 from marksweep.replay.datasets import folder
 from marksweep.strategies.registry import STRATEGIES, Choice
 
 PERCENTS = range(5, 100, 10)
 MOST_RECORDS = 400
 """Trajectories taken of one file, evenly spread. All of the usual corpus takes a few minutes."""
+
+FULL_PERCENT = 90.0
+"""Share of the window that a trajectory fills when a plugin collects it."""
 
 TIERS = ("superseded", "mask", "truncate")
 MINUTES = 10
@@ -106,7 +111,28 @@ def rows() -> Iterator[Row]:
             f"{max(wrong[:2])} of {counts['histories']:,}; {wrong[2]} without the task",
             not any(wrong),
         )
+    reached = sum(map(reaches_target, sound))
+    yield Row(
+        f"gc_budget reaches its target from {FULL_PERCENT:.0f} %; {len(sound)} trajectories",
+        "all",
+        f"{reached} of {len(sound)}",
+        reached == len(sound),
+    )
     yield Row(f"for comparison: LangChain trim_messages; {which}", "none", beside(sound), ok=True)
+
+
+def reaches_target(record: Record) -> bool:
+    """Collect one trajectory with gc_budget, as a host would that knows its window."""
+    history = list(read(record.messages, "openai_chat").messages)
+    total = sum(map(count_message, history))
+    window, config = int(total * 100 / FULL_PERCENT), GCConfig()
+    left, _ = load_gc_plugin("gc_budget").collect(
+        history,
+        {"context_limit": window, "total_tokens": total, "percent_used": FULL_PERCENT},
+        config,
+        GCTriggerReason.THRESHOLD,
+    )
+    return sum(map(count_message, left)) <= window * config.target_percent / 100
 
 
 def beside(records: list[Record]) -> str:
