@@ -73,7 +73,7 @@ def test_what_went_is_recalled_also_by_another_session(plugin: str, tmp_path: Pa
     store = open_store(tmp_path / "chat.db")
     chat = session(store, plugin)
     chat.manual_gc()
-    assert "8003" not in str(chat.history)
+    assert "8003" not in str([message.parts for message in chat.history])  # ids are random
     assert "8003" in str(chat.recall("port of proxy 3"))
     chat.close()
     later = Session(lambda _: "yes", store=store)
