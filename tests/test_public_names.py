@@ -14,6 +14,7 @@ PUBLIC = {
     "AsyncConversation",
     "BadInput",
     "Blocker",
+    "Candidate",
     "Budget",
     "ContextOverflow",
     "ContextSegment",

@@ -17,7 +17,7 @@ import msgspec
 from mcp.server import MCPServer
 from mcp_types import Prompt, Tool, ToolAnnotations
 
-from marksweep.cli.analyze import Analysis
+from marksweep.cli.analyze import Analysis, WorkingSetPlan
 from marksweep.cli.app import app
 from marksweep.cli.collect import TranscriptPlan
 from marksweep.cli.config import Checked, Trusted
@@ -25,7 +25,7 @@ from marksweep.cli.doctor import Check
 from marksweep.cli.memory_group import BackupFile, MemoryPins, Migrated
 from marksweep.cli.prune import Erased
 from marksweep.cli.replay import Replayed
-from marksweep.cli.working_set import Pinned, Put, Restored, Undone, Why
+from marksweep.cli.working_set import Pinned, Put, Restored, Shortened, Undone, Why
 from marksweep.dialects import Finding
 from marksweep.graph.agent_memory import Let, Recalled, Remembered
 from marksweep.graph.backup import Kept
@@ -52,7 +52,7 @@ WIDTH = 100
 
 SHAPES: Mapping[str, object] = {
     "analyze TRANSCRIPT": Analysis,
-    "analyze": Plan,
+    "analyze": WorkingSetPlan,
     "collect TRANSCRIPT": TranscriptPlan,
     "collect": Report,
     "replay PATHS": Replayed,
@@ -84,6 +84,7 @@ SHAPES: Mapping[str, object] = {
     "stash list": list[Stashed],
     "stash search": list[Stashed],
     "stash put": Put,
+    "stash compress": Shortened,
     "stash restore": Restored,
     "journal": list[Entry],
     "undo": Undone,

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from marksweep.model import (
         Action,
         Blocker,
+        Candidate,
         ContextSegment,
         GCPolicy,
         Hold,
@@ -73,6 +74,7 @@ _HOMES = {
     "AsyncConversation": "async_conversation",
     "BadInput": "errors",
     "Blocker": "model",
+    "Candidate": "model",
     "Budget": "core.budget",
     "ContextOverflow": "errors",
     "ContextSegment": "model",
@@ -149,6 +151,7 @@ __all__ = [
     "BadInput",
     "Blocker",
     "Budget",
+    "Candidate",
     "ContextOverflow",
     "ContextSegment",
     "Conversation",

@@ -336,6 +336,18 @@ class Plan(_Sized, msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return _in_tokens(self.target_size, self.unit)
 
 
+class Candidate(msgspec.Struct, frozen=True, gc=False):
+    """A segment that a plan takes, or that is worth shortening, and why."""
+
+    segment_id: str
+    type: str
+    tokens: int
+    action: Action
+    reason: str
+    score: float
+    """Prune score from 0 to 1; high goes first."""
+
+
 class Report(_Sized, msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What a sweep did, counted on the result. Sizes are in its unit."""
 

@@ -35,6 +35,7 @@ from marksweep.heaps.stash_search import search_stash
 from marksweep.increment import Increment
 from marksweep.model import (
     Action,
+    Candidate,
     Entry,
     GCPolicy,
     Hold,
@@ -238,7 +239,6 @@ class Segments:
         """
         roots = self.settings.roots
         now = self._clock()
-        self._opened.update(dict.fromkeys((file, *open_files) if file else open_files, now))
         self._focus = Focus(
             now=now,
             task_id=task,
@@ -248,6 +248,7 @@ class Segments:
             recent_decisions=timedelta(hours=roots.decision_hours),
             invariant_tags=frozenset(roots.invariant_tags),
         )
+        self._opened.update(dict.fromkeys((file, *open_files) if file else open_files, now))
         self._increment.mark_all(self.current_focus())
 
     def keep(self, cited: Mapping[str, str]) -> None:
@@ -320,9 +321,27 @@ class Segments:
                 kept[name] = reason if held == i else f"paired with {mate!r}, which is {reason}"
         return kept
 
-    def cold_but_important(self) -> tuple[tuple[Segment, str], ...]:
+    def candidates(self, plan: Plan) -> tuple[Candidate, ...]:
+        """Give the live segments that a plan takes, first to go first, with their scores."""
+        live = self._heap.live()
+        return tuple(
+            self._candidate(live[name], step.action, step.reason, plan.made_at)
+            for step in plan.steps
+            for name in step.segments
+            if name in live
+        )
+
+    def cold_but_important(self) -> tuple[Candidate, ...]:
         """Give what is in reach, long and untouched, with the reason: worth compressing."""
-        return tuple(self._scored(Disposal.STASH).cold_but_important(self._context()))
+        context = self._context()
+        return tuple(
+            self._candidate(segment, Action.COMPRESS, reason, context.now)
+            for segment, reason in self._scored(Disposal.STASH).cold_but_important(context)
+        )
+
+    def _candidate(self, segment: Segment, action: Action, reason: str, now: datetime) -> Candidate:
+        score = round(self._scorer(segment, now), 4)
+        return Candidate(segment.segment_id, segment.type, segment.tokens, action, reason, score)
 
     def save(self, plan: Plan) -> None:
         """Keep a plan in the journal, so that it can be collected by its id."""

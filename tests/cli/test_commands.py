@@ -330,8 +330,92 @@ class TestWorkingSet:
         context.write("overview", tags=["overview"], references=["cold"])
         context.write("what was found out: " * 300, segment_id="cold")
         context.close()
-        shown = run("analyze", "--store", "set.db").output
+        where = ("--store", "set.db")
+        shown = run("analyze", *where).output
         assert "cold: cold but important: reached from a root" in " ".join(shown.split())
+        found = json.loads(run("analyze", *where, "--json").output)
+        (cold,) = found["compressible"]
+        assert (cold["segment_id"], cold["type"], cold["action"]) == ("cold", "note", "compress")
+        assert cold["tokens"] > 400
+        assert 0 < cold["score"] < 1
+        assert found["size_before"] < found["soft_limit"] < found["hard_limit"] < found["limit"]
+        done = json.loads(run("stash", "compress", "cold", "it was 42", *where, "--json").output)
+        assert done["tokens_after"] < 10 < done["tokens_before"] == cold["tokens"]
+        assert run("live", "42", *where).output.count(done["replacement_id"]) == 1
+        assert "compressible" not in json.loads(run("analyze", *where, "--json").output)
+        run("undo", done["plan_id"], *where)
+        assert run("live", "42", *where).exit_code == 1
+
+    def test_a_segment_is_compressed_by_picking_sentences_or_by_what_is_piped_in(
+        self, tmp_path: Path
+    ) -> None:
+        context = Segments(tmp_path / "set.db")
+        context.write("The port is 8080. " + "Nothing happened then. " * 100, segment_id="long")
+        context.close()
+        where = ("--store", "set.db")
+        assert "tokens" in run("stash", "compress", "long", *where).output
+        run("stash", "restore", "long", *where)
+        done = run("stash", "compress", "long", "-", *where, "--json", stdin=b"port 8080\n")
+        assert json.loads(done.output)["text"] == "port 8080"
+        assert run("stash", "compress", "ghost", *where).exit_code == 2
+        run("stash", "restore", "long", *where)
+        refused = run("stash", "compress", "long", "and so on " * 900, *where)
+        assert (refused.exit_code, "must be shorter" in refused.stderr) == (2, True)
+
+    def test_what_the_agent_is_at_stays(self, tmp_path: Path) -> None:
+        context = Segments(tmp_path / "set.db")
+        for name, path, task in [
+            ("stop", "a.py", None),
+            ("other", "b.py", None),
+            ("mine", "c.py", "t1"),
+        ]:
+            context.write(
+                "code " * 50,
+                type="code",
+                segment_id=name,
+                file_path=path,
+                line_range=(10, 20),
+                task_id=task,
+            )
+        context.close()
+        where = ("--store", "set.db")
+        at = ("--breakpoint", "a.py:15", "--task", "t1")
+        assert "has a breakpoint at a.py:15" in run("why", "stop", *at, *where).output
+        assert "may go" in run("why", "stop", "--breakpoint", "a.py:21", *where).output
+        lines = ("--active-file", "b.py", "--active-lines", "20", "30")
+        assert "active lines 20-30 of b.py" in run("why", "other", *lines, *where).output
+        assert "opened or edited" in run("why", "other", "--open-file", "b.py", *where).output
+        run("collect", "--limit", "0", "--yes", *at, *where)
+        left = json.loads(run("live", *where, "--json").output)
+        assert sorted(each["segment_id"] for each in left) == ["mine", "stop"]
+        for bad, said in [
+            (("why", "stop", "--breakpoint", "a.py"), "expected a file and a line"),
+            (("why", "stop", "--active-lines", "1", "2"), "Name the file"),
+            (("analyze", "chat.json", "--task", "t1"), "about the working set"),
+            (("collect", "chat.json", "--task", "t1"), "about the working set"),
+        ]:
+            refused = run(*bad, *where)
+            assert (refused.exit_code, said in refused.stderr) == (2, True), bad
+
+    def test_a_collection_deletes_only_if_that_is_asked_for_and_confirmed(
+        self, tmp_path: Path
+    ) -> None:
+        fill(tmp_path / "set.db")
+        where = ("--store", "set.db")
+        assert run("collect", "--strategy", "delete", "--limit", "0", *where).exit_code == 3
+        done = run("collect", "--strategy", "delete", "--limit", "0", "--yes", "--json", *where)
+        report = json.loads(done.output)
+        assert report["swept"]
+        gone = json.loads(run("stash", "list", *where, "--json").output)
+        assert all(each["expires_at"] for each in gone)
+        assert run("undo", report["plan_id"], *where).exit_code == 0
+        for bad, said in [
+            (("--strategy", "truncate"), "expected stash, auto, delete"),
+            (("--write",), "Name one"),
+            (("--apply", report["plan_id"], "--limit", "0"), "Leave --limit"),
+        ]:
+            refused = run("collect", *bad, *where)
+            assert (refused.exit_code, said in refused.stderr) == (2, True), bad
 
     def test_a_pin_is_set_and_taken_away(self, tmp_path: Path) -> None:
         fill(tmp_path / "set.db")

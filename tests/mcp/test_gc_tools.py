@@ -11,6 +11,7 @@ import pytest
 
 from marksweep.errors import PlanOutdated
 from marksweep.mcp.gc_tools import _carry_out
+from marksweep.model import Action
 from marksweep.segments import Segments
 from marksweep.strategies.scored import Disposal
 from marksweep.testing.builders import Clock
@@ -109,7 +110,7 @@ def test_what_is_in_use_long_and_untouched_is_offered_for_compression(tmp_path: 
         clock.advance(hours=3)
         context.write("just read: " * 300, segment_id="fresh")
         (found,) = context.cold_but_important()
-        assert found[0].segment_id == "cold"
+        assert (found.segment_id, found.action) == ("cold", Action.COMPRESS)
 
     async def work(one: Agent) -> None:
         found = await one.call("context_gc_analyze")

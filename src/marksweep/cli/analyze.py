@@ -14,8 +14,10 @@ from rich.text import Text
 
 from marksweep.cli import render, sessions, transcripts
 from marksweep.cli.common import (
+    At,
     Here,
     Progress,
+    at_options,
     in_workspace,
     price_options,
     progress,
@@ -25,7 +27,7 @@ from marksweep.cli.common import command as make_command
 from marksweep.conversation import Conversation
 from marksweep.core.budget import Line
 from marksweep.dialects import Finding, History, Skipped, validate
-from marksweep.model import Plan
+from marksweep.model import Candidate, Plan
 from marksweep.money import MILLION, ModelPrice, dollars, price_of
 from marksweep.preview import Change, Missed, largest_changes, likely_missed
 from marksweep.reading import DEAD, DeadWeight, Reading, dead_weight
@@ -110,6 +112,20 @@ class Analysis(msgspec.Struct, frozen=True):
     """The command to run next."""
 
 
+class WorkingSetPlan(Plan, frozen=True):
+    """What a collection of the working set would do, of what, and what else could be done."""
+
+    limit: int = 0
+    soft_limit: int = 0
+    """Above this, every change is followed by a small sweep."""
+    hard_limit: int = 0
+    """Above this, everything is looked at."""
+    candidates: tuple[Candidate, ...] = ()
+    """The segments of the plan, first to go first."""
+    compressible: tuple[Candidate, ...] = ()
+    """Cold but important: in use, long, untouched. `marksweep stash compress` shortens them."""
+
+
 @make_command("analyze")
 @click.argument("transcript", required=False)
 @click.option("--limit", default="60%", show_default=True, help="Target: tokens, 32k, or a share.")
@@ -122,6 +138,7 @@ class Analysis(msgspec.Struct, frozen=True):
 )
 @click.option("--dialect", help="The format; detected if left out.")
 @price_options
+@at_options
 @in_workspace
 def command(
     transcript: str | None,
@@ -130,22 +147,27 @@ def command(
     dialect: str | None,
     model: str,
     price: str | None,
+    at: At,
     here: Here,
 ) -> None:
     """Show who uses the window, what is dead weight and why. Nothing is changed.
 
     TRANSCRIPT is a file of messages in any provider's format, a Claude Code or Codex session, or -
     for standard input. Without it, this folder's newest Claude Code or Codex session is looked at;
-    if there is none, or with --store or --workspace, the working set in the store.
+    if there is none, or with --store or --workspace, the working set in the store. What the agent
+    is at (--task, --active-file, --open-file, --breakpoint) is about the working set alone.
 
-    Example:  marksweep analyze session.jsonl --limit 32k
+    \b
+    Examples:  marksweep analyze session.jsonl --limit 32k
+               marksweep analyze --workspace shop --breakpoint src/app.py:42
     """
     paid = price_of(model, price)
-    if transcript is None and not here.store and not here.workspace:
+    at.refuse_for(transcript)
+    if transcript is None and not here.store and not here.workspace and at == At():
         session = sessions.newest(Path.cwd())
         transcript = str(session) if session else None
     if transcript is None:
-        _working_set(here)
+        _working_set(here, at)
         return
     with progress("reading") as advance:
         history = transcripts.load(transcript, dialect).transcript.history
@@ -153,24 +175,31 @@ def command(
     here.emit(found, None if here.as_json else _render(transcript, found))
 
 
-def _working_set(here: Here) -> None:
-    context = here.segments()
-    plan = context.plan()
+def _working_set(here: Here, at: At) -> None:
+    context = here.segments(at)
+    plan, cold, budget = context.plan(), context.cold_but_important(), context.budget
     parts = [
         render.ledger(context.ledger()),
-        render.gauge(context.tokens, context.budget),
+        render.gauge(context.tokens, budget),
         render.title("What a collection would take, and why"),
         render.plan(plan),
     ]
-    cold = context.cold_but_important()
     if cold:
-        parts.append(render.title("Cold but important: worth shortening (context_gc_compress)"))
-        parts += [render.line(f"{each.segment_id}: {why}") for each, why in cold[:MAX_ROWS]]
+        parts.append(render.title("Cold but important: marksweep stash compress shortens these"))
+        parts += [render.line(f"{each.segment_id}: {each.reason}") for each in cold[:MAX_ROWS]]
         if rest := cold[MAX_ROWS:]:
             parts.append(render.line(f"and {len(rest)} more", style="dim"))
     if plan.steps:
         parts.append(_next("marksweep collect"))
-    here.emit(plan, Group(*parts))
+    found = WorkingSetPlan(
+        **msgspec.structs.asdict(plan),
+        limit=budget.limit,
+        soft_limit=budget.soft_limit,
+        hard_limit=budget.hard_limit,
+        candidates=context.candidates(plan),
+        compressible=cold,
+    )
+    here.emit(found, Group(*parts))
 
 
 def analyse(

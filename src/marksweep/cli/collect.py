@@ -13,7 +13,9 @@ from rich.console import Group
 from marksweep.cli import render, transcripts
 from marksweep.cli.common import (
     NOTHING,
+    At,
     Here,
+    at_options,
     confirmed,
     errors,
     in_workspace,
@@ -29,6 +31,7 @@ from marksweep.reading import Reading
 from marksweep.settings import Conversation, Window
 from marksweep.sizes import Size
 from marksweep.strategies.registry import DEAR, TIER
+from marksweep.strategies.scored import Disposal
 
 
 class TranscriptPlan(Plan, frozen=True):
@@ -43,13 +46,15 @@ class TranscriptPlan(Plan, frozen=True):
 @click.option("--limit", metavar="SIZE", help="Tokens, 32k, or a share such as 60%; else as set.")
 @click.option(
     "--strategy",
-    help=f"Names, tried in turn, such as superseded+mask; else as set. coverage_quality {DEAR}.",
+    help=f"Names, tried in turn, such as superseded+mask; else as set. coverage_quality {DEAR}. "
+    f"Of the working set: {', '.join(Disposal)}.",
 )
 @click.option("--dialect", help="The format; detected if left out.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the result here.")
 @click.option("--write", is_flag=True, help="Replace the file; the original stays as FILE.orig.")
 @click.option("--apply", "plan_id", metavar="PLAN", help="Collect a saved plan of the working set.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@at_options
 @in_workspace
 def command(
     transcript: str | None,
@@ -60,22 +65,33 @@ def command(
     write: bool,
     plan_id: str | None,
     yes: bool,
+    at: At,
     here: Here,
 ) -> int:
     """Show the plan, and do it.
 
     With TRANSCRIPT the result goes to --output, to the file itself with --write, or for - to
     standard output; without any of these only the plan is shown. Without TRANSCRIPT the working set
-    in the store is collected after a question, or with --apply PLAN exactly that saved plan.
+    in the store is collected after a question, or with --apply PLAN exactly that saved plan. It
+    goes to the stash; --strategy auto deletes old logs and notes that nothing refers to, and
+    --strategy delete all that goes. What the agent is at (--task, --active-file, --open-file,
+    --breakpoint) stays.
 
     What cannot be read in TRANSCRIPT stays in its place, byte for byte. --write follows links, and
     refuses a file that changed since it was read or that another program has open for writing. Only
     Linux shows the latter; elsewhere end that program first, or its new lines go to FILE.orig.
 
-    Example:  marksweep collect session.jsonl --limit 32k -o smaller.jsonl
+    \b
+    Examples:  marksweep collect session.jsonl --limit 32k -o smaller.jsonl
+               marksweep collect --workspace shop --breakpoint src/app.py:42
     """
+    at.refuse_for(transcript)
     if transcript is None:
-        return _working_set(here, limit, plan_id, yes=yes)
+        if output is not None or write or dialect is not None:
+            raise BadInput("-o, --write and --dialect are about a transcript. Name one.")
+        return _working_set(here, limit, plan_id, strategy, at, yes=yes)
+    if plan_id is not None:
+        raise BadInput(f"--apply is about the working set. Leave {transcript} out.")
     found = settings()
     if limit is None and found.window.limit_tokens == Window().limit_tokens:
         raise BadInput(
@@ -142,13 +158,17 @@ def _transcript(
     return 0 if plan.steps else NOTHING
 
 
-def _working_set(here: Here, limit: str | None, plan_id: str | None, *, yes: bool) -> int:
-    context = here.segments()
+def _working_set(
+    here: Here, limit: str | None, plan_id: str | None, strategy: str | None, at: At, *, yes: bool
+) -> int:
+    context = here.segments(at)
     if plan_id is not None:
+        if limit is not None or strategy is not None:
+            raise BadInput("--apply does what the plan says. Leave --limit and --strategy out.")
         plan = context.saved(plan_id)
     else:
         target = None if limit is None else Size.read(limit).of(context.tokens)
-        plan = context.plan(target_tokens=target)
+        plan = context.plan(target_tokens=target, disposal=_disposal(strategy))
         context.save(plan)
         if not here.as_json:
             render.console().print(render.plan(plan))
@@ -156,9 +176,21 @@ def _working_set(here: Here, limit: str | None, plan_id: str | None, *, yes: boo
             if here.as_json:
                 here.emit(Report(plan.plan_id, plan.tokens_before, plan.tokens_before))
             return NOTHING
-        if not confirmed("Collect exactly that?", yes=yes):
-            return NOTHING
-    report = context.collect(plan)
+    question = "Collect exactly that?" + " Some of it is deleted." * plan.deletes
+    if (plan_id is None or plan.deletes) and not confirmed(question, yes=yes):
+        return NOTHING
+    report = context.collect(plan, confirm=plan.plan_id)
     freed = f"{report.tokens_freed:,} tokens freed. To undo:  marksweep undo {plan.plan_id}"
     here.emit(report, render.line(freed))
     return 0
+
+
+def _disposal(strategy: str | None) -> Disposal:
+    if strategy is None:
+        return Disposal.STASH
+    if strategy not in [*Disposal]:
+        raise BadInput(
+            f"strategy {strategy!r} of the working set; expected {', '.join(Disposal)}. Strategies "
+            "of a transcript need its file."
+        )
+    return Disposal(strategy)

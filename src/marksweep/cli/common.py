@@ -24,6 +24,7 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 
 from marksweep.cli import render
+from marksweep.core.roots import breakpoint_at
 from marksweep.errors import BadInput, MarksweepError, NotFound, Refused, StoreError
 from marksweep.money import AS_OF, MODEL, MODELS
 from marksweep.segments import Segments
@@ -69,6 +70,47 @@ def settings(store: str | None = None) -> Settings:
     return load_settings(explicit={"store": {"location": store}} if store else None)
 
 
+class At(NamedTuple):
+    """What the agent is at, whose segments stay: what --task, --breakpoint and the like say."""
+
+    task: str | None = None
+    file: str | None = None
+    lines: tuple[int, int] | None = None
+    open_files: tuple[str, ...] = ()
+    breakpoints: tuple[tuple[str, int], ...] = ()
+
+    def refuse_for(self, transcript: str | None) -> None:
+        """Refuse to look at a transcript with it."""
+        if transcript is not None and self != At():
+            raise BadInput(
+                "--task, --active-file, --open-file and --breakpoint are about the working set. "
+                f"Leave them out, or leave {transcript} out."
+            )
+
+
+def at_options(function: F) -> F:
+    """Add options for what the agent is at, and pass what they say as `at`."""
+
+    @click.option("--task", metavar="ID", help="The task at hand: its segments stay.")
+    @click.option("--active-file", "file", metavar="PATH", help="The file being worked on.")
+    @click.option("--active-lines", "lines", nargs=2, type=int, help="The lines of it, first last.")
+    @click.option("--open-file", "open_files", multiple=True, metavar="PATH", help="Repeatable.")
+    @click.option("--breakpoint", "breakpoints", multiple=True, metavar="FILE:LINE")
+    @functools.wraps(function)
+    def call(
+        task: str | None,
+        file: str | None,
+        lines: tuple[int, int] | None,
+        open_files: tuple[str, ...],
+        breakpoints: tuple[str, ...],
+        **given: object,
+    ) -> object:
+        at = At(task, file, lines, open_files, tuple(map(breakpoint_at, breakpoints)))
+        return function(at=at, **given)
+
+    return cast("F", call)
+
+
 class Here(NamedTuple):
     """Where a command works and how it answers: what --store, --workspace and --json say."""
 
@@ -80,7 +122,7 @@ class Here(NamedTuple):
         """Read the settings."""
         return settings(self.store)
 
-    def segments(self) -> Segments:
+    def segments(self, at: At = At()) -> Segments:  # noqa: B008
         """Open the working set; it is closed when the command ends."""
         found = self.settings()
         context = Segments(self.store, workspace=self.workspace, settings=found, actor="cli")
@@ -88,6 +130,8 @@ class Here(NamedTuple):
         if found.memory.keeps_segments:
             with self.memory(self.store or "") as (memory, _):
                 context.keep(memory.cited_segments(workspace_id=context.workspace))
+        if at != At():
+            context.focus(**at._asdict())
         return context
 
     @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -13,10 +14,13 @@ from rich.console import Group
 from marksweep.cli import render, transcripts
 from marksweep.cli.common import (
     NOTHING,
+    At,
     Here,
+    at_options,
     in_workspace,
 )
 from marksweep.cli.common import command as make_command
+from marksweep.errors import NotFound
 from marksweep.model import Event
 
 
@@ -49,6 +53,18 @@ class Why(msgspec.Struct, frozen=True):
 
     segment_id: str
     why: str
+
+
+class Shortened(msgspec.Struct, frozen=True):
+    """A segment that a shorter text stands in for; the original is in the stash."""
+
+    segment_id: str
+    replacement_id: str
+    plan_id: str
+    text: str
+    made_by: str
+    tokens_before: int
+    tokens_after: int
 
 
 class Pinned(msgspec.Struct, frozen=True):
@@ -102,7 +118,7 @@ def live(words: tuple[str, ...], limit: int, filters: Filters, here: Here) -> in
 
 @click.group("stash")
 def stash() -> None:
-    """Look at what was swept, and bring it back."""
+    """Look at what was swept, bring it back, and put more there."""
 
 
 def _listed(here: Here, words: str, limit: int, filters: Filters) -> int:
@@ -152,6 +168,40 @@ def stash_put(segment_ids: tuple[str, ...], here: Here) -> int:
     return 0 if done.stashed else NOTHING
 
 
+@make_command("compress")
+@click.argument("segment_id")
+@click.argument("text", required=False)
+@in_workspace
+def compress(segment_id: str, text: str | None, here: Here) -> None:
+    """Replace a live segment by a shorter text; the original goes to the stash.
+
+    TEXT is yours, or - for standard input; without it, the sentences worth keeping are picked.
+
+    Example:  marksweep stash compress s17 "ruff: 3 errors, all in src/app.py"
+    """
+    from marksweep.summarizers import Extractive, Summary
+
+    context = here.segments()
+    segment = context.get(segment_id)
+    if segment is None:
+        raise NotFound(f"no live segment {segment_id!r}. `marksweep live` lists what is there.")
+    if text == transcripts.STDIN:
+        text = sys.stdin.read().strip()
+    made = Extractive().summarize(segment.text) if text is None else Summary(text, "user")
+    report = context.compress(segment_id, made.text)
+    done = Shortened(
+        segment_id,
+        report.created[0],
+        report.plan_id,
+        made.text,
+        made.made_by,
+        segment.tokens,
+        segment.tokens - report.tokens_freed,
+    )
+    sizes = f"{done.tokens_before:,} → {done.tokens_after:,} tokens"
+    here.emit(done, render.line(f"{done.replacement_id} stands in for {segment_id}: {sizes}"))
+
+
 @make_command("restore")
 @click.argument("segment_ids", nargs=-1, required=True)
 @in_workspace
@@ -162,7 +212,7 @@ def stash_restore(segment_ids: tuple[str, ...], here: Here) -> None:
     here.emit(Restored(back), render.line(f"restored {', '.join(back)}"))
 
 
-for _command in (stash_list, stash_search, stash_put, stash_restore):
+for _command in (stash_list, stash_search, stash_put, compress, stash_restore):
     stash.add_command(_command)
 
 
@@ -226,10 +276,14 @@ def undo(plan_or_file: str, here: Here) -> None:
 
 @make_command("why")
 @click.argument("segment_id")
+@at_options
 @in_workspace
-def why(segment_id: str, here: Here) -> None:
-    """Say what keeps a segment, or why it is gone."""
-    found = Why(segment_id, here.segments().why(segment_id))
+def why(segment_id: str, at: At, here: Here) -> None:
+    """Say what keeps a segment, or why it is gone.
+
+    Example:  marksweep why s17 --breakpoint src/app.py:42
+    """
+    found = Why(segment_id, here.segments(at).why(segment_id))
     here.emit(found, render.line(found.why))
 
 

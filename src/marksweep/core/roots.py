@@ -49,6 +49,16 @@ class Focus(msgspec.Struct, frozen=True, kw_only=True):
             raise BadInput(
                 f"active_lines is {self.active_lines}; expected the first line and then the last."
             )
+        if self.active_lines is not None and self.active_file is None:
+            raise BadInput("active_lines without active_file. Name the file the lines are in.")
+
+
+def breakpoint_at(text: str) -> tuple[str, int]:
+    """Read a breakpoint as an editor writes it: a file and a line."""
+    path, _, line = text.rpartition(":")
+    if not path or not line.isdecimal():
+        raise BadInput(f"breakpoint {text!r}; expected a file and a line, such as src/app.py:42.")
+    return path, int(line)
 
 
 Rule = Callable[[Segment, Focus], str | None]

@@ -8,16 +8,15 @@ from typing import Annotated
 import anyio.from_thread
 from pydantic import Field
 
-from marksweep.core.score import Scorer
-from marksweep.errors import BadInput, NotFound
+from marksweep import model
+from marksweep.errors import BadInput
 from marksweep.mcp.asking import CurrentWorkspace, state_of
 from marksweep.mcp.context_tools import usage
 from marksweep.mcp.gc_results import Analysis, Blocker, Candidate, DeadWeight, Transcript
 from marksweep.mcp.results import Usage
 from marksweep.mcp.server_state import Workspace
 from marksweep.mcp.tool import SETS, Ctx, StrictTool
-from marksweep.model import Action, Plan, Step
-from marksweep.segments import Segments
+from marksweep.model import Plan, Step
 from marksweep.strategies.scored import Disposal
 
 Strategy = Annotated[
@@ -61,27 +60,13 @@ def context_gc_analyze(
         return _of_transcript(ctx, here, transcript, max_candidates)
     with here.segments() as context:
         plan = context.plan(target_tokens=target_tokens, disposal=strategy)
-        scorer = context.settings.scoring.build() if include_scores else None
-        rows = [
-            _candidate(context, plan, step, name, scorer)
-            for step, name in _named(plan, max_candidates)
-        ]
-        cold = [
-            Candidate(
-                segment_id=segment.segment_id,
-                type=segment.type,
-                tokens=segment.tokens,
-                action=Action.COMPRESS.value,
-                reason=reason,
-                score=round(scorer(segment, plan.made_at), 4) if scorer else None,
-            )
-            for segment, reason in context.cold_but_important()[:max_candidates]
-        ]
+        rows = [_candidate(each, scored=include_scores) for each in context.candidates(plan)]
+        cold = [_candidate(each, scored=include_scores) for each in context.cold_but_important()]
         context.save(plan)
         if not dry_run:
             context.collect(plan)
-        update = {"applied": not dry_run, "compressible": cold}
-        return _analysis(plan, rows, usage(context)).model_copy(update=update)
+        update = {"applied": not dry_run, "compressible": cold[:max_candidates]}
+        return _analysis(plan, rows[:max_candidates], usage(context)).model_copy(update=update)
 
 
 def _named(plan: Plan, most: int) -> Iterator[tuple[Step, str]]:
@@ -90,19 +75,14 @@ def _named(plan: Plan, most: int) -> Iterator[tuple[Step, str]]:
     return (each for each, _ in zip(named, range(most), strict=False))
 
 
-def _candidate(
-    context: Segments, plan: Plan, step: Step, name: str, scorer: Scorer | None
-) -> Candidate:
-    segment = context.get(name)
-    if segment is None:
-        raise NotFound(f"{name!r} went while it was looked at. Analyze again.")
+def _candidate(found: model.Candidate, *, scored: bool) -> Candidate:
     return Candidate(
-        segment_id=name,
-        type=segment.type,
-        tokens=segment.tokens,
-        action=step.action.value,
-        reason=step.reason,
-        score=round(scorer(segment, plan.made_at), 4) if scorer else None,
+        segment_id=found.segment_id,
+        type=found.type,
+        tokens=found.tokens,
+        action=found.action.value,
+        reason=found.reason,
+        score=found.score if scored else None,
     )
 
 

@@ -9,6 +9,7 @@ from uuid import uuid4
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 
+from marksweep.core.roots import breakpoint_at
 from marksweep.errors import BadInput
 from marksweep.mcp.asking import CurrentWorkspace
 from marksweep.mcp.results import (
@@ -122,22 +123,11 @@ def context_focus(
 ) -> Focused:
     """Say what you are working on now. Segments of this task, file or lines, with a breakpoint in
     them, and all they refer to, are not collected."""
-    if active_lines and not active_file:
-        raise BadInput("active_lines without active_file. Name the file that the lines are in.")
-    if active_lines and active_lines[0] > active_lines[1]:
-        raise BadInput(f"active_lines is {list(active_lines)}; expected the first line first.")
-    stops = tuple(map(_breakpoint, breakpoints))
+    stops = tuple(map(breakpoint_at, breakpoints))
     here.focus(FocusArgs(task or None, active_file or None, active_lines, tuple(open_files), stops))
     return Focused(
         task=task, active_file=active_file, open_files=open_files, breakpoints=breakpoints
     )
-
-
-def _breakpoint(text: str) -> tuple[str, int]:
-    path, _, line = text.rpartition(":")
-    if not path or not line.isdecimal():
-        raise BadInput(f"breakpoint {text!r}; expected a file and a line, such as src/app.py:42.")
-    return path, int(line)
 
 
 def context_gc_pin(

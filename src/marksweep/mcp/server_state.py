@@ -89,8 +89,8 @@ class Workspace:
     def focus(self, args: FocusArgs) -> None:
         """Say what the agent is at; a change of settings does not forget it."""
         with self._guard:
+            self._look(self._segments, args)
             self._focus_args = args
-            self._look(self._segments)
 
     def keep(self, cited: Mapping[str, str]) -> None:
         """Keep segments that memories refer to, each with why."""
@@ -102,8 +102,7 @@ class Workspace:
         with self._guard:
             return self._segments.current_focus()
 
-    def _look(self, segments: Segments) -> None:
-        at = self._focus_args
+    def _look(self, segments: Segments, at: FocusArgs) -> None:
         segments.focus(
             task=at.task,
             file=at.file,
@@ -120,7 +119,7 @@ class Workspace:
                 for group in {**self._changes, **changes}
             }
             segments = self._open(merged)
-            self._look(segments)
+            self._look(segments, self._focus_args)
             self._segments, self._changes = segments, merged
             return self._segments.settings
 
