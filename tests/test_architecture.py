@@ -39,6 +39,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "segments",
             "following",
             "fit",
+            "recalling",
             "conversation",
             "async_conversation",
             "reading",
@@ -51,13 +52,18 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"plugins"}),
     frozenset({"session", "telemetry", "replay"}),
     frozenset({"testing"}),
-    frozenset({"proxy"}),
+    frozenset({"proxy", "adapters"}),
     frozenset({"mcp"}),
     frozenset({"cli"}),
 )
 """Each layer may import itself and those above it in this list."""
 
-STRANGERS = ({"strategies", "heaps"}, {"strategies", "stores"}, {"cli", "testing"})
+STRANGERS = (
+    {"strategies", "heaps"},
+    {"strategies", "stores"},
+    {"cli", "testing"},
+    {"proxy", "adapters"},
+)
 """Parts that never import each other, whatever their layers."""
 
 PURE = ("core", "strategies")

@@ -32,7 +32,7 @@ THREADS = 8
 
 
 @cache
-def _pool() -> ThreadPoolExecutor:
+def shared_pool() -> ThreadPoolExecutor:
     """Give the threads that all conversations share."""
     return ThreadPoolExecutor(THREADS, thread_name_prefix="marksweep")
 
@@ -53,7 +53,7 @@ class InOrder:
             self._waiting.append(lambda: _settle(future, call))
             if not self._is_running:
                 self._is_running = True
-                _pool().submit(self._run)
+                shared_pool().submit(self._run)
         return future
 
     def _run(self) -> None:
@@ -62,7 +62,7 @@ class InOrder:
         with self._lock:
             self._is_running = bool(self._waiting)
             if self._is_running:
-                _pool().submit(self._run)
+                shared_pool().submit(self._run)
 
 
 def _settle(future: Future[T], call: Callable[[], T]) -> None:

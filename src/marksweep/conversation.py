@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -59,7 +59,7 @@ from marksweep.model import Entry, Plan, Pressure, Report, utc_now
 from marksweep.settings import Settings
 from marksweep.stores.base import Store
 from marksweep.stores.checkpoint import get_state, put_state
-from marksweep.stores.memory import MemoryStore
+from marksweep.stores.memory import store_of
 from marksweep.strategies.last_resort import FitByTrimming
 from marksweep.strategies.registry import Choice, MessageTools, strategy_of
 from marksweep.summarizers.digesting import digesting
@@ -97,6 +97,7 @@ class Conversation:
         dialect: str | None = None,
         budget: Budget | None = None,
         preserve_recent_turns: int = 0,
+        keep: Collection[str] = (),
         system: Json = None,
         tools: Json = None,
         store: Store | str | Path | None = None,
@@ -112,12 +113,13 @@ class Conversation:
 
         `counter` gives the tokens of a message, which it is given in the form it was passed.
         `watch` observes each collection, such as `telemetry.Telemetry().watch`.
+        `keep` names tools and roles (user, assistant) whose messages never go.
         """
         if not isinstance(preserve_recent_turns, int) or preserve_recent_turns < 0:
             raise BadInput(
                 f"preserve_recent_turns is {preserve_recent_turns!r}; expected 0 or more."
             )
-        self.store = _opened(store)
+        self.store = store_of(store)
         self.workspace = workspace
         self._guard = RLock()
         self._recent_turns = preserve_recent_turns
@@ -129,6 +131,7 @@ class Conversation:
             workspace,
             form=ProviderForm(dialect_named(dialect or PLAIN)),
             counter=count_message if counter is count_message else as_passed(counter),
+            keep=keep,
         )
         self._collector = Collector(self._heap, self.store.journal, actor=actor, watch=watch)
         self._collector.recover(now=clock())
@@ -189,7 +192,7 @@ class Conversation:
         **more: Any,  # noqa: ANN401 - what the constructor takes besides
     ) -> Conversation:
         """Go on with a conversation that `state` gave, in a store that does not know it yet."""
-        store = _opened(more.pop("store", None))
+        store = store_of(more.pop("store", None))
         workspace = more.pop("workspace", "conversation")
         dialect = put_state(store, workspace, state)
         return cls(
@@ -521,14 +524,6 @@ class Conversation:
         protection = Protection(self._recent_turns, words_room=words_room(lines.limit))
         context = self._heap.context(protection, pressure, self._clock())
         return replace(context, target=target, limit=lines.limit if target is None else None)
-
-
-def _opened(store: Store | str | Path | None) -> Store:
-    if isinstance(store, str | Path):
-        from marksweep.stores.open import open_store
-
-        return open_store(store)
-    return MemoryStore() if store is None else store
 
 
 class Intake:

@@ -94,3 +94,10 @@ class OverLimitWarning(UserWarning):
 
 class UnreadableWarning(UserWarning):
     """Some of the messages that were passed in cannot be read, and were left out."""
+
+
+def in_a_line(error: object) -> str:
+    """Say what went wrong; what others raise may repeat what was said, so only its kind is told."""
+    if isinstance(error, Exception) and not isinstance(error, MarksweepError):
+        return type(error).__name__
+    return " ".join(str(error).split())[:200]

@@ -26,7 +26,7 @@ from marksweep.dialects.history import LISTS
 from marksweep.errors import BadInput
 from marksweep.following import Kept, digest, listed
 from marksweep.stores.base import Store
-from marksweep.stores.memory import MemoryStore
+from marksweep.stores.memory import store_of
 
 PREFIX = "fit:"
 """What the workspaces of conversations that are told apart here begin with."""
@@ -64,14 +64,7 @@ class Fit:
         most_open: int = MOST_OPEN,
         **options: Any,  # noqa: ANN401 - what a Conversation takes besides
     ) -> None:
-        if store is None:
-            self.store: Store = MemoryStore()
-        elif isinstance(store, str | Path):
-            from marksweep.stores.open import open_store
-
-            self.store = open_store(store)
-        else:
-            self.store = store
+        self.store = store_of(store)
         self._limit = limit
         self._dialect = dialect
         self._most_open = most_open
@@ -91,37 +84,48 @@ class Fit:
             return sent
         return {**messages, LISTS[fitted.conversation.dialect]: sent}
 
-    def follow(self, messages: Json, key: str = "", dialect: str | None = None) -> Fitted:
-        """Take in a whole history; give what to send, collected when due."""
+    @staticmethod
+    def group(key: str) -> str:
+        """Give what the workspaces of all conversations with a key begin with."""
+        return PREFIX + _hashed(key.encode())
+
+    def follow(
+        self, messages: Json, key: str = "", dialect: str | None = None, state: Json = None
+    ) -> Fitted:
+        """Take in a whole history; give what to send, collected when due.
+
+        `state` is what a checkpoint of the host holds, for a conversation that is not known here.
+        """
         name = dialect or self._dialect or detect(messages)
         values = listed(messages, name)
         if not values:
             raise BadInput("there are no messages. Pass the whole history each time.")
-        start = hashlib.blake2b(f"{name} {key} ".encode() + digest(values[0]), digest_size=8)
+        group = f"{self.group(key)}{_hashed(name.encode() + digest(values[0]))}:"
         with self._guard:
-            talk = self._find(f"{PREFIX}{start.hexdigest()}:", messages, name)
+            talk = self._find(group, messages, name, state)
         return Fitted(talk.follow(messages), talk, len(values))
 
-    def _find(self, group: str, messages: Json, dialect: str) -> Conversation:
+    def _find(self, group: str, messages: Json, dialect: str, state: Json) -> Conversation:
         """Give the conversation that a history goes on with; a new one if none does."""
         names = [name for name in self._names if name.startswith(group)]
         talks = [self._opened(name, dialect) for name in names]
         found = [(talk.overlap(messages), talk) for talk in talks]
         found.sort(key=lambda each: (each[0].known, -each[0].taken_back), reverse=True)
         if not found:
-            return self._opened(f"{group}1", dialect)
+            first = f"{group}1"
+            return self._opened(first, dialect) if state is None else self._copy(state, first)
         overlap, talk = found[0]
         if not overlap.loses_sweep or len(found) >= MOST_BRANCHES:
             return talk
         number = max(int(name.rpartition(":")[2]) for name in names) + 1
-        branch = Conversation.from_state(
-            talk.state(),
-            limit=self._limit,
-            store=self.store,
-            workspace=f"{group}{number}",
-            **self._options,
+        return self._copy(talk.state(), f"{group}{number}")
+
+    def _copy(self, state: Json, name: str) -> Conversation:
+        return self._hold(
+            Conversation.from_state(
+                state, limit=self._limit, store=self.store, workspace=name, **self._options
+            )
         )
-        return self._hold(branch)
 
     def _opened(self, name: str, dialect: str) -> Conversation:
         talk = self._open.get(name)
@@ -147,3 +151,7 @@ class Fit:
     def close(self) -> None:
         """Close the store."""
         self.store.close()
+
+
+def _hashed(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=8).hexdigest()

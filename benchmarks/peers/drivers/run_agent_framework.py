@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from agent_framework import (  # type: ignore[import-not-found]
+from agent_framework import (
     Content,
     Message,
     ToolResultCompactionStrategy,

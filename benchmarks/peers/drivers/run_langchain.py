@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from langchain.agents.middleware.context_editing import (  # type: ignore[import-not-found]
+from langchain.agents.middleware.context_editing import (
     ClearToolUsesEdit,
 )
-from langchain_core.messages import (  # type: ignore[import-not-found]
+from langchain_core.messages import (
     convert_to_messages,
     trim_messages,
 )
-from langchain_core.messages.utils import (  # type: ignore[import-not-found]
+from langchain_core.messages.utils import (
     count_tokens_approximately,
 )
 from stopwatch import Messages, Work, main  # type: ignore[import-not-found]

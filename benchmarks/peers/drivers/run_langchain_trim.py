@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import sys
 
-from langchain_core.messages import (  # type: ignore[import-not-found]
+from langchain_core.messages import (
     convert_to_messages,
     trim_messages,
 )
-from langchain_core.messages.utils import (  # type: ignore[import-not-found]
+from langchain_core.messages.utils import (
     count_tokens_approximately,
 )
 

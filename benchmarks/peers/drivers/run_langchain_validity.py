@@ -10,12 +10,12 @@ import sys
 from collections import Counter
 from importlib.metadata import version
 
-from langchain_core.messages import (  # type: ignore[import-not-found]
+from langchain_core.messages import (
     convert_to_messages,
     convert_to_openai_messages,
     trim_messages,
 )
-from langchain_core.messages.utils import (  # type: ignore[import-not-found]
+from langchain_core.messages.utils import (
     count_tokens_approximately,
 )
 from pairing import has_task, is_paired  # type: ignore[import-not-found]

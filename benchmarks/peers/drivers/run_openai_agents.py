@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from agents.extensions.tool_output_trimmer import (  # type: ignore[import-not-found]
+from agents.extensions.tool_output_trimmer import (
     ToolOutputTrimmer,
 )
-from agents.run_config import CallModelData, ModelInputData  # type: ignore[import-not-found]
+from agents.run_config import CallModelData, ModelInputData
 from stopwatch import Messages, Work, main  # type: ignore[import-not-found]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from pydantic_ai.messages import (  # type: ignore[import-not-found]
+from pydantic_ai.messages import (
     ModelRequest,
     ModelResponse,
     SystemPromptPart,

@@ -32,7 +32,7 @@ def command(what: tuple[str, ...], start: int, limit: int, mcp: bool, store: str
         return
     if not what:
         raise BadInput("say what to find: an id such as m6, or words.")
-    from marksweep.proxy.recall import recall
+    from marksweep.recalling import recall
     from marksweep.stores.open import open_store
 
     with closing(open_store(location)) as opened:

@@ -15,7 +15,7 @@ business of their form; see forms.py.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import NamedTuple
@@ -62,6 +62,13 @@ from marksweep.stores.base import Store
 replace = msgspec.structs.replace
 
 
+ROLES_BY_NAME = {"assistant": Role.MODEL}
+"""What providers call a role that has another name here."""
+
+KEPT = "keep"
+"""Who pinned what the host keeps."""
+
+
 class Draft(NamedTuple):
     """A message that was made for a live one's place, and how it is kept."""
 
@@ -81,8 +88,13 @@ class ConversationHeap(SegmentHeap):
         counter: Counter,
         turns: TurnNumbers | None = None,
         fingerprint: Fingerprint | None = None,
+        keep: Collection[str] = (),
     ) -> None:
-        """Open a heap. `turns` numbers turns by their first message; without, they are counted."""
+        """Open a heap. `turns` numbers turns by their first message; without, they are counted.
+
+        `keep` names tools and roles whose messages are pinned when they arrive.
+        """
+        self._keep = frozenset(ROLES_BY_NAME.get(name, name) for name in keep)
         self.form = form
         self.counter = counter
         self._turns = turns
@@ -205,6 +217,8 @@ class ConversationHeap(SegmentHeap):
         ties = [self._names[n] for n in self._read(at, message) if n in self._names]
         self._names[at] = message.message_id
         self._messages[message.message_id] = message
+        if not pinned_by and self._keep and self._is_kept(message, ties):
+            pinned_by = KEPT
         policy = self._policy(message)
         if policy is not GCPolicy.LOCKED:
             policy = declared.get(message.message_id, policy)
@@ -223,6 +237,16 @@ class ConversationHeap(SegmentHeap):
             position=at,
             project_id=self.workspace,
         )
+
+    def _is_kept(self, message: Message, ties: Iterable[str]) -> bool:
+        """Whether the host keeps messages of this role, or those of a tool that has a part here."""
+        if message.role in self._keep:
+            return True
+        known, live = self._messages, self.index.live
+        tied = [known.get(name) or self.message(live[name]) for name in ties]
+        calls = [call for each in (*tied, message) for call in each.function_calls]
+        names = {call.name for call in message.function_calls}
+        return not self._keep.isdisjoint(names | {o.name for o in outcomes_of(message, calls)})
 
     def _read(self, at: int, message: Message, turn: int | None = None) -> list[int]:
         """Work out what follows from the next message; give the positions it is tied to.

@@ -7,13 +7,9 @@ from pathlib import Path
 from mcp.server import MCPServer
 
 from marksweep.errors import MarksweepError
-from marksweep.proxy.recall import recall as recall_swept
+from marksweep.recalling import DESCRIPTION
+from marksweep.recalling import recall as recall_swept
 from marksweep.stores.open import open_store
-
-DESCRIPTION = (
-    "Bring back what marksweep left out of this conversation. A line such as "
-    '[marksweep: … recall("m6")] names what is missing: pass that id, or words to search for.'
-)
 
 
 def serve_recall(store: str | Path) -> None:

@@ -15,7 +15,7 @@ from marksweep.collector import Notify
 from marksweep.conversation import COVERAGE, Conversation
 from marksweep.dialects.base import parsed, spelled
 from marksweep.dialects.history import LISTS
-from marksweep.errors import MarksweepError
+from marksweep.errors import in_a_line
 from marksweep.fit import Fit
 from marksweep.model import Plan, Report
 from marksweep.proxy.endpoints import is_subscription, session_of
@@ -116,7 +116,7 @@ class Projection:
         """Note that something of ours failed, in one line; without what was said."""
         with self._lock:
             self.totals.failures += 1
-        logger.warning("passed through unchanged: %s", _in_a_line(error))
+        logger.warning("passed through unchanged: %s", in_a_line(error))
 
     def observed(self, outgoing: Outgoing, usage: Usage) -> None:
         """Take in what the provider reported for a request: it calibrates the conversation."""
@@ -145,10 +145,3 @@ class Projection:
     def close(self) -> None:
         """Close the store."""
         self.fit.close()
-
-
-def _in_a_line(error: object) -> str:
-    """Say what went wrong; what others raise may repeat what was said, so only its kind is told."""
-    if isinstance(error, Exception) and not isinstance(error, MarksweepError):
-        return type(error).__name__
-    return " ".join(str(error).split())[:200]

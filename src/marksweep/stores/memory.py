@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from heapq import nlargest
 from itertools import chain, islice, takewhile
+from pathlib import Path
 from typing import Protocol, TypeVar, Unpack
 
 import msgspec
@@ -31,6 +32,7 @@ from marksweep.stores.base import (
     JournalSize,
     PlanRetention,
     Query,
+    Store,
     redacted,
 )
 from marksweep.stores.codec import ENTRY, microseconds
@@ -546,3 +548,12 @@ class MemoryStore(TableStore):
     def _workspaces(self) -> list[str]:
         with self._alone():
             return [name for name, table in self._live.items() if len(table)]
+
+
+def store_of(where: Store | str | Path | None) -> Store:
+    """Give a store that was passed, or open the one at a place; None is a new one in memory."""
+    if isinstance(where, str | Path):
+        from marksweep.stores.open import open_store
+
+        return open_store(where)
+    return MemoryStore() if where is None else where

@@ -1,4 +1,4 @@
-"""What was swept from conversations that a proxy followed, found again by id or by words."""
+"""What was swept from conversations that `Fit` follows, found again by id or by words."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ from marksweep.model import Stashed
 from marksweep.stores.base import Query, Store
 from marksweep.tokens import count
 
+DESCRIPTION = (
+    "Bring back what marksweep left out of this conversation. A line such as "
+    '[marksweep: … recall("m6")] names what is missing: pass that id, or words to search for.'
+)
+"""What a model is told of the tool."""
+
 RECALL_TOKENS = 4_000
 """Tokens that are given back at once. More fills the window that was just emptied."""
 
@@ -20,12 +26,15 @@ MOST_FOUND = 5
 _ID = re.compile(r"\s*[\"']?([mh]\d+)[\"']?\s*")
 
 
-def recall(store: Store, what: str, start: int = 0, limit: int = RECALL_TOKENS) -> str:
+def recall(
+    store: Store, what: str, start: int = 0, limit: int = RECALL_TOKENS, group: str = PREFIX
+) -> str:
     """Give a swept message by its id, from a character on, or those that hold these words.
 
     Of messages with the same id in several conversations, the one that was swept last is meant.
+    `group` is what the names of the conversations begin with; see `Fit.group`.
     """
-    names = [name for name in store.segments.workspaces() if name.startswith(PREFIX)]
+    names = [name for name in store.segments.workspaces() if name.startswith(group)]
     named = _ID.fullmatch(what)
     if named is None:
         return _found(store, names, what, limit)

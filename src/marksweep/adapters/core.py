@@ -1,0 +1,205 @@
+"""What all adapters share. One for each hook; it may serve any number of threads and event loops.
+
+    adapter = Adapter(limit="60%", keep=("todo",))
+    fitted = adapter.fit(values, key, window=200_000)    # provider messages, whole each time
+    for kept in fitted.kept:
+        kept.key           index of the value it was, None if a collection added it
+        kept.is_changed    False: send the framework's own object; True: kept.message stands for it
+
+An adapter never raises into a run. What it does there is `guarded`: if that fails, the framework
+goes on with what it had, and the log of `marksweep.adapters` says why, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypedDict, TypeVar
+
+from marksweep.async_conversation import shared_pool
+from marksweep.conversation import COVERAGE, Conversation
+from marksweep.dialects.base import Json
+from marksweep.dialects.history import LISTS
+from marksweep.errors import BadInput, MarksweepError, in_a_line
+from marksweep.fit import Fit, Fitted
+from marksweep.recalling import DESCRIPTION, recall
+from marksweep.sizes import Size
+from marksweep.stores.base import Store
+from marksweep.stores.memory import store_of
+from marksweep.strategies.registry import Choice
+
+__all__ = ["DESCRIPTION", "Adapter", "Options", "missing"]
+
+T = TypeVar("T")
+
+MOST_KEYS = 1_000
+"""Keys whose last conversation is remembered, so that reported usage finds it."""
+
+logger = logging.getLogger("marksweep.adapters")
+
+
+class Options(TypedDict, total=False):
+    """What every adapter takes beside `limit`."""
+
+    strategy: Choice
+    store: Store | str | Path | None
+    """Where conversations are kept. Without one they are in memory, gone with the process."""
+    keep: Collection[str]
+    """Tools and roles (user, assistant) whose messages never go."""
+    rewrite_history: bool
+    """Whether the framework's own history is collected too, and not only what the model is sent."""
+    window: int | None
+    """Tokens of the model's window, for a limit in percent where the framework does not know."""
+
+
+class Adapter:
+    """Makes the histories of one framework fit. Safe between threads."""
+
+    def __init__(
+        self,
+        limit: int | str,
+        *,
+        dialect: str,
+        strategy: Choice = COVERAGE,
+        store: Store | str | Path | None = None,
+        keep: Collection[str] = (),
+        rewrite_history: bool = False,
+        window: int | None = None,
+    ) -> None:
+        """Check all options now: later, nothing is raised."""
+        self.rewrite_history = rewrite_history
+        self.failures = 0
+        """How often the framework went on with what it had because something of ours failed."""
+        self._limit = _size(limit)
+        self._dialect = dialect
+        self._window = window
+        if isinstance(keep, str):
+            raise BadInput(f"keep is {keep!r}; expected a list of names: keep=[{keep!r}].")
+        self._options: dict[str, Any] = {
+            "strategy": strategy,
+            "keep": tuple(keep),
+            "actor": "adapter",
+        }
+        Conversation(limit=self._tokens(100_000 if window is None else window), **self._options)
+        self._store = store_of(store)
+        self._fits: dict[int, Fit] = {}
+        self._last: OrderedDict[str, Conversation] = OrderedDict()
+        self._lock = Lock()
+
+    def _tokens(self, window: int | None) -> int:
+        """Give the limit in tokens, for a model with such a window."""
+        if self._limit.tokens is None and window is None:
+            raise BadInput(
+                f"limit is {self._limit.percent:g}% of the model's window, which is not known "
+                "here. Pass window= in tokens, or limit= in tokens."
+            )
+        if window is not None and (not isinstance(window, int) or window <= 0):
+            raise BadInput(f"window is {window!r}; expected a number of tokens, such as 200_000.")
+        return max(1, self._limit.of(window or 0))
+
+    def fit(
+        self,
+        values: Sequence[Json],
+        key: str,
+        *,
+        window: int | None = None,
+        fixed: Json = None,
+        state: Json = None,
+    ) -> Fitted:
+        """Give what to send of a history, collected when due.
+
+        `key` is the framework's own id of the conversation. `window` is that of the model, if the
+        framework knows it. `fixed` takes room in every request: system prompt, tools. `state` is
+        what `checkpoint` gave.
+        """
+        limit = self._tokens(self._window or window)
+        with self._lock:
+            if limit not in self._fits:
+                self._fits[limit] = Fit(
+                    limit, store=self._store, dialect=self._dialect, **self._options
+                )
+            fit = self._fits[limit]
+        request = {LISTS[self._dialect]: list(values), "tools": fixed or None}
+        fitted = fit.follow(request, key, state=state["state"] if state else None)
+        with self._lock:
+            self._last[key] = fitted.conversation
+            self._last.move_to_end(key)
+            while len(self._last) > MOST_KEYS:
+                self._last.popitem(last=False)
+        return fitted
+
+    def checkpoint(self, fitted: Fitted, known: Json = None) -> Json:
+        """Give what the framework should keep in its checkpoint: plain JSON data.
+
+        It is `known`, what it keeps already, as long as nothing was collected since.
+        """
+        newest = fitted.conversation.latest()
+        if newest is None or (known and known["plan"] == newest):
+            return known
+        return {"plan": newest, "state": fitted.conversation.state()}
+
+    def observe(self, key: str, input_tokens: int | None, cached_tokens: int | None = None) -> None:
+        """Take in the usage that was reported for the last request of a conversation."""
+        talk = self._last.get(key)
+        if talk is not None and input_tokens:
+            self.guarded(lambda: talk.observe(input_tokens, cached_tokens), None)
+
+    def recall(self, what: str, key: str, start: int = 0) -> str:
+        """Give what was swept from the conversations with a key: by id or by words, bounded."""
+        try:
+            return recall(self._store, what, start, group=Fit.group(key))
+        except MarksweepError as error:
+            return str(error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
+            self.failed(error)
+            return f"recall failed: {in_a_line(error)}."
+
+    def guarded(self, work: Callable[[], T], otherwise: T) -> T:
+        """Do something of ours; what the framework had, if that fails."""
+        try:
+            return work()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
+            self.failed(error)
+            return otherwise
+
+    async def guarded_async(self, work: Callable[[], T], otherwise: T) -> T:
+        """Do the same in a thread, so that the event loop goes on."""
+        future = shared_pool().submit(self.guarded, work, otherwise)
+        return await asyncio.shield(asyncio.wrap_future(future))
+
+    def failed(self, error: Exception) -> None:
+        """Log the first failure as a warning, in one line, without what was said."""
+        with self._lock:
+            self.failures += 1
+            is_first = self.failures == 1
+        logger.debug("failed", exc_info=error)
+        if is_first:
+            logger.warning("the history goes on unchanged: %s", in_a_line(error))
+
+    def close(self) -> None:
+        """Close the store."""
+        self._store.close()
+
+
+def missing(extra: str, error: ImportError) -> ImportError:
+    """Say what to install for an adapter whose framework cannot be imported."""
+    return ImportError(
+        f"the adapter needs a package that is not here or too old ({error}). Install it: "
+        f"pip install 'marksweep[{extra}]'"
+    )
+
+
+def _size(limit: int | str) -> Size:
+    """Read a limit: tokens, or percent of the model's window."""
+    size = Size.read(limit) if isinstance(limit, str) else Size(tokens=limit)
+    given = size.tokens if size.percent is None else size.percent
+    if given and given > 0 and (size.percent or 0) <= 100:
+        return size
+    raise BadInput(
+        f"limit is {limit!r}; expected tokens, such as 100_000, or percent of the model's window, "
+        "such as '60%'."
+    )
