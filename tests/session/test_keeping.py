@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from marksweep.errors import BadInput, NotFound, StoreError
+from marksweep.ledger import InstructionSource
 from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
 from marksweep.model import Event
 from marksweep.plugins import GCConfig, load_gc_plugin
@@ -184,6 +185,30 @@ def test_a_reopened_session_gives_no_summary_the_number_of_one_that_was_taken_ou
     again = session(store, "gc_summarize")
     again.manual_gc()
     assert "gc_summary_2" in [m.message_id for m in again.history]
+
+
+def test_a_reopened_session_knows_who_made_its_summaries(tmp_path: Path) -> None:
+    def makers(chat: Session) -> dict[str, object]:
+        entry = chat.budget.get_entry(InstructionSource.CONVERSATION)
+        assert entry is not None
+        summaries = {k: c for k, c in entry.children.items() if k.startswith("gc_summary_")}
+        assert all(child.tokens for child in summaries.values())
+        return {key: child.metadata["created_by"] for key, child in summaries.items()}
+
+    store = open_store(tmp_path / "chat.db")
+    chat = session(store, "gc_summarize")
+    chat.manual_gc()
+    assert makers(chat) == {"gc_summary_1": "gc_summarize"}
+    store.close()
+    store = open_store(tmp_path / "chat.db")
+    again = Session(lambda _: "yes", counter=words, store=store)
+    assert makers(again) == {"gc_summary_1": "gc_summarize"}
+    again.set_gc_plugin(Custom(keep=4))  # type: ignore[arg-type]
+    again.manual_gc()
+    assert makers(again) == {}
+    again.undo_gc()
+    assert makers(again) == {"gc_summary_1": "gc_summarize"}
+    store.close()
 
 
 def test_a_reopened_session_takes_other_instructions_but_no_other_history() -> None:

@@ -263,15 +263,23 @@ def apply_result(budget: InstructionBudget, result: GCResult, history: Sequence[
     if not isinstance(keys, list):
         keys = [] if budget.follows else [f"{SUMMARY}{budget.next_summary()}"]
     for key in keys:
-        budget.add_child(
-            InstructionSource.CONVERSATION,
-            str(key),
-            tokens // len(keys),
-            GCPolicy.PRESERVABLE,
-            label=SUMMARY_LABEL,
-            metadata={"created_by": result.plugin_name},
-            message_ids=[str(key)],
-        )
+        credit_summary(budget, str(key), tokens // len(keys), result.plugin_name)
+
+
+def credit_summary(
+    budget: InstructionBudget, key: str, tokens: int, plugin: str, created_at: float = 0.0
+) -> None:
+    """Put a summary on the budget, under the name of the plugin that made it."""
+    budget.add_child(
+        InstructionSource.CONVERSATION,
+        key,
+        tokens,
+        GCPolicy.PRESERVABLE,
+        label=SUMMARY_LABEL,
+        metadata={"created_by": plugin},
+        created_at=created_at,
+        message_ids=[key],
+    )
 
 
 def _apply_removal(budget: InstructionBudget, item: GCRemovalItem, left: set[str]) -> None:

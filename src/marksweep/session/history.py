@@ -26,7 +26,7 @@ from marksweep.heaps.forms import NeutralForm
 from marksweep.heaps.stash_search import Recalled, recalled
 from marksweep.heaps.staying import SPOKEN, Protection
 from marksweep.messages import SUMMARY, Counter, Message, TurnNumbers, starts_turn
-from marksweep.model import IN_PLACE, Action, GCPolicy, Plan, Pressure, Segment, utc_now
+from marksweep.model import IN_PLACE, Action, Event, GCPolicy, Plan, Pressure, Segment, utc_now
 from marksweep.plugins.base import GCConfig, GCResult
 from marksweep.stores.base import Store
 
@@ -68,6 +68,16 @@ class SessionHistory:
         while self._is_taken(f"{SUMMARY}{(number := next(numbers))}"):
             pass
         return number - 1
+
+    def summarizers(self) -> dict[str, str]:
+        """Name the plugin that made each live summary, as the journal has it."""
+        live = {name for name in self.heap.live() if name.startswith(SUMMARY)}
+        made: dict[str, str] = {}
+        swept = self._store.journal.read(self.heap.workspace, events=[Event.SWEPT]) if live else ()
+        for entry in swept:
+            for name in live.intersection(entry.report.created if entry.report else ()):
+                made.setdefault(name, self._collector.saved(entry.plan_id).strategy)
+        return made
 
     def _is_taken(self, message_id: str) -> bool:
         stashed = self._store.stash.get(self.heap.workspace, [message_id])

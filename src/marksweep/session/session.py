@@ -37,6 +37,7 @@ from marksweep.plugins.base import (
     GCResult,
     GCTriggerReason,
     apply_result,
+    credit_summary,
 )
 from marksweep.plugins.files import Profile, choose_gc, load_gc_from_file, load_profile
 from marksweep.session.collecting import (
@@ -102,6 +103,7 @@ class Session:
         )
         self.budget.follow_heap(lambda: self._history.heap, self._count)
         self.budget.reserve_summaries(self._history.summaries())
+        self._credit_summaries()
         self._open(system_instructions, history)
         for tool in tools:
             self.add_tool(tool)
@@ -198,6 +200,18 @@ class Session:
         """Put back what the latest collection took from the history. Dropped tools stay dropped."""
         with self._lock:
             self._history.undo()
+            self._credit_summaries()
+
+    def _credit_summaries(self) -> None:
+        """Say in the budget who made the summaries that were in the store."""
+        known, live = (
+            self.budget.declared(InstructionSource.CONVERSATION),
+            self._history.heap.live(),
+        )
+        for name, plugin in self._history.summarizers().items():
+            if name not in known:
+                made_at = live[name].created_at.timestamp()
+                credit_summary(self.budget, name, live[name].tokens, plugin, made_at)
 
     def recall(self, query: str, limit: int = RECALL_TOKENS) -> list[Recalled]:
         """Find what collections took out and answers a question, in at most so many tokens."""
