@@ -139,16 +139,29 @@ def test_a_default_budget_has_an_empty_entry_for_each_source() -> None:
 def test_children_are_added_found_replaced_and_removed_by_key() -> None:
     budget = InstructionBudget()
     budget.add_child(PLUGIN, "grep", 30)
-    held = budget.get_entry(PLUGIN)
+    held, shown = budget.get_entry(PLUGIN), budget.snapshot()
     budget.add_child(PLUGIN, "grep", 40)
     child = budget.get_child(PLUGIN, "grep")
     assert child is not None
     assert child.tokens == 40
     assert held is not None
-    assert held.total_tokens() == 30, "an entry that was handed out stays as it was"
+    assert held.total_tokens() == 40
+    assert shown.total_tokens == shown.entries[PLUGIN].total_tokens() == 30
     assert budget.remove_child(PLUGIN, "grep") == child
     assert budget.get_child(PLUGIN, "grep") is None
     assert budget.remove_child(PLUGIN, "grep") is None
+
+
+def test_a_host_changes_its_entries_in_place() -> None:
+    budget = InstructionBudget(1000)
+    budget.add_child(ENRICHMENT, "files", 30, GCPolicy.EPHEMERAL, "Files", {"by": "host"})
+    entry = budget.get_entry(ENRICHMENT)
+    assert entry is not None
+    entry.children["files"].tokens = 50
+    assert budget.total_tokens() == 50
+    entry.tokens = 0
+    entry.children.clear()
+    assert budget.total_tokens() == 0
 
 
 def test_counts_are_corrected_where_they_are_counted() -> None:

@@ -123,7 +123,7 @@ def test_a_store_that_fails_stops_collections_but_not_the_conversation(
     before = chat.history
     refused = chat.manual_gc()
     assert chat.history == before
-    assert (refused.success, refused.tokens_freed, refused.removal_list) == (False, 0, ())
+    assert (refused.success, refused.tokens_freed, refused.removal_list) == (False, 0, [])
     assert refused.error == "StoreError: the disk is full"
     assert chat.send_message(text(700)).text == "yes"
     assert chat.send_message(text(700)).text == "yes"

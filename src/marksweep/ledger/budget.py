@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import deepcopy
 from datetime import UTC, datetime
 
 import msgspec
@@ -68,7 +69,6 @@ class Arrivals:
 class InstructionBudget:
     """Tokens per source and child, and what of them may go.
 
-    Entries are values: a change puts a new one in place, so what `get_entry` gave stays as it was.
     Once the budget follows a history, the entries of the conversation are read off that history
     and cannot disagree with it; children added by hand then declare the policy of their messages.
     A budget that follows none is kept by its host: the conversation weighs what it declares.
@@ -110,8 +110,8 @@ class InstructionBudget:
             tokens,
             gc_policy or SOURCE_POLICY[source],
             label or source.value.capitalize(),
-            children=children or {},
-            metadata=metadata or {},
+            children=dict(children or {}),
+            metadata=dict(metadata or {}),
         )
         self._entries[source] = entry
         return entry
@@ -125,15 +125,15 @@ class InstructionBudget:
         entry = self.get_entry(source)
         return entry.children.get(child_key) if entry and child_key else None
 
-    def add_child(
+    def add_child(  # noqa: PLR0917 - in the order of SourceEntry
         self,
         source: InstructionSource,
         child_key: str,
         tokens: int,
         gc_policy: GCPolicy | None = None,
-        *,
         label: str | None = None,
         metadata: Mapping[str, object] | None = None,
+        *,
         kind: ChildKind | None = None,
         created_at: float = 0.0,
         message_ids: Sequence[str] = (),
@@ -159,22 +159,19 @@ class InstructionBudget:
             message_ids=list(message_ids),
         )
         parent = self._entries.get(source) or self.set_entry(source, 0)
-        self._put(source, parent, {**parent.children, child_key: child})
+        parent.children[child_key] = child
         return child
 
     def remove_child(self, source: InstructionSource, child_key: str) -> SourceEntry | None:
         """Take a child out; return it, or None if there was none."""
         parent = self._entries.get(source)
-        if parent is None or child_key not in parent.children:
-            return None
-        rest = {key: child for key, child in parent.children.items() if key != child_key}
-        self._put(source, parent, rest)
-        return parent.children[child_key]
+        return parent.children.pop(child_key, None) if parent else None
 
     def clear(self, source: InstructionSource) -> None:
         """Empty a source: no tokens, no children; its policy stays."""
         if (entry := self._entries.get(source)) is not None:
-            self._entries[source] = msgspec.structs.replace(entry, tokens=0, children={})
+            entry.tokens = 0
+            entry.children.clear()
 
     def update_tokens(
         self, source: InstructionSource, tokens: int, child_key: str | None = None
@@ -189,12 +186,8 @@ class InstructionBudget:
                 f"{source} weighs what its children weigh ({', '.join(sorted(entry.children))}); "
                 "update one of them."
             )
-        updated = msgspec.structs.replace(entry, tokens=tokens)
-        if child_key:
-            self._put(source, parent, {**parent.children, child_key: updated})
-        else:
-            self._entries[source] = updated
-        return updated
+        entry.tokens = msgspec.structs.replace(entry, tokens=tokens).tokens
+        return entry
 
     def follow(self, history: Callable[[], Sequence[Message]], counter: Counter) -> None:
         """Read the conversation's entries off this history from now on."""
@@ -278,7 +271,7 @@ class InstructionBudget:
             stored = entries.get(source) or SourceEntry(
                 source, 0, SOURCE_POLICY[source], source.value.capitalize()
             )
-            entries[source] = msgspec.structs.replace(stored, tokens=0, children=children)
+            entries[source] = msgspec.structs.replace(stored, tokens=0, children=dict(children))
         return entries
 
     def non_history(self) -> Mapping[InstructionSource, SourceEntry]:
@@ -320,7 +313,7 @@ class InstructionBudget:
 
     def snapshot(self) -> BudgetSnapshot:
         """The ledger at this moment."""
-        entries = self.entries()
+        entries = deepcopy(dict(self.entries()))
         leaves = [leaf for entry in entries.values() for leaf in entry.leaves()]
         total = sum(leaf.tokens for leaf in leaves)
         return BudgetSnapshot(
@@ -377,11 +370,6 @@ class InstructionBudget:
         budget._arrivals = arrivals
         budget.turns = TurnNumbers(saved.turns, saved.next_turn)
         return budget
-
-    def _put(
-        self, source: InstructionSource, parent: SourceEntry, children: Mapping[str, SourceEntry]
-    ) -> None:
-        self._entries[source] = msgspec.structs.replace(parent, children=children)
 
     def _weigh(self, policies: frozenset[GCPolicy]) -> int:
         return sum(

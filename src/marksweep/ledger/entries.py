@@ -7,7 +7,7 @@ line per source and its heaviest children, with bars.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 import msgspec
@@ -85,36 +85,35 @@ KIND_POLICY: Mapping[ChildKind, GCPolicy] = {
 """The policy of a child, by what it is."""
 
 
-class SourceEntry(msgspec.Struct, frozen=True):
+class SourceEntry(msgspec.Struct):
     """One line of the ledger: a source, or a child of one.
 
-    With children, its tokens are those of the children; its own figure is then not counted.
+    A host may change its own entries in place: `entry.tokens = 0`, `entry.children.clear()`. With
+    children, its tokens are those of the children; its own figure is then not counted.
     """
 
     source: InstructionSource
     tokens: int
     gc_policy: GCPolicy
     label: str | None = None
-    children: Mapping[str, SourceEntry] = {}
-    metadata: Mapping[str, object] = {}
+    children: dict[str, SourceEntry] = {}
+    metadata: dict[str, object] = {}
     created_at: float = 0.0
     """Seconds since the epoch; now, if not given."""
-    message_ids: Sequence[str] = []
+    message_ids: list[str] = []
     """The messages of the history that this entry counts."""
 
     def __post_init__(self) -> None:
         """Stamp the entry, and refuse a negative count."""
-        put = msgspec.structs.force_setattr
         if type(self.source) is not InstructionSource:
-            put(self, "source", source_named(self.source))
+            self.source = source_named(self.source)
         if not isinstance(self.tokens, int) or self.tokens < 0:
             raise BadInput(
                 f"tokens is {self.tokens!r} in {self.label or self.source}; expected 0 or more."
             )
         if not self.created_at:
-            put(self, "created_at", time.time())
-        if type(self.message_ids) is not list:
-            put(self, "message_ids", list(self.message_ids))
+            self.created_at = time.time()
+        self.message_ids = list(self.message_ids)
 
     def total_tokens(self) -> int:
         """Tokens of the children, or of the entry itself if it has none."""

@@ -106,5 +106,5 @@ def failed(result: GCResult, error: Exception) -> GCResult:
         tokens_after=result.tokens_before,
         notification=None,
         error=f"{type(error).__name__}: {error}",
-        removal_list=(),
+        removal_list=[],
     )
