@@ -3,8 +3,10 @@ SHELL := /bin/sh
 PY := .venv/bin/python
 INPUTS := pyproject.toml constraints.txt tools/setup.sh
 WORKERS ?= 2
+# A link that leads nowhere is an error.
+SITE := $(PY) -m sphinx --quiet --fail-on-warning --keep-going -b dirhtml docs build/site
 
-.PHONY: help demo test check bench bench-graph bench-mcp bench-search bench-peers bench-quality bench-replay bench-validity judge conformance nightly mutants call-paths clients docs clean
+.PHONY: help demo test check bench bench-graph bench-mcp bench-search bench-peers bench-quality bench-replay bench-validity judge conformance nightly mutants call-paths clients docs release-check clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -28,6 +30,7 @@ check: .venv/.dev  ## lint, types, import direction, public names, docs in step
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(PY) -m pytest tests/test_architecture.py tests/test_public_names.py tests/test_docs.py
+	$(SITE)
 
 .node/.ready: tools/node.sh
 	@tools/node.sh && touch $@
@@ -77,8 +80,12 @@ mutants: .venv/.dev  ## break the code on purpose; every break must be caught
 call-paths: .venv/.dev  ## the files that one tool result passes through, on its way in and through a collection
 	$(PY) tools/call_paths.py
 
-docs: .venv/.dev  ## write the generated parts of docs/
+docs: .venv/.dev  ## write the generated parts of docs/, and the site into build/site
 	$(PY) tools/docs.py
+	$(SITE)
+
+release-check: .venv/.dev  ## build wheel and sdist, install them as users would, and try each door
+	$(PY) tools/release_check.py
 
 clean:
 	rm -rf .venv .venv-peers .node .clients build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

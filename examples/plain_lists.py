@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from marksweep import ContextSegment, GCEngine
+from marksweep import ContextSegment, GCEngine, Reference
 
 now = datetime.now(UTC)
 segments = [
@@ -15,7 +15,7 @@ segments = [
         created_at=now,
         tokens=5,
         task_id="build",
-        references=["error"],  # type: ignore[arg-type]
+        references=(Reference("error"),),
     ),
     ContextSegment(
         segment_id="error", type="log", text="undefined symbol: foo", created_at=now, tokens=6

@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
+FOLDER = Path(__file__).parent.parent / "examples"
+SERVER = FOLDER / "stand_in.py"
+"""What the loops talk to; it does nothing by itself."""
+
+EXAMPLES = sorted(set(FOLDER.glob("*.py")) - {SERVER})
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -27,4 +31,4 @@ def test_the_example_runs(path: Path, tmp_path: Path) -> None:
 
 
 def test_there_are_examples() -> None:
-    assert len(EXAMPLES) >= 2
+    assert len(EXAMPLES) >= 9

@@ -219,7 +219,7 @@ __all__ = [
     "tidy",
     "validate",
 ]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> object:
