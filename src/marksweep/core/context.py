@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum
 from functools import cached_property
-from types import MappingProxyType
 
 import msgspec
 
@@ -52,7 +51,7 @@ class PlanningContext:
     """
     limit: int | None = None
     """What must not be exceeded, if that is known; the target is at most this."""
-    yields: Mapping[int, Yield] = MappingProxyType({})
+    yields: Mapping[int, Yield] = field(default_factory=dict)
     """Which of the roots yield, and how far."""
 
     @classmethod
