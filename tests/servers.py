@@ -35,9 +35,9 @@ def redis_server() -> Path:
 
 
 @contextmanager
-def running_redis(*options: str) -> Iterator[str]:
-    """Run a server that keeps nothing, and give its URL."""
-    port = free_port()
+def running_redis(*options: str, port: int = 0) -> Iterator[str]:
+    """Run a server that keeps nothing, unless options say so, and give its URL."""
+    port = port or free_port()
     with tempfile.TemporaryDirectory(prefix="marksweep-redis-") as folder:
         command = [str(redis_server()), "--port", str(port), "--bind", "127.0.0.1"]
         command += ["--save", "", "--appendonly", "no", "--dir", folder, *options]

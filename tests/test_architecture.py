@@ -51,6 +51,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     ),
     frozenset({"plugins"}),
     frozenset({"session", "telemetry", "replay"}),
+    frozenset({"monitoring"}),
     frozenset({"testing"}),
     frozenset({"proxy", "adapters"}),
     frozenset({"mcp"}),

@@ -49,7 +49,8 @@ Watch = Callable[[Plan, str], contextlib.AbstractContextManager[Notify]]
 
 
 @contextlib.contextmanager
-def _unwatched(plan: Plan, trigger: str) -> Iterator[Notify]:  # noqa: ARG001
+def unwatched(plan: Plan, trigger: str) -> Iterator[Notify]:  # noqa: ARG001
+    """Observe nothing."""
     yield lambda _: None
 
 
@@ -77,7 +78,7 @@ class Collector:
         self._heap = heap
         self._journal = journal
         self._actor = actor
-        self._watch = watch or _unwatched
+        self._watch = watch or unwatched
 
     def save(self, plan: Plan, *, now: datetime) -> None:
         """Keep a plan in the journal, so that it can be collected by its id."""

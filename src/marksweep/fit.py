@@ -148,6 +148,11 @@ class Fit:
             self._open.popitem(last=False)
         return talk
 
+    @property
+    def open_count(self) -> int:
+        """How many conversations are held open."""
+        return len(self._open)
+
     def close(self) -> None:
         """Close the store."""
         self.store.close()

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from marksweep.collector import Watch, unwatched
 from marksweep.errors import BadInput
 from marksweep.ledger import InstructionBudget
 from marksweep.messages import Message
@@ -118,7 +119,7 @@ class Telemetry:
         labels = {STRATEGY: plan.strategy, HEAP: plan.heap, TRIGGER: trigger}
         with self.reporting(labels) as report_outcome:
             yield lambda report: report_outcome(
-                Collected(report.tokens_before, report.tokens_after, len(report.swept))
+                Collected(report.size_before, report.size_after, len(report.swept))
             )
 
     @contextmanager
@@ -140,6 +141,14 @@ class Telemetry:
                 measured = {**labels, OUTCOME: outcome}
                 self._collections.add(1, measured)
                 self._duration.record(time.perf_counter() - started, measured)
+
+
+def installed_watch() -> Watch:
+    """Give what reports a server's collections: to the process's providers, if there can be any."""
+    try:
+        return Telemetry().watch
+    except BadInput:
+        return unwatched
 
 
 def traced(

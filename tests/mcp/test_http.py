@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import subprocess
 import time
@@ -14,7 +15,7 @@ import httpx2
 import pytest
 
 from marksweep.errors import BadInput
-from marksweep.mcp.guard import CALLERS, Rates, Tokens
+from marksweep.mcp.guard import CALLERS, Guard, Rates, Tokens
 from marksweep.mcp.http import MAX_BODY, HttpOptions
 from marksweep.segments import Segments
 from tests.mcp.support import Agent
@@ -163,6 +164,74 @@ def test_tokens_are_checked_when_they_are_read(tmp_path: Path) -> None:
         path.write_text(content)
         with pytest.raises(BadInput, match=expected):
             Tokens.load(str(path), "default")
+
+
+def write_tokens(path: Path, tokens: dict[str, list[str]]) -> None:
+    path.write_text(json.dumps(tokens))
+
+
+def says_hello(server: Server, token: str) -> int:
+    return post(server, Authorization=f"Bearer {token}").status_code
+
+
+def test_a_token_that_is_revoked_is_refused_at_once_and_a_new_one_let_in(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    write_tokens(path, {ADA: ["ada"]})
+    with serving(tmp_path, token_file=path) as server:
+        for _ in range(3):  # the same size each time, within a tick of the clock
+            assert (says_hello(server, ADA), says_hello(server, BOB)) == (200, 401)
+            write_tokens(path, {BOB: ["bob"]})
+            assert (says_hello(server, ADA), says_hello(server, BOB)) == (401, 200)
+            write_tokens(path, {ADA: ["ada"]})
+
+
+def test_a_server_whose_tokens_are_all_revoked_is_closed_and_not_open(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    write_tokens(path, {ADA: ["ada"]})
+    with serving(tmp_path, token_file=path) as server:
+        write_tokens(path, {})
+        assert (says_hello(server, ADA), post(server).status_code) == (401, 401)
+        write_tokens(path, {ADA: ["ada"]})
+        assert says_hello(server, ADA) == 200
+        path.unlink()
+        assert (says_hello(server, ADA), post(server).status_code) == (401, 401)
+
+
+def test_a_token_file_that_is_damaged_changes_nothing_and_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "tokens.json"
+    write_tokens(path, {ADA: ["ada"]})
+    with serving(tmp_path, token_file=path) as server:
+        for content in ("", '{"half', '{"short": ["x"]}'):
+            path.write_text(content)
+            assert (says_hello(server, ADA), post(server).status_code) == (200, 401)
+            assert "stay in force" in caplog.text
+            caplog.clear()
+
+
+def test_a_stream_ends_when_its_token_is_revoked(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    write_tokens(path, {ADA: ["ada"], BOB: ["bob"]})
+    tokens = Tokens({}, path)
+    sent: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"before", "more_body": True})
+        write_tokens(path, {BOB: ["bob"]})
+        await send({"type": "http.response.body", "body": b"after", "more_body": True})
+        await send({"type": "http.response.body", "body": b"long after", "more_body": True})
+
+    async def keep(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"authorization", f"Bearer {ADA}".encode())]
+    scope = {"type": "http", "path": "/mcp", "headers": headers, "client": ("127.0.0.1", 1)}
+    asyncio.run(Guard(app, tokens, Rates(100))(scope, keep, keep))  # type: ignore[arg-type]
+    assert [message.get("body") for message in sent] == [None, b"before", b""]
+    assert sent[-1]["more_body"] is False
+    assert tokens.secrets == {ADA, BOB}
 
 
 def test_one_token_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

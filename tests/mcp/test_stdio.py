@@ -16,7 +16,7 @@ from mcp import Client, StdioServerParameters
 
 import marksweep
 from marksweep.mcp.app import ALL
-from marksweep.mcp.config_snippets import FILES, snippet
+from marksweep.mcp.config_snippets import FILES, own_command, snippet
 from marksweep.segments import Segments
 from tests.mcp.support import Agent
 
@@ -203,7 +203,7 @@ def test_the_snippet_of_each_client_is_what_it_reads(client: str, tmp_path: Path
         entry = json.loads(ran.stdout)["servers" if client == "vscode" else "mcpServers"][
             "marksweep"
         ]
-    assert entry["command"] == "marksweep"
+    assert (entry["command"],) == own_command()
     assert entry["args"] == ["serve", *options]
 
 

@@ -42,11 +42,16 @@ class Server:
 
 @contextlib.contextmanager
 def serving(
-    folder: Path, tokens: dict[str, list[str]] | None = None, rate: float = 5_000
+    folder: Path,
+    tokens: dict[str, list[str]] | None = None,
+    rate: float = 5_000,
+    *,
+    store: str = "",
+    token_file: Path | None = None,
 ) -> Iterator[Server]:
     """Serve a folder while the block runs."""
-    state = ServerState([folder], tools="all")
-    app = http_app(HttpOptions(rate=rate), state, Tokens(tokens or {}))
+    state = ServerState([folder], store=store, tools="all")
+    app = http_app(HttpOptions(rate=rate), state, Tokens(tokens or {}, token_file))
     config = uvicorn.Config(
         app, port=0, log_config=None, access_log=False, timeout_graceful_shutdown=2
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from marksweep.errors import MarksweepError
-from marksweep.mcp.config_snippets import FILES, snippet
+from marksweep.mcp.config_snippets import FILES, adding_command, snippet
 from marksweep.urls import redacted
 
 
@@ -134,4 +134,7 @@ def _print_config(
         )
     elif store:
         given += [("--store", store)]
-    click.echo(snippet(client, [word for pair in given for word in pair]))
+    words = [word for pair in given for word in pair]
+    click.echo(snippet(client, words))
+    if adding := adding_command(client, words):
+        click.echo(f"Or run:  {adding}", err=True)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from copy import copy
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
-from marksweep.collector import Collector
+from marksweep.collector import Collector, Watch
 from marksweep.core.plan import plan_from, plan_with_indices
 from marksweep.core.roots import Focus
 from marksweep.core.strategy import Proposal
@@ -107,8 +108,9 @@ class KnowledgeGraph:
         actor: str = ACTOR,
         clock: Callable[[], datetime] = utc_now,
         focus: Callable[[str, datetime], Focus] = _no_focus,
+        watch: Watch | None = None,
     ) -> None:
-        """Take the stores. `focus` returns what the agent in a workspace is at, if known."""
+        """Take the stores. `focus` returns what a workspace's agent is at; `watch` observes."""
         self.graph = graph
         self.store = store
         self.backups = Path(backups)
@@ -116,6 +118,7 @@ class KnowledgeGraph:
         self.actor = actor
         self.now = clock
         self.focus = focus
+        self.watch = watch
         self._cross_marker = CrossMarker(graph, store.segments, self._rules)
 
     @classmethod
@@ -143,15 +146,9 @@ class KnowledgeGraph:
 
     def acting_as(self, actor: str) -> KnowledgeGraph:
         """Give this memory with another name in the journal."""
-        return KnowledgeGraph(
-            self.graph,
-            self.store,
-            backups=self.backups,
-            settings=self.settings,
-            actor=actor,
-            clock=self.now,
-            focus=self.focus,
-        )
+        other = copy(self)
+        other.actor = actor
+        return other
 
     def close(self) -> None:
         """Release the stores."""
@@ -245,7 +242,10 @@ class KnowledgeGraph:
 
     def collector(self, workspace_id: str) -> Collector:
         """Give what plans, sweeps, undoes and recovers a workspace."""
-        return Collector(self.heap(workspace_id), self.store.journal, actor=self.actor)
+        return self._collector(self.heap(workspace_id))
+
+    def _collector(self, heap: GraphHeap) -> Collector:
+        return Collector(heap, self.store.journal, actor=self.actor, watch=self.watch)
 
     def forget(
         self,
@@ -261,7 +261,7 @@ class KnowledgeGraph:
         """
         now = self.now()
         heap = self.heap(workspace_id)
-        collector = Collector(heap, self.store.journal, actor=self.actor)
+        collector = self._collector(heap)
         if not everywhere:
             return hide(self.graph, heap, collector, memory_ids, now)
         eraser = Eraser(self.graph, self.store, self.backups, collector)
@@ -463,7 +463,7 @@ class KnowledgeGraph:
             made.append(self._back_up(workspace_id, nodes, now))
 
         heap = self.heap(workspace_id, back_up)
-        collector = Collector(heap, self.store.journal, actor=self.actor)
+        collector = self._collector(heap)
         gone = nodes_of(collector.purge(now=self.now()))
         return Purged(gone, made[0] if made else None)
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from marksweep.errors import UnknownName
 
@@ -18,16 +22,36 @@ FILES = {
 """Where each client looks: in the project, or in the home folder."""
 
 
+ADDING = {"claude-code": "claude mcp add --scope project", "codex": "codex mcp add"}
+"""The commands of clients that add a server by themselves."""
+
+
+def own_command() -> tuple[str, ...]:
+    """Give the words that run this very marksweep: its name, or its path if PATH has another."""
+    on_path, own = shutil.which(NAME), shutil.which(NAME, path=str(Path(sys.executable).parent))
+    if on_path and (own is None or Path(on_path).resolve() == Path(own).resolve()):
+        return (NAME,)
+    return (own,) if own else (sys.executable, "-m", NAME)
+
+
+def adding_command(client: str, arguments: Sequence[str] = ()) -> str:
+    """Write the shell command that adds the server to a client; empty if it has none."""
+    if client not in ADDING:
+        return ""
+    return f"{ADDING[client]} {NAME} -- {shlex.join([*own_command(), 'serve', *arguments])}"
+
+
 def snippet(client: str, arguments: Sequence[str] = ()) -> str:
     """Write the entry for a client, with these arguments after `marksweep serve`."""
-    words = ["serve", *arguments]
+    whole = [*own_command(), "serve", *arguments]
+    command, words = whole[0], whole[1:]
     if client in ("claude-code", "cursor"):
-        return _json({"mcpServers": {NAME: {"command": NAME, "args": words}}})
+        return _json({"mcpServers": {NAME: {"command": command, "args": words}}})
     if client == "vscode":
-        return _json({"servers": {NAME: {"type": "stdio", "command": NAME, "args": words}}})
+        return _json({"servers": {NAME: {"type": "stdio", "command": command, "args": words}}})
     if client == "codex":
         quoted = ", ".join(json.dumps(word) for word in words)
-        return f'[mcp_servers.{NAME}]\ncommand = "{NAME}"\nargs = [{quoted}]'
+        return f"[mcp_servers.{NAME}]\ncommand = {json.dumps(command)}\nargs = [{quoted}]"
     raise UnknownName(f"no client {client!r}; known are {', '.join(FILES)}.")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 
 import anyio
 import anyio.to_thread
@@ -21,6 +22,8 @@ from marksweep.mcp.background import collecting
 from marksweep.mcp.guard import ACCESS_KEY, VARIABLE, Guard, Rates, Tokens
 from marksweep.mcp.logs import log_to_stderr
 from marksweep.mcp.server_state import ACCESS, ServerState, ToolSet
+from marksweep.monitoring import unhealthy_without_store
+from marksweep.stores.files import is_exposed
 from marksweep.urls import is_loopback
 
 PATH = "/mcp"
@@ -72,7 +75,9 @@ def serve_http(
             f"--host {options.host} can be reached from other machines, and there is no token. "
             f"Pass --token-file, set {VARIABLE}, or listen on 127.0.0.1."
         )
-    log_to_stderr(log_level, tokens.values)
+    log_to_stderr(log_level, lambda: tokens.secrets)
+    if options.token_file is not None and is_exposed(Path(options.token_file)):
+        logger.warning("others may read %s: chmod 600 it.", options.token_file)
     # With uvicorn's parser in C (httptools, found by itself) this takes a quarter off every call.
     loop = {"use_uvloop": True}
     anyio.run(_serve, options, state, tokens, collect_every, backend_options=loop)
@@ -110,7 +115,8 @@ def http_app(options: HttpOptions, state: ServerState, tokens: Tokens) -> ASGIAp
         transport_security=_security(options),
         host=options.host,
     )
-    return Guard(app, tokens, Rates(options.rate))
+    app.router.routes.extend(state.monitor.routes(unhealthy_without_store))
+    return state.monitor.counted(Guard(app, tokens, Rates(options.rate)))
 
 
 def _security(options: HttpOptions) -> TransportSecuritySettings:

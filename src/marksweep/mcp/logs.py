@@ -6,7 +6,7 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from marksweep.urls import MASK, redacted
@@ -38,9 +38,10 @@ def masked(text: str, known: Iterable[str] = ()) -> str:
 class JsonLines(logging.Formatter):
     """One JSON object per record."""
 
-    def __init__(self, known_secrets: Iterable[str] = ()) -> None:
+    def __init__(self, secrets: Callable[[], Iterable[str]] = tuple) -> None:
+        """Mask these secrets, as they are known then, and what looks like one."""
         super().__init__()
-        self._known = tuple(known_secrets)
+        self._secrets = secrets
 
     def format(self, record: logging.LogRecord) -> str:
         """Write a record as a line."""
@@ -48,16 +49,16 @@ class JsonLines(logging.Formatter):
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": masked(record.getMessage(), self._known),
+            "message": masked(record.getMessage(), self._secrets()),
         }
         line |= {name: getattr(record, name) for name in FIELDS if hasattr(record, name)}
         if record.exc_info:
-            line["error"] = masked(self.formatException(record.exc_info), self._known)
+            line["error"] = masked(self.formatException(record.exc_info), self._secrets())
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
-def log_to_stderr(level: str = "info", known_secrets: Iterable[str] = ()) -> None:
+def log_to_stderr(level: str = "info", secrets: Callable[[], Iterable[str]] = tuple) -> None:
     """Send all logs of this process to stderr, as JSON."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines(known_secrets))
+    handler.setFormatter(JsonLines(secrets))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

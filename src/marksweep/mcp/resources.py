@@ -32,6 +32,7 @@ def add_resources(server: MCPServer[ServerState], state: ServerState) -> None:
         except NotFound as error:
             raise ResourceNotFoundError(str(error)) from error
         except MarksweepError as error:
+            state.note_failure("a resource", error)
             raise ResourceError(str(error)) from error
 
     @server.resource("marksweep://segments/{id}", mime_type=JSON, security=BY_NAME)

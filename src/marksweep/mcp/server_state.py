@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -13,9 +14,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from marksweep.collector import Watch
 from marksweep.core.roots import Focus
-from marksweep.errors import BadInput, Refused
+from marksweep.errors import BadInput, Refused, StoreError
 from marksweep.graph.place import ProjectPaths, place_of
+from marksweep.monitoring import Monitor, Reading, cause_of
 from marksweep.paths import expanded
 from marksweep.segments import Segments
 from marksweep.settings import Settings, load_settings
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 
 ACTOR = "mcp"
 """Who the journal says it was."""
+
+logger = logging.getLogger(__name__)
 
 Changes = Mapping[str, Mapping[str, object]]
 """Settings by group and name, in the shape of the settings file."""
@@ -48,6 +53,8 @@ class Access(msgspec.Struct, frozen=True):
     """The caller's workspaces; None: all there are."""
     chosen: str = ""
     """The workspace it asked for; empty: its own first one, or the server's."""
+    caller: str = "stdio"
+    """Who it is, in the log: by a digest of its token, or its address."""
 
 
 ACCESS: ContextVar[Access] = ContextVar("marksweep_access", default=Access())  # noqa: B039
@@ -67,8 +74,11 @@ class FocusArgs(msgspec.Struct, frozen=True):
 class Workspace:
     """One workspace at work: one caller at a time, with settings that can be turned."""
 
-    def __init__(self, store: Store, name: str, folder: Path, changes: Changes) -> None:
+    def __init__(
+        self, store: Store, name: str, folder: Path, changes: Changes, watch: Watch
+    ) -> None:
         self.name = name
+        self._watch = watch
         self._store = store
         self._folder = folder
         self._changes = changes
@@ -78,7 +88,9 @@ class Workspace:
 
     def _open(self, changes: Changes) -> Segments:
         settings = load_settings(self._folder, explicit=changes)
-        return Segments(self._store, workspace=self.name, settings=settings, actor=ACTOR)
+        return Segments(
+            self._store, workspace=self.name, settings=settings, actor=ACTOR, watch=self._watch
+        )
 
     @contextmanager
     def segments(self) -> Iterator[Segments]:
@@ -145,6 +157,7 @@ class ServerState:
         self._store: Store | None = None
         self._paths: ProjectPaths
         self._memory: GraphMemory | None = None
+        self.monitor = Monitor(self._readings, self._measure)
         self.settings = Settings()
         """The project's, once the folders are known."""
         self.folders: tuple[Path, ...] = ()
@@ -181,7 +194,9 @@ class ServerState:
         with self._guard:
             name = self.workspace(workspace)
             if name not in self._workspaces:
-                self._workspaces[name] = Workspace(self.store, name, self.folders[0], self._changes)
+                self._workspaces[name] = Workspace(
+                    self.store, name, self.folders[0], self._changes, self.monitor.watch
+                )
             return self._workspaces[name]
 
     def opened(self) -> Workspace | None:
@@ -243,6 +258,7 @@ class ServerState:
                         settings=MemorySettings.of(self.settings),
                         actor=ACTOR,
                         focus=self._focus,
+                        watch=self.monitor.watch,
                     )
                 )
             return self._memory
@@ -251,6 +267,24 @@ class ServerState:
         """Return what the agent of a workspace is at, if it is one of ours."""
         opened = self._workspaces.get(workspace)
         return opened.current_focus() if opened else Focus(now=now)
+
+    def _readings(self) -> list[Reading]:
+        return [Reading("marksweep_live_conversations", len(self._workspaces))]
+
+    def _measure(self) -> int:
+        """Measure the store; StoreError if it or the memory does not answer."""
+        if self._memory is not None:
+            self._memory.sync.graph.workspaces()
+        return self.store.size()
+
+    def note_failure(self, what: str, error: BaseException | None) -> None:
+        """Count what failed; an outage is logged with whom it hit."""
+        self.monitor.count("marksweep_failures_total", cause=cause_of(error))
+        if isinstance(error, StoreError):
+            access = ACCESS.get()
+            own = access.only[0] if access.only else self._workspace
+            about = {"workspace": access.chosen or own, "client": access.caller, "tool": what}
+            logger.warning("%s failed: %s", what, error, extra=about)
 
     async def close(self) -> None:
         """Close the store and the memory."""

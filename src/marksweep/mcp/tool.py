@@ -85,12 +85,14 @@ class StrictTool(Tool):
         try:
             result = await super().run(understood(arguments, self.parameters), context)
         except ToolError as error:
+            context.request_context.lifespan_context.note_failure(self.name, error.__cause__)
             raise _in_words(self, error) from error.__cause__
         if not isinstance(result, Result):
             assert isinstance(result, InputRequiredResult)  # noqa: S101
             return result
-        took = round(1000 * (time.perf_counter() - started), 1)
-        logger.info("%s done", self.name, extra={"tool": self.name, "ms": took})
+        took = time.perf_counter() - started
+        context.request_context.lifespan_context.monitor.took(self.name, took)
+        logger.info("%s done", self.name, extra={"tool": self.name, "ms": round(1000 * took, 1)})
         return CallToolResult(
             content=[TextContent(text=result.words())],
             structured_content=result.model_dump(mode="json"),

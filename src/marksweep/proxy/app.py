@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Mapping
 
 import httpx
@@ -17,8 +18,10 @@ from starlette.background import BackgroundTask
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from marksweep.errors import NotFound
+from marksweep.monitoring import Monitor
 from marksweep.proxy.endpoints import Upstreams, dialect_at
 from marksweep.proxy.projection import Outgoing, Projection
 from marksweep.proxy.usage import UsageReader
@@ -60,24 +63,23 @@ class Proxy:
     def __init__(self, projection: Projection, upstreams: Upstreams) -> None:
         self._projection = projection
         self._upstreams = upstreams
+        self._monitor = Monitor(projection.readings, projection.fit.store.size)
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(None, connect=SECONDS_TO_CONNECT),
             limits=httpx.Limits(max_connections=None),
             follow_redirects=False,
         )
 
-    def app(self) -> Starlette:
+    def app(self) -> ASGIApp:
         """Give the application to serve."""
-        return Starlette(
-            routes=[
-                Route("/healthz", self.health, methods=["GET"]),
-                Route("/{path:path}", self.handle, methods=METHODS),
-            ]
-        )
+        monitor = self._monitor.routes(self._health)
+        rest = Route("/{path:path}", self.handle, methods=METHODS)
+        return self._monitor.counted(Starlette(routes=[*monitor, rest]))
 
-    async def health(self, request: Request) -> Response:  # noqa: ARG002
-        """Say that it is up, and what it has done."""
-        return JSONResponse({"status": "ok", **msgspec.to_builtins(self._projection.totals)})
+    def _health(self, problem: str) -> tuple[int, Mapping[str, object]]:
+        """Say that it is up, without its store too, and what it has done."""
+        status = {"status": "degraded", "problem": problem} if problem else {"status": "ok"}
+        return 200, {**status, **msgspec.to_builtins(self._projection.totals)}
 
     async def handle(self, request: Request) -> Response:
         """Pass a request on, and its answer back."""
@@ -103,7 +105,7 @@ class Proxy:
             answer = await self._client.send(request_out, stream=True)
             if answer.status_code == BAD_REQUEST and outgoing.is_changed:
                 await answer.aclose()
-                self._projection.failed("the provider refused what was rewritten")
+                self._projection.failed("the provider refused what was rewritten", headers)
                 outgoing = Outgoing(body)
                 again = self._client.build_request("POST", url, headers=headers, content=body)
                 answer = await self._client.send(again, stream=True)
@@ -114,11 +116,14 @@ class Proxy:
     async def _outgoing(self, dialect: str, headers: Mapping[str, str], body: bytes) -> Outgoing:
         """Have the body made in a thread; the client's own if that takes too long."""
         work = asyncio.to_thread(self._projection.outgoing, dialect, headers, body)
+        started = time.perf_counter()
         try:
             return await asyncio.wait_for(asyncio.shield(work), SECONDS_TO_PROJECT)
         except TimeoutError:
-            self._projection.failed(f"it took more than {SECONDS_TO_PROJECT:g} seconds")
+            self._projection.failed(f"it took more than {SECONDS_TO_PROJECT:g} seconds", headers)
             return Outgoing(body)
+        finally:
+            self._monitor.took(dialect, time.perf_counter() - started)
 
     def _answer(self, answer: httpx.Response, outgoing: Outgoing, dialect: str) -> Response:
         own = {"content-length"} if answer.request.method == "HEAD" else set()

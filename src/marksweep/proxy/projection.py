@@ -18,10 +18,12 @@ from marksweep.dialects.history import LISTS
 from marksweep.errors import in_a_line
 from marksweep.fit import Fit
 from marksweep.model import Plan, Report
+from marksweep.monitoring import Labels, Reading
 from marksweep.proxy.endpoints import is_subscription, session_of
 from marksweep.proxy.usage import Usage
 from marksweep.stores.base import Store
 from marksweep.strategies.registry import Choice
+from marksweep.telemetry import installed_watch
 
 UNTOUCHED = ("previous_response_id", "conversation")
 """Fields of requests whose history the provider keeps; these go straight through."""
@@ -72,6 +74,7 @@ class Projection:
         self.options = options
         self.totals = Totals()
         self._lock = Lock()
+        self._told = installed_watch()
         limit = options.limit
         more: dict[str, Any] = {"strategy": options.strategy, "actor": "proxy"}
         Conversation(limit=limit, **more)  # so that a bad option is told now
@@ -88,7 +91,7 @@ class Projection:
         try:
             return self._projected(dialect, headers, body)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client goes on
-            self.failed(error)
+            self.failed(error, headers)
             return Outgoing(body)
 
     def _projected(self, dialect: str, headers: Mapping[str, str], body: bytes) -> Outgoing:
@@ -112,11 +115,14 @@ class Projection:
             self.totals.bytes_saved += len(body) - len(sent)
         return Outgoing(sent, talk, is_changed=True)
 
-    def failed(self, error: object) -> None:
-        """Note that something of ours failed, in one line; without what was said."""
+    def failed(self, error: object, headers: Mapping[str, str]) -> None:
+        """Note that something of ours failed, for whom, in one line; without what was said."""
         with self._lock:
             self.totals.failures += 1
-        logger.warning("passed through unchanged: %s", in_a_line(error))
+        client = " ".join(headers.get("user-agent", "unknown").split())[:60]
+        session = session_of(headers, {}) or "unknown"
+        words = "passed through unchanged (client %s, session %s): %s"
+        logger.warning(words, client, session[:60], in_a_line(error))
 
     def observed(self, outgoing: Outgoing, usage: Usage) -> None:
         """Take in what the provider reported for a request: it calibrates the conversation."""
@@ -127,8 +133,13 @@ class Projection:
             self.totals.reported_cached += usage.cached_tokens
 
     @contextmanager
-    def _watch(self, plan: Plan, trigger: str) -> Iterator[Notify]:  # noqa: ARG002
-        yield self._collected
+    def _watch(self, plan: Plan, trigger: str) -> Iterator[Notify]:
+        def notify(report: Report) -> None:
+            tell(report)
+            self._collected(report)
+
+        with self._told(plan, trigger) as tell:
+            yield notify
 
     def _collected(self, report: Report) -> None:
         if report.tokens_freed > 0:
@@ -141,6 +152,22 @@ class Projection:
                 f"{report.tokens_before:,}",
                 f"{report.tokens_after:,}",
             )
+
+    def readings(self) -> list[Reading]:
+        """Give what happened as metrics."""
+        conversation: Labels = (("heap", "conversation"),)
+        totals = self.totals
+        uncached = totals.reported_tokens - totals.reported_cached
+        return [
+            Reading("marksweep_live_conversations", self.fit.open_count),
+            Reading("marksweep_failures_total", totals.failures, (("cause", "passed_on"),)),
+            Reading("marksweep_collections_total", totals.collections, conversation),
+            Reading("marksweep_freed_tokens_total", totals.tokens_freed, conversation),
+            Reading("marksweep_rewritten_requests_total", totals.rewritten),
+            Reading("marksweep_saved_bytes_total", totals.bytes_saved),
+            Reading("marksweep_input_tokens_total", totals.reported_cached, (("cached", "true"),)),
+            Reading("marksweep_input_tokens_total", uncached, (("cached", "false"),)),
+        ]
 
     def close(self) -> None:
         """Close the store."""

@@ -247,6 +247,10 @@ class Store(Protocol):
         """
         ...
 
+    def size(self) -> int:
+        """Measure it in bytes: its files, or its server's memory. StoreError if it is away."""
+        ...
+
     def close(self) -> None:
         """Release files and connections. A closed store refuses further calls."""
         ...

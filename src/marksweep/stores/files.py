@@ -7,7 +7,7 @@ import glob
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -166,6 +166,14 @@ def replace_file(path: Path, content: bytes) -> None:
 def drafts(path: Path) -> tuple[Path, ...]:
     """List what was to take the place of a file when a process was killed."""
     return tuple(path.parent.glob(f".{glob.escape(path.name)}.*{DRAFT}"))
+
+
+def total_size(store: Path, files: Iterable[Path]) -> int:
+    """Add up the sizes of a store's files that are there; StoreError if they cannot be read."""
+    try:
+        return sum(file.stat().st_size for file in files if file.exists())
+    except OSError as error:
+        raise unusable(store, error) from error
 
 
 class FileLock:

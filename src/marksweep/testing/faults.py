@@ -49,6 +49,7 @@ class FaultyStore:
         self.journal: Any = _Face(store.journal, moment)
         self.scrub = store.scrub
         self.lock = store.lock
+        self.size = store.size
         self.close = store.close
 
 

@@ -21,7 +21,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from marksweep.stores.base import DEFAULT_WORKSPACE, KEEP_PLANS, PlanRetention
-from marksweep.stores.files import LOCK_TIMEOUT, FileLock, make_folder, tighten, unusable
+from marksweep.stores.files import (
+    LOCK_TIMEOUT,
+    FileLock,
+    make_folder,
+    tighten,
+    total_size,
+    unusable,
+)
 from marksweep.stores.json_file.documents import parse
 from marksweep.stores.json_file.files import JournalFile, LiveFile, StashFile
 from marksweep.stores.json_file.places import Places
@@ -68,6 +75,11 @@ class JsonStore(TableStore):
             self._writing(places.journal, lambda workspace: journal(workspace).table()),
             self._writing(places.journal, journal),
         )
+
+    def size(self) -> int:
+        """Measure its files."""
+        with self._alone():
+            return total_size(self._places.main, self._places.files())
 
     @contextmanager
     def lock(self, workspace: str) -> Iterator[None]:

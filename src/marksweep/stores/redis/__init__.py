@@ -68,6 +68,11 @@ class RedisStore:
             "them (BGREWRITEAOF, BGSAVE)",
         )
 
+    def size(self) -> int:
+        """Measure the server's memory, with what others keep there."""
+        with self._client.reading() as server:
+            return int(server.info("memory")["used_memory"])
+
     def close(self) -> None:
         """Close the connections. A closed store refuses further calls."""
         self._client.close()

@@ -17,7 +17,7 @@ from pathlib import Path
 from marksweep.stores.base import KEEP_PLANS, PlanRetention
 from marksweep.stores.codec import ENTRY, SEGMENT, STASHED, microseconds
 from marksweep.stores.database import Database, Schema
-from marksweep.stores.files import LOCK_TIMEOUT, FileLock
+from marksweep.stores.files import DATABASE_FILES, LOCK_TIMEOUT, FileLock, total_size
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.journal import SqliteJournal
 from marksweep.stores.sqlite.search import SEGMENTS, STASH
@@ -102,6 +102,12 @@ class SqliteStore:
     def scrub(self) -> tuple[str, ...]:
         """Rewrite the file and its word indexes, without what was removed; empty the log."""
         return self._file.scrub()
+
+    def size(self) -> int:
+        """Measure the file and those beside it."""
+        self._file.check_open()
+        beside = (self._path.with_name(self._path.name + end) for end in DATABASE_FILES)
+        return total_size(self._path, beside)
 
     def close(self) -> None:
         """Close the file. A closed store refuses further calls."""

@@ -1,0 +1,221 @@
+"""Health, metrics and OpenTelemetry of the servers, read by Prometheus' own parser."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx2
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from marksweep.monitoring import BUCKETS, METRICS, Monitor
+from tests.clients.upstream import Upstream
+from tests.clients.upstream import serving as upstream_serving
+from tests.mcp.support import Agent
+from tests.mcp.web import ADA, BOTH, Server, serving
+from tests.proxy.test_proxy import grown, proxy, work
+from tests.servers import running_redis
+
+
+def parsed(text: str) -> dict[str, float]:
+    """Read the text format; give every sample by its name and labels."""
+    found = {}
+    for family in text_string_to_metric_families(text):
+        assert family.documentation
+        for sample in family.samples:
+            key = sample.name + "".join(f" {k}={v}" for k, v in sorted(sample.labels.items()))
+            assert key not in found, f"{key} is there twice"
+            found[key] = sample.value
+    return found
+
+
+def scraped(server: Server, token: str = "") -> dict[str, float]:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    answer = httpx2.get(server.address.replace("/mcp", "/metrics"), headers=headers)
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    return parsed(answer.raise_for_status().text)
+
+
+def health(server: Server) -> httpx2.Response:
+    return httpx2.get(server.address.replace("/mcp", "/healthz"), timeout=30)
+
+
+def test_calls_collections_and_failures_are_counted(tmp_path: Path) -> None:
+    async def use(server: Server) -> None:
+        async with server.client(ADA) as client:
+            one = Agent(client)
+            await one.add("a", "b")
+            await one.call("context_gc_prune", segment_ids=["a"])
+            await one.fail("context_gc_prune", nonsense=1)
+
+    with serving(tmp_path, BOTH) as server:
+        asyncio.run(use(server))
+        found = scraped(server, ADA)
+    assert found["marksweep_operation_seconds_count operation=context_add"] == 1
+    assert found["marksweep_operation_seconds_bucket le=+Inf operation=context_gc_prune"] == 1
+    assert found["marksweep_collections_total heap=segments"] == 1
+    assert found["marksweep_freed_tokens_total heap=segments"] > 50
+    assert found["marksweep_failures_total cause=input"] == 1
+    assert found["marksweep_http_requests_total status=2xx"] >= 3
+    assert found["marksweep_live_conversations"] == 1
+    assert found["marksweep_store_up"] == 1
+    assert found["marksweep_stored_bytes"] > 4096
+
+
+def test_metrics_need_a_token_and_health_does_not(tmp_path: Path) -> None:
+    with serving(tmp_path, BOTH) as server:
+        assert health(server).json() == {"status": "ok"}
+        with pytest.raises(httpx2.HTTPStatusError, match="401"):
+            httpx2.get(server.address.replace("/mcp", "/metrics")).raise_for_status()
+        assert scraped(server, ADA)["marksweep_http_requests_total status=4xx"] == 1
+
+
+def test_a_store_that_is_away_is_said_logged_with_whom_it_hit_and_its_return_is_noticed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def add(server: Server, name: str) -> None:
+        async with server.client(ADA, "shared") as client:
+            await Agent(client).add(name)
+
+    async def fail_to_add(server: Server) -> None:
+        async with server.client(ADA, "shared") as client:
+            segment = {"text": "words", "type": "log", "segment_id": "b"}
+            said = await Agent(client).fail("context_add", segments=[segment])
+            assert "cannot be reached" in said
+
+    with running_redis("--dir", str(tmp_path), "--appendonly", "yes") as url:
+        port = url.rpartition(":")[2].partition("/")[0]
+        with serving(tmp_path, BOTH, store=url) as server:
+            asyncio.run(add(server, "a"))
+            assert health(server).status_code == 200
+            subprocess.run(["kill", "-9", str(redis_pid(url))], check=True)
+            caplog.set_level(logging.WARNING)
+            asyncio.run(fail_to_add(server))
+            (outage,) = [each for each in caplog.records if "context_add failed" in each.message]
+            assert vars(outage)["workspace"] == "shared"
+            assert vars(outage)["client"].startswith("token ")
+            assert ADA not in vars(outage)["client"]
+            away = health(server)
+            assert (away.status_code, away.json()["status"]) == (503, "unavailable")
+            assert "127.0.0.1" not in away.text
+            found = scraped(server, ADA)
+            assert found["marksweep_store_up"] == 0
+            assert found["marksweep_failures_total cause=store"] == 1
+            again = ("--dir", str(tmp_path), "--appendonly", "yes")
+            with running_redis(*again, port=int(port)):
+                assert health(server).json() == {"status": "ok"}
+                asyncio.run(add(server, "b"))
+
+
+def redis_pid(url: str) -> int:
+    import redis
+
+    with redis.Redis.from_url(url) as server:
+        return int(server.info("server")["process_id"])
+
+
+def test_the_proxy_tells_what_it_did_and_stays_up_without_its_store(tmp_path: Path) -> None:
+    with (
+        upstream_serving(Upstream(0, lambda _: "")) as upstream,
+        proxy(tmp_path, upstream.url, "--limit", "3k") as running,
+    ):
+        history = work("a task that is measured", 30)
+        grown(running, upstream, "anthropic", history)
+        found = parsed(running.client.get(f"{running.url}/metrics").text)
+        totals = running.totals
+        assert found["marksweep_operation_seconds_count operation=anthropic"] >= 30
+        assert found["marksweep_collections_total heap=conversation"] == totals["collections"] > 0
+        assert found["marksweep_freed_tokens_total heap=conversation"] == totals["tokens_freed"]
+        assert found["marksweep_saved_bytes_total"] == totals["bytes_saved"] > 0
+        assert found["marksweep_live_conversations"] == 1
+        assert found["marksweep_failures_total cause=passed_on"] == 0
+        for file in tmp_path.glob("proxy.db*"):
+            file.write_bytes(b"this is not a database" * 1_000)
+        for end in range(1, len(history), 6):
+            headers = {"user_agent": "an-agent/1.0", "x_claude_code_session_id": "morning"}
+            running.send("anthropic", history[:end], **headers).raise_for_status()
+        found = parsed(running.client.get(f"{running.url}/metrics").text)
+        assert found["marksweep_failures_total cause=passed_on"] > 0
+        assert "passed through unchanged (client an-agent/1.0, session" in running.log
+
+
+def test_every_metric_is_there_with_its_meaning_and_histograms_add_up() -> None:
+    monitor = Monitor(list, lambda: 17)
+    for seconds in (0.0, 0.005, 0.3, 99.0):
+        monitor.took("a tool", seconds)
+    text = asyncio.run(monitor.text())
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    assert set(families) == {name.removesuffix("_total") for name in METRICS}
+    found = parsed(text)
+    prefix = "marksweep_operation_seconds"
+    counts = [found[f"{prefix}_bucket le={bound} operation=a tool"] for bound in BUCKETS]
+    assert counts == sorted(counts)
+    assert (counts[0], counts[-1]) == (2, 3)
+    assert found[f"{prefix}_count operation=a tool"] == 4
+    assert found[f"{prefix}_sum operation=a tool"] == pytest.approx(99.305)
+
+
+def test_a_store_that_hangs_does_not_hang_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    import threading
+
+    monkeypatch.setattr("marksweep.monitoring.SECONDS_TO_ANSWER", 0.05)
+    asked = []
+    go_on = threading.Event()
+
+    def measure() -> int:
+        asked.append(1)
+        go_on.wait(30)
+        return 1
+
+    async def ask() -> str:
+        monitor = Monitor(list, measure)
+        first = await monitor.text()
+        assert "marksweep_store_up 0" in first
+        second = await monitor.text()
+        go_on.set()
+        return second
+
+    assert "marksweep_store_up 0" in asyncio.run(ask())
+    assert len(asked) == 1
+
+
+EXPORTING = """
+import sys
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
+lines = ConsoleSpanExporter(formatter=lambda span: span.to_json(None) + chr(10))
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(lines))
+trace.set_tracer_provider(provider)
+import asyncio
+from pathlib import Path
+from tests.mcp.support import agent
+
+async def use():
+    async with agent(Path(sys.argv[1]), "2026-07-28") as one:
+        await one.add("a", "b")
+        await one.call("context_gc_prune", segment_ids=["a"])
+
+asyncio.run(use())
+"""
+
+
+def test_a_server_whose_process_exports_spans_reports_calls_and_collections(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", EXPORTING, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[1],
+    )
+    spans = {span["name"]: span for span in map(json.loads, ran.stdout.splitlines())}
+    collected = spans["marksweep.gc.collect"]
+    assert collected["attributes"]["marksweep.gc.heap"] == "segments"
+    call = spans["tools/call context_gc_prune"]
+    assert collected["context"]["trace_id"] == call["context"]["trace_id"]
