@@ -237,3 +237,38 @@ def test_whatever_the_host_does_it_gets_a_valid_history_and_the_same_again(
         assert not validate(sent(kept), dialect)
         assert talk.follow(request) == kept
         assert kept[-1].message is request[-1]
+
+
+@pytest.mark.parametrize("strategy", ["coverage", "truncate", "mask", "summarize"])
+@pytest.mark.parametrize("dialect", PROVIDERS)
+def test_a_host_may_keep_what_it_was_given_to_send(dialect: str, strategy: str) -> None:
+    """It goes on with the same conversation, so that all that was ever swept can be found."""
+    talk = Conversation(limit=3_000, dialect=dialect, strategy=strategy)
+    history = work(30, dialect)
+    host: list[Any] = []
+    for message in history:
+        host = sent(talk.follow([*host, message]))
+        again = talk.follow(host)
+        assert sent(again) == host
+        assert not any(each.is_changed for each in again)
+        assert not validate(host, dialect)
+    assert len(host) < len(history) or host != history
+    assert talk.overlap(host) == talk.overlap(host)
+    assert "content of file 1\n" in "".join(talk.recall("content of file 1"))
+    assert talk.overlap(history).known == len(history)
+    while talk.latest():
+        talk.undo()
+    assert [message.raw for message in talk.history] == history
+
+
+def test_a_host_that_keeps_what_it_was_given_may_rewind() -> None:
+    talk = Conversation(limit=3_000, dialect="anthropic")
+    host: list[Any] = []
+    for message in work(30):
+        host = sent(talk.follow([*host, message]))
+    other = [*host[:5], {"role": "user", "content": "do something else"}]
+    kept = talk.follow(other)
+    assert not validate(sent(kept), "anthropic")
+    assert [each.key for each in kept if each.key is not None] == list(range(len(other)))
+    assert kept[-1].message is other[-1]
+    assert talk.follow(sent(kept)) == [Kept(each, i) for i, each in enumerate(sent(kept))]

@@ -234,8 +234,8 @@ class Conversation:
             values = listed(messages, self.dialect)
             if keys is not None and len(keys) != len(values):
                 raise BadInput(f"{len(keys)} keys for {len(values)} messages; expected one each.")
-            names = self._follower.agreed(values, self.dialect)
-            if self._follower.rewind_to(names, self._clock()):
+            names, position = self._follower.agreed(values, self.dialect)
+            if self._follower.rewind_to(position, self._clock()):
                 self._restart()
             rest = values[len(names) :]
             history = self._intake.read_more(messages, [unmarked(v) for v in rest], self._clock())
@@ -260,7 +260,7 @@ class Conversation:
     def clear(self) -> None:
         """Take back all messages; what was swept of them is gone, too."""
         with self._guard:
-            self._follower.rewind_to([], self._clock())
+            self._follower.drop_last(len(self._follower.links), self._clock())
             self._restart()
 
     def _restart(self) -> None:

@@ -6,7 +6,8 @@
         kept.is_changed    whether it is not what the caller passed
 
 What agrees with the known history from its start is known; from the first difference on the host
-has rewound, and the rest is taken in anew. Marks that steer a provider's prompt cache move with
+has rewound, and the rest is taken in anew. A host may also keep what it was given to send, and
+resend that instead of all that was said. Marks that steer a provider's prompt cache move with
 every request, so they are neither compared nor kept; what is written again has at most the marks
 that the caller set.
 """
@@ -56,6 +57,15 @@ class Link(NamedTuple):
     position: int
 
 
+class Agreed(NamedTuple):
+    """How far a host's history and the known one are the same."""
+
+    names: list[str | None]
+    """Of the host's messages up to the first difference; None: cannot be read, stays in place."""
+    position: int | None
+    """From where on the known one has what the host's has not; None: the host's has all of it."""
+
+
 class Overlap(msgspec.Struct, frozen=True):
     """How a host's history relates to the known one."""
 
@@ -93,8 +103,8 @@ class Follower:
         self.known: list[Link] | None = None
         """All that was said, in order; None: it is to be looked up, as somebody added to it."""
         self._last: tuple[Sequence[Json], list[bytes]] = ((), [])
-        self._changed: dict[str, tuple[Message, bool]] = {}
-        """Whether a live message differs from the host's, as long as it is the same object."""
+        self._digested: dict[str, tuple[Message, bytes]] = {}
+        """The digest of a live message, as long as it is the same object."""
 
     @property
     def links(self) -> list[Link]:
@@ -110,16 +120,20 @@ class Follower:
         everything = all_said(self._store.stash, self._heap.workspace, live)
         return [segment for segment in everything if was_said(segment)]
 
-    def agreed(self, values: Sequence[Json], dialect: str) -> list[str | None]:
-        """Name the messages of a host's list from its start to the first difference.
+    def agreed(self, values: Sequence[Json], dialect: str) -> Agreed:
+        """Compare a host's list with all that was said, and with what it was given to send."""
+        found = self._matched(values, self.links, dialect)
+        if found.position is not None and len(found.names) < len(values):
+            resent = self._matched(values, self._given(), dialect)
+            found = max(resent, found, key=lambda each: len(each.names))
+        return found
 
-        None: cannot be read, and stays where it is.
-        """
+    def _matched(self, values: Sequence[Json], known: Sequence[Link], dialect: str) -> Agreed:
         names: list[str | None] = []
-        at, kind, links = 0, dialect_named(dialect), self.links
-        for value, said in zip(values, self._digests(values), strict=True) if links else ():
-            if at < len(links) and said == links[at].digest:
-                names.append(links[at].name)
+        at, kind = 0, dialect_named(dialect)
+        for value, said in zip(values, self._digests(values), strict=True) if known else ():
+            if at < len(known) and said == known[at].digest:
+                names.append(known[at].name)
                 at += 1
                 continue
             try:
@@ -127,7 +141,17 @@ class Follower:
                 break
             except Unreadable:
                 names.append(None)
-        return names
+        if at == len(known):
+            return Agreed(names, None)
+        return Agreed(names, max([known[at].position, *(k.position + 1 for k in known[:at])]))
+
+    def _given(self) -> list[Link]:
+        """All that is live: what the host was given to send."""
+        live = self._heap.index.live
+        return [
+            Link(self._digest(message), message.message_id, live[message.message_id].position)
+            for message in self._heap.messages()
+        ]
 
     def _digests(self, values: Sequence[Json]) -> list[bytes]:
         """Digest a list; the same again right after, as `overlap` and then `agreed`, once."""
@@ -137,15 +161,15 @@ class Follower:
 
     def overlap(self, values: Sequence[Json], dialect: str) -> Overlap:
         """Say how much of a host's list is known, and what following it would take back."""
-        known = sum(name is not None for name in self.agreed(values, dialect))
-        back = [link.name for link in self.links[known:]]
+        names, position = self.agreed(values, dialect)
+        known = sum(name is not None for name in names)
+        back = [link.name for link in self._links_from(position)]
         swept = bool(back and self._store.stash.get(self._heap.workspace, back))
         return Overlap(known, len(back), loses_sweep=swept)
 
     def extend(self, values: Sequence[Json], taken: Mapping[int, str]) -> list[str | None]:
         """Add what was taken in, named by index in the list; give the names of all in it."""
         live = self._heap.index.live
-        self._last = ((), [])
         for at, name in taken.items():
             self.links.append(Link(digest(values[at]), name, live[name].position))
         return [taken.get(at) for at in range(len(values))]
@@ -154,24 +178,25 @@ class Follower:
         """Take back the last messages."""
         if not 0 <= number <= len(self.links):
             raise BadInput(f"drop_last({number}) of {len(self.links)} messages.")
-        self.rewind_to([link.name for link in self.links[: len(self.links) - number]], now)
+        self.rewind_to(self.links[-number].position if number else None, now)
 
-    def rewind_to(self, names: Sequence[str | None], now: datetime) -> bool:
-        """Take back all messages but the first, which are named; say whether there were more.
+    def _links_from(self, position: int | None) -> list[Link]:
+        return [] if position is None else [k for k in self.links if k.position >= position]
+
+    def rewind_to(self, position: int | None, now: datetime) -> bool:
+        """Take back all messages from a position on; say whether there is one.
 
         What is then the newest, from the model's last answer on, comes back if it was swept.
         """
-        kept = sum(name is not None for name in names)
-        if kept == len(self.links):
+        if position is None:
             return False
-        position = self.links[kept].position
         start = self._last_answer_before(position)
         with self._collector.holding(now):
             while swept := self._swept_from(start):
                 self._collector.restore(swept, now=now)
             self._heap.drop_from(position)
-        del self.links[kept:]
-        self._changed.clear()
+        self.known = [link for link in self.links if link.position < position]
+        self._digested.clear()
         return True
 
     def _last_answer_before(self, position: int) -> int:
@@ -194,7 +219,8 @@ class Follower:
     ) -> list[Kept]:
         """Give the live messages as the host's own objects wherever they are unchanged."""
         index = {name: i for i, name in enumerate(names) if name is not None}
-        digests = {link.name: link.digest for link in self.links}
+        digests = self._digests(values)
+        self._last = ((), [])
         out: list[Kept] = []
         asides = [i for i, name in enumerate(names) if name is None][::-1]
         for message in self._heap.messages():
@@ -205,17 +231,16 @@ class Follower:
             while asides and asides[-1] < i:
                 at = asides.pop()
                 out.append(Kept(values[at], keys[at]))
-            if self._is_changed(message, digests):
+            if self._digest(message) != digests[i]:
                 out.append(Kept(marked_like(message.raw, values[i]), keys[i], is_changed=True))
             else:
                 out.append(Kept(values[i], keys[i]))
         return out + [Kept(values[at], keys[at]) for at in reversed(asides)]
 
-    def _is_changed(self, message: Message, digests: Mapping[str, bytes]) -> bool:
-        known = self._changed.get(message.message_id)
+    def _digest(self, message: Message) -> bytes:
+        known = self._digested.get(message.message_id)
         if known is None or known[0] is not message:
-            known = (message, digest(message.raw) != digests[message.message_id])
-            self._changed[message.message_id] = known
+            known = self._digested[message.message_id] = (message, digest(message.raw))
         return known[1]
 
 
