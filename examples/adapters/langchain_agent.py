@@ -20,10 +20,10 @@ from marksweep.tokens import count
 class FakeModel(GenericFakeChatModel):
     """Answers from a list, and prints how much it was sent."""
 
-    def bind_tools(self, tools: Any, **_: Any) -> Any:  # noqa: ANN401, ARG002
+    def bind_tools(self, tools: Any, **_: Any) -> Any:  # noqa: ARG002
         return self
 
-    def _generate(self, messages: list[Any], *args: Any, **more: Any) -> ChatResult:  # noqa: ANN401
+    def _generate(self, messages: list[Any], *args: Any, **more: Any) -> ChatResult:
         print(f"{len(messages):3} messages, {sum(count(m.text) for m in messages):6,} tokens")
         return super()._generate(messages, *args, **more)
 
