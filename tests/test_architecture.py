@@ -53,6 +53,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"session", "telemetry", "replay"}),
     frozenset({"monitoring"}),
     frozenset({"testing"}),
+    frozenset({"web"}),
     frozenset({"proxy", "adapters"}),
     frozenset({"mcp"}),
     frozenset({"cli"}),

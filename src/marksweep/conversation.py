@@ -376,7 +376,7 @@ class Conversation:
                 return None
             now, report = self._clock(), None
             with self._collector.holding(now), self._heap.without_refresh():
-                context = self._context()
+                context = self.context()
                 self._held = context.held(context.unanswered)
                 wanted = self._wanted()
                 if wanted is Due.NOTHING:
@@ -463,7 +463,7 @@ class Conversation:
         """Say what keeps a message, or why it is gone."""
         with self._guard:
             if message_id in self._heap.live():
-                return why(self._context(), message_id)
+                return why(self.context(), message_id)
             return self._heap.why_swept(message_id)
 
     def ledger(self) -> tuple[Line, ...]:
@@ -498,6 +498,10 @@ class Conversation:
         """Keep a plan in the journal."""
         self._collector.save(plan, now=self._clock())
 
+    def saved(self, plan_id: str) -> Plan:
+        """Fetch a plan that was saved or carried out."""
+        return self._collector.saved(plan_id)
+
     def close(self) -> None:
         """Close the store."""
         self.store.close()
@@ -513,12 +517,13 @@ class Conversation:
     def _learnt_context(self, target: int | None) -> PlanningContext:
         """Give a context that a strategy that learns has observed."""
         self._teach()
-        context = self._context(target)
+        context = self.context(target)
         if self._feed is not None:
             self._feed.follow(context.segments)
         return context
 
-    def _context(self, target: int | None = None) -> PlanningContext:
+    def context(self, target: int | None = None) -> PlanningContext:
+        """Give all that a strategy may look at, as it is now."""
         lines = self._lines()
         pressure = max(Pressure.SOFT, lines.pressure_at(self._heap.size()))
         protection = Protection(self._recent_turns, words_room=words_room(lines.limit))

@@ -127,17 +127,25 @@ class Fit:
             )
         )
 
+    def workspaces(self) -> tuple[str, ...]:
+        """Name the conversations, the one that was used last first."""
+        with self._guard:
+            names = [*self._names, *self._open]
+        return tuple(dict.fromkeys(reversed(names)))
+
+    def conversation(self, workspace: str, dialect: str | None = None) -> Conversation:
+        """Give a conversation as it is: the one at work, or another look into the store."""
+        talk = self._open.get(workspace)
+        return talk or Conversation(
+            limit=self._limit,
+            store=self.store,
+            workspace=workspace,
+            dialect=dialect,
+            **self._options,
+        )
+
     def _opened(self, name: str, dialect: str) -> Conversation:
-        talk = self._open.get(name)
-        if talk is None:
-            talk = Conversation(
-                limit=self._limit,
-                store=self.store,
-                workspace=name,
-                dialect=dialect,
-                **self._options,
-            )
-        return self._hold(talk)
+        return self._hold(self.conversation(name, dialect))
 
     def _hold(self, talk: Conversation) -> Conversation:
         """Note that a conversation is in use; the one that was not for longest is let go."""

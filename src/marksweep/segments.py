@@ -149,7 +149,7 @@ class Segments:
     def why(self, segment_id: str) -> str:
         """Say what keeps a segment alive, or why it is gone."""
         if segment_id in self._heap.live():
-            return why(self._context(), segment_id)
+            return why(self.context(), segment_id)
         return self._heap.why_swept(segment_id)
 
     def write(
@@ -333,7 +333,7 @@ class Segments:
 
     def cold_but_important(self) -> tuple[Candidate, ...]:
         """Give what is in reach, long and untouched, with the reason: worth compressing."""
-        context = self._context()
+        context = self.context()
         return tuple(
             self._candidate(segment, Action.COMPRESS, reason, context.now)
             for segment, reason in self._scored(Disposal.STASH).cold_but_important(context)
@@ -430,7 +430,8 @@ class Segments:
             cited=self._cited,
         )
 
-    def _context(self) -> PlanningContext:
+    def context(self) -> PlanningContext:
+        """Give all that a strategy may look at, as it is now."""
         return PlanningContext.of(self._heap.snapshot(), self.current_focus())
 
     def _named_context(self, segment_ids: Sequence[str]) -> PlanningContext:

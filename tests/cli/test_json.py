@@ -19,7 +19,7 @@ from tests.cli.support import fill, history, run
 from tools.docs import SHAPES
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/json.schema.json").read_text())
-WITHOUT_RESULT = {"demo", "hook", "plugin", "proxy", "resume", "serve", "swept", "wrap"}
+WITHOUT_RESULT = {"demo", "hook", "plugin", "proxy", "resume", "serve", "swept", "web", "wrap"}
 QUICK = ("-s", "mask last 10", "-b", "30%", "--workers", "1")
 
 

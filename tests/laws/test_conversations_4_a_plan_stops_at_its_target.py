@@ -20,7 +20,7 @@ def test_a_plan_keeps_every_law_about_plans(
 ) -> None:
     talk = holding(data.draw(valid(dialect)), dialect, strategy)
     target = talk.tokens * share // 100
-    context = talk._context(target)
+    context = talk.context(target)
     names = [segment.segment_id for segment in context.segments]
     roots = {names[i]: reason for i, reason in context.roots.items()}
     yields = {names[i]: far for i, far in context.yields.items()}

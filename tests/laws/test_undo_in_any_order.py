@@ -330,7 +330,7 @@ def test_a_note_that_was_swept_does_not_outlive_the_undo_of_its_plan() -> None:
     talk.extend(told(PAIRS, "openai_chat"))
     before = raws(talk)
     heap = talk._heap
-    context = talk._context(heap.size() + 100)
+    context = talk.context(heap.size() + 100)
     last = len(context.segments) - 1
     note = segment("note", type="recalled", text="spoken of again", tokens=3, position=2)
     paged = plan_recall(context, Proposal((last,), Action.RECALL, "spoken of again", note))

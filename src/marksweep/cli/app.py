@@ -36,6 +36,7 @@ COMMANDS = {
     "undo": ("working_set:undo", "Reverse a whole sweep."),
     "why": ("working_set:why", "Say what keeps a segment, or why it is gone."),
     "pin": ("working_set:pin", "Protect a segment from every collection."),
+    "web": ("web:command", "Show the heap as a page: what fills it, what is garbage, undo."),
     "serve": ("serve:command", "Serve the tools to an agent, over MCP."),
     "config": ("config:config", "Show or check the settings."),
     "doctor": ("doctor:command", "Check the store, the counter and what is installed."),

@@ -246,7 +246,7 @@ def _ids(talk: Conversation) -> list[str]:
 
 
 def _check(talk: Conversation, plan: Plan) -> None:
-    context = talk._context()  # noqa: SLF001 - the roots, as no public call gives them
+    context = talk.context()
     names = [segment.segment_id for segment in context.segments]
     roots = {names[i]: reason for i, reason in context.roots.items()}
     yields = {names[i]: far for i, far in context.yields.items()}

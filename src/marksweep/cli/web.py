@@ -1,0 +1,196 @@
+"""`marksweep web`: the heap as a page, or as a picture in a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from marksweep.cli import transcripts
+from marksweep.cli.common import Here, store_option, workspace_option
+from marksweep.cli.common import command as make_command
+from marksweep.conversation import Conversation
+from marksweep.errors import BadInput
+from marksweep.graph.memory import KnowledgeGraph
+from marksweep.reading import Reading
+from marksweep.segments import Segments
+from marksweep.settings import Settings
+from marksweep.sizes import Size
+from marksweep.web.heaps import HeapKind, Heaps, Opener
+from marksweep.web.picture import Shown, alone
+from marksweep.web.sources import Remembered, Source, Talk, WorkingSet
+from marksweep.web.tiles import By
+
+
+@make_command("web")
+@click.argument("transcript", required=False)
+@click.option("--limit", help="Tokens of the window, such as 100k; else as set.")
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--port", default=8724, show_default=True, type=click.IntRange(0, 65_535))
+@click.option("--allow-host", "hosts", multiple=True, help="A Host header to accept, with port.")
+@click.option("--svg", metavar="FILE", help="Write the picture of a heap, and do nothing else.")
+@click.option("--heap", default="", metavar="NAME", help="Which one; else the first that has any.")
+@click.option(
+    "--by",
+    default=By.KIND.value,
+    show_default=True,
+    type=click.Choice([each.value for each in By]),
+    help="What the picture is grouped by.",
+)
+@click.option("--width", default=900, show_default=True, help="Pixels that the picture is wide.")
+@store_option
+@workspace_option
+def command(
+    transcript: str | None,
+    limit: str | None,
+    host: str,
+    port: int,
+    hosts: tuple[str, ...],
+    svg: str | None,
+    heap: str,
+    by: str,
+    width: int,
+    store: str | None,
+    workspace: str | None,
+) -> None:
+    """Show what fills the window, what is garbage and why, as a page: plan, collect and undo in it.
+
+    Shows the working sets, conversations and memory in the store, or a TRANSCRIPT of any agent,
+    which is read and not changed. The page is for this machine only, by the token in its address.
+
+    \b
+    Examples:  marksweep web
+               marksweep web session.jsonl --limit 100k
+               marksweep web --svg window.svg --by file
+    """
+    here = Here(store, workspace)
+    tokens = _tokens(limit)
+    heaps = _transcript(transcript, tokens, here) if transcript else _stored(tokens, here)
+    if svg is not None:
+        _write(svg, _drawn(heaps, heap, By(by), width))
+        return
+    from marksweep.web.server import Listening, serve
+
+    listening = Listening(host=host, port=port, hosts=hosts)
+    serve(heaps, listening, started=lambda url: click.echo(f"the page is at {url}"))
+
+
+def _tokens(limit: str | None) -> int | None:
+    if limit is None:
+        return None
+    found = Size.read(limit).tokens
+    if not found:
+        raise BadInput(f"--limit {limit} is not a number of tokens; expected for example 100k.")
+    return found
+
+
+def _transcript(transcript: str, limit: int | None, here: Here) -> Heaps:
+    """Give a transcript as a conversation in memory."""
+    settings = here.settings()
+    history = transcripts.load(transcript, None).transcript.history
+    tokens = limit or settings.window.limit_tokens
+    talk = Reading(history, limit=tokens, prices=settings.prices).conversation
+    talk.budget = settings.window.budget(tokens)
+
+    @contextmanager
+    def opened(_: str) -> Iterator[Source]:
+        yield Talk(talk)
+
+    openers: dict[HeapKind, Opener] = {HeapKind.CONVERSATION: opened}
+    return Heaps(talk.store.segments, openers, workspaces=lambda: [talk.workspace])
+
+
+def _stored(limit: int | None, here: Here) -> Heaps:
+    """Give what is in the store: opened when the page first looks, closed with the command."""
+    settings = here.settings()
+    memory = KnowledgeGraph.open(settings=settings, store=here.store or "", actor="web")
+    click.get_current_context().call_on_close(memory.close)
+    opened = _Opened(memory, settings, limit)
+    own, only = settings.store.workspace, here.workspace
+
+    def workspaces() -> list[str]:
+        names = [only] if only else [own, *memory.store.segments.workspaces()]
+        return list(dict.fromkeys(names))
+
+    def memories() -> list[str]:
+        found = memory.graph.workspaces()
+        return [name for name in found if only in (None, name)]
+
+    openers: dict[HeapKind, Opener] = {
+        HeapKind.SEGMENTS: opened.segments,
+        HeapKind.CONVERSATION: opened.conversation,
+        HeapKind.MEMORY: opened.memory,
+    }
+    return Heaps(memory.store.segments, openers, workspaces=workspaces, memories=memories)
+
+
+class _Opened:
+    """The heaps of a store, each opened once."""
+
+    def __init__(self, memory: KnowledgeGraph, settings: Settings, limit: int | None) -> None:
+        self._memory = memory
+        self._settings = settings
+        self._limit = limit
+        self._segments: dict[str, Segments] = {}
+        self._talks: dict[str, Conversation] = {}
+
+    @contextmanager
+    def segments(self, workspace: str) -> Iterator[Source]:
+        """Open a working set, with what the memory cites of it."""
+        found = self._segments.get(workspace)
+        if found is None:
+            found = self._segments[workspace] = Segments(
+                self._memory.store,
+                workspace=workspace,
+                settings=self._settings,
+                limit=self._limit,
+                actor="web",
+            )
+        if self._settings.memory.keeps_segments:
+            found.keep(self._memory.cited_segments(workspace_id=workspace))
+        yield WorkingSet(found)
+
+    @contextmanager
+    def conversation(self, workspace: str) -> Iterator[Source]:
+        """Open a conversation."""
+        found = self._talks.get(workspace)
+        if found is None:
+            found = self._talks[workspace] = Conversation.from_settings(
+                self._settings,
+                limit=self._limit,
+                store=self._memory.store,
+                workspace=workspace,
+                actor="web",
+            )
+        yield Talk(found)
+
+    @contextmanager
+    def memory(self, workspace: str) -> Iterator[Source]:
+        """Open the memory of a workspace."""
+        yield Remembered(self._memory, workspace)
+
+
+def _drawn(heaps: Heaps, name: str, by: By, width: int) -> str:
+    """Draw the heap that is meant, or the first that holds anything."""
+    found = heaps.list()
+    names = [each.heap for each in found if name in ("", each.heap, each.workspace)]
+    if not names:
+        known = ", ".join(each.heap for each in found) or "none"
+        raise BadInput(f"there is no heap {name!r}; known are {known}.")
+    chosen = next((each for each in names if name or heaps.look(each).tiles), names[0])
+    title = next(each.title for each in found if each.heap == chosen)
+    return alone(Shown(heaps.look(chosen), title, by), width)
+
+
+def _write(place: str, text: str) -> None:
+    if place == transcripts.STDIN:
+        sys.stdout.write(text)
+        return
+    try:
+        Path(place).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"{place} cannot be written: {error.strerror}.") from error
+    click.echo(f"wrote {place}", err=True)

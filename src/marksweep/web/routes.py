@@ -1,0 +1,368 @@
+"""The page and its JSON over HTTP: one set of routes for `web`, `serve --http` and `proxy`.
+
+The page's own files hold nothing of the user's, so anybody may load them. Its JSON is for those who
+may: the request must be meant for this host, come from this page and not from another site, and
+carry the bearer token where there is one. Looking is GET; what changes something is POST.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import FileResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from marksweep.dialects.base import spelled
+from marksweep.errors import BadInput, MarksweepError, NotFound, Refused
+from marksweep.model import Plan, Step
+from marksweep.web.heaps import Heaps
+from marksweep.web.picture import Shown, picture
+from marksweep.web.sources import Detail
+from marksweep.web.tiles import By, Tile
+
+PATH = "/marksweep"
+"""Where the page is, on whichever server: no provider has such a path."""
+
+LOOPBACK = ("127.0.0.1:*", "localhost:*", "[::1]:*")
+"""Host headers of requests that are meant for this machine; * is any port."""
+
+FILES = {
+    "": "page.html",
+    "page.css": "page.css",
+    "page.js": "page.js",
+    "picture.css": "picture.css",
+}
+"""What the page is made of, by the path below PATH."""
+
+MAX_BODY = 100_000
+"""Bytes that a request may have."""
+
+MAX_ROWS = 200
+"""Rows of a list in one answer; the page asks for more."""
+
+MAX_STEPS = 300
+"""Steps of a plan that are shown, the largest first. All of them are collected."""
+
+MAX_TEXT = 20_000
+"""Characters of a text that are shown."""
+
+MAX_SWEPT_TEXT = 600
+"""Characters of a swept text that a list shows."""
+
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""What browsers are told: load nothing from elsewhere, run no script but ours, keep nothing."""
+
+
+class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a change is about."""
+
+    heap: str
+    plan_id: str = ""
+    names: tuple[str, ...] = ()
+    target: int | None = None
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """Some tiles of a heap."""
+
+    tiles: tuple[Tile, ...]
+    total: int
+
+
+class PlanShown(msgspec.Struct, frozen=True):
+    """A plan with its largest steps."""
+
+    plan: Plan
+    steps: int
+    """How many it has."""
+    deletes: bool
+
+
+class Door:
+    """Who may use the JSON."""
+
+    def __init__(self, *, hosts: Sequence[str] = LOOPBACK, token: str = "") -> None:
+        """Take the Host headers to accept, `*` for any port, and the bearer token; empty: none."""
+        self._hosts = tuple(hosts)
+        self._token = token
+
+    def check(self, request: Request) -> Response | None:
+        """Answer why not, or None."""
+        headers = request.headers
+        host = headers.get("host", "")
+        if host not in self._hosts and f"{host.rpartition(':')[0]}:*" not in self._hosts:
+            return _said(421, f"this is not {host!r}. Open the address that was printed.")
+        origin = headers.get("origin")
+        site = headers.get("sec-fetch-site", "none")
+        if (origin is not None and urlsplit(origin).netloc != host) or site not in (
+            "same-origin",
+            "none",
+        ):
+            return _said(403, "this request comes from another site. Open the page itself.")
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        given = given.strip() if scheme.lower() == "bearer" else ""
+        if self._token and not hmac.compare_digest(given.encode(), self._token.encode()):
+            return _said(
+                401, "no valid token. Open the address that was printed, with all that follows #."
+            )
+        kind = headers.get("content-type", "").partition(";")[0].strip()
+        if request.method == "POST" and kind != "application/json":
+            return _said(415, f"the body is {kind or 'nothing'}; expected application/json.")
+        return None
+
+
+def routes(heaps: Callable[[Request], Heaps], door: Door) -> list[Route]:
+    """Give the routes; `heaps` says what the caller of a request sees."""
+
+    def answering(work: Callable[[Request, Heaps], Awaitable[Response]]) -> Endpoint:
+        async def answer(request: Request) -> Response:
+            refused = door.check(request)
+            if refused is not None:
+                return refused
+            try:
+                return await work(request, heaps(request))
+            except MarksweepError as error:
+                return _said(_status(error), str(error))
+
+        return answer
+
+    async def to_page(_: Request) -> Response:
+        return RedirectResponse(f"{PATH}/")
+
+    api = f"{PATH}/api"
+    return [
+        Route(PATH, to_page, methods=["GET"]),
+        *(Route(f"{PATH}/{name}", _file(name), methods=["GET"]) for name in FILES),
+        *(Route(f"{api}/{name}", answering(work), methods=["GET"]) for name, work in LOOKS.items()),
+        *(
+            Route(f"{api}/{name}", answering(_changing(work)), methods=["POST"])
+            for name, work in CHANGES.items()
+        ),
+    ]
+
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def _file(name: str) -> Endpoint:
+    async def file(_: Request) -> Response:
+        return FileResponse(Path(__file__).with_name(FILES[name]), headers=HEADERS)
+
+    return file
+
+
+def _said(status: int, words: str) -> Response:
+    return _json({"error": words}, status)
+
+
+def _json(value: object, status: int = 200, **headers: str) -> Response:
+    return Response(spelled(value), status, {**HEADERS, **headers}, media_type="application/json")
+
+
+def _status(error: MarksweepError) -> int:
+    if isinstance(error, NotFound):
+        return 404
+    if isinstance(error, Refused):
+        return 409
+    return 400 if isinstance(error, BadInput) else 503
+
+
+async def _list(_: Request, heaps: Heaps) -> Response:
+    return _json(await run_in_threadpool(heaps.list))
+
+
+async def _view(request: Request, heaps: Heaps) -> Response:
+    """Give a view, or say that it is still the one the page has."""
+    heap = request.query_params.get("heap", "")
+    version = await run_in_threadpool(heaps.version, heap)
+    if request.headers.get("if-none-match") == f'"{version}"':
+        return Response(status_code=304, headers=HEADERS)
+    view = await run_in_threadpool(heaps.view, heap)
+    return _json(view, ETag=f'"{view.version}"')
+
+
+async def _picture(request: Request, heaps: Heaps) -> Response:
+    asked = request.query_params
+    by = _by(asked.get("by", By.KIND))
+    width = _number(asked.get("width", "900"), "width")
+
+    def draw() -> str:
+        heap, plan_id = asked.get("heap", ""), asked.get("plan", "")
+        with heaps.open(heap) as source:
+            plan = source.saved(plan_id) if plan_id else None
+        title = next(each.title for each in heaps.list() if each.heap == heap)
+        return picture(Shown(heaps.look(heap), title, by, plan), width)
+
+    drawn = await run_in_threadpool(draw)
+    return Response(drawn, headers=HEADERS, media_type="image/svg+xml")
+
+
+async def _tiles(request: Request, heaps: Heaps) -> Response:
+    """Give tiles, largest first or by words best first, of one state if asked."""
+    asked = request.query_params
+    offset = _number(asked.get("offset", "0"), "offset")
+    words, state = asked.get("words", "").strip(), asked.get("state", "")
+
+    def find() -> Rows:
+        heap = asked.get("heap", "")
+        tiles: Sequence[Tile] = heaps.look(heap).tiles
+        if words:
+            with heaps.open(heap) as source:
+                names = source.find(words, MAX_ROWS)
+            known = {tile.name: tile for tile in tiles}
+            tiles = [known[name] for name in names if name in known]
+        if state:
+            tiles = [tile for tile in tiles if tile.state == state]
+        if not words:
+            tiles = sorted(tiles, key=lambda tile: (-tile.size, tile.name))
+        return Rows(tuple(tiles[offset : offset + MAX_ROWS]), len(tiles))
+
+    return _json(await run_in_threadpool(find))
+
+
+async def _segment(request: Request, heaps: Heaps) -> Response:
+    def read() -> Detail:
+        with heaps.open(request.query_params.get("heap", "")) as source:
+            found = source.read(request.query_params.get("name", ""))
+        text = found.segment.text
+        cut = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
+        segment = msgspec.structs.replace(found.segment, text=cut, raw="")
+        return msgspec.structs.replace(found, segment=segment)
+
+    return _json(await run_in_threadpool(read))
+
+
+async def _swept(request: Request, heaps: Heaps) -> Response:
+    def find() -> list[object]:
+        with heaps.open(request.query_params.get("heap", "")) as source:
+            entries = source.swept(request.query_params.get("words", "").strip(), MAX_ROWS)
+        return [
+            msgspec.structs.replace(
+                each,
+                segment=msgspec.structs.replace(
+                    each.segment, text=each.segment.text[:MAX_SWEPT_TEXT], raw=""
+                ),
+            )
+            for each in entries
+        ]
+
+    return _json(await run_in_threadpool(find))
+
+
+async def _plan_by_id(request: Request, heaps: Heaps) -> Response:
+    def find() -> PlanShown:
+        with heaps.open(request.query_params.get("heap", "")) as source:
+            return _shown(source.saved(request.query_params.get("plan", "")))
+
+    return _json(await run_in_threadpool(find))
+
+
+def _shown(plan: Plan) -> PlanShown:
+    steps: list[Step] = sorted(plan.steps, key=lambda step: -step.size)[:MAX_STEPS]
+    short = tuple(msgspec.structs.replace(step, replacement=None) for step in steps)
+    shown = msgspec.structs.replace(plan, steps=short)
+    return PlanShown(shown, len(plan.steps), plan.deletes)
+
+
+def _plan(wanted: Wanted, heaps: Heaps) -> object:
+    with heaps.open(wanted.heap) as source:
+        return _shown(source.plan(wanted.target))
+
+
+def _collect(wanted: Wanted, heaps: Heaps) -> object:
+    with heaps.open(wanted.heap) as source:
+        return source.collect(wanted.plan_id)
+
+
+def _undo(wanted: Wanted, heaps: Heaps) -> object:
+    with heaps.open(wanted.heap) as source:
+        return source.undo(wanted.plan_id)
+
+
+def _restore(wanted: Wanted, heaps: Heaps) -> object:
+    with heaps.open(wanted.heap) as source:
+        return source.restore(wanted.names)
+
+
+def _pin(wanted: Wanted, heaps: Heaps) -> object:
+    with heaps.open(wanted.heap) as source:
+        for name in wanted.names:
+            source.pin(name)
+    return wanted.names
+
+
+def _unpin(wanted: Wanted, heaps: Heaps) -> object:
+    with heaps.open(wanted.heap) as source:
+        for name in wanted.names:
+            source.unpin(name)
+    return wanted.names
+
+
+def _changing(work: Callable[[Wanted, Heaps], object]) -> Work:
+    """Read what is wanted, and do it in a thread."""
+
+    async def change(request: Request, heaps: Heaps) -> Response:
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_BODY:
+                return _said(413, f"the body has more than {MAX_BODY:,} bytes.")
+        try:
+            wanted = msgspec.json.decode(bytes(body), type=Wanted)
+        except msgspec.DecodeError as error:
+            raise BadInput(f"the body cannot be read: {error}.") from error
+        return _json(await run_in_threadpool(work, wanted, heaps))
+
+    return change
+
+
+Work = Callable[[Request, Heaps], Awaitable[Response]]
+
+LOOKS: dict[str, Work] = {
+    "heaps": _list,
+    "view": _view,
+    "picture": _picture,
+    "tiles": _tiles,
+    "segment": _segment,
+    "swept": _swept,
+    "plan": _plan_by_id,
+}
+
+CHANGES: dict[str, Callable[[Wanted, Heaps], object]] = {
+    "plan": _plan,
+    "collect": _collect,
+    "undo": _undo,
+    "restore": _restore,
+    "pin": _pin,
+    "unpin": _unpin,
+}
+
+
+def _by(value: str) -> By:
+    try:
+        return By(value)
+    except ValueError:
+        raise BadInput(f"by is {value!r}; expected {', '.join(By)}.") from None
+
+
+def _number(value: str, name: str) -> int:
+    if not value.isdecimal() or len(value) > 9:
+        raise BadInput(f"{name} is {value!r}; expected a whole number.")
+    return int(value)

@@ -1,0 +1,468 @@
+"""The three heaps as the page sees them: look, read, plan, collect, undo, restore, pin."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from marksweep.conversation import Conversation
+from marksweep.core.budget import Budget
+from marksweep.core.context import PlanningContext
+from marksweep.core.mark import Mark
+from marksweep.errors import NotFound
+from marksweep.graph.memory import KnowledgeGraph
+from marksweep.graph.roots import Root
+from marksweep.graph.strategies import PruneStrategy
+from marksweep.heaps.graph import GraphRules, nodes_of, refs_of
+from marksweep.heaps.stash_search import search_stash
+from marksweep.messages import FunctionCall, Message, outcomes_of
+from marksweep.model import Action, Entry, Event, Plan, Report, Segment, Stashed, Unit
+from marksweep.reading import DEAD
+from marksweep.segments import Segments
+from marksweep.stores.base import Query, Store
+from marksweep.stores.graph.base import GraphQuery, MemoryRow
+from marksweep.stores.graph.nouns import CODE_INDEXER, Kind, Record
+from marksweep.web.tiles import State, Tile, label
+
+ACTOR = "the page"
+"""Who the journal and pins say it was."""
+
+QUICK_DEAD = "superseded"
+"""Dead weight that is found without reading every text."""
+
+THOROUGH_TOKENS = 200_000
+"""Tokens of a conversation up to which every text is read to find dead weight: about a second."""
+
+_REASONS = {
+    Mark.REACHED: (State.REACHED, "what must stay refers to it"),
+    Mark.RELATED: (State.RELATED, "only shares a file, symbol, topic or tag with what stays"),
+    Mark.GARBAGE: (State.GARBAGE, "nothing that must stay refers to it"),
+}
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """A heap at one moment."""
+
+    tiles: tuple[Tile, ...]
+    unit: Unit = Unit.TOKENS
+    budget: Budget | None = None
+    roots: tuple[Root, ...] = ()
+    """The folders that a memory was indexed from."""
+
+
+class Detail(msgspec.Struct, frozen=True):
+    """One segment whole, and what keeps it or why it is gone."""
+
+    segment: Segment
+    why: str
+
+
+class Source(Protocol):
+    """One heap, for one caller at a time."""
+
+    def version(self, since: int) -> int:
+        """Give a number that grows with every change; `since` is the last one that was given."""
+        ...
+
+    def look(self) -> Look:
+        """Give all there is, and what keeps it."""
+        ...
+
+    def read(self, name: str) -> Detail:
+        """Give one of them whole."""
+        ...
+
+    def find(self, words: str, limit: int) -> tuple[str, ...]:
+        """Name what is live and has these words, best first."""
+        ...
+
+    def swept(self, words: str, limit: int) -> tuple[Stashed, ...]:
+        """Give what was swept and can come back: best first, or newest first without words."""
+        ...
+
+    def swept_count(self) -> int:
+        """Count what was swept and can come back."""
+        ...
+
+    def journal(self, events: tuple[Event, ...], limit: int) -> tuple[Entry, ...]:
+        """Give what was done, newest first."""
+        ...
+
+    def plan(self, target: int | None) -> Plan:
+        """Decide what would go, and keep that plan."""
+        ...
+
+    def saved(self, plan_id: str) -> Plan:
+        """Fetch a plan."""
+        ...
+
+    def collect(self, plan_id: str) -> Report:
+        """Do exactly what a plan says."""
+        ...
+
+    def undo(self, plan_id: str) -> tuple[str, ...]:
+        """Reverse a whole sweep."""
+        ...
+
+    def restore(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Bring some of what was swept back."""
+        ...
+
+    def pin(self, name: str) -> None:
+        """Protect something from every collection."""
+        ...
+
+    def unpin(self, name: str) -> None:
+        """Take the protection away."""
+        ...
+
+
+class _Stored:
+    """What the working set and a conversation share: their store."""
+
+    def __init__(self, store: Store, workspace: str) -> None:
+        self._store = store
+        self._workspace = workspace
+
+    def version(self, since: int) -> int:
+        return self._store.segments.changes(self._workspace, since).version
+
+    def find(self, words: str, limit: int) -> tuple[str, ...]:
+        hits = self._store.segments.search(self._workspace, Query(words=words, limit=limit))
+        return tuple(hit.found.segment_id for hit in hits)
+
+    def swept(self, words: str, limit: int) -> tuple[Stashed, ...]:
+        query = Query(words=words, limit=limit)
+        hits = search_stash(self._store.stash, self._workspace, query)
+        return tuple(hit.found for hit in hits)
+
+    def swept_count(self) -> int:
+        return self._store.stash.count(self._workspace)
+
+    def journal(self, events: tuple[Event, ...], limit: int) -> tuple[Entry, ...]:
+        return self._store.journal.read(self._workspace, events=events, limit=limit)
+
+    def _swept_segment(self, name: str) -> Segment:
+        for entry in self._store.stash.get(self._workspace, [name]):
+            return entry.segment
+        raise NotFound(f"{name!r} is neither live nor in the stash. Reload the page.")
+
+
+class WorkingSet(_Stored):
+    """The working set of a workspace."""
+
+    def __init__(self, segments: Segments) -> None:
+        super().__init__(segments.store, segments.workspace)
+        self._segments = segments
+
+    def look(self) -> Look:
+        """Mark from the roots; what is not reached is garbage."""
+        context = self._segments.context()
+        marks = context.marks
+        tiles = []
+        for i, segment in enumerate(context.segments):
+            held = context.reason_to_keep((i,))
+            state, reason = (State.ROOT, held) if held else _REASONS[Mark(marks[i])]
+            tiles.append(_tile(segment, About(segment.type), state, reason))
+        return Look(tiles=tuple(tiles), budget=self._segments.budget)
+
+    def read(self, name: str) -> Detail:
+        """Give a segment, live or swept."""
+        segment = self._segments.get(name) or self._swept_segment(name)
+        return Detail(segment, self._segments.why(name))
+
+    def plan(self, target: int | None) -> Plan:
+        """Plan, and keep the plan."""
+        plan = self._segments.plan(target_tokens=target)
+        self._segments.save(plan)
+        return plan
+
+    def saved(self, plan_id: str) -> Plan:
+        """Fetch a plan."""
+        return self._segments.saved(plan_id)
+
+    def collect(self, plan_id: str) -> Report:
+        """Collect; the page asked before it named a plan that deletes."""
+        return self._segments.collect(plan_id, confirm=plan_id)
+
+    def undo(self, plan_id: str) -> tuple[str, ...]:
+        """Reverse a whole sweep."""
+        return self._segments.undo(plan_id)
+
+    def restore(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Bring segments back."""
+        return self._segments.restore(*names)
+
+    def pin(self, name: str) -> None:
+        """Pin."""
+        self._segments.pin(name, by=ACTOR)
+
+    def unpin(self, name: str) -> None:
+        """Unpin."""
+        self._segments.unpin(name)
+
+
+class Talk(_Stored):
+    """A conversation."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        super().__init__(conversation.store, conversation.workspace)
+        self._talk = conversation
+
+    def look(self) -> Look:
+        """Find what is dead weight; the rest is in use."""
+        talk = self._talk
+        context = talk.context()
+        about = dict(_about(talk.history))
+        dead = _dead(talk)
+        tiles = []
+        for i, segment in enumerate(context.segments):
+            name = segment.segment_id
+            state, reason = _state(context, i, dead.get(name, ""))
+            tiles.append(_tile(segment, about.get(name, About(segment.type)), state, reason))
+        return Look(tiles=tuple(tiles), budget=talk.budget)
+
+    def read(self, name: str) -> Detail:
+        """Give a message, live or swept."""
+        live = {each.segment_id: each for each in self._talk.context().segments}
+        return Detail(live.get(name) or self._swept_segment(name), self._talk.why(name))
+
+    def plan(self, target: int | None) -> Plan:
+        """Plan, and keep the plan."""
+        plan = self._talk.plan(target)
+        self._talk.save(plan)
+        return plan
+
+    def saved(self, plan_id: str) -> Plan:
+        """Fetch a plan."""
+        return self._talk.saved(plan_id)
+
+    def collect(self, plan_id: str) -> Report:
+        """Collect."""
+        return self._talk.collect(self._talk.saved(plan_id))
+
+    def undo(self, plan_id: str) -> tuple[str, ...]:
+        """Reverse a whole sweep."""
+        return self._talk.undo(plan_id)
+
+    def restore(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Bring messages back."""
+        return self._talk.restore(*names)
+
+    def pin(self, name: str) -> None:
+        """Pin."""
+        self._talk.pin(name, ACTOR)
+
+    def unpin(self, name: str) -> None:
+        """Unpin."""
+        self._talk.unpin(name)
+
+
+class About(NamedTuple):
+    """Who says a message, by which tool and of which file."""
+
+    kind: str
+    tool: str = ""
+    file: str = ""
+    what: str = ""
+    """What it is of, for people to read: a file, or a call."""
+
+
+def _about(history: list[Message]) -> Iterator[tuple[str, About]]:
+    calls: dict[str, FunctionCall] = {}
+    for message in history:
+        asked = list(message.function_calls)
+        calls |= {call.id: call for call in asked}
+        answered = [calls[r.call_id] for r in message.function_responses if r.call_id in calls]
+        found = list(outcomes_of(message, answered))
+        tools = [each.name for each in found] or [call.name for call in asked]
+        file = next((each.path for each in found if each.path), "")
+        tool, what = (tools[0], found[0].said if found else "") if tools else ("", "")
+        yield message.message_id, About(message.role.value, tool, file or "", what)
+
+
+def _dead(talk: Conversation) -> dict[str, str]:
+    """Say which messages are no longer needed, and why."""
+    plan = talk.plan(0, DEAD if talk.tokens <= THOROUGH_TOKENS else QUICK_DEAD)
+    return {
+        name: step.reason
+        for step in plan.steps
+        if step.action is not Action.RECALL
+        for name in step.segments
+    }
+
+
+def _state(context: PlanningContext, i: int, dead: str) -> tuple[State, str]:
+    held = context.reason_to_keep((i,))
+    if held:
+        return State.ROOT, held
+    return (State.GARBAGE, dead) if dead else (State.REACHED, "in use")
+
+
+def _tile(segment: Segment, about: About, state: State, reason: str) -> Tile:
+    return Tile(
+        segment.segment_id,
+        about.kind,
+        segment.tokens,
+        state,
+        reason,
+        about.what or label(segment.text),
+        about.tool,
+        about.file or segment.file_path or "",
+        segment.pinned,
+    )
+
+
+class Remembered:
+    """The long-term memory of a workspace, in nodes."""
+
+    def __init__(self, memory: KnowledgeGraph, workspace: str) -> None:
+        self._memory = memory
+        self._workspace = workspace
+
+    def version(self, since: int) -> int:  # noqa: ARG002
+        """Ask the store."""
+        return self._memory.graph.version(self._workspace)
+
+    def look(self) -> Look:
+        """Say what is stale, orphaned, expired or said twice; the rest is remembered."""
+        memory, workspace = self._memory, self._workspace
+        said = memory.settings
+        rules = GraphRules(recently_read=said.recently_read, ttl=said.ttl)
+        context = memory.heap(workspace).context(rules, memory.now())
+        most = sys.maxsize
+        shown = memory.plan(workspace, PruneStrategy.ALL, limit=most, preview=most)
+        garbage = {row.memory_id: row.reason for row in shown.rows}
+        tiles = []
+        for i, row in context.live:
+            dead = garbage.get(row.memory_id)
+            held = context.reason_to_keep((i,))
+            state = State.GARBAGE if dead else State.ROOT if held else State.REACHED
+            reason = dead or held or "remembered"
+            tiles.append(_memory_tile(row, context.sizes[i], state, reason))
+        rest = Counter(step.reason for step in shown.plan.steps if _is_loose(step.segments[:1]))
+        tiles += [
+            Tile("", "orphans", number, State.GARBAGE, reason, reason)
+            for reason, number in sorted(rest.items())
+        ]
+        left = context.size - sum(tile.size for tile in tiles)
+        if left > 0:
+            tiles.append(Tile("", "entities", left, State.REACHED, "mentioned", "entities"))
+        return Look(tiles=tuple(tiles), unit=Unit.NODES, roots=memory.roots(workspace_id=workspace))
+
+    def read(self, name: str) -> Detail:
+        """Give a memory."""
+        found = self._memory.graph.fetch(self._workspace, [name])
+        if not found:
+            raise NotFound(f"there is no memory {name!r} any more. Reload the page.")
+        memory = found[0].memory
+        why = f"pinned by {memory.pinned_by}" if memory.pinned else ""
+        why = why or ("its file was not there any more" if memory.stale else "remembered")
+        return Detail(_segment(found[0]), why)
+
+    def find(self, words: str, limit: int) -> tuple[str, ...]:
+        """Search the memory."""
+        answer = self._memory.search_memory(
+            words, workspace_id=self._workspace, query=GraphQuery(limit=limit)
+        )
+        return tuple(dict.fromkeys(hit.memory.memory_id for hit in answer.hits))
+
+    def swept(self, words: str, limit: int) -> tuple[Stashed, ...]:
+        """Give what is deleted and in its grace period, if it has one of the words."""
+        graph, grace = self._memory.graph, self._memory.settings.limits.grace
+        rows = [row for row in graph.deleted(self._workspace) if row.kind is Kind.MEMORY]
+        rows.sort(key=lambda row: (row.deleted_at, row.node_id), reverse=True)
+        records = {
+            each.memory.memory_id: each
+            for each in graph.fetch(self._workspace, [row.node_id for row in rows])
+        }
+        wanted = words.casefold().split()
+        found = []
+        for row in rows:
+            if row.node_id not in records:
+                continue
+            segment = _segment(records[row.node_id])
+            said = f"{segment.file_path or ''} {segment.text}".casefold()
+            if not wanted or any(word in said for word in wanted):
+                expires = row.deleted_at + grace
+                found.append(Stashed(segment, row.plan_id, row.deleted_at, "deleted", expires))
+        return tuple(found[:limit])
+
+    def swept_count(self) -> int:
+        """Count deleted nodes."""
+        return self._memory.stats(workspace_id=self._workspace).deleted
+
+    def journal(self, events: tuple[Event, ...], limit: int) -> tuple[Entry, ...]:
+        """Read the memory's own journal."""
+        return self._memory.history(workspace_id=self._workspace, events=events, limit=limit)
+
+    def plan(self, target: int | None) -> Plan:
+        """Plan to delete what is garbage; a target limits how many nodes go."""
+        memory, workspace = self._memory, self._workspace
+        size = memory.heap(workspace).size()
+        limit = None if target is None else max(0, size - target)
+        plan = memory.plan(workspace, PruneStrategy.ALL, limit=limit).plan
+        memory.save(plan)
+        return plan
+
+    def saved(self, plan_id: str) -> Plan:
+        """Fetch a plan."""
+        return self._memory.find_plan(self._workspace, plan_id)
+
+    def collect(self, plan_id: str) -> Report:
+        """Delete what a plan names and has not changed since."""
+        plan = self.saved(plan_id)
+        done = refs_of(self._memory.collect(plan).done)
+        return Report(plan_id, plan.size_before, plan.size_before - len(done), done, unit=plan.unit)
+
+    def undo(self, plan_id: str) -> tuple[str, ...]:
+        """Take back what a plan deleted."""
+        return refs_of(self._memory.undo(plan_id, workspace_id=self._workspace))
+
+    def restore(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Take memories back."""
+        return refs_of(self._memory.restore(memory_ids=names, workspace_id=self._workspace))
+
+    def pin(self, name: str) -> None:
+        """Pin."""
+        self._memory.pin([name], by=ACTOR, workspace_id=self._workspace)
+
+    def unpin(self, name: str) -> None:
+        """Unpin."""
+        self._memory.unpin([name], workspace_id=self._workspace)
+
+
+def _is_loose(names: tuple[str, ...]) -> bool:
+    """Whether a step takes a chunk or an entity, and no memory."""
+    return not nodes_of(names).memories
+
+
+def _memory_tile(row: MemoryRow, size: int, state: State, reason: str) -> Tile:
+    is_code = row.source == CODE_INDEXER
+    kind = row.repository.rstrip("/").rpartition("/")[2] if is_code else row.source
+    name = row.relative_path or row.memory_id
+    folder = row.relative_path.rpartition("/")[0]
+    return Tile(
+        row.memory_id, kind, size, state, reason, name, file=folder, pinned=bool(row.pinned)
+    )
+
+
+def _segment(record: Record) -> Segment:
+    """Show a memory as a segment."""
+    memory = record.memory
+    text = memory.text or "\n".join(chunk.text for chunk in record.chunks)
+    return Segment(
+        segment_id=memory.memory_id,
+        type=memory.source,
+        created_at=memory.created_at,
+        text=text,
+        tokens=1 + len(record.chunks),
+        pinned=memory.pinned,
+        pinned_by=memory.pinned_by,
+        file_path=memory.file_path or None,
+        tags=memory.tags,
+    )

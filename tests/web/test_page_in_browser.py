@@ -1,0 +1,189 @@
+"""The page in a real browser: clicks that collect and undo, keys, light, dark, narrow, wide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from marksweep import Segments
+from tests.replay.browser import colours
+from tests.web.support import Page, filled, web
+from tests.web.tab import Tab
+
+READY = "document.documentElement.dataset.version && document.querySelector('#picture svg')"
+USED = "#figures dd"
+LAG_MS = 200
+"""Milliseconds that the page may be busy at once with ten thousand segments; people notice more."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("page")
+
+
+@pytest.fixture(scope="module")
+def page(folder: Path) -> Iterator[Page]:
+    filled(folder / "heap.db").close()
+    with web(folder, "--store", "heap.db", "--limit", "2k") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser(folder: Path) -> Iterator[Tab]:
+    tab = Tab(folder)
+    yield tab
+    tab.close()
+
+
+@pytest.fixture
+def tab(browser: Tab, page: Page) -> Iterator[Tab]:
+    browser.size(1_400)
+    browser.go(page.address)
+    browser.wait(READY)
+    yield browser
+    assert browser.console == []
+
+
+def wait_for_size(tab: Tab, size: str) -> None:
+    tab.wait(f"document.querySelector('{USED}').textContent.startsWith('{size} ')")
+
+
+def test_a_click_plans_one_collects_exactly_that_and_one_undoes_it(tab: Tab) -> None:
+    assert tab.text(USED).startswith("1,840 ")
+    assert tab.value("document.querySelectorAll('#picture .tile').length") > 50
+    tab.click("#make-plan")
+    tab.wait("document.querySelector('#card code')")
+    plan = tab.text("#card code")
+    assert plan.startswith("plan-")
+    tab.wait("document.querySelectorAll('#picture .goes').length > 10")
+    tab.click("#collect")
+    tab.wait("document.querySelector('#said')")
+    assert tab.text("#said").startswith(f"Collected {plan}: 1,840 → 1,180 tokens.")
+    wait_for_size(tab, "1,180")
+    assert "Collected: 1,840 → 1,180" in tab.text(f"#done li[data-plan='{plan}']")
+    tab.click("#undo")
+    tab.wait("document.querySelector('#said').textContent.startsWith('Undone')")
+    wait_for_size(tab, "1,840")
+    assert "Undone" in tab.text("#done li")
+
+
+def test_what_others_do_shows_by_itself_and_an_outdated_plan_is_told(
+    tab: Tab, folder: Path
+) -> None:
+    tab.click("#make-plan")
+    tab.wait("document.querySelector('#collect')")
+    other = Segments(folder / "heap.db", limit=1_000_000)
+    other.write("word " * 10, segment_id="new")
+    tab.wait("document.querySelector('#card .bad')")
+    tab.click("#collect")
+    tab.wait("!document.querySelector('#problem').hidden")
+    assert "changed since" in tab.text("#problem")
+    (refused,) = tab.console
+    assert "409" in refused
+    tab.console.clear()
+    other.collect(other.plan_for(["new"]))
+    other.close()
+    wait_for_size(tab, "1,840")
+
+
+def test_what_was_swept_is_searched_and_restored_by_clicks(tab: Tab, folder: Path) -> None:
+    other = Segments(folder / "heap.db", limit=1_000_000)
+    other.collect(other.plan_for(["log-0"]))
+    other.close()
+    tab.wait("document.querySelector('#swept').textContent.includes('log-0')")
+    tab.click("#swept-words")
+    tab.type("parser failed")
+    tab.click("#find-swept button")
+    tab.wait("document.querySelectorAll('#swept li').length === 1")
+    assert "<img src=x onerror=alert(1)>" in tab.text("#swept li"), "hostile text is only text"
+    tab.click("#swept li .row > button")
+    wait_for_size(tab, "1,840")
+
+
+def test_a_tile_opens_by_keys_alone_and_says_what_keeps_it(tab: Tab) -> None:
+    tab.value("document.querySelector('#picture').focus()")
+    tab.press("ArrowRight")
+    assert "tokens" in tab.text("#pointed")
+    tab.press("Enter")
+    tab.wait("document.querySelector('#detail').open")
+    name = tab.text("#detail-name")
+    assert name in tab.text("#detail-why")
+    tab.click("#detail-actions button")
+    tab.wait(f"document.querySelector('#pin-list').textContent.includes('{name}')")
+    tab.click("#detail-actions button")
+    tab.wait(f"!document.querySelector('#pin-list').textContent.includes('{name}')")
+    tab.press("Escape")
+    tab.wait("!document.querySelector('#detail').open")
+
+
+@pytest.mark.parametrize("width", [400, 1_400])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_narrow_and_wide_in_light_and_dark(
+    tab: Tab, page: Page, width: int, scheme: str
+) -> None:
+    tab.size(width, scheme=scheme)
+    tab.go(page.address)
+    tab.wait(READY)
+    assert tab.value("document.documentElement.scrollWidth") == width, "nothing sticks out"
+    assert tab.value("document.querySelector('#picture svg').viewBox.baseVal.width") <= width
+    paper = {"light": (0xFB, 0xFB, 0xF9), "dark": (0x15, 0x16, 0x14)}[scheme]
+    seen = colours(tab.shot())
+    assert seen[paper] > 1_000
+    root = {"light": (0x2A, 0x6F, 0xBB), "dark": (0x2F, 0x6F, 0xB8)}[scheme]
+    assert seen[root] > 10, "what must stay is drawn"
+    assert tab.value(CONTRAST) >= 4.5
+
+
+CONTRAST = """(() => {
+  const light = css => {
+    const [r, g, b] = css.match(/[0-9.]+/g).slice(0, 3).map(v => {
+      v /= 255; return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+    });
+    return .2126 * r + .7152 * g + .0722 * b;
+  };
+  const behind = node => {
+    for (; node; node = node.parentElement) {
+      const found = getComputedStyle(node).backgroundColor;
+      if (!found.endsWith(", 0)")) return found;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  let worst = 21;
+  for (const node of document.querySelectorAll("main *, header *")) {
+    const own = [...node.childNodes].some(child => child.nodeType === 3 && child.data.trim());
+    if (!own || !node.getClientRects().length || node.closest("svg")) continue;
+    const [a, b] = [light(getComputedStyle(node).color), light(behind(node))].sort((x, y) => y - x);
+    worst = Math.min(worst, (a + .05) / (b + .05));
+  }
+  for (const tile of document.querySelectorAll(".heap .tile text")) {
+    const rect = tile.parentElement.querySelector("rect");
+    let fill = getComputedStyle(rect).fill;
+    if (fill.startsWith("url")) fill = getComputedStyle(document.querySelector(".hatch1")).fill;
+    const [a, b] = [light(getComputedStyle(tile).fill), light(fill)].sort((x, y) => y - x);
+    worst = Math.min(worst, (a + .05) / (b + .05));
+  }
+  return worst;
+})()"""
+"""The worst contrast of any text on the page."""
+
+
+def test_ten_thousand_segments_do_not_lag(browser: Tab, tmp_path: Path) -> None:
+    filled(tmp_path / "large.db", 10_000).close()
+    with web(tmp_path, "--store", "large.db", "--limit", "400k") as large:
+        browser.size(1_400)
+        browser.go(large.address)
+        browser.wait(READY)
+        browser.value(
+            "window.long = 0; new PerformanceObserver(found => { for (const each of "
+            "found.getEntries()) long = Math.max(long, each.duration) })"
+            ".observe({entryTypes: ['longtask']})"
+        )
+        browser.click("#make-plan")
+        browser.wait("document.querySelectorAll('#picture .goes').length")
+        browser.click("#by input[value=file]")
+        browser.wait("document.querySelector('#picture').textContent.includes('src/3.py')")
+        assert browser.value("long") < LAG_MS
+        assert browser.value("document.querySelectorAll('*').length") < 12_000
+    browser.go("about:blank")
