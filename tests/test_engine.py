@@ -144,6 +144,13 @@ def test_candidates_carry_a_reason_the_type_the_age_and_the_tokens(engine: GCEng
     ]
 
 
+def test_a_plan_is_made_of_candidates_that_say_no_more_than_the_design_names(
+    engine: GCEngine,
+) -> None:
+    plan = engine.generate_pruning_plan([PruningCandidate("a", 0.9, 50, "old")], 10)
+    assert (plan.stash_segments, plan.delete_segments, plan.total_tokens_freed) == (["a"], [], 50)
+
+
 def test_a_tag_that_names_a_segment_is_a_reference(engine: GCEngine) -> None:
     segments = [segment("a", tags=["ref:b"]), segment("b"), segment("c")]
     assert names(engine.analyze_pruning_candidates(segments, {"a"})) == ["c"]

@@ -32,19 +32,19 @@ from marksweep.strategies.scored import (
 from marksweep.tokens import count, in_whole
 
 
-class PruningCandidate(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class PruningCandidate(msgspec.Struct, frozen=True, gc=False):
     """A segment that could go, and why. High scores go first."""
 
     segment_id: str
     score: float
     tokens: int
     reason: str
-    segment_type: str
-    age_hours: float
+    segment_type: str = "note"
+    age_hours: float = 0.0
     refcount: int = 0
 
 
-class PruningPlan(msgspec.Struct, frozen=True, kw_only=True):
+class PruningPlan(msgspec.Struct, frozen=True):
     """What to stash and what to delete to free the tokens asked for."""
 
     candidates: list[PruningCandidate] = []

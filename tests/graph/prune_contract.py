@@ -572,6 +572,8 @@ class ClientContract(OnWorld):
         records = [file("w", f"{n}.py", {f"f{n}": []}) for n in range(6)]
         world.graph.put("w", records)
         asyncio.run(client.mark_code_memories_stale("w"))
+        preview = asyncio.run(client.get_stale_memories_preview("w"))
+        assert (preview["memory_count"], preview["chunk_count"]) == (6, 6), "all, not what fits"
         taken = [
             asyncio.run(client.delete_stale_memories("w", limit=limit))["deleted_memories"]
             for limit in (None, 2, 100)

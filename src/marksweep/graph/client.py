@@ -7,6 +7,7 @@ sees, and stale is set at the end of a complete run.
 
 from __future__ import annotations
 
+import sys
 from typing import TypedDict
 
 from marksweep.graph.memory import GraphMemory, in_thread
@@ -96,7 +97,8 @@ class GraphClient:
         """Show what pruning stale memories would take, newest first."""
         if source not in (None, CODE_INDEXER):
             return {"memory_count": 0, "chunk_count": 0, "preview": []}
-        preview = self._memory.plan(workspace_id, PruneStrategy.STALE_CODE, preview=limit)
+        stale = PruneStrategy.STALE_CODE
+        preview = self._memory.plan(workspace_id, stale, limit=sys.maxsize, preview=limit)
         nodes = planned(preview.plan)
         return {
             "memory_count": len(nodes.memories),
@@ -167,7 +169,7 @@ class GraphClient:
         ]
 
     def _named(self, workspace_id: str, strategy: PruneStrategy) -> Nodes:
-        return planned(self._memory.plan(workspace_id, strategy).plan)
+        return planned(self._memory.plan(workspace_id, strategy, limit=sys.maxsize).plan)
 
     def _delete(self, workspace_id: str, strategy: PruneStrategy, limit: int | None) -> Nodes:
         """Plan and apply."""
