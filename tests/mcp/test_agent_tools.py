@@ -11,8 +11,8 @@ import pytest
 from mcp import Client
 from mcp_types import TextContent, Tool
 
-from marksweep.mcp.agent_tools import bounded
 from marksweep.mcp.app import build_server
+from marksweep.mcp.bounds import bounded, bounded_data
 from marksweep.mcp.server_state import ServerState
 from marksweep.mcp.tool import understood
 from marksweep.tokens import count, default_counter
@@ -187,6 +187,92 @@ def test_clumsy_arguments_are_read_as_they_are_meant(
     given: dict[str, Any], meant: dict[str, Any]
 ) -> None:
     assert understood(given, SCHEMA) == meant
+
+
+async def ask(one: Agent, tool: str, /, bound: int = 600, **arguments: Any) -> dict[str, Any]:
+    """Call a tool of the full set that must succeed within a bound; give its data."""
+    result = await one.client.call_tool(tool, {**arguments, "max_tokens": bound})
+    (text,) = result.content
+    assert isinstance(text, TextContent)
+    assert not result.is_error, text.text
+    data = result.structured_content
+    assert count(text.text + (json.dumps(data, ensure_ascii=False) if data else "")) <= bound, tool
+    assert data is None or "\n" not in text.text, f"{tool}: a line over data"
+    return data or {}
+
+
+def test_every_answer_on_the_working_set_is_within_its_bound(tmp_path: Path) -> None:
+    long = [
+        {"segment_id": f"s{n}", "text": f"needle {n} " + "words of a log " * 1_000}
+        for n in range(40)
+    ]
+    names = [each["segment_id"] for each in long]
+
+    async def work(one: Agent) -> None:
+        await ask(one, "context_gc_configure", limit_tokens=10**9)
+        assert "cut" not in await ask(one, "context_add", segments=long)
+        found = await ask(one, "context_search", bound=2_000, words="needle", limit=100)
+        assert "segments has 40" in found["cut"]
+        assert len(found["segments"]) > 2
+        assert (await ask(one, "context_gc_analyze", max_candidates=99, target_tokens=0))["plan_id"]
+        await ask(one, "context_focus", open_files=[f"a/long/path/{n}.py" for n in range(900)])
+        await ask(one, "context_gc_pin", segment_ids=names)
+        await ask(one, "context_gc_unpin", segment_ids=names)
+        await ask(one, "context_gc_prune", segment_ids=names)
+        shown = await ask(one, "context_recall", words="needle", limit=100, action="show")
+        assert shown["found"][0]["text"].startswith("needle")
+        await ask(one, "context_gc_undo")
+        await ask(one, "context_gc_history", limit=1_000)
+        await ask(one, "context_gc_compress", segment_id="s1", text="needle " + "short " * 2_000)
+        ghosts = [f"ghost-{n}" for n in range(1_000)]
+        assert count(await one.fail("context_gc_pin", segment_ids=ghosts)) <= 2_000
+
+    with_agent(tmp_path, work)
+
+
+def test_every_answer_on_the_memory_is_within_its_bound(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    for number in range(40):
+        body = "".join(f"def f{number}_{n}(x):\n    return x  # needle {n}\n" for n in range(30))
+        (code / f"m{number}.py").write_text(body)
+
+    async def work(one: Agent) -> None:
+        await ask(one, "index_codebase", path="code")
+        assert (await ask(one, "search_memory", query="needle", limit=100))["hits"]
+        await ask(one, "who_calls", symbol="f1_1", ask="impact", limit=1_000)
+        for path in sorted(code.iterdir())[1:]:
+            path.unlink()
+        await ask(one, "index_codebase", path="code", max_shrink=1)
+        pruned = await ask(one, "prune_memory", limit=10_000)
+        assert "planned.memories has 39" in pruned["cut"]
+        done = await ask(
+            one,
+            "prune_memory",
+            dry_run=False,
+            confirm=True,
+            workspace_id="default",
+            limit=10_000,
+        )
+        await ask(one, "memory_pin", memory_ids=["m1"])
+        await ask(one, "restore_memory", plan_id=done["plan_id"])
+        for tool in ("memory_history", "memory_roots", "memory_stats", "memory_merge"):
+            await ask(one, tool)
+
+    with_agent(tmp_path, work)
+
+
+def test_data_is_cut_in_its_long_texts_first_and_says_so() -> None:
+    data: Any = {"id": "a" * 150, "text": "word " * 9_000, "rows": [{"id": n} for n in range(20)]}
+    cut: Any = bounded_data(data, 500)
+    assert count(json.dumps(cut, ensure_ascii=False)) <= 500
+    assert cut["id"] == data["id"]
+    assert cut["rows"] == data["rows"]
+    assert data["text"].startswith(cut["text"].removesuffix("…"))
+    assert "text has 45000 characters" in cut["cut"]
+    least: Any = bounded_data(data, 200)
+    assert 0 < len(least["rows"]) < 20
+    assert bounded_data({"a": [1, 2]}, 50) == {"a": [1, 2]}
 
 
 def test_a_text_is_cut_at_a_line_and_says_so() -> None:

@@ -175,7 +175,7 @@ def test_recall_finds_by_words_and_brings_back(tmp_path: Path, mode: str) -> Non
         shown = await one.call("context_recall", words="proxy port", action="show")
         assert [each["segment_id"] for each in shown["found"]] == ["a"]
         assert shown["restored"] == []
-        assert "8443" in one.said
+        assert "8443" in shown["found"][0]["text"]
         back = await one.call("context_recall", words="proxy port")
         assert back["restored"] == ["a"]
         assert await one.live("a", "b") == ["a"]

@@ -76,6 +76,7 @@ def test_every_tool_says_what_it_takes_gives_and_risks() -> None:
     for name, tool in tools().items():
         assert tool.title, name
         assert tool.description, name
+        assert "Call " in tool.description, f"{name} does not say when to call it"
         assert tool.input_schema["additionalProperties"] is False, name
         assert tool.output_schema is not None, name
         assert tool.output_schema["type"] == "object", name
@@ -92,6 +93,7 @@ def test_prune_memory_takes_what_the_design_of_the_memory_says() -> None:
     schema = tools()["prune_memory"].input_schema
     limit = schema["properties"].pop("limit")
     assert limit["default"] is None
+    assert schema["properties"].pop("max_tokens") == {"type": "integer", "default": 2_000}
     found = {
         name: (given["type"], given["default"]) for name, given in schema["properties"].items()
     }

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 
-from mcp.server.mcpserver import Context
-from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
+from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field, PrivateAttr
 
 from marksweep.errors import BadInput
@@ -19,26 +18,9 @@ from marksweep.graph.agent_memory import AgentMemory, Let, Recalled, Remembered,
 from marksweep.graph.call_graph import Ask, Linked
 from marksweep.mcp import memory_tools
 from marksweep.mcp.asking import CurrentWorkspace, state_of
+from marksweep.mcp.bounds import LEAST_TOKENS, MAX_TOKENS, bounded
 from marksweep.mcp.server_state import Workspace
-from marksweep.mcp.tool import ADDS, READS, SETS, SWEEPS, Ctx, Result, StrictTool, VerbatimError
-from marksweep.tokens import count
-
-MAX_TOKENS = 2_000
-"""Tokens of an answer, unless the call says otherwise."""
-
-LEAST_TOKENS = 50
-"""The lowest bound that a call may set: less would not hold a sentence and an id."""
-
-
-DESCRIPTIONS = {
-    "index_codebase": "Read a folder's code into memory, so that recall and who_calls know it. "
-    "Call once per project and after large changes; only what changed is read again. Not for a "
-    "single file: read that yourself.",
-    "prune_memory": "Show what in long-term memory is garbage: files and roots that are gone, "
-    "duplicates, what is expired or orphaned. Call when asked to clean up. To delete exactly what "
-    "was shown: dry_run false and confirm true, once the user agrees; restorable for a week.",
-}
-"""What tools of the full set say in the small one: when to call them and when not."""
+from marksweep.mcp.tool import ADDS, READS, SETS, SWEEPS, Ctx, Result, StrictTool
 
 
 class Said(Result):
@@ -59,39 +41,20 @@ class Said(Result):
 
 
 class TextTool(StrictTool):
-    """A tool that answers with text within a bound, and never with structure."""
+    """A tool that answers with text, and never with structure."""
 
     @classmethod
     def of(cls, function: Callable[..., object], title: str, hints: ToolAnnotations) -> Self:
-        """Make a tool of a function, with a bound of tokens and without what costs tokens."""
+        """Make a tool of a function, without what costs tokens."""
         made = super().of(function, title, hints)
-        made.description = DESCRIPTIONS.get(made.name, made.description)
         made.fn_metadata.output_schema = None
         made.fn_metadata.output_model = None
-        slim = _without_titles(made.parameters)
-        slim["properties"].setdefault("max_tokens", {"type": "integer", "default": MAX_TOKENS})
-        made.parameters = slim
+        made.parameters = _without_titles(made.parameters)
         return made
 
-    async def run(
-        self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False
-    ) -> CallToolResult | InputRequiredResult:
-        """Run the tool; cut what is over the bound."""
-        given = dict(arguments)
-        bound = given.get("max_tokens", MAX_TOKENS)
-        if "max_tokens" not in self.fn_metadata.arg_model.model_fields:
-            given.pop("max_tokens", None)
-        try:
-            most = int(bound)
-        except (TypeError, ValueError):
-            raise VerbatimError(f"max_tokens is {bound!r}; expected a number.") from None
-        result = await super().run(given, context, convert_result)
-        if isinstance(result, InputRequiredResult):
-            return result
-        (said,) = result.content
-        text = said.text if isinstance(said, TextContent) else ""
-        content: list[Any] = [TextContent(text=bounded(text, max(most, LEAST_TOKENS)))]
-        return CallToolResult(content=content, is_error=result.is_error)
+    def answer(self, result: Result, most: int) -> CallToolResult:
+        """Send the words alone."""
+        return CallToolResult(content=[TextContent(text=bounded(result.words(), most))])
 
 
 def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
@@ -105,21 +68,6 @@ def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
         else value
         for name, value in kept.items()
     }
-
-
-def bounded(text: str, most: int) -> str:
-    """Cut a text to so many tokens, at a line if possible, and say so."""
-    if count(text) <= most:
-        return text
-    note = "… cut here. Narrow the question, or raise max_tokens."
-    room = most - count(note) - 1
-    low, high = 0, len(text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if count(text[:middle]) <= room else (low, middle - 1)
-    kept = text[:low]
-    at_line = kept.rpartition("\n")[0]
-    return f"{at_line if len(at_line) > len(kept) // 2 else kept}\n{note}"
 
 
 @contextmanager

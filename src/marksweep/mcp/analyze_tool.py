@@ -52,8 +52,9 @@ def context_gc_analyze(
     ] = "",
 ) -> Analysis:
     """See how full the working set is, what could go and why, and what is worth shortening with
-    context_gc_compress. Returns a plan id: pass it to context_gc_prune to do exactly that. Nothing
-    is touched unless dry_run is false. With transcript, looks at a recorded session instead."""
+    context_gc_compress. Call when a limit is near. Returns a plan id: pass it to context_gc_prune
+    to do exactly that. Nothing is touched unless dry_run is false. With transcript, looks at a
+    recorded session instead."""
     if transcript:
         if not dry_run:
             raise BadInput("a transcript is only analyzed. Leave dry_run true.")

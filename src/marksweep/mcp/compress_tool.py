@@ -64,9 +64,10 @@ def context_gc_compress(
         str, Field(max_length=LONGEST_TEXT, description="Your shorter text; made for you if empty.")
     ] = "",
 ) -> Compressed:
-    """Replace a long segment by a shorter text; the original goes to the stash. Pass your own text,
-    or leave it out: the client's model is asked if it is offered, else the sentences worth keeping
-    are picked."""
+    """Replace a long segment by a shorter text; the original goes to the stash. Call for what is
+    long and still in use; what is not goes whole, with context_gc_prune. Pass your own text, or
+    leave it out: the client's model is asked if it is offered, else the sentences worth keeping are
+    picked."""
     summary = Summary(text, "agent") if text else _summary(segment, answer)
     with here.segments() as context:
         report = context.compress(segment_id, summary.text)

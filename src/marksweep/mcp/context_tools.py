@@ -79,7 +79,8 @@ def context_add(
     segments: Annotated[list[NewSegment], Field(min_length=1, max_length=MOST_AT_ONCE)],
 ) -> Added:
     """Add pieces of context (messages, code, logs, notes, decisions, summaries) to the working set,
-    all or none, with links to what they build on. What is linked from something in use is kept."""
+    all or none, with links to what they build on. What is linked from something in use is kept.
+    Call for what this task may need again; a fact for later sessions: remember."""
     now = utc_now()
     with here.segments() as context:
         before = max((entry.seq for entry in context.history(1)), default=0)
@@ -122,7 +123,7 @@ def context_focus(
     ] = [],  # noqa: B006
 ) -> Focused:
     """Say what you are working on now. Segments of this task, file or lines, with a breakpoint in
-    them, and all they refer to, are not collected."""
+    them, and all they refer to, are not collected. Call when you turn to another task or file."""
     stops = tuple(map(breakpoint_at, breakpoints))
     here.focus(FocusArgs(task or None, active_file or None, active_lines, tuple(open_files), stops))
     return Focused(
@@ -136,7 +137,8 @@ def context_gc_pin(
     segment_ids: Names,
     reason: Annotated[str, Field(max_length=500, description="Why it must stay.")] = "",
 ) -> Protected:
-    """Protect segments: no collection ever takes a pinned one."""
+    """Protect segments: no collection ever takes a pinned one. Call for what must outlast the task,
+    such as the user's constraints; what you work on is kept by context_focus."""
     by = _client(ctx)
     with here.segments() as context:
         _all_live(context, segment_ids)
@@ -146,7 +148,7 @@ def context_gc_pin(
 
 
 def context_gc_unpin(here: CurrentWorkspace, segment_ids: Names) -> Protected:
-    """Take the protection of context_gc_pin away."""
+    """Take the protection of context_gc_pin away. Call when it need not stay any longer."""
     with here.segments() as context:
         _all_live(context, segment_ids)
         for segment_id in segment_ids:
@@ -188,8 +190,8 @@ def context_search(
     until: Until = None,
     limit: Annotated[int, Field(ge=1, le=100)] = 20,
 ) -> Listed:
-    """List or search the live working set, by words and by what segments are about. Without words,
-    newest first. Long texts are cut; swept segments are found with context_recall."""
+    """List or search the live working set, by words and by what segments are about. Call before you
+    add what may be there. Without words, newest first. Swept segments: context_recall."""
     filters = _filters(
         types=types, file_path=file_path, task_id=task_id, tags=tags, since=since, until=until
     )
@@ -220,7 +222,8 @@ def context_recall(
     ] = "restore",
 ) -> Recalled:
     """Find swept segments in the stash, by words, by what they are about or by id, and bring them
-    back to where they were in the working set."""
+    back to where they were in the working set. Call when you miss what you had; notes and code:
+    recall."""
     filters = _filters(
         types=types, file_path=file_path, task_id=task_id, tags=tags, since=since, until=until
     )
@@ -276,8 +279,9 @@ def context_gc_configure(
     batch: Annotated[int, Field(ge=5, le=20)] | None = None,
 ) -> Configured:
     """Turn the limits (tokens; soft, hard and target as percent of them), the recency windows
-    (messages, hours) and the most segments a small sweep takes. Without parameters: show them. To
-    keep a change beyond this server, write it to .marksweep/settings.toml."""
+    (messages, hours) and the most segments a small sweep takes. Without parameters: show them. Call
+    when asked to; to make room, context_gc_prune. To keep a change beyond this server, write it to
+    .marksweep/settings.toml."""
     given: dict[str, dict[str, float | str | None]] = {
         "window": {
             "limit_tokens": limit_tokens,

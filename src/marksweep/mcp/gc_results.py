@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from marksweep.mcp.results import LISTED, Part, Usage, listed
+from marksweep.mcp.results import LISTED, Part, Usage
 from marksweep.mcp.tool import Result
 from marksweep.model import Entry, Plan, Report
 
@@ -51,14 +51,12 @@ class Transcript(Part):
     dead_weight: list[DeadWeight] = Field(description="Heaviest first.")
 
     def words(self, tokens: int) -> str:
-        """Render the share, and the heaviest reasons."""
+        """Render the share."""
         share = self.dead_tokens / tokens if tokens else 0.0
-        head = (
+        return (
             f"{self.path} ({self.dialect}, {self.messages:,} messages, {tokens:,} tokens): "
             f"{self.dead_tokens:,} tokens ({share:.0%}) are dead weight."
         )
-        rows = (f"{d.reason}: {d.messages}, {d.tokens:,} tokens" for d in self.dead_weight)
-        return "\n".join([head, *listed(rows, len(self.dead_weight))])
 
 
 class Analysis(Result):
@@ -78,30 +76,18 @@ class Analysis(Result):
     transcript: Transcript | None = Field(default=None, description="If a session was looked at.")
 
     def words(self) -> str:
-        """Render usage, plan and the first candidates."""
+        """Render usage and plan."""
         if self.transcript:
             return self.transcript.words(self.tokens_before)
-        cold = [f"compress {c.segment_id} ({c.type}): {c.reason}" for c in self.compressible]
-        worth = ["Worth shortening:", *listed(cold, len(cold))] if cold else []
+        used = f"Working set: {self.usage.words()}."
+        worth = f" {len(self.compressible)} worth shortening." * bool(self.compressible)
         if not self.candidates_total:
-            said = f"Working set: {self.usage.words()}. Nothing to prune."
-            return "\n".join([said, *worth])
+            return f"{used} Nothing to prune.{worth}"
         did = "Done" if self.applied else "Plan"
-        head = (
+        return (
             f"{did} {self.plan_id}: {self.candidates_total} segments, "
-            f"{self.tokens_before:,} → {self.tokens_after:,} tokens."
+            f"{self.tokens_before:,} → {self.tokens_after:,} tokens. {used}{worth}"
         )
-        rows = (
-            f"{c.action} {c.segment_id} ({c.type}, {c.tokens:,} tokens): {c.reason}"
-            for c in self.candidates
-        )
-        blockers = [
-            f"Blocked by: {o.reason} ({o.segments} segments, {o.tokens:,} tokens)"
-            for o in self.blockers[:3]
-        ]
-        lines = listed(rows, self.candidates_total)
-        said = f"Working set: {self.usage.words()}."
-        return "\n".join([said, head, *lines, *blockers, *worth])
 
 
 class Kept(Part):
@@ -199,11 +185,8 @@ class History(Result):
     events: list[Event]
 
     def words(self) -> str:
-        """Render the newest."""
-        if not self.events:
-            return "The journal is empty."
-        rows = (f"{e.at} {e.event} {e.plan_id} ({e.segments} segments)" for e in self.events)
-        return "\n".join(listed(rows, len(self.events)))
+        """Count them."""
+        return f"{len(self.events)} events." if self.events else "The journal is empty."
 
 
 class Compressed(Result):

@@ -87,7 +87,8 @@ async def context_gc_prune(
     ] = "",
 ) -> Pruned:
     """Sweep the segments you name, unless they are pinned or locked, or exactly what a plan of
-    context_gc_analyze says. The default is the stash, from where everything comes back. Deleting
+    context_gc_analyze says. Call when a limit is near, or when you are done with what you name. The
+    default is the stash, from where everything comes back. Deleting
     needs a confirmation: by the user if the client can ask, else by the plan's id in confirm."""
     total = len(shown.steps) if shown else len(segment_ids)
     await ctx.report_progress(0, total, "sweeping")
@@ -156,7 +157,8 @@ def context_gc_undo(
     here: CurrentWorkspace,
     plan_id: Annotated[str, Field(max_length=200, description="The latest if left out.")] = "",
 ) -> Undone:
-    """Reverse a whole sweep: everything it took comes back to where it was."""
+    """Reverse a whole sweep: everything it took comes back to where it was. Call when it took what
+    is needed; single segments: context_recall."""
     with here.segments() as context:
         wanted = plan_id or context.latest()
         if not wanted:
@@ -168,7 +170,8 @@ def context_gc_undo(
 def context_gc_history(
     here: CurrentWorkspace, limit: Annotated[int, Field(ge=1, le=1_000)] = 20
 ) -> History:
-    """List what was planned, swept, restored and undone, newest first."""
+    """List what was planned, swept, restored and undone, newest first. Call to find the plan to
+    undo."""
     with here.segments() as context:
         return History(events=[Event.of(entry) for entry in context.history(limit)])
 

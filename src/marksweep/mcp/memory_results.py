@@ -100,16 +100,10 @@ class SearchResult(Result):
     hits: list[MemoryHit]
 
     def words(self) -> str:
-        """Give the places and texts of the best."""
+        """Count them."""
         if not self.hits:
             return "Nothing found. Try other words, or index the codebase first."
-        return "\n\n".join(f"[{_place(hit)}]\n{hit.text}" for hit in self.hits)
-
-
-def _place(hit: MemoryHit) -> str:
-    lines = f":{hit.lines[0]}-{hit.lines[1]}" if hit.lines else ""
-    symbol = f" {hit.symbol}" if hit.symbol else ""
-    return f"{hit.file or hit.memory_id}{lines}{symbol}"
+        return f"{len(self.hits)} found, best first."
 
 
 class NodeIds(Part):
@@ -127,6 +121,16 @@ class NodeIds(Part):
         )
 
 
+class PreviewItem(Part):
+    """A memory that a prune would delete, and why."""
+
+    memory_id: str
+    file: str
+    lines: int
+    chunks: int
+    reason: str
+
+
 class MemoryPruned(Result):
     """What a prune would delete, or has deleted."""
 
@@ -136,6 +140,7 @@ class MemoryPruned(Result):
     planned: NodeIds = Field(description="What a deletion would take (dry run).")
     deleted: NodeIds
     left_alone: NodeIds = Field(description="Changed since the preview, so not deleted.")
+    preview: list[PreviewItem] = Field(description="The first of what a deletion would take.")
     _text: str = PrivateAttr(default="")
 
     @classmethod
@@ -150,6 +155,16 @@ class MemoryPruned(Result):
             planned=NodeIds.of(response.planned),
             deleted=NodeIds.of(response.deleted),
             left_alone=NodeIds.of(response.left_alone),
+            preview=[
+                PreviewItem(
+                    memory_id=row.memory_id,
+                    file=row.relative_path,
+                    lines=row.lines,
+                    chunks=row.chunk_count,
+                    reason=row.reason,
+                )
+                for row in response.rows
+            ],
         )
         made._text = prune_text(response, limits)
         return made
@@ -218,6 +233,6 @@ class MemoryStats(Result):
 
     def words(self) -> str:
         """Render it in a line, and what to do about what is stale."""
-        rows = (f"{value:,} {name}" for name, value in self if name != "workspace_id")
+        rows = (f"{value:,} {name}" for name, value in self if isinstance(value, int))
         hint = " Clean up: prune_memory." if self.stale else ""
         return f"Workspace {self.workspace_id!r}: {', '.join(rows)}.{hint}"

@@ -111,8 +111,9 @@ async def index_codebase(
     ] = 0.5,
     workspace_id: WorkspaceName = "",  # noqa: ARG001 - `memory_here` reads it
 ) -> Indexed:
-    """Read a codebase into the long-term memory: files, functions, classes, and what calls what.
-    Only what changed is read again; what is gone becomes stale, for prune_memory to clean up."""
+    """Read a folder's code into memory, so that recall and who_calls know it. Call once per project
+    and after large changes; only what changed is read again. Not for a single file: read that
+    yourself."""
     folder = state_of(ctx).allowed(path)
     try:
         from marksweep.indexing.indexer import index_codebase as index
@@ -147,7 +148,8 @@ async def search_memory(
     tags: Annotated[list[str], Field(max_length=50, description="All of these.")] = [],  # noqa: B006
     workspace_id: WorkspaceName = "",  # noqa: ARG001 - `memory_here` reads it
 ) -> SearchResult:
-    """Search the long-term memory: indexed code and notes, best first, with what they mention."""
+    """Search the long-term memory: indexed code and notes, best first, with what they mention.
+    Call before you read many files to find one. Live and swept context too: recall."""
     from marksweep.stores.graph.base import GraphQuery
 
     wanted = GraphQuery(
@@ -220,9 +222,9 @@ async def prune_memory(
         Field(ge=1, description="Nodes that may go at most; by default as many as the cap allows."),
     ] = None,
 ) -> MemoryPruned:
-    """Clean up the long-term memory: what is stale, orphaned or no longer mentioned. Shows what
-    would go; to delete exactly that, call again with dry_run false and confirm true. What was
-    deleted can be restored for a week."""
+    """Show what in long-term memory is garbage: files and roots that are gone, duplicates, what is
+    expired or orphaned. Call when asked to clean up. To delete exactly what was shown: dry_run
+    false and confirm true, once the user agrees; restorable for a week."""
     state = state_of(ctx)
     graph, workspace = memory
     limits = graph.settings.limits
@@ -249,7 +251,8 @@ async def prune_memory(
 
 
 async def memory_stats(memory: CurrentMemory, *, workspace_id: WorkspaceName = "") -> MemoryStats:  # noqa: ARG001
-    """Count what the long-term memory of a workspace holds, and what is stale or deleted in it."""
+    """Count what the long-term memory of a workspace holds, and what is stale or deleted in it.
+    Call to see whether a clean-up is worth it."""
     counts = await memory.graph.stats(workspace_id=memory.workspace)
     return MemoryStats.of(memory.workspace, counts)
 

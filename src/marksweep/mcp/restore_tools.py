@@ -11,7 +11,7 @@ from marksweep.errors import BadInput, NotFound
 from marksweep.mcp.context_tools import MOST_AT_ONCE, Name
 from marksweep.mcp.memory_results import NodeIds
 from marksweep.mcp.memory_tools import CurrentMemory, WorkspaceName
-from marksweep.mcp.results import Part, listed
+from marksweep.mcp.results import Part
 from marksweep.mcp.tool import ADDS, READS, Result, StrictTool
 from marksweep.model import Event
 
@@ -74,15 +74,10 @@ class MemoryHistory(Result):
     events: list[MemoryEvent]
 
     def words(self) -> str:
-        """Render the newest."""
+        """Count them."""
         if not self.events:
             return f"Nothing was done to the memory of workspace {self.workspace_id!r} yet."
-        rows = (
-            f"{e.at:%Y-%m-%d %H:%M} {e.event} {e.plan_id} {e.strategy} by {e.actor or 'unknown'}: "
-            f"{e.memories} memories, {e.chunks} chunks, {e.entities} entities"
-            for e in self.events
-        )
-        return "\n".join(listed(rows, len(self.events)))
+        return f"{len(self.events)} events in workspace {self.workspace_id!r}, newest first."
 
 
 async def restore_memory(
@@ -97,7 +92,8 @@ async def restore_memory(
     workspace_id: WorkspaceName = "",  # noqa: ARG001 - `memory_here` reads it
 ) -> MemoryRestored:
     """Take back what prune_memory deleted, by its plan or single memories with all they hold, as
-    long as their grace period lasts. memory_history lists the plans."""
+    long as their grace period lasts. Call when it took what is needed; memory_history lists the
+    plans."""
     if bool(plan_id) == bool(memory_ids):
         raise BadInput("expected either plan_id or memory_ids. Pass one of them.")
     graph, workspace = memory
@@ -119,7 +115,7 @@ async def memory_history(
     workspace_id: WorkspaceName = "",  # noqa: ARG001 - `memory_here` reads it
 ) -> MemoryHistory:
     """List what was planned, deleted, restored and purged in the long-term memory, when, by whom
-    and how much, newest first."""
+    and how much, newest first. Call to find the plan to restore, or what became of a memory."""
     graph, workspace = memory
     entries = await graph.history(
         workspace_id=workspace, events=events, plan_id=plan_id or None, limit=limit

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -158,11 +157,10 @@ class Listed(Result):
     usage: Usage
 
     def words(self) -> str:
-        """Give the beginnings, and how full it is."""
+        """Count them, and say how full it is."""
         if not self.segments:
             return "Nothing in the working set fits. context_recall looks in the stash."
-        rows = [f"[{s.segment_id}, {s.type}, {s.tokens:,} tokens] {s.text}" for s in self.segments]
-        return "\n".join([*rows, f"Working set: {self.usage.words()}."])
+        return f"{len(self.segments)} segments. Working set: {self.usage.words()}."
 
 
 class Found(Part):
@@ -195,21 +193,13 @@ class Recalled(Result):
     usage: Usage
 
     def words(self) -> str:
-        """Give the texts: they are what was asked for."""
+        """Say how many there are and where."""
         if not self.found:
             return "Nothing in the stash fits. Try other words."
-        state = f"{len(self.restored)} back in the working set." if self.restored else "Only shown."
-        texts = (f"[{each.segment_id}, {each.type}] {each.text}" for each in self.found)
-        return "\n\n".join([state, *texts])
+        back = f"{len(self.restored)} back in the working set." if self.restored else "Only shown."
+        return f"{len(self.found)} found. {back}"
 
 
 def _named(names: list[str]) -> str:
     """Give the first names in a line."""
     return ", ".join(names[:LISTED]) + ("" if len(names) <= LISTED else " …")
-
-
-def listed(rows: Iterable[str], total: int) -> list[str]:
-    """Give the first rows as a list, and count the rest."""
-    lines = [f"- {row}" for row, _ in zip(rows, range(LISTED), strict=False)]
-    rest = total - len(lines)
-    return [*lines, f"- and {rest:,} more"] if rest > 0 else lines

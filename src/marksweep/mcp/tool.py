@@ -1,8 +1,9 @@
 """What all tools share.
 
 Arguments are read as they are plainly meant; parameters that a tool does not have are refused. An
-error says what was found, what was expected and what to do. A result goes out as data with a
-schema, and as a short text for people.
+error says what was found, what was expected and what to do. Every answer keeps within a bound of
+tokens that the call may set. It goes out as data with a schema, under a line of text that says what
+the data is; the small set answers with text alone.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import ErrorDetails
 
 from marksweep.errors import MarksweepError
+from marksweep.mcp.bounds import LEAST_TOKENS, MAX_TOKENS, bounded, bounded_data
 from marksweep.mcp.server_state import ServerState
+from marksweep.tokens import count
 
 Ctx = Context[ServerState, Any]
 """The context of a call."""
@@ -36,6 +39,12 @@ SETS = ToolAnnotations(destructive_hint=False, idempotent_hint=True, open_world_
 SWEEPS = ToolAnnotations(destructive_hint=True, idempotent_hint=True, open_world_hint=False)
 """May delete, once that is confirmed."""
 
+BOUND = {"type": "integer", "default": MAX_TOKENS}
+"""The parameter of every tool that bounds its answer."""
+
+CAPTION_TOKENS = 100
+"""Tokens of the line of text over data."""
+
 MAX_VALUE_CHARS = 120
 """Characters of a wrong value that an error repeats."""
 
@@ -46,6 +55,8 @@ class Result(BaseModel):
     """What a tool gives back. `words` is what people read; the fields are what programs do."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cut: str = Field(default="", description="What is missing, to keep within max_tokens.")
 
     def words(self) -> str:
         """Render it in a few lines."""
@@ -71,6 +82,7 @@ class StrictTool(Tool):
         )
         made.fn_metadata.arg_model = strict
         made.parameters = strict.model_json_schema(by_alias=True)
+        made.parameters["properties"].setdefault("max_tokens", BOUND)
         assert isinstance(made, cls)  # noqa: S101
         return made
 
@@ -82,8 +94,12 @@ class StrictTool(Tool):
     ) -> CallToolResult | InputRequiredResult:
         """Run the tool, and report how it went."""
         started = time.perf_counter()
+        given = understood(arguments, self.parameters)
+        most = _bound(given.get("max_tokens", MAX_TOKENS))
+        if "max_tokens" not in self.fn_metadata.arg_model.model_fields:
+            given.pop("max_tokens", None)
         try:
-            result = await super().run(understood(arguments, self.parameters), context)
+            result = await super().run(given, context)
         except ToolError as error:
             context.request_context.lifespan_context.note_failure(self.name, error.__cause__)
             raise _in_words(self, error) from error.__cause__
@@ -93,10 +109,21 @@ class StrictTool(Tool):
         took = time.perf_counter() - started
         context.request_context.lifespan_context.monitor.took(self.name, took)
         logger.info("%s done", self.name, extra={"tool": self.name, "ms": round(1000 * took, 1)})
-        return CallToolResult(
-            content=[TextContent(text=result.words())],
-            structured_content=result.model_dump(mode="json"),
-        )
+        return self.answer(result, most)
+
+    def answer(self, result: Result, most: int) -> CallToolResult:
+        """Send a result as data, under a line of text that says what it is."""
+        line = bounded(result.words().partition("\n")[0], CAPTION_TOKENS).replace("\n", " ")
+        data = result.model_dump(mode="json", exclude={"cut"})
+        data = bounded_data(data, most - count(line))
+        return CallToolResult(content=[TextContent(text=line)], structured_content=data)
+
+
+def _bound(given: object) -> int:
+    try:
+        return max(int(str(given)), LEAST_TOKENS)
+    except ValueError:
+        raise VerbatimError(f"max_tokens is {given!r}; expected a number.") from None
 
 
 ALSO_CALLED = {
@@ -160,7 +187,7 @@ def _in_words(tool: Tool, error: ToolError) -> ToolError:
         known = ", ".join(tool.parameters.get("properties", {})) or "none"
         return VerbatimError(f"{tool.name}: {found}. Its parameters are: {known}.")
     if isinstance(cause, MarksweepError | ToolError):
-        return VerbatimError(str(cause))
+        return VerbatimError(bounded(str(cause), MAX_TOKENS))
     return error
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from marksweep.mcp.context_tools import Names
 from marksweep.mcp.memory_tools import CurrentMemory, WorkspaceName
-from marksweep.mcp.results import Part, listed
+from marksweep.mcp.results import Part
 from marksweep.mcp.tool import READS, SETS, SWEEPS, Result, StrictTool
 
 
@@ -33,7 +33,8 @@ async def memory_pin(
     remove: Annotated[bool, Field(description="Take the pins off instead.")] = False,
     workspace_id: WorkspaceName = "",  # noqa: ARG001 - `memory_here` reads it
 ) -> MemoryPinned:
-    """Protect memories from every prune, or take that protection off."""
+    """Protect memories from every prune, or take that protection off. Call for what the user wants
+    kept for good; what is used is kept without it."""
     graph, workspace = memory
     if remove:
         found = await graph.unpin(memory_ids, workspace_id=workspace)
@@ -60,20 +61,16 @@ class IndexedRoots(Result):
     roots: list[IndexedRoot]
 
     def words(self) -> str:
-        """Render the roots, a line each."""
+        """Count them."""
         if not self.roots:
             return "Nothing was indexed yet."
-        rows = (
-            f"{each.repository}{'' if each.there else ' (gone)'}: {each.files:,} files, "
-            f"{each.stale:,} stale, last indexed {each.last_seen_at}"
-            for each in self.roots
-        )
-        return "\n".join(listed(rows, len(self.roots)))
+        gone = sum(not each.there for each in self.roots)
+        return f"{len(self.roots)} roots, {gone} of them gone."
 
 
 async def memory_roots(memory: CurrentMemory, *, workspace_id: WorkspaceName = "") -> IndexedRoots:  # noqa: ARG001
-    """List what was indexed: from where, when, how large, and whether it is still there. What is
-    gone is stale after a while, for prune_memory."""
+    """List what was indexed: from where, when, how large, and whether it is still there. Call
+    before you rely on recall for code. What is gone is stale after a while, for prune_memory."""
     found = await memory.graph.roots(workspace_id=memory.workspace)
     return IndexedRoots(
         roots=[
@@ -99,13 +96,12 @@ class Merged(Result):
     gone: list[str] = Field(description="Entities that went into others.")
 
     def words(self) -> str:
-        """Render the groups, and how to merge them."""
+        """Say what was merged, or how to do it."""
         if not self.groups:
             return "Nothing to merge: no entity has several spellings."
-        done = f"Merged, for good: {len(self.gone)} entities are gone."
-        ask = f"To merge exactly this, for good: memory_merge(plan_id={self.plan_id!r})."
-        last = done if self.gone else ask
-        return "\n".join([*listed(self.groups, len(self.groups)), last])
+        if self.gone:
+            return f"Merged, for good: {len(self.gone)} entities are gone."
+        return f"To merge exactly this, for good: memory_merge(plan_id={self.plan_id!r})."
 
 
 async def memory_merge(
@@ -114,7 +110,8 @@ async def memory_merge(
     plan_id: Annotated[str, Field(description="Merge what this preview showed.")] = "",
     workspace_id: WorkspaceName = "",  # noqa: ARG001 - `memory_here` reads it
 ) -> Merged:
-    """Show entities that are one thing under several spellings; with the plan's id, merge them."""
+    """Show entities that are one thing under several spellings; with the plan's id, merge them.
+    Call when asked to clean up: a merge cannot be taken back."""
     graph, workspace = memory
     if not plan_id:
         plan = await graph.plan_merge_entities(workspace_id=workspace)

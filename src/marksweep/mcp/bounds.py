@@ -1,0 +1,93 @@
+"""How long an answer may be: text is cut at a line; of data, long texts first and then lists.
+
+What was cut is said, so that the caller can narrow the question or raise `max_tokens`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+from marksweep.tokens import count
+
+MAX_TOKENS = 2_000
+"""Tokens of an answer, unless the call says otherwise."""
+
+LEAST_TOKENS = 50
+"""The lowest bound that a call may set: less would not hold a sentence and an id."""
+
+SHORT_CHARS = 200
+"""Characters up to which a text in data is never cut: ids and paths are that short."""
+
+CHARS_PER_TOKEN = 16
+"""More characters than this times the bound are never within it; they are not counted."""
+
+Json = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
+
+
+def bounded(text: str, most: int) -> str:
+    """Cut a text to so many tokens, at a line if possible, and say so."""
+    if len(text) <= CHARS_PER_TOKEN * most and count(text) <= most:
+        return text
+    note = "… cut here. Narrow the question, or raise max_tokens."
+    room = most - count(note) - 1
+    text = text[: CHARS_PER_TOKEN * most]
+    kept = text[: _largest(len(text), lambda size: count(text[:size]) <= room)]
+    at_line = kept.rpartition("\n")[0]
+    return f"{at_line if len(at_line) > len(kept) // 2 else kept}\n{note}"
+
+
+def bounded_data(data: dict[str, Json], most: int) -> dict[str, Json]:
+    """Cut data to so many tokens: its long texts, and if that is not enough its lists.
+
+    `cut` then says what is missing.
+    """
+
+    def fits(found: Json) -> bool:
+        return count(json.dumps(found, ensure_ascii=False)) <= most
+
+    roughly = _cut(data, CHARS_PER_TOKEN * most, most)
+    if roughly == data and fits(data):
+        return data
+    room = CHARS_PER_TOKEN * most
+    note: dict[str, Json] = {"cut": f"to {most} tokens: {', '.join(_long(data))}. {_MORE}"}
+    chars = _largest(room, lambda size: fits(_cut(data, size, most) | note))
+    if chars >= SHORT_CHARS:
+        return _cut(data, chars, most) | note
+    items = _largest(most, lambda size: fits(_cut(data, SHORT_CHARS, size) | note))
+    return _cut(data, SHORT_CHARS, items) | note
+
+
+_MORE = "Narrow the question, or raise max_tokens."
+
+
+def _largest(high: int, holds: Callable[[int], bool]) -> int:
+    """Find the largest number up to `high` for which something holds; 0 if for none."""
+    low = 0
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
+    return low
+
+
+def _cut(data: dict[str, Json], chars: int, items: int) -> dict[str, Json]:
+    return {name: _cut_value(value, max(chars, SHORT_CHARS), items) for name, value in data.items()}
+
+
+def _cut_value(value: Json, chars: int, items: int) -> Json:
+    if isinstance(value, str):
+        return value if len(value) <= chars else f"{value[:chars]}…"
+    if isinstance(value, list):
+        return [_cut_value(each, chars, items) for each in value[:items]]
+    return _cut(value, chars, items) if isinstance(value, dict) else value
+
+
+def _long(data: dict[str, Json], inside: str = "") -> Iterator[str]:
+    """Name what has a length, with how many there are."""
+    for name, value in data.items():
+        if isinstance(value, dict):
+            yield from _long(value, f"{inside}{name}.")
+        elif isinstance(value, list) and len(value) > 1:
+            yield f"{inside}{name} has {len(value)}"
+        elif isinstance(value, str) and len(value) > SHORT_CHARS:
+            yield f"{inside}{name} has {len(value)} characters"
