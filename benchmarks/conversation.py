@@ -15,7 +15,7 @@ from marksweep.conversation import Conversation
 from marksweep.core.budget import SOFT_PERCENT, Budget
 from marksweep.dialects import read, validate
 from marksweep.strategies.registry import STRATEGIES, Choice
-from marksweep.testing.histories import Answered, Call, Said, Script, told
+from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 
 APPEND_MS = 1.0
 
@@ -33,7 +33,7 @@ def history(messages: int) -> list[dict[str, Any]]:
         )
         for n in range(messages // 2)
     )
-    return told(Script((Said("fix the parser"), *steps)), "openai_chat")
+    return render_script(Script((Said("fix the parser"), *steps)), "openai_chat")
 
 
 def seconds_to_collect(messages: list[dict[str, Any]], strategy: Choice) -> float:

@@ -16,7 +16,7 @@ from marksweep.dialects import validate
 from marksweep.errors import NotFound, StoreError
 from marksweep.model import Stashed
 from marksweep.stores.memory import Access, MemoryStore, StashTable, TableStash
-from marksweep.testing.histories import Answered, Call, Said, Script, told
+from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 
 LONGEST = 20.0
 """Seconds after which a test that hangs gives up."""
@@ -27,7 +27,7 @@ def messages(steps: int = 30) -> list[dict[str, Any]]:
         Answered(f"step {n}", calls=(Call("read", {"path": f"{n}.py"}, f"row {n}\n" * 60),))
         for n in range(steps)
     )
-    return told(Script((Said("fix it"), *reads, Answered("done"))), "openai_chat")
+    return render_script(Script((Said("fix it"), *reads, Answered("done"))), "openai_chat")
 
 
 class SlowStash(TableStash):

@@ -12,7 +12,7 @@ from marksweep import Fit
 from marksweep.dialects import validate
 from marksweep.errors import BadInput
 from marksweep.following import unmarked
-from marksweep.testing.histories import Answered, Call, Said, Script, told
+from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 
 
 def work(task: str, steps: int) -> list[Any]:
@@ -20,7 +20,7 @@ def work(task: str, steps: int) -> list[Any]:
     for n in range(steps):
         text = f"{task}: content of file {n}\n" * 60
         beats.append(Answered(f"step {n}", calls=(Call("read", {"path": f"{n}.py"}, text),)))
-    return [unmarked(message) for message in told(Script(tuple(beats)), "anthropic")]
+    return [unmarked(message) for message in render_script(Script(tuple(beats)), "anthropic")]
 
 
 def grown(fit: Fit, history: list[Any], key: str = "") -> list[Any]:

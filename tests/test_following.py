@@ -18,7 +18,7 @@ from marksweep.dialects import validate
 from marksweep.errors import BadInput, Refused, UnreadableWarning
 from marksweep.following import Kept, unmarked
 from marksweep.stores.memory import MemoryStore
-from marksweep.testing.histories import Answered, Call, Said, Script, told
+from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 
 PROVIDERS = ["openai_chat", "openai_responses", "anthropic", "gemini"]
 
@@ -28,7 +28,7 @@ def work(steps: int, dialect: str = "anthropic") -> list[Any]:
     for n in range(steps):
         text = f"content of file {n}\n" * 60
         beats.append(Answered(f"step {n}", calls=(Call("read", {"path": f"{n}.py"}, text),)))
-    return [unmarked(message) for message in told(Script(tuple(beats)), dialect)]
+    return [unmarked(message) for message in render_script(Script(tuple(beats)), dialect)]
 
 
 def sent(kept: list[Kept]) -> list[Any]:
@@ -228,7 +228,7 @@ def test_whatever_the_host_does_it_gets_a_valid_history_and_the_same_again(
 ) -> None:
     talk = Conversation(limit=1_500, dialect=dialect, strategy=strategy)
     history = work(20, dialect)
-    said = told(Script((Said("something else"),)), dialect)
+    said = render_script(Script((Said("something else"),)), dialect)
     for end, branches_off in zip(ends, branches, strict=False):
         request = history[:end] + (said if branches_off else [])
         if validate(request, dialect):

@@ -59,7 +59,7 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Told:
+def render_script() -> Told:
     return Told()
 
 

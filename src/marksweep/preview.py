@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -61,48 +62,48 @@ class Missed(msgspec.Struct, frozen=True):
     """The last message that held it."""
 
 
+class _Sides(NamedTuple):
+    """The messages around a plan, and the places of each by its id."""
+
+    before: Sequence[Message]
+    after: Sequence[Message]
+    known: dict[str, int]
+    left: dict[str, int]
+
+    def stand_in(self, at: int) -> Sequence[Message]:
+        """Give the message that stands where one was dropped, if there is one."""
+        kept = (
+            self.left[m.message_id] for m in reversed(self.before[:at]) if m.message_id in self.left
+        )
+        place = next(kept, -1) + 1
+        return [m for m in self.after[place : place + 1] if m.message_id not in self.known]
+
+    def change(self, step: Step) -> Change:
+        """Show what a step does."""
+        places = [self.known[name] for name in step.segments if name in self.known]
+        ids = [self.before[at].message_id for at in places]
+        now = [self.after[self.left[name]] for name in ids if name in self.left]
+        if not now and places:
+            now = [*self.stand_in(min(places))]
+        return Change(
+            step.segments,
+            step.action,
+            step.size,
+            step.reason,
+            excerpt("\n".join(said_in(self.before[at]) for at in places)),
+            excerpt("\n".join(map(said_in, now))),
+        )
+
+
 def largest_changes(
     plan: Plan, before: Sequence[Message], after: Sequence[Message]
 ) -> tuple[Change, ...]:
     """Show the largest steps of a plan; `before` and `after` are the messages around it."""
     known = {message.message_id: at for at, message in enumerate(before)}
     left = {message.message_id: at for at, message in enumerate(after)}
+    sides = _Sides(before, after, known, left)
     steps = sorted(plan.steps, key=lambda step: -step.size)[:MAX_CHANGES]
-    return tuple(_change(step, before, after, known, left) for step in steps if step.size > 0)
-
-
-def _change(
-    step: Step,
-    before: Sequence[Message],
-    after: Sequence[Message],
-    known: dict[str, int],
-    left: dict[str, int],
-) -> Change:
-    places = [known[name] for name in step.segments if name in known]
-    now = [after[left[before[at].message_id]] for at in places if before[at].message_id in left]
-    if not now and places:
-        now = [*_stand_in(min(places), before, after, known, left)]
-    return Change(
-        step.segments,
-        step.action,
-        step.size,
-        step.reason,
-        excerpt("\n".join(said_in(before[at]) for at in places)),
-        excerpt("\n".join(map(said_in, now))),
-    )
-
-
-def _stand_in(
-    at: int,
-    before: Sequence[Message],
-    after: Sequence[Message],
-    known: dict[str, int],
-    left: dict[str, int],
-) -> Iterable[Message]:
-    """Give the message that stands where one was dropped, if there is one."""
-    kept = (left[m.message_id] for m in reversed(before[:at]) if m.message_id in left)
-    place = next(kept, -1) + 1
-    return (m for m in after[place : place + 1] if m.message_id not in known)
+    return tuple(sides.change(step) for step in steps if step.size > 0)
 
 
 def likely_missed(before: Sequence[Message], after: Sequence[Message]) -> tuple[Missed, ...]:

@@ -15,7 +15,7 @@ from marksweep.adapters.core import Adapter, missing
 from marksweep.dialects import validate
 from marksweep.errors import BadInput
 from marksweep.fit import Fitted
-from marksweep.testing.histories import Answered, Call, Said, Script, told
+from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 
 
 def work(task: str, steps: int, tool: str = "read") -> list[Any]:
@@ -23,7 +23,7 @@ def work(task: str, steps: int, tool: str = "read") -> list[Any]:
     for n in range(steps):
         text = f"{task}: content of file {n}\n" * 60
         beats.append(Answered(f"step {n}", calls=(Call(tool, {"path": f"{n}.py"}, text),)))
-    return told(Script(tuple(beats)), "openai_chat")
+    return render_script(Script(tuple(beats)), "openai_chat")
 
 
 def adapter(limit: int | str = 3_000, **options: Any) -> Adapter:

@@ -8,14 +8,14 @@ import pytest
 from marksweep import Conversation, tidy
 from marksweep.dialects import detect, dialect_named, read, repair, validate, write
 from marksweep.errors import BadInput, UnknownName, UnreadableWarning
-from marksweep.testing.histories import Answered, Call, Said, Script, told
+from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 
 SCRIPT = Script((Said("hi"), Answered(calls=(Call("f", {}, "1"),)), Answered("done")))
 
 
 @pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "anthropic", "gemini"])
 def test_a_history_with_calls_tells_its_dialect(dialect: str) -> None:
-    assert detect(told(SCRIPT, dialect)) == dialect
+    assert detect(render_script(SCRIPT, dialect)) == dialect
 
 
 def test_plain_text_is_taken_for_chat_completions() -> None:
@@ -59,7 +59,7 @@ def test_a_kind_that_is_no_word_does_not_hide_the_marks_of_the_rest(odd: Any) ->
         {"type": odd, "payload": odd, "role": odd, "content": [{"type": odd}]},
         {"role": "user", "content": odd},
     ]
-    assert detect([*told(SCRIPT, "anthropic"), *strange]) == "anthropic"
+    assert detect([*render_script(SCRIPT, "anthropic"), *strange]) == "anthropic"
 
 
 def test_an_unknown_dialect_is_an_error_that_lists_the_known() -> None:
@@ -165,7 +165,7 @@ def test_a_claude_code_session_is_known_by_its_first_line_whatever_that_is() -> 
 
 
 def test_the_results_of_gemini_may_be_given_by_role_function() -> None:
-    contents = told(SCRIPT, "gemini")
+    contents = render_script(SCRIPT, "gemini")
     results = next(c for c in contents if "functionResponse" in c["parts"][0])
     results["role"] = "function"
     talk = Conversation(limit=10_000)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from marksweep.dialects import dialect_named, read, repair, validate, write, written
 from marksweep.heaps.forms import saying
 from marksweep.messages import Role
-from marksweep.testing.histories import broken, scripts, told, valid
+from marksweep.testing.histories import broken, render_script, scripts, valid
 from tests.dialects.masked import with_text
 from tests.dialects.units import units, without
 
@@ -173,11 +173,11 @@ def _after_results(messages: Any, at: int) -> set[str]:
 @pytest.mark.parametrize("target", PROVIDERS)
 @given(script=scripts())
 def test_a_history_can_be_told_in_another_format(source: str, target: str, script: Any) -> None:
-    history = read(told(script, source), source)
+    history = read(render_script(script, source), source)
     raws = written(history.messages, target)
     mended, _ = repair(raws, target)
     assert validate(mended, target) == []
-    for text in texts_of_user(told(script, source), source):
+    for text in texts_of_user(render_script(script, source), source):
         assert any(text in found for found in texts_of_user(mended, target))
 
 

@@ -19,7 +19,7 @@ from marksweep.reading import tidy
 from marksweep.stores.memory import MemoryStore
 from marksweep.stores.sqlite import SqliteStore
 from marksweep.strategies.chosen import Chosen
-from marksweep.testing.histories import Answered, Call, Said, Script, told
+from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 
 PROVIDERS = ["openai_chat", "openai_responses", "anthropic", "gemini"]
 
@@ -44,7 +44,7 @@ def conversation(
 ) -> Conversation:
     options.setdefault("limit", 100_000)
     talk = Conversation(**options)
-    talk.extend(told(script, dialect))
+    talk.extend(render_script(script, dialect))
     return talk
 
 
@@ -74,7 +74,7 @@ def test_a_message_that_is_unpinned_is_masked_without_the_pin() -> None:
     talk.collect(talk.plan(0))
     assert validate(talk.messages, "openai_chat") == []
     talk.undo()
-    assert talk.messages == told(LONG, "openai_chat")
+    assert talk.messages == render_script(LONG, "openai_chat")
     assert talk.plan(0).steps[0] == step
 
 
@@ -97,7 +97,7 @@ def test_a_message_is_kept_as_it_was_read_not_copied(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("dialect", PROVIDERS)
 def test_under_the_threshold_messages_come_back_as_they_were(dialect: str) -> None:
     talk = conversation(dialect=dialect)
-    assert talk.messages == told(LONG, dialect)
+    assert talk.messages == render_script(LONG, dialect)
     assert talk.dialect == dialect
     assert talk.journal() == ()
 
@@ -109,8 +109,8 @@ def test_over_the_threshold_messages_are_collected_and_stay_valid(dialect: str) 
     messages = talk.messages
     assert talk.tokens <= talk.budget.cold_limit < before
     assert validate(messages, dialect) == []
-    assert messages[0] == told(LONG, dialect)[0]
-    assert messages[-2:] == told(LONG, dialect)[-2:]
+    assert messages[0] == render_script(LONG, dialect)[0]
+    assert messages[-2:] == render_script(LONG, dialect)[-2:]
 
 
 @pytest.mark.parametrize("dialect", PROVIDERS)
@@ -120,9 +120,9 @@ def test_undo_brings_everything_back_in_place_to_the_last_field(dialect: str) ->
         talk = conversation(script, dialect, limit=1_200, strategy=strategy)
         plan = talk.plan()
         talk.collect(plan)
-        assert raws(talk) != told(script, dialect)
+        assert raws(talk) != render_script(script, dialect)
         talk.undo(plan.plan_id)
-        assert raws(talk) == told(script, dialect)
+        assert raws(talk) == render_script(script, dialect)
 
 
 def test_a_plan_is_carried_out_as_shown_and_refused_when_the_conversation_went_on() -> None:
@@ -146,7 +146,7 @@ def test_the_first_request_the_system_prompt_and_what_is_not_answered_stay() -> 
     plan = talk.plan(0)
     swept = {name for step in plan.steps for name in step.segments}
     kept = [m.raw for m in talk.history if m.message_id not in swept]
-    messages = told(script, "openai_chat")
+    messages = render_script(script, "openai_chat")
     typed = [m for m in messages[2:-2] if m["role"] == "user"]
     assert kept == [messages[0], messages[1], *typed, *messages[-2:]]
     assert plan.short_by > 0
@@ -214,11 +214,11 @@ def test_masked_results_say_what_they_were_and_come_back() -> None:
     plan = talk.plan(0)
     assert {step.action for step in plan.steps} == {Action.MASK}
     talk.collect(plan)
-    assert len(talk.history) == len(told(LONG, "openai_chat"))
+    assert len(talk.history) == len(render_script(LONG, "openai_chat"))
     masked = talk.history[2].function_responses[0]
     assert masked.result == '[marksweep: all 41 lines of 0.py left out, 240 tokens; recall("m3")]'
     assert talk.restore("m3") == ("m3",)
-    assert raws(talk)[2] == told(LONG, "openai_chat")[2]
+    assert raws(talk)[2] == render_script(LONG, "openai_chat")[2]
 
 
 SUPERSEDED = Script(
@@ -312,14 +312,14 @@ def test_the_ledger_counts_per_role_and_what_is_fixed() -> None:
     lines = {line.name: line for line in talk.ledger()}
     assert set(lines) == {"user", "model", "tool", "system", "tools"}
     assert sum(line.tokens for line in lines.values()) == talk.tokens
-    assert talk.messages == told(LONG, "openai_chat")
+    assert talk.messages == render_script(LONG, "openai_chat")
 
 
 def test_a_whole_request_brings_its_system_prompt_and_tools() -> None:
     body = {
         "system": "be brief",
         "tools": [{"name": "read", "input_schema": {}}],
-        "messages": told(LONG, "anthropic"),
+        "messages": render_script(LONG, "anthropic"),
     }
     talk = Conversation(limit=100_000)
     talk.extend(body)
@@ -330,7 +330,7 @@ def test_a_whole_request_brings_its_system_prompt_and_tools() -> None:
 
 def test_a_dialect_is_settled_by_the_first_message_that_has_its_marks() -> None:
     talk = Conversation(limit=100_000)
-    messages = told(LONG, "anthropic")
+    messages = render_script(LONG, "anthropic")
     for message in messages:
         talk.extend([message])
     assert talk.dialect == "anthropic"
@@ -338,7 +338,7 @@ def test_a_dialect_is_settled_by_the_first_message_that_has_its_marks() -> None:
     talk.collect(plan)
     assert validate(talk.messages, "anthropic") == []
     with pytest.raises(BadInput, match="openai_chat"):
-        Conversation(limit=9).extend([*messages, *told(LONG, "openai_chat")])
+        Conversation(limit=9).extend([*messages, *render_script(LONG, "openai_chat")])
 
 
 def test_neutral_messages_are_taken_too() -> None:
@@ -371,13 +371,16 @@ def test_a_conversation_survives_a_restart_with_its_stash(tmp_path: Path) -> Non
     again.extend([{"role": "user", "content": "still there?"}])
     assert again.plan(0).steps != ()
     again.undo(plan.plan_id)
-    assert raws(again) == [*told(script, "anthropic"), {"role": "user", "content": "still there?"}]
+    assert raws(again) == [
+        *render_script(script, "anthropic"),
+        {"role": "user", "content": "still there?"},
+    ]
     again.close()
 
 
 def test_a_result_that_comes_after_a_restart_finds_its_call() -> None:
     store = MemoryStore()
-    messages = told(LONG, "openai_responses")
+    messages = render_script(LONG, "openai_responses")
     Conversation(limit=100_000, store=store).extend(messages[:-1])
     talk = Conversation(limit=100_000, store=store)
     talk.extend([messages[-1]])
@@ -401,10 +404,10 @@ def test_a_result_masked_by_one_plan_and_swept_by_another_comes_back_with_its_ca
     masking = talk.plan(0)
     talk.collect(masking)
     talk.collect(talk.plan(0, strategy=Chosen(["m2"])))
-    assert len(talk.history) == len(told(LONG, "openai_chat")) - 2
+    assert len(talk.history) == len(render_script(LONG, "openai_chat")) - 2
     talk.undo(masking.plan_id)
     assert validate(talk.messages, "openai_chat") == []
-    assert raws(talk) == told(LONG, "openai_chat")
+    assert raws(talk) == render_script(LONG, "openai_chat")
 
 
 def test_restoring_one_message_brings_back_its_unit() -> None:
@@ -487,7 +490,7 @@ def test_an_unknown_strategy_is_an_error_that_lists_the_known() -> None:
 
 @pytest.mark.parametrize("dialect", PROVIDERS)
 def test_tidy_fits_messages_into_a_limit_and_leaves_its_input_alone(dialect: str) -> None:
-    messages = told(LONG, dialect)
+    messages = render_script(LONG, dialect)
     before = copy.deepcopy(messages)
     fitted = tidy(messages, limit=1_000)
     assert messages == before
@@ -501,14 +504,14 @@ def test_tidy_fits_messages_into_a_limit_and_leaves_its_input_alone(dialect: str
 
 
 def test_tidy_gives_back_a_list_of_its_own() -> None:
-    messages = told(LONG, "openai_chat")
+    messages = render_script(LONG, "openai_chat")
     fitted = tidy(messages, limit=100_000)
     assert fitted == messages
     assert fitted is not messages
 
 
 def test_tidy_takes_a_request_and_a_transcript() -> None:
-    body: dict[str, Any] = {"system": "be brief", "messages": told(LONG, "anthropic")}
+    body: dict[str, Any] = {"system": "be brief", "messages": render_script(LONG, "anthropic")}
     fitted = tidy(body, limit=1_000)
     assert fitted["system"] == "be brief"
     assert len(json.dumps(fitted)) < len(json.dumps(body))

@@ -11,7 +11,7 @@ from marksweep.dialects import validate
 from marksweep.errors import NotFound
 from marksweep.stores.memory import MemoryStore
 from marksweep.testing.faults import Fault, FaultyStore, Killed
-from marksweep.testing.histories import Answered, Call, Said, Script, told
+from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 
 SCRIPT = Script(
     (
@@ -31,7 +31,7 @@ SCRIPT = Script(
 
 @pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "anthropic", "gemini"])
 def test_a_death_at_any_write_loses_nothing_and_splits_nothing(dialect: str) -> None:
-    messages = told(SCRIPT, dialect)
+    messages = render_script(SCRIPT, dialect)
     deaths = 0
     for chance in range(1, 40):
         store = MemoryStore()

@@ -24,7 +24,7 @@ from marksweep.strategies.scored import Scored
 from marksweep.testing.builders import NOW, Clock, segment
 from marksweep.testing.contracts.heap import HeapContract, NewPlace, nothing_happens
 from marksweep.testing.faults import FaultyStore
-from marksweep.testing.histories import Answered, Call, Said, Script, told
+from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 
 SIZE = 12
 PAIRED = 3
@@ -113,7 +113,7 @@ class ConversationPlace:
         self.close = self._store.close
         self._dialect = dialect
         self._talk = self._open(self._store)
-        self._talk.extend(told(STORY, dialect))
+        self._talk.extend(render_script(STORY, dialect))
         self._opened = self._talk
 
     def _open(self, store: object) -> Conversation:

@@ -14,7 +14,7 @@ from marksweep.conversation import Conversation
 from marksweep.dialects import validate
 from marksweep.errors import NotFound, PlanOutdated
 from marksweep.messages import count_message
-from marksweep.testing.histories import Answered, Call, Script, told
+from marksweep.testing.histories import Answered, Call, Script, render_script
 
 THREADS = 6
 ROUNDS = 40
@@ -24,7 +24,7 @@ Deed = Callable[[Conversation, random.Random], None]
 
 def step(name: str) -> list[dict[str, Any]]:
     """A call and its result, with an id of their own."""
-    call, result = told(
+    call, result = render_script(
         Script((Answered(name, calls=(Call("read", {"path": name}, f"{name}\n" * 80),)),)),
         "openai_chat",
     )

@@ -16,7 +16,7 @@ from marksweep.messages import FunctionCall, Message, Part, Role, count_message
 from marksweep.plugins import GCConfig, load_gc_plugin
 from marksweep.plugins.discovery import BUILT_IN
 from marksweep.session import Session, Tool
-from marksweep.testing.histories import Answered, Call, Said, Script, told
+from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 from tests.laws.talking import PROVIDERS, each_strategy
 
 LIMIT = 3_000
@@ -28,7 +28,7 @@ def huge(dialect: str, *, is_answered: bool) -> list[Any]:
     """A history with a result larger than the window."""
     ends = (Answered("I have read it."), Said("go on")) if is_answered else ()
     read = Answered("Let me look.", calls=(Call("read", {"path": "src/app.py"}, LINES),))
-    return told(Script((Said("fix the parser"), read, *ends)), dialect)
+    return render_script(Script((Said("fix the parser"), read, *ends)), dialect)
 
 
 @each_strategy
@@ -68,7 +68,7 @@ def test_what_may_go_or_be_trimmed_never_keeps_a_conversation_above_its_limit(
             beats.append(Said(f"and then {n}"))
     dialect = data.draw(st.sampled_from(PROVIDERS))
     talk = Conversation(limit=600, strategy=strategy, dialect=dialect)
-    talk.extend(told(Script(tuple(beats)), dialect))
+    talk.extend(render_script(Script(tuple(beats)), dialect))
     assert validate(talk.messages, dialect) == []
     assert talk.tokens <= 600
 

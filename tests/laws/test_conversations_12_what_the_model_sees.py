@@ -19,7 +19,7 @@ from marksweep.dialects import read
 from marksweep.messages import Message, Role, starts_turn
 from marksweep.plugins import GCConfig, GCTriggerReason, load_gc_plugin
 from marksweep.plugins.discovery import BUILT_IN
-from marksweep.testing.histories import Answered, Call, Said, Script, told
+from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 from tests.laws.talking import PROVIDERS, each_strategy, shares
 
 PROSE = "\n\n".join(f"Paragraph {n} explains what is done in step {n}, and why." for n in range(30))
@@ -86,7 +86,7 @@ def check(before: list[Message], after: list[Message]) -> None:
 def test_conversations_and_tidy_show_what_a_model_can_work_with(
     strategy: Any, script: Script, dialect: str, share: int
 ) -> None:
-    messages = told(script, dialect)
+    messages = render_script(script, dialect)
     before = list(read(messages, dialect).messages)
     talk = Conversation(limit=10**9, strategy=strategy, dialect=dialect)
     talk.extend(messages)
@@ -104,7 +104,7 @@ def test_conversations_and_tidy_show_what_a_model_can_work_with(
 def test_every_plugin_shows_what_a_model_can_work_with(
     name: str, script: Script, dialect: str, target: int
 ) -> None:
-    before = list(read(told(script, dialect), dialect).messages)
+    before = list(read(render_script(script, dialect), dialect).messages)
     config = GCConfig(threshold_percent=80, target_percent=target)
     usage: Any = {"percent_used": 85.0}
     after, _ = load_gc_plugin(name).collect(before, usage, config, GCTriggerReason.THRESHOLD)
@@ -115,7 +115,7 @@ def test_every_plugin_shows_what_a_model_can_work_with(
 def test_the_id_in_the_line_brings_the_whole_text_back(strategy: Any) -> None:
     script = Script((Said("go"), Answered(calls=(Call("read", {"path": "a.py"}, LOG),))))
     talk = Conversation(limit=500, strategy=strategy)
-    talk.extend(told(script, "openai_chat"))
+    talk.extend(render_script(script, "openai_chat"))
     (left,) = [m["content"] for m in talk.messages if m["role"] == "tool"]
     (name,) = re.findall(r'recall\("(.+)"\)', left)
     assert [str(found) for found in talk.recall(name, limit=10**6)] == [LOG]

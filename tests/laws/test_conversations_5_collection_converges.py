@@ -12,7 +12,7 @@ from marksweep.conversation import Conversation
 from marksweep.core.budget import LONGEST_WAIT, Budget
 from marksweep.model import Event
 from marksweep.reading import tidy
-from marksweep.testing.histories import Answered, Call, Said, Script, told, valid
+from marksweep.testing.histories import Answered, Call, Said, Script, render_script, valid
 from tests.laws.talking import (
     conversation,
     dialects,
@@ -128,4 +128,4 @@ def _passes(talk: Conversation) -> bool:
 def _bulky() -> list[Any]:
     """Reads of one file, the last of them answered."""
     reads = [Answered(calls=(Call("read", {"path": "a.py"}, "row\n" * 200),)) for _ in range(5)]
-    return told(Script((Said("go on"), *reads, Answered("done"))), "openai_chat")
+    return render_script(Script((Said("go on"), *reads, Answered("done"))), "openai_chat")

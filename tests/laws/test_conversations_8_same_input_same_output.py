@@ -16,7 +16,7 @@ from marksweep.testing.histories import valid
 from tests.laws.talking import conversation, dialects, each_strategy, few, holding, raws, shares
 
 SCRIPT = """
-from marksweep.testing.histories import Answered, Call, Said, Script, told
+from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 from tests.laws.talking import STRATEGIES, PROVIDERS, TIERS, holding, raws
 
 calls = [Call("read", {"path": f"{n % 5}.py", "limit": n}, f"def f{n}(): return {n % 7}\\n" * 30)
@@ -25,7 +25,7 @@ beats = [Said("fix it"), *(Answered(f"step {n}", "hm", (call,)) for n, call in e
          Said("and then?"), Answered("done")]
 for dialect in PROVIDERS:
     for strategy in (*sorted(STRATEGIES), *TIERS):
-        talk = holding(told(Script(tuple(beats)), dialect), dialect, strategy)
+        talk = holding(render_script(Script(tuple(beats)), dialect), dialect, strategy)
         plan = talk.plan(talk.tokens // 3)
         talk.collect(plan)
         print(dialect, strategy, plan.plan_id, plan.blockers, raws(talk), talk.ledger())

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from marksweep.conversation import Conversation
-from marksweep.testing.histories import Answered, Call, Raw, Said, Script, told
+from marksweep.testing.histories import Answered, Call, Raw, Said, Script, render_script
 from tests.laws.talking import each_strategy
 
 SMALL, LARGE = 200, 2_000
@@ -21,7 +21,7 @@ def history(messages: int) -> list[Raw]:
         Answered(f"step {n}", calls=(Call("read", {"path": f"{n % 7}.py"}, f"row {n}\n" * 60),))
         for n in range(messages // 2)
     )
-    return told(Script((Said("fix it"), *steps)), "openai_chat")
+    return render_script(Script((Said("fix it"), *steps)), "openai_chat")
 
 
 def calls_of(work: Callable[[], object]) -> int:

@@ -27,7 +27,7 @@ from marksweep.stores.memory import MemoryStore
 from marksweep.testing.builders import Clock, segment
 from marksweep.testing.faults import Fault, FaultyStore, Killed
 from marksweep.testing.heaps import segment_lists
-from marksweep.testing.histories import Answered, Call, Said, Script, told, valid
+from marksweep.testing.histories import Answered, Call, Said, Script, render_script, valid
 from tests.laws.talking import another, conversation, names, raws
 
 moments = st.integers(1, 12)
@@ -272,7 +272,7 @@ class SegmentsWalk(Walk):
 
 
 def test_undoing_a_trim_whose_call_went_with_its_result_brings_the_whole_pair() -> None:
-    messages = told(PAIRS, "anthropic")
+    messages = render_script(PAIRS, "anthropic")
     talk = conversation("anthropic", "truncate")
     talk.extend(messages)
     trimmed = talk.plan(talk.tokens // 2, strategy=another(talk, "mask all"))
@@ -288,7 +288,7 @@ def test_undoing_a_trim_whose_call_went_with_its_result_brings_the_whole_pair() 
 
 def test_what_is_restored_comes_back_as_it_was_last() -> None:
     talk = conversation("anthropic", "truncate")
-    talk.extend(told(PAIRS, "anthropic"))
+    talk.extend(render_script(PAIRS, "anthropic"))
     trimmed = talk.plan(talk.tokens // 2, strategy=another(talk, "mask all"))
     talk.collect(trimmed)
     short = raws(talk)
@@ -313,7 +313,7 @@ def test_no_short_form_comes_back_beside_its_original() -> None:
 
 
 def test_a_pin_that_was_set_on_a_short_form_stays_when_the_original_is_back() -> None:
-    messages = told(PAIRS, "openai_chat")
+    messages = render_script(PAIRS, "openai_chat")
     talk = conversation("openai_chat", "truncate")
     talk.extend(messages)
     plan = talk.plan(talk.tokens // 2, strategy=another(talk, "mask all"))
@@ -327,7 +327,7 @@ def test_a_pin_that_was_set_on_a_short_form_stays_when_the_original_is_back() ->
 
 def test_a_note_that_was_swept_does_not_outlive_the_undo_of_its_plan() -> None:
     talk = conversation("openai_chat", "coverage")
-    talk.extend(told(PAIRS, "openai_chat"))
+    talk.extend(render_script(PAIRS, "openai_chat"))
     before = raws(talk)
     heap = talk._heap
     context = talk.context(heap.size() + 100)

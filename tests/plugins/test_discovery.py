@@ -141,7 +141,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def told(installed: Path) -> dict[str, object]:
+def render_script(installed: Path) -> dict[str, object]:
     """What a process that has the package installed finds."""
     path = os.pathsep.join([str(installed), *(entry for entry in sys.path if entry)])
     run = subprocess.run(

@@ -17,7 +17,7 @@ import pytest
 
 from marksweep.dialects import validate
 from marksweep.following import unmarked
-from marksweep.testing.histories import Answered, Call, Said, Script, told
+from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 from tests.clients.upstream import ENDPOINTS, Request, Upstream, serving
 
 PATHS = {
@@ -95,7 +95,7 @@ def work(task: str, steps: int, dialect: str = "anthropic", lines: int = 60) -> 
     for n in range(steps):
         text = f"{task}: content of file {n}\n" * lines
         beats.append(Answered(f"step {n}", calls=(Call("read", {"path": f"{n}.py"}, text),)))
-    return [unmarked(message) for message in told(Script(tuple(beats)), dialect)]
+    return [unmarked(message) for message in render_script(Script(tuple(beats)), dialect)]
 
 
 def grown(running: Running, upstream: Upstream, dialect: str, history: list[Any]) -> list[Request]:

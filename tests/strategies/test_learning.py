@@ -22,7 +22,7 @@ from marksweep.strategies.coverage import Coverage
 from marksweep.strategies.registry import SEGMENT_TOOLS, STRATEGIES, Choice, strategy_of
 from marksweep.strategies.tiers import in_tiers
 from marksweep.strategies.truncate import Truncate
-from marksweep.testing.histories import Answered, Call, Said, Script, told
+from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 
 LIMIT = 1_500
 SOURCE = Path(marksweep.__file__).parent
@@ -65,7 +65,7 @@ def reads(count: int) -> Script:
 def fed(talk: Conversation, count: int = 12) -> list[str]:
     """Tell a conversation of some reads, one message at a time; give their ids."""
     ids = []
-    for message in told(reads(count), "openai_chat"):
+    for message in render_script(reads(count), "openai_chat"):
         ids += talk.extend([message])
         assert talk.messages
     return ids

@@ -10,6 +10,7 @@ Providers differ in where the answers must be:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from marksweep.dialects.base import (
@@ -134,6 +135,7 @@ class Separate:
         return out, faults
 
 
+@dataclass(frozen=True)
 class Together:
     """Answers are in what follows the group of model messages that asks.
 
@@ -141,26 +143,23 @@ class Together:
     answer end, `standing` which results in them are in their place.
     """
 
-    def __init__(
-        self, groups: Groups, reach: Reach, standing: Standing, calls: Calls, results: Results
-    ) -> None:
-        self._groups = groups
-        self._reach = reach
-        self._standing = standing
-        self.calls = calls
-        self.results = results
+    groups: Groups
+    reach: Reach
+    standing: Standing
+    calls: Calls
+    results: Results
 
     def places(self, messages: Messages) -> Iterator[GroupCheck]:
         """Look at each group that asks for something."""
         found = match(messages, self.calls, self.results)
         asked = _by_message(found)
         waiting = last_asking(messages, self.results)
-        for group in self._groups(messages):
+        for group in self.groups(messages):
             slots = [slot for i in range(group.first, group.last + 1) for slot in asked.get(i, ())]
             if not slots:
                 continue
-            end = self._reach(messages, group.last)
-            good = set(self._standing(messages, group.last + 1, end, self.results))
+            end = self.reach(messages, group.last)
+            good = set(self.standing(messages, group.last + 1, end, self.results))
             done = [found.answers[slot] for slot in slots if slot in found.answers]
             missing = [slot for slot in slots if slot not in found.answers]
             missing = [] if group.last == waiting else missing

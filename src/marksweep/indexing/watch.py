@@ -10,10 +10,9 @@ from pathlib import Path
 from watchfiles import Change, awatch
 
 from marksweep.errors import BadInput, MarksweepError
-from marksweep.indexing.delta import MAX_SHRINK
-from marksweep.indexing.files import MAX_FILE_BYTES, Unfit
+from marksweep.indexing.files import Unfit
 from marksweep.indexing.ignore import ALWAYS_IGNORED
-from marksweep.indexing.indexer import WAIT_SECONDS, index_codebase, quietly
+from marksweep.indexing.indexer import index_codebase, quietly
 from marksweep.indexing.readers import Worker
 from marksweep.indexing.report import IndexReport, Progress
 from marksweep.indexing.selection import Selection
@@ -31,13 +30,7 @@ async def watch_codebase(
     store: GraphStore,
     stop: asyncio.Event,
     workspace_id: str = DEFAULT_WORKSPACE,
-    repository: str = "",
-    languages: Collection[str] = (),
-    include_tests: bool = True,
-    max_bytes: int = MAX_FILE_BYTES,
     include: Collection[str] = (),
-    max_shrink: float = MAX_SHRINK,
-    wait_seconds: float = WAIT_SECONDS,
     debounce_seconds: float = DEBOUNCE_SECONDS,
     progress: Callable[[Progress], None] = quietly,
 ) -> AsyncGenerator[IndexReport | MarksweepError, None]:
@@ -47,9 +40,7 @@ async def watch_codebase(
     ignored, or cannot be indexed, start none.
     """
     root = resolved(Path(path))
-    selection = Selection.of(
-        languages, include_tests=include_tests, max_bytes=max_bytes, include=include
-    )
+    selection = Selection.of(include=include)
     changed = asyncio.Event()
     noticing = asyncio.create_task(_notice(root, changed, stop, debounce_seconds))
     stopping = asyncio.create_task(stop.wait())
@@ -65,13 +56,7 @@ async def watch_codebase(
                     root,
                     store=store,
                     workspace_id=workspace_id,
-                    repository=repository,
-                    languages=languages,
-                    include_tests=include_tests,
-                    max_bytes=max_bytes,
                     include=include,
-                    max_shrink=max_shrink,
-                    wait_seconds=wait_seconds,
                     progress=progress,
                     reader=reader,
                 )

@@ -27,10 +27,7 @@ ENRICHMENT = "enrichment"
 class ByPolicy:
     """Rank by policy, then by age."""
 
-    @property
-    def name(self) -> str:
-        """The name that plans and reports carry."""
-        return "budget"
+    name = "budget"
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose in the order of the policies."""

@@ -14,14 +14,11 @@ from marksweep.strategies.unreachable import Unreachable
 class Dead:
     """Rank what either finds dead; leave the rest alone, whatever the budget asks."""
 
+    name = "dead"
+
     def __init__(self, superseded: Superseded, unreachable: Unreachable) -> None:
         self._superseded = superseded
         self._unreachable = unreachable
-
-    @property
-    def name(self) -> str:
-        """The name that plans and reports carry."""
-        return "dead"
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose what either finds."""

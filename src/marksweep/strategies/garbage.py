@@ -16,10 +16,7 @@ from marksweep.model import Action
 class Garbage:
     """Rank what is unreachable; leave the rest alone, whatever the budget asks."""
 
-    @property
-    def name(self) -> str:
-        """The name that plans and reports carry."""
-        return "garbage"
+    name = "garbage"
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose every unreachable unit; first those unrelated to what is in use."""

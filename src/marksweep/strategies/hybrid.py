@@ -19,19 +19,13 @@ More keeps the gist of more history and takes longer; 0 makes it a plain truncat
 class Hybrid:
     """Rank ancient turns first, then the newest `middle` of those that may go, as a summary."""
 
+    name = "hybrid"
+    makes = SUMMARIES
+    """Types of the segments that it puts in the place of turns."""
+
     def __init__(self, digest: Digest, middle: int = MIDDLE_TURNS) -> None:
         self._digest = digest
         self._middle = middle
-
-    @property
-    def name(self) -> str:
-        """The name that plans and reports carry."""
-        return "hybrid"
-
-    @property
-    def makes(self) -> frozenset[str]:
-        """The types of what it puts in the place of turns."""
-        return SUMMARIES
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose the ancient turns one by one, then the middle ones as a range."""

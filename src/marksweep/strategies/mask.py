@@ -26,6 +26,8 @@ SPARED = 3
 class Mask:
     """Rank messages with bulky results by age."""
 
+    name = "mask"
+
     def __init__(
         self, outcomes: Outcomes, trimmed: Trimmed, *, bulky: int = BULKY, spare: int = SPARED
     ) -> None:
@@ -33,11 +35,6 @@ class Mask:
         self._trimmed = trimmed
         self._bulky = bulky
         self._spare = spare
-
-    @property
-    def name(self) -> str:
-        """The name that plans and reports carry."""
-        return "mask"
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose to mask the bulky results of each message, oldest first."""

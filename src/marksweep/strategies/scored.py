@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from functools import lru_cache
 
@@ -49,37 +50,26 @@ class Disposal(StrEnum):
     """All deleted, as was asked for."""
 
 
+@dataclass(frozen=True)
 class Scored:
     """Rank by reachability, then by a scorer."""
 
-    def __init__(
-        self,
-        scorer: Scorer = seed_age,
-        *,
-        disposal: Disposal = Disposal.STASH,
-        shorten: Shorten | None = None,
-        delete_after_hours: float = DELETE_AFTER_HOURS,
-        cold_hours: float = COLD_HOURS,
-        verbose_tokens: int = VERBOSE_TOKENS,
-    ) -> None:
-        self._scorer = scorer
-        self._disposal = disposal
-        self._shorten = shorten
-        self._delete_after_hours = delete_after_hours
-        self._cold_hours = cold_hours
-        self._verbose_tokens = verbose_tokens
+    name = "scored"
 
-    @property
-    def name(self) -> str:
-        """The name that plans and reports carry."""
-        return "scored"
+    scorer: Scorer = seed_age
+    _: KW_ONLY
+    disposal: Disposal = Disposal.STASH
+    shorten: Shorten | None = None
+    delete_after_hours: float = DELETE_AFTER_HOURS
+    cold_hours: float = COLD_HOURS
+    verbose_tokens: int = VERBOSE_TOKENS
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose garbage, then related, then reached segments."""
         for mark in (Mark.GARBAGE, Mark.RELATED, Mark.REACHED):
             ranked, scores, ages = self.ranked(context, mark)
-            if mark is Mark.REACHED and self._shorten is not None:
-                yield from self._compressions(context, ranked, self._shorten)
+            if mark is Mark.REACHED and self.shorten is not None:
+                yield from self._compressions(context, ranked, self.shorten)
             for i in ranked:
                 reason = reason_to_go(context.segments[i], ages[i], mark, scores[i])
                 yield Proposal((i,), self._action(context, i), reason)
@@ -93,7 +83,7 @@ class Scored:
         up in heap order, which the processor likes better than the order of scores. A unit is
         worth as much as its best member, so the lowest score counts.
         """
-        segments, marks, now, scorer = context.segments, context.marks, context.now, self._scorer
+        segments, marks, now, scorer = context.segments, context.marks, context.now, self.scorer
         members_of, may_go, level = context.units.members, context.may_go, int(wanted)
         scores = array("d", bytes(8 * len(segments)))
         ages = array("f", bytes(4 * len(segments)))
@@ -142,15 +132,15 @@ class Scored:
     def _is_cold_but_important(self, segment: Segment, context: PlanningContext) -> bool:
         """Say whether a reached segment is long, untouched, and not a shortened one already."""
         return (
-            segment.tokens >= self._verbose_tokens
-            and age_hours(segment, context.now) >= self._cold_hours
+            segment.tokens >= self.verbose_tokens
+            and age_hours(segment, context.now) >= self.cold_hours
             and not any(reference.link == Link.DERIVED for reference in segment.references)
         )
 
     def _action(self, context: PlanningContext, i: int) -> Action:
-        if self._disposal == Disposal.DELETE:
+        if self.disposal == Disposal.DELETE:
             return Action.DELETE
-        if self._disposal == Disposal.STASH:
+        if self.disposal == Disposal.STASH:
             return Action.STASH
         unit = [context.segments[mate] for mate in context.units.members(i)]
         disposable = all(
@@ -158,7 +148,7 @@ class Scored:
                 segment.type,
                 segment.refcount,
                 age_hours(segment, context.now),
-                self._delete_after_hours,
+                self.delete_after_hours,
             )
             for segment in unit
         )

@@ -109,18 +109,12 @@ def _is_inside(context: PlanningContext, index: int) -> bool:
 class Summarize:
     """Rank the oldest turns as a range to summarise."""
 
+    name = "summarize"
+    makes = SUMMARIES
+    """Types of the segments that it puts in the place of turns."""
+
     def __init__(self, digest: Digest) -> None:
         self._digest = digest
-
-    @property
-    def name(self) -> str:
-        """The name that plans and reports carry."""
-        return "summarize"
-
-    @property
-    def makes(self) -> frozenset[str]:
-        """The types of what it puts in the place of turns."""
-        return SUMMARIES
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose a summary, then, under pressure, what is worth preserving and is not one."""

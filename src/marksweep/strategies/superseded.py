@@ -32,14 +32,11 @@ SAME_TEXT = 200
 class Superseded:
     """Rank superseded results, the newest first."""
 
+    name = "superseded"
+
     def __init__(self, outcomes: Outcomes, trimmed: Trimmed) -> None:
         self._outcomes = outcomes
         self._trimmed = trimmed
-
-    @property
-    def name(self) -> str:
-        """The name that plans and reports carry."""
-        return "superseded"
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose to mask what is superseded."""

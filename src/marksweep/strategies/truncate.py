@@ -14,10 +14,7 @@ OLDEST = "truncated: the oldest left"
 class Truncate:
     """Rank by age alone. Fast, and right when old context has no value."""
 
-    @property
-    def name(self) -> str:
-        """The name that plans and reports carry."""
-        return "truncate"
+    name = "truncate"
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose every unit that may go, oldest first."""

@@ -109,10 +109,7 @@ def drop_preservable(
 class OldestTurns:
     """Rank turns by age; under pressure, then what is worth preserving."""
 
-    @property
-    def name(self) -> str:
-        """The name that plans and reports carry."""
-        return "oldest turns"
+    name = "oldest turns"
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose turns, oldest first."""

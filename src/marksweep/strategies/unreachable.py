@@ -28,15 +28,12 @@ WHY = "unreachable: nothing in use refers to it"
 class Unreachable:
     """Rank bulky results that nothing in use refers to, the newest first."""
 
+    name = "unreachable"
+
     def __init__(self, outcomes: Outcomes, texts: Texts, trimmed: Trimmed) -> None:
         self._outcomes = outcomes
         self._texts = texts
         self._trimmed = trimmed
-
-    @property
-    def name(self) -> str:
-        """The name that plans and reports carry."""
-        return "unreachable"
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose to mask what is not reached."""

@@ -61,9 +61,9 @@ class Script(msgspec.Struct, frozen=True):
     """Whether messages carry fields that no documentation mentions."""
 
 
-def told(script: Script, dialect: str) -> list[Raw]:
+def render_script(script: Script, dialect: str) -> list[Raw]:
     """Render a script in a dialect."""
-    return TELLERS[dialect](script)
+    return RENDERERS[dialect](script)
 
 
 def _extra(script: Script, raw: Raw, at: int) -> Raw:
@@ -99,12 +99,10 @@ def _chat(script: Script) -> list[Raw]:
             message["content"] = ""
         out.append(_extra(script, message, at))
         out += [
-            {"role": "tool", "tool_call_id": f"call_{at}_{n}", "content": call.result}
-            for n, call in enumerate(beat.calls)
-            if call.result is not None
+            {"role": "tool", "tool_call_id": call_id, "content": result}
+            for call_id, result in _results(beat, at)
         ]
-        if beat.remark and _is_done(beat):
-            out.append({"role": "user", "content": beat.remark})
+        out += _remark(beat)
     return out
 
 
@@ -140,12 +138,10 @@ def _responses(script: Script) -> list[Raw]:
             for n, call in enumerate(beat.calls)
         ]
         out += [
-            {"type": "function_call_output", "call_id": f"call_{at}_{n}", "output": call.result}
-            for n, call in enumerate(beat.calls)
-            if call.result is not None
+            {"type": "function_call_output", "call_id": call_id, "output": result}
+            for call_id, result in _results(beat, at)
         ]
-        if beat.remark and _is_done(beat):
-            out.append({"role": "user", "content": beat.remark})
+        out += _remark(beat)
     return out
 
 
@@ -227,11 +223,25 @@ def _gemini(script: Script) -> list[Raw]:
     return out
 
 
+def _results(beat: Answered, at: int) -> list[tuple[str, str]]:
+    """Give the results of the calls that were answered, each with the call's id."""
+    return [
+        (f"call_{at}_{n}", call.result)
+        for n, call in enumerate(beat.calls)
+        if call.result is not None
+    ]
+
+
+def _remark(beat: Answered) -> list[Raw]:
+    """Give what the user says after the results, if all are there."""
+    return [{"role": "user", "content": beat.remark}] if beat.remark and _is_done(beat) else []
+
+
 def _is_done(beat: Answered) -> bool:
     return bool(beat.calls) and all(call.result is not None for call in beat.calls)
 
 
-TELLERS: dict[str, Callable[[Script], list[Raw]]] = {
+RENDERERS: dict[str, Callable[[Script], list[Raw]]] = {
     "openai_chat": _chat,
     "openai_responses": _responses,
     "anthropic": _anthropic,
@@ -298,7 +308,7 @@ def scripts(draw: st.DrawFn, max_beats: int = 12) -> Script:
 
 def valid(dialect: str, max_beats: int = 12) -> st.SearchStrategy[list[Raw]]:
     """Make random valid histories of a dialect."""
-    return scripts(max_beats).map(lambda script: told(script, dialect))
+    return scripts(max_beats).map(lambda script: render_script(script, dialect))
 
 
 GARBAGE: tuple[Any, ...] = (

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.memory import source
 from marksweep import Conversation
 from marksweep.strategies.coverage import Coverage, CoverageState, index, text
-from marksweep.testing.histories import Answered, Call, Said, Script, told
+from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 
 LIMIT = 1_000
 
@@ -39,7 +39,7 @@ def held(talk: Conversation) -> int:
 def read(talk: Conversation, first: int, last: int) -> None:
     for n in range(first, last):
         call = Call("read", {"path": f"src/file_{n}.py"}, source(n)[:2_000])
-        _, *step = told(Script((Said(""), Answered("", calls=(call,)))), "openai_chat")
+        _, *step = render_script(Script((Said(""), Answered("", calls=(call,)))), "openai_chat")
         talk.extend(step)
         assert talk.messages
 

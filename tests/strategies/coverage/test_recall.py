@@ -14,7 +14,7 @@ from marksweep.model import Action, Entry, Event
 from marksweep.stores.sqlite import SqliteStore
 from marksweep.strategies.coverage import RECALLED
 from marksweep.testing.builders import Clock
-from marksweep.testing.histories import Answered, Call, Said, Script, told
+from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 
 PROVIDERS = ["openai_chat", "openai_responses", "anthropic", "gemini"]
 LIMIT = 1_500
@@ -32,8 +32,8 @@ AGAIN = Script((Answered("", calls=(Call("grep", {"q": ASKED}, "no such file"),)
 
 def parts(dialect: str) -> tuple[list[Any], list[Any]]:
     """The flood of messages, and the one that speaks of what it swept."""
-    flood = told(FLOOD, dialect)
-    whole = told(Script((*FLOOD.beats, *AGAIN.beats)), dialect)
+    flood = render_script(FLOOD, dialect)
+    whole = render_script(Script((*FLOOD.beats, *AGAIN.beats)), dialect)
     return flood, whole[len(flood) :]
 
 
@@ -157,7 +157,7 @@ def test_a_program_that_was_started_again_still_knows_what_is_gone(tmp_path: Pat
 def test_what_came_back_is_not_recalled_twice_from_the_stash() -> None:
     talk = flooded()
     assert talk.messages
-    talk.extend(told(read_more(), "openai_chat"))
+    talk.extend(render_script(read_more(), "openai_chat"))
     assert talk.messages
     found = talk.recall(f"where is {ASKED} made?", 4_000)
     assert sum(passage.count(f"{ASKED} = make_it(17)") for passage in found) <= 1
@@ -169,11 +169,11 @@ def read_more() -> Script:
 
 def test_when_a_big_result_is_gone_what_it_displaced_comes_back_up_to_where_sweeps_land() -> None:
     talk = Conversation(limit=LIMIT, strategy="coverage", clock=Clock())
-    for message in told(Script((Said("Mend the parser."), read("old"))), "openai_chat"):
+    for message in render_script(Script((Said("Mend the parser."), read("old"))), "openai_chat"):
         talk.extend([message])
     big = Call("read", {"path": "big.py"}, "\n".join(f"word{n} of many" for n in range(250)))
     whole = Script((Said("Mend the parser."), read("old"), Answered("", calls=(big,))))
-    talk.extend(told(whole, "openai_chat")[3:])
+    talk.extend(render_script(whole, "openai_chat")[3:])
     assert talk.messages
     assert not holds(talk, "old_3 = make_it(3)")
     talk.extend([{"role": "assistant", "content": "I see."}, {"role": "user", "content": "Well?"}])
