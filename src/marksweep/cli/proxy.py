@@ -88,5 +88,5 @@ def command(
         options,
         Upstreams.read(upstream, routes),
         found.store.location,
-        started=lambda url: click.echo(f"listening on {url}"),
+        started=lambda url, page: click.echo(f"listening on {url}\nthe page is at {page}"),
     )

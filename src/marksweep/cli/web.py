@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -12,16 +10,13 @@ import click
 from marksweep.cli import transcripts
 from marksweep.cli.common import Here, store_option, workspace_option
 from marksweep.cli.common import command as make_command
-from marksweep.conversation import Conversation
 from marksweep.errors import BadInput
 from marksweep.graph.memory import KnowledgeGraph
 from marksweep.reading import Reading
-from marksweep.segments import Segments
-from marksweep.settings import Settings
 from marksweep.sizes import Size
-from marksweep.web.heaps import HeapKind, Heaps, Opener
+from marksweep.web.heaps import Heaps
 from marksweep.web.picture import Shown, alone
-from marksweep.web.sources import Remembered, Source, Talk, WorkingSet
+from marksweep.web.stored import Stored, one_conversation
 from marksweep.web.tiles import By
 
 
@@ -94,83 +89,16 @@ def _transcript(transcript: str, limit: int | None, here: Here) -> Heaps:
     tokens = limit or settings.window.limit_tokens
     talk = Reading(history, limit=tokens, prices=settings.prices).conversation
     talk.budget = settings.window.budget(tokens)
-
-    @contextmanager
-    def opened(_: str) -> Iterator[Source]:
-        yield Talk(talk)
-
-    openers: dict[HeapKind, Opener] = {HeapKind.CONVERSATION: opened}
-    return Heaps(talk.store.segments, openers, workspaces=lambda: [talk.workspace])
+    return one_conversation(talk)
 
 
 def _stored(limit: int | None, here: Here) -> Heaps:
-    """Give what is in the store: opened when the page first looks, closed with the command."""
+    """Give what is in the store, which is closed with the command."""
     settings = here.settings()
     memory = KnowledgeGraph.open(settings=settings, store=here.store or "", actor="web")
     click.get_current_context().call_on_close(memory.close)
-    opened = _Opened(memory, settings, limit)
-    own, only = settings.store.workspace, here.workspace
-
-    def workspaces() -> list[str]:
-        names = [only] if only else [own, *memory.store.segments.workspaces()]
-        return list(dict.fromkeys(names))
-
-    def memories() -> list[str]:
-        found = memory.graph.workspaces()
-        return [name for name in found if only in (None, name)]
-
-    openers: dict[HeapKind, Opener] = {
-        HeapKind.SEGMENTS: opened.segments,
-        HeapKind.CONVERSATION: opened.conversation,
-        HeapKind.MEMORY: opened.memory,
-    }
-    return Heaps(memory.store.segments, openers, workspaces=workspaces, memories=memories)
-
-
-class _Opened:
-    """The heaps of a store, each opened once."""
-
-    def __init__(self, memory: KnowledgeGraph, settings: Settings, limit: int | None) -> None:
-        self._memory = memory
-        self._settings = settings
-        self._limit = limit
-        self._segments: dict[str, Segments] = {}
-        self._talks: dict[str, Conversation] = {}
-
-    @contextmanager
-    def segments(self, workspace: str) -> Iterator[Source]:
-        """Open a working set, with what the memory cites of it."""
-        found = self._segments.get(workspace)
-        if found is None:
-            found = self._segments[workspace] = Segments(
-                self._memory.store,
-                workspace=workspace,
-                settings=self._settings,
-                limit=self._limit,
-                actor="web",
-            )
-        if self._settings.memory.keeps_segments:
-            found.keep(self._memory.cited_segments(workspace_id=workspace))
-        yield WorkingSet(found)
-
-    @contextmanager
-    def conversation(self, workspace: str) -> Iterator[Source]:
-        """Open a conversation."""
-        found = self._talks.get(workspace)
-        if found is None:
-            found = self._talks[workspace] = Conversation.from_settings(
-                self._settings,
-                limit=self._limit,
-                store=self._memory.store,
-                workspace=workspace,
-                actor="web",
-            )
-        yield Talk(found)
-
-    @contextmanager
-    def memory(self, workspace: str) -> Iterator[Source]:
-        """Open the memory of a workspace."""
-        yield Remembered(self._memory, workspace)
+    stored = Stored(memory.store, settings, lambda: memory, limit=limit)
+    return stored.heaps([here.workspace] if here.workspace else None)
 
 
 def _drawn(heaps: Heaps, name: str, by: By, width: int) -> str:

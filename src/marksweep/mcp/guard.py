@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from marksweep.errors import BadInput
 from marksweep.mcp.server_state import Access
 from marksweep.monitoring import HEALTH_PATH
+from marksweep.web.routes import PUBLIC
 
 VARIABLE = "MARKSWEEP_TOKEN"
 """The environment variable that may hold one token."""
@@ -33,6 +34,9 @@ WORKSPACE_HEADER = "marksweep-workspace"
 
 ACCESS_KEY = "marksweep.access"
 """Where the guard leaves what a caller may see, for the server behind it."""
+
+OPEN_PATHS = PUBLIC | {HEALTH_PATH}
+"""What those without a token may load, too."""
 
 CALLERS = 10_000
 """Callers whose rate is remembered; of more, those not seen longest are forgotten."""
@@ -173,7 +177,7 @@ class Guard:
         caller = f"token {_digest(token)[:16]}" if own else f"address {_address(scope)}"
         if not self._rates.take(caller):
             answer = _answer(429, "too many requests. Slow down.", {"Retry-After": "1"})
-        elif self._tokens and own is None and scope["path"] != HEALTH_PATH:
+        elif self._tokens and own is None and scope["path"] not in OPEN_PATHS:
             answer = _unauthorized()
         else:
             chosen = headers.get(WORKSPACE_HEADER, "").strip()

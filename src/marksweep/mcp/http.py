@@ -21,10 +21,13 @@ from marksweep.mcp.app import build_server
 from marksweep.mcp.background import collecting
 from marksweep.mcp.guard import ACCESS_KEY, VARIABLE, Guard, Rates, Tokens
 from marksweep.mcp.logs import log_to_stderr
+from marksweep.mcp.page import page_routes
 from marksweep.mcp.server_state import ACCESS, ServerState, ToolSet
 from marksweep.monitoring import unhealthy_without_store
 from marksweep.stores.files import is_exposed
 from marksweep.urls import is_loopback
+from marksweep.web.routes import LOOPBACK
+from marksweep.web.routes import PATH as PAGE
 
 PATH = "/mcp"
 
@@ -98,7 +101,9 @@ async def _serve(
     )
     socket = config.bind_socket()
     try:
-        logger.info("listening on http://%s:%s%s", options.host, socket.getsockname()[1], PATH)
+        url = f"http://{options.host}:{socket.getsockname()[1]}"
+        logger.info("listening on %s%s", url, PATH)
+        logger.info("the page is at %s%s/", url, PAGE)
         async with collecting(state, collect_every):
             await uvicorn.Server(config).serve(sockets=[socket])
     finally:
@@ -116,15 +121,20 @@ def http_app(options: HttpOptions, state: ServerState, tokens: Tokens) -> ASGIAp
         host=options.host,
     )
     app.router.routes.extend(state.monitor.routes(unhealthy_without_store))
+    app.router.routes.extend(page_routes(state, _hosts(options)))
     return state.monitor.counted(Guard(app, tokens, Rates(options.rate)))
 
 
 def _security(options: HttpOptions) -> TransportSecuritySettings:
     """Accept only requests that were meant for us: against pages that rebind their name."""
-    own = ["127.0.0.1:*", "localhost:*", "[::1]:*"] if options.is_loopback else []
-    hosts = [*own, f"{options.host}:{options.port}", *options.hosts]
+    hosts = _hosts(options)
     origins = [f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
     return TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)
+
+
+def _hosts(options: HttpOptions) -> list[str]:
+    own = LOOPBACK if options.is_loopback else ()
+    return [*own, f"{options.host}:{options.port}", *options.hosts]
 
 
 async def admitted(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 import httpx
 import msgspec
@@ -60,8 +60,12 @@ logger = logging.getLogger("marksweep.proxy")
 class Proxy:
     """Passes requests on."""
 
-    def __init__(self, projection: Projection, upstreams: Upstreams) -> None:
+    def __init__(
+        self, projection: Projection, upstreams: Upstreams, page: Sequence[Route] = ()
+    ) -> None:
+        """Take what makes requests fit, where they go, and what shows it."""
         self._projection = projection
+        self._page = page
         self._upstreams = upstreams
         self._monitor = Monitor(projection.readings, projection.fit.store.size)
         self._client = httpx.AsyncClient(
@@ -74,7 +78,7 @@ class Proxy:
         """Give the application to serve."""
         monitor = self._monitor.routes(self._health)
         rest = Route("/{path:path}", self.handle, methods=METHODS)
-        return self._monitor.counted(Starlette(routes=[*monitor, rest]))
+        return self._monitor.counted(Starlette(routes=[*monitor, *self._page, rest]))
 
     def _health(self, problem: str) -> tuple[int, Mapping[str, object]]:
         """Say that it is up, without its store too, and what it has done."""

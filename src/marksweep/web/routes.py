@@ -40,8 +40,14 @@ FILES = {
 }
 """What the page is made of, by the path below PATH."""
 
+PUBLIC = frozenset({PATH, *(f"{PATH}/{name}" for name in FILES)})
+"""Paths that need no token: they hold nothing of the user's."""
+
 MAX_BODY = 100_000
 """Bytes that a request may have."""
+
+METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+"""All there are: what is asked of us below PATH goes nowhere else."""
 
 MAX_ROWS = 200
 """Rows of a list in one answer; the page asks for more."""
@@ -146,6 +152,9 @@ def routes(heaps: Callable[[Request], Heaps], door: Door) -> list[Route]:
     async def to_page(_: Request) -> Response:
         return RedirectResponse(f"{PATH}/")
 
+    async def nothing(request: Request) -> Response:
+        return _said(404, f"there is no {request.method} {request.url.path}.")
+
     api = f"{PATH}/api"
     return [
         Route(PATH, to_page, methods=["GET"]),
@@ -155,6 +164,7 @@ def routes(heaps: Callable[[Request], Heaps], door: Door) -> list[Route]:
             Route(f"{api}/{name}", answering(_changing(work)), methods=["POST"])
             for name, work in CHANGES.items()
         ),
+        Route(f"{PATH}/{{rest:path}}", nothing, methods=METHODS),
     ]
 
 

@@ -39,8 +39,7 @@ class Listening(msgspec.Struct, frozen=True, kw_only=True):
 
     def door(self, token: str) -> Door:
         """Let those in who mean this host and have the token."""
-        own = LOOPBACK if is_loopback(self.host) else (f"{self.host}:*",)
-        return Door(hosts=(*own, *self.hosts), token=token)
+        return Door(hosts=(*LOOPBACK, f"{self.host}:*", *self.hosts), token=token)
 
 
 def token() -> str:
