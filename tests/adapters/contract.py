@@ -6,6 +6,7 @@ fake model answers is a list of `Answer`; what it was sent each time is a `Reque
 
 from __future__ import annotations
 
+import itertools
 import logging
 import re
 import subprocess
@@ -15,7 +16,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -28,6 +28,9 @@ LIMIT = 12_000
 """Tokens: a few dozen results of `read` fill it several times over."""
 
 CALLS = 50
+
+NUMBERS = itertools.count()
+"""For ids of calls, which are never used twice."""
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples" / "adapters"
 
@@ -77,7 +80,8 @@ class Request:
 class Agent(ABC):
     """An agent of some framework, with the tool `read`, whose fake model answers from a list."""
 
-    answers: Sequence[Answer]
+    answers: Sequence[Any]
+    """Each an `Answer`, or what the framework's own tests want it to say."""
     limit: int | str = LIMIT
     options: dict[str, Any] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
@@ -170,7 +174,7 @@ def measured(agent: Agent) -> Row:
         paired=sum(request.is_paired for request in requests),
         preserved=sum(request.preserved for request in requests),
         objects=sum(len(request.objects) for request in requests),
-        rewrites=sum(not b.text.startswith(a.text) for a, b in pairwise(requests)),
+        rewrites=sum(not b.text.startswith(a.text) for a, b in itertools.pairwise(requests)),
         seconds=seconds,
     )
 

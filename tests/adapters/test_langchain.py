@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -32,6 +31,7 @@ from marksweep.adapters.langchain import MarksweepMiddleware
 from marksweep.tokens import count
 from tests.adapters.contract import (
     LIMIT,
+    NUMBERS,
     AdapterContract,
     Agent,
     Answer,
@@ -41,8 +41,6 @@ from tests.adapters.contract import (
     reading,
     swept,
 )
-
-NUMBERS = itertools.count()
 
 
 def read(path: str) -> str:

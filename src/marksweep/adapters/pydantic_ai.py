@@ -1,0 +1,248 @@
+"""pydantic-ai: a capability that makes what the model is sent fit.
+
+    agent = Agent(model, capabilities=[Marksweep(limit=100_000)])
+
+A request of pydantic-ai has several parts, and each of them is a message to us: a prompt, or the
+result of one call. Requests and responses of which no part changes are the same objects. The run's
+history keeps all that was said, unless `rewrite_history` is set.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple, Unpack
+
+from marksweep.adapters.core import DESCRIPTION, Adapter, Options, missing
+from marksweep.dialects.base import Json
+from marksweep.following import Kept
+
+try:
+    from pydantic_ai import RunContext
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.messages import (
+        BinaryContent,
+        ImageUrl,
+        ModelMessage,
+        ModelRequest,
+        ModelResponse,
+        RetryPromptPart,
+        SystemPromptPart,
+        TextPart,
+        ThinkingPart,
+        ToolCallPart,
+        ToolReturnPart,
+        UserPromptPart,
+    )
+    from pydantic_ai.models import ModelRequestContext
+    from pydantic_ai.toolsets import FunctionToolset
+except ImportError as error:
+    raise missing("pydantic-ai", error) from error
+
+replace = dataclasses.replace
+
+AT = "at"
+"""The field of a value's block that says which part or item it was."""
+
+
+class Place(NamedTuple):
+    """Where a value comes from."""
+
+    message: int
+    part: int | None
+    """Index in a request's parts; None: the whole message."""
+
+
+class Marksweep(AbstractCapability[Any]):
+    """Collects what the model is sent, when due. One may serve many agents, runs and loops."""
+
+    def __init__(self, limit: int | str, **options: Unpack[Options]) -> None:
+        super().__init__()
+        self.adapter = Adapter(limit, dialect="openai_chat", **options)
+
+    def get_toolset(self) -> FunctionToolset[Any]:
+        """Offer the tool `recall`."""
+        toolset: FunctionToolset[Any] = FunctionToolset()
+        toolset.add_function(self._recall, takes_ctx=True, name="recall", description=DESCRIPTION)
+        return toolset
+
+    def _recall(self, ctx: RunContext[Any], what: str, start: int = 0) -> str:
+        return self.adapter.recall(what, _key(ctx), start)
+
+    async def wrap_model_request(
+        self,
+        ctx: RunContext[Any],
+        *,
+        request_context: ModelRequestContext,
+        handler: Callable[[ModelRequestContext], Awaitable[ModelResponse]],
+    ) -> ModelResponse:
+        """Send what fits."""
+        given = request_context.messages
+        key = _key(ctx)
+        sent = await self.adapter.guarded_async(
+            lambda: self._fit(given, key, request_context), given
+        )
+        if sent is not given:
+            request_context = replace(request_context, messages=list(sent))
+            if self.adapter.rewrite_history:
+                ctx.messages[:] = sent
+        response = await handler(request_context)
+        usage = response.usage
+        self.adapter.observe(key, usage.input_tokens, usage.cache_read_tokens or None)
+        return response
+
+    def _fit(
+        self, messages: list[ModelMessage], key: str, request: ModelRequestContext
+    ) -> list[ModelMessage]:
+        places = list(_places(messages))
+        values = [_value(messages[place.message], place.part) for place in places]
+        window = getattr(request.model, "context_window", None)
+        fitted = self.adapter.fit(values, key, window=window, fixed=_fixed(messages, request))
+        return _rebuilt(messages, places, fitted.kept) if fitted.is_changed else messages
+
+
+def _key(ctx: RunContext[Any]) -> str:
+    return ctx.conversation_id or ctx.run_id or ""
+
+
+def _fixed(messages: Sequence[ModelMessage], request: ModelRequestContext) -> list[Json]:
+    """Give what takes room in every request: instructions and tools."""
+    parameters = request.model_request_parameters
+    instructions = getattr(messages[-1], "instructions", None) or ""
+    tools = [*parameters.function_tools, *parameters.output_tools]
+    return [instructions, *([t.name, t.description, t.parameters_json_schema] for t in tools)]
+
+
+def _places(messages: Sequence[ModelMessage]) -> Iterator[Place]:
+    for at, message in enumerate(messages):
+        if isinstance(message, ModelRequest) and message.parts:
+            yield from (Place(at, part) for part in range(len(message.parts)))
+        else:
+            yield Place(at, None)
+
+
+def _value(message: ModelMessage, part: int | None) -> Json:
+    """Give a part of a request, or a whole response, as a provider has it."""
+    if isinstance(message, ModelResponse):
+        return _answer(message)
+    return _request_part(message.parts[part]) if part is not None else _locked("")
+
+
+def _locked(content: Json) -> Json:
+    """Give something that stays where it is."""
+    return {"role": "system", "content": content}
+
+
+def _request_part(part: Json) -> Json:
+    if isinstance(part, UserPromptPart):
+        return {"role": "user", "content": _items(part.content)}
+    if isinstance(part, ToolReturnPart):
+        files = getattr(part, "files", None) or ()
+        said = part.model_response_str()
+        return _result(part, _items([said, *files]) if files else said)
+    if isinstance(part, RetryPromptPart):
+        said = part.model_response()
+        return _result(part, said) if part.tool_name else {"role": "user", "content": said}
+    return _locked(part.content if isinstance(part, SystemPromptPart) else str(part))
+
+
+def _result(part: Json, said: Json) -> Json:
+    return {"role": "tool", "tool_call_id": part.tool_call_id, "content": said}
+
+
+def _items(content: Json) -> Json:
+    if isinstance(content, str):
+        return content
+    return [_item(item, at) for at, item in enumerate(content)]
+
+
+def _item(item: Json, at: int) -> Json:
+    """Give an item of a prompt as a block: text, an image, or something that only takes room."""
+    if isinstance(item, str):
+        return {"type": "text", "text": item, AT: at}
+    if isinstance(item, BinaryContent):
+        data = base64.b64encode(item.data).decode()
+        if item.media_type.startswith("image/"):
+            url = f"data:{item.media_type};base64,{data}"
+            return {"type": "image_url", "image_url": {"url": url}, AT: at}
+        return {"type": "file", "file": {"file_data": data}, AT: at}
+    if isinstance(item, ImageUrl):
+        return {"type": "image_url", "image_url": {"url": item.url}, AT: at}
+    if isinstance(words := getattr(item, "content", None), str):
+        return {"type": "text", "text": words, AT: at}
+    return {"type": "other", "other": str(item), AT: at}
+
+
+def _answer(response: ModelResponse) -> Json:
+    value: dict[str, Json] = {"role": "assistant", "content": []}
+    for at, part in enumerate(response.parts):
+        if isinstance(part, TextPart):
+            value["content"].append({"type": "text", "text": part.content, AT: at})
+        elif isinstance(part, ThinkingPart):
+            said = part.content or part.signature or ""
+            value["reasoning_content"] = f"{value.get('reasoning_content', '')}{said}"
+        elif isinstance(part, ToolCallPart):
+            function = {"name": part.tool_name, "arguments": part.args}
+            call = {"id": part.tool_call_id, "type": "function", "function": function}
+            value.setdefault("tool_calls", []).append(call)
+        else:
+            value["content"].append({"type": "other", "other": str(part), AT: at})
+    return value
+
+
+def _rebuilt(
+    messages: list[ModelMessage], places: list[Place], kept: list[Kept]
+) -> list[ModelMessage]:
+    """Give the messages that are left; what was added becomes a prompt of its own."""
+    out: list[ModelMessage] = []
+    for at, group in groupby(kept, lambda k: None if k.key is None else places[k.key].message):
+        if at is None:
+            prompts = [UserPromptPart(each.message["content"]) for each in group]
+            out.append(ModelRequest(parts=prompts))
+        else:
+            out.append(_message(messages[at], [(places[k.key].part, k) for k in group]))
+    return out
+
+
+def _message(message: ModelMessage, kept: list[tuple[int | None, Kept]]) -> ModelMessage:
+    """Give a message with the parts that are left of it: itself, if those are all it has."""
+    is_changed = any(each.is_changed for _, each in kept)
+    if isinstance(message, ModelResponse):
+        return _shorter_answer(message, kept[0][1].message) if is_changed else message
+    if not is_changed and len(kept) >= len(message.parts):
+        return message
+    parts = [
+        _shorter(message.parts[at], each.message) if each.is_changed else message.parts[at]
+        for at, each in kept
+        if at is not None
+    ]
+    return replace(message, parts=parts)
+
+
+def _shorter(part: Json, value: Json) -> Json:
+    """Give a part that says what a value says; one whose content has a form of its own stays."""
+    said = value["content"]
+    if isinstance(part, UserPromptPart) and not isinstance(part.content, str):
+        left = {block[AT]: block.get("text") for block in said}
+        items = [
+            left[at] if isinstance(item, str) else item
+            for at, item in enumerate(part.content)
+            if at in left
+        ]
+        return replace(part, content=items)
+    if type(part) in (UserPromptPart, ToolReturnPart, RetryPromptPart):
+        return replace(part, content=said)
+    return part
+
+
+def _shorter_answer(response: ModelResponse, value: Json) -> ModelResponse:
+    said = value["content"] or []
+    left = {block[AT]: block.get("text") for block in said}
+    parts = [
+        replace(part, content=left[at]) if isinstance(part, TextPart) else part
+        for at, part in enumerate(response.parts)
+        if at in left or isinstance(part, ThinkingPart | ToolCallPart)
+    ]
+    return replace(response, parts=parts)
