@@ -25,6 +25,7 @@ from marksweep.cli.doctor import Check
 from marksweep.cli.memory_group import BackupFile, MemoryPins, Migrated
 from marksweep.cli.prune import Erased
 from marksweep.cli.replay import Replayed
+from marksweep.cli.store import StoreFile
 from marksweep.cli.working_set import Pinned, Put, Restored, Shortened, Undone, Why
 from marksweep.dialects import Finding
 from marksweep.graph.agent_memory import Let, Recalled, Remembered
@@ -80,6 +81,9 @@ SHAPES: Mapping[str, object] = {
     "memory merge": Plan,
     "memory merge --apply": Report,
     "memory migrate": Migrated,
+    "store export": StoreFile,
+    "store import": StoreFile,
+    "store verify": StoreFile,
     "live": list[Segment],
     "stash list": list[Stashed],
     "stash search": list[Stashed],

@@ -76,6 +76,11 @@ def test_commands_on_the_working_set() -> None:
     plan = next(each["plan_id"] for each in entries if each["event"] == "swept")
     assert len(printed("undo", "undo", plan, *store)["restored"]) == 4
     assert printed("why", "why", swept[0], *store)["segment_id"] == swept[0]
+    file = printed("store export", "store", "export", "set.jsonl.gz", *store)
+    assert file["workspaces"][0]["segments"] == 10
+    other = ("set.jsonl.gz", "--store", "other.db")
+    assert printed("store import", "store", "import", *other) == file
+    assert printed("store verify", "store", "verify", *other) == file
     assert printed("pin", "pin", swept[0], *store)["pinned"] is True
     assert printed("pin", "pin", swept[0], "--remove", *store)["pinned"] is False
     assert printed("stash put", "stash", "put", swept[0], *store)["stashed"] == [swept[0]]

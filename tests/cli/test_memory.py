@@ -178,7 +178,7 @@ class TestBadBackups:
     def test_a_line_without_end_is_not_read_into_memory(
         self, backup: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("marksweep.graph.backup_file.LONGEST_LINE", 1000)
+        monkeypatch.setattr("marksweep.stores.checked_lines.LONGEST_LINE", 1000)
         backup.write_bytes(gzip.compress(b" " * 1_000_000))
         self.refused(backup, 4, "has no end")
 

@@ -115,7 +115,7 @@ def test_nothing_is_left_behind_of_what_was_removed(store: RedisStore, server: r
     store.stash.remove("w", "plan-1", ["a"])
     store.stash.remove("w", "p2", ["b"])
     left = all_keys(server)
-    assert all(key.endswith((b":state", b"=total")) for key in left)
+    assert all(key.endswith((b":state", b"=total", b":workspaces")) for key in left)
     assert [server.get(key) for key in left if key.endswith(b"=total")] == [b"0"]
 
 

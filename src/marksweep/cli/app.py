@@ -38,6 +38,7 @@ COMMANDS = {
     "pin": ("working_set:pin", "Protect a segment from every collection."),
     "web": ("web:command", "Show the heap as a page: what fills it, what is garbage, undo."),
     "serve": ("serve:command", "Serve the tools to an agent, over MCP."),
+    "store": ("store:store", "Move a store: into a file, and from there into another."),
     "config": ("config:config", "Show or check the settings."),
     "doctor": ("doctor:command", "Check the store, the counter and what is installed."),
 }

@@ -11,7 +11,7 @@ business: it works under `lock` and repairs what a crash left half done.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Generic, Protocol, TypedDict, TypeVar, Unpack
@@ -172,6 +172,10 @@ class Stash(Protocol):
         """Find entries, best first; without words, the one put last first."""
         ...
 
+    def entries(self, workspace: str) -> Iterator[Stashed]:
+        """Read all entries, the one put first first, a few at a time."""
+        ...
+
     def expired(self, workspace: str, now: datetime) -> tuple[Stashed, ...]:
         """Fetch the entries whose deletion has become final, the one put first first."""
         ...
@@ -206,6 +210,10 @@ class Journal(Protocol):
         """Fetch entries, newest first."""
         ...
 
+    def entries(self, workspace: str) -> Iterator[Entry]:
+        """Read all entries, oldest first, a few at a time."""
+        ...
+
     def redact(self, workspace: str, segment_ids: Collection[str]) -> int:
         """Take the content of segments out of all entries, as `redacted` does; say of how many."""
         ...
@@ -231,6 +239,10 @@ class Store(Protocol):
     @property
     def journal(self) -> Journal:
         """The record."""
+        ...
+
+    def all_workspaces(self) -> tuple[str, ...]:
+        """Name the workspaces that hold anything, live or swept or in the journal, sorted."""
         ...
 
     def lock(self, workspace: str) -> AbstractContextManager[None]:

@@ -6,12 +6,10 @@ import msgspec
 
 from marksweep.errors import BadInput, Refused
 from marksweep.model import Entry, Event, Plan, Segment, Stashed
-from marksweep.stores.base import Query, Store
+from marksweep.stores.base import Store
 
 VERSION = 1
 """The form of a checkpoint. It changes when an older marksweep could not read a newer one."""
-
-EVERYTHING = Query(limit=1_000_000)
 
 replace = msgspec.structs.replace
 
@@ -31,7 +29,7 @@ def get_state(store: Store, workspace: str, dialect: str) -> object:
     """Give a workspace as plain JSON data."""
     with store.lock(workspace):
         live = store.segments.changes(workspace).put
-        stash = [hit.found for hit in store.stash.search(workspace, EVERYTHING)]
+        stash = tuple(store.stash.entries(workspace))
         swept = (Event.SWEEPING, Event.SWEPT)
         entries = store.journal.read(workspace, events=swept)
     names = {segment.segment_id for segment in (*live, *(entry.segment for entry in stash))}
@@ -41,7 +39,7 @@ def get_state(store: Store, workspace: str, dialect: str) -> object:
         VERSION,
         dialect,
         tuple(sorted(live, key=lambda segment: (segment.position, segment.segment_id))),
-        tuple(reversed(stash)),
+        stash,
         tuple(entry for entry in reversed(entries) if entry.plan_id in plans),
     )
     return msgspec.to_builtins(checkpoint)

@@ -437,6 +437,12 @@ class TableStash:
         with self._reading(workspace) as table:
             return table.search(query)
 
+    def entries(self, workspace: str) -> Iterator[Stashed]:
+        """Read all entries, the one put first first."""
+        with self._reading(workspace) as table:
+            found = table.entries()
+        yield from found
+
     def expired(self, workspace: str, now: datetime) -> tuple[Stashed, ...]:
         """Fetch the entries whose deletion has become final, the one put first first."""
         with self._reading(workspace) as table:
@@ -464,6 +470,12 @@ class TableJournal:
         """Fetch entries, newest first."""
         with self._reading(workspace) as table:
             return matching(reversed(table.entries), **wanted)
+
+    def entries(self, workspace: str) -> Iterator[Entry]:
+        """Read all entries, oldest first."""
+        with self._reading(workspace) as table:
+            found = tuple(table.entries)
+        yield from found
 
     def redact(self, workspace: str, segment_ids: Collection[str]) -> int:
         """Take the content of segments out of all entries; say of how many."""
@@ -518,12 +530,22 @@ class MemoryStore(TableStore):
         super().__init__(lock_timeout)
         self._locks: dict[str, threading.RLock] = {}
         self._live: dict[str, LiveTable] = {}
+        self._stash: dict[str, StashTable] = {}
+        self._journal: dict[str, JournalTable] = {}
         live = self._access(self._live, LiveTable)
-        stash = self._access({}, StashTable)
-        journal = self._access({}, lambda: JournalTable(retention))
+        stash = self._access(self._stash, StashTable)
+        journal = self._access(self._journal, lambda: JournalTable(retention))
         self.segments = TableSegments(live, live, self._workspaces)
         self.stash = TableStash(stash, stash)
         self.journal = TableJournal(journal, journal)
+
+    def all_workspaces(self) -> tuple[str, ...]:
+        """Name the workspaces that hold anything, sorted."""
+        with self._alone():
+            names = {name for name, table in self._live.items() if len(table)}
+            names |= {name for name, table in self._stash.items() if len(table)}
+            names |= {name for name, table in self._journal.items() if table.entries}
+            return tuple(sorted(names))
 
     @contextmanager
     def lock(self, workspace: str) -> Iterator[None]:

@@ -50,6 +50,7 @@ class FaultyStore:
         self.scrub = store.scrub
         self.lock = store.lock
         self.size = store.size
+        self.all_workspaces = store.all_workspaces
         self.close = store.close
 
 

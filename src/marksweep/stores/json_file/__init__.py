@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from marksweep.errors import StoreError
 from marksweep.stores.base import DEFAULT_WORKSPACE, KEEP_PLANS, PlanRetention
 from marksweep.stores.files import (
     LOCK_TIMEOUT,
@@ -74,6 +75,32 @@ class JsonStore(TableStore):
         self.journal = TableJournal(  # read as far as it is known, so that reading needs the lock
             self._writing(places.journal, lambda workspace: journal(workspace).table()),
             self._writing(places.journal, journal),
+        )
+
+    def all_workspaces(self) -> tuple[str, ...]:
+        """Name the workspaces that hold anything, sorted."""
+        with self._alone():
+            found = (self._named(live) for live in self._places.workspaces())
+            return tuple(sorted(name for name in found if name is not None))
+
+    def _named(self, live: Path) -> str | None:
+        """Name the workspace of a file of live segments; None if it holds nothing at all."""
+        stash, journal = self._places.beside(live)
+        held = [parse(path, path.read_bytes()) for path in (live, stash) if path.exists()]
+        entries = JournalFile(journal, KEEP_PLANS).table().entries
+        if not entries and not any(each.segments for each in held):
+            return None
+        if live == self._places.main:
+            return DEFAULT_WORKSPACE
+        plans = [entry.plan for entry in entries if entry.plan is not None]
+        names = [each.workspace for each in held]
+        names += [each.workspace for each in plans] + [f"{p.heap}:{p.workspace}" for p in plans]
+        for name in names:
+            if self._places.live(name) == live:
+                return name
+        raise StoreError(
+            f"{journal}: the name of its workspace is not in it. Write it into {live.name}: "
+            '{"workspace": "NAME", "segments": []}.'
         )
 
     def size(self) -> int:

@@ -22,7 +22,7 @@ from marksweep.stores.redis.journal import RedisJournal
 from marksweep.stores.redis.lease import LEASE_SECONDS, Lease
 from marksweep.stores.redis.segments import RedisSegments
 from marksweep.stores.redis.stash import RedisStash
-from marksweep.stores.redis.statements import Keys
+from marksweep.stores.redis.statements import Keys, decode, workspaces
 
 __all__ = ["RedisJournal", "RedisSegments", "RedisStash", "RedisStore"]
 
@@ -50,6 +50,14 @@ class RedisStore:
         self.segments = RedisSegments(self._client, prefix)
         self.stash = RedisStash(self._client, prefix)
         self.journal = RedisJournal(self._client, prefix, retention)
+
+    def all_workspaces(self) -> tuple[str, ...]:
+        """Name the workspaces that hold anything, sorted."""
+        with self._client.reading() as server:
+            names = [decode(each) for each in server.smembers(workspaces(self._prefix))]
+            keys = [(name, Keys(self._prefix, name)) for name in names]
+            held = (n for n, k in keys if server.exists(k.live, k.stash_order, k.journal))
+            return tuple(sorted(held))
 
     def lock(self, workspace: str) -> AbstractContextManager[None]:
         """Hold a workspace for one sweep, across threads and machines."""

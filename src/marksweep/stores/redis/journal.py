@@ -14,7 +14,7 @@ from marksweep.stores.codec import ENTRY, Codec
 from marksweep.stores.memory import matching
 from marksweep.stores.redis.client import Client, Pipeline
 from marksweep.stores.redis.search import FETCHED_AT_ONCE, read
-from marksweep.stores.redis.statements import Keys, encode
+from marksweep.stores.redis.statements import Keys, encode, workspaces
 
 SHOWN = Codec(tuple[int, datetime])
 """The number and time of an entry that shows a plan."""
@@ -35,10 +35,17 @@ class RedisJournal:
         """Add an entry; return it with its number. A plan that is shown again is stored once."""
         keys = Keys(self._prefix, workspace)
         if entry.event is Event.PLANNED and entry.plan is not None:
-            return self._client.write(keys.journal, lambda pipe: self._show(pipe, keys, entry))
+
+            def show(pipe: Pipeline) -> Entry:
+                shown = self._show(pipe, keys, entry)
+                pipe.sadd(workspaces(self._prefix), encode(workspace))
+                return shown
+
+            return self._client.write(keys.journal, show)
 
         def queue(pipe: Pipeline) -> None:
             pipe.rpush(keys.journal, _body(entry))
+            pipe.sadd(workspaces(self._prefix), encode(workspace))
             if entry.event is Event.SWEEPING:  # a plan that is applied does not expire
                 pipe.hdel(keys.shown, encode(entry.plan_id))
 
@@ -47,6 +54,20 @@ class RedisJournal:
     def read(self, workspace: str, **wanted: Unpack[EntryFilter]) -> tuple[Entry, ...]:
         """Fetch entries, newest first."""
         return matching(self._entries(Keys(self._prefix, workspace).journal), **wanted)
+
+    def entries(self, workspace: str) -> Iterator[Entry]:
+        """Read all entries, oldest first, a few at a time."""
+        key, start = Keys(self._prefix, workspace).journal, 0
+        while True:
+            with self._client.reading() as server:
+                bodies = server.lrange(key, start, start + FETCHED_AT_ONCE - 1)
+            if not bodies:
+                return
+            numbered = [(seq, body) for seq, body in enumerate(bodies, start + 1) if body]
+            found = read(self._client, ENTRY, [body for _, body in numbered])
+            for (seq, _), entry in zip(numbered, found, strict=True):
+                yield msgspec.structs.replace(entry, seq=seq)
+            start += len(bodies)
 
     def redact(self, workspace: str, segment_ids: Collection[str]) -> int:
         """Take the content of segments out of all entries; say of how many."""

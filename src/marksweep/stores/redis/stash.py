@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 
@@ -12,8 +12,15 @@ from marksweep.stores.base import Hit, Query
 from marksweep.stores.codec import STASHED, microseconds
 from marksweep.stores.memory import heap_order
 from marksweep.stores.redis.client import Client, Pipeline
-from marksweep.stores.redis.search import hits, index, ranked_by_words, read, unindex
-from marksweep.stores.redis.statements import Keys, encode
+from marksweep.stores.redis.search import (
+    FETCHED_AT_ONCE,
+    hits,
+    index,
+    ranked_by_words,
+    read,
+    unindex,
+)
+from marksweep.stores.redis.statements import Keys, encode, workspaces
 
 
 class RedisStash:
@@ -36,6 +43,7 @@ class RedisStash:
             last = int(pipe.hget(keys.stash_state, "row") or 0)
             replaced = self._find(pipe, keys, latest)
             pipe.multi()
+            pipe.sadd(workspaces(self._prefix), encode(workspace))
             _remove(pipe, keys, replaced)
             for row, (entry, body) in enumerate(
                 zip(latest.values(), bodies, strict=True), last + 1
@@ -88,6 +96,19 @@ class RedisStash:
         found = hits(self._client, keys.stash, ranked, STASHED)
         passing = (hit for hit in found if query.matches(hit.found.segment))
         return tuple(islice(passing, max(0, query.limit)))
+
+    def entries(self, workspace: str) -> Iterator[Stashed]:
+        """Read all entries, oldest first, a few at a time."""
+        keys, after = self._keys(workspace), "-inf"
+        while True:
+            with self._client.reading() as server:
+                rows = server.zrangebyscore(
+                    keys.stash_order, after, "+inf", start=0, num=FETCHED_AT_ONCE
+                )
+            if not rows:
+                return
+            yield from self._fetch(keys, rows)
+            after = f"({int(rows[-1])}"
 
     def expired(self, workspace: str, now: datetime) -> tuple[Stashed, ...]:
         """Fetch the entries whose deletion has become final, the one put first first."""

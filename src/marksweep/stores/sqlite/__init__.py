@@ -19,6 +19,7 @@ from marksweep.stores.codec import ENTRY, SEGMENT, STASHED, microseconds
 from marksweep.stores.database import Database, Schema
 from marksweep.stores.files import DATABASE_FILES, LOCK_TIMEOUT, FileLock, total_size
 from marksweep.stores.sqlite import statements as sql
+from marksweep.stores.sqlite.columns import unbind
 from marksweep.stores.sqlite.journal import SqliteJournal
 from marksweep.stores.sqlite.search import SEGMENTS, STASH
 from marksweep.stores.sqlite.segments import SqliteSegments
@@ -87,6 +88,12 @@ class SqliteStore:
         self.segments = SqliteSegments(self._file)
         self.stash = SqliteStash(self._file)
         self.journal = SqliteJournal(self._file, retention)
+
+    def all_workspaces(self) -> tuple[str, ...]:
+        """Name the workspaces that hold anything, sorted."""
+        with self._file.asking() as database:
+            found = database.execute(sql.HELD_WORKSPACES).fetchall()
+        return tuple(sorted(unbind(name) for (name,) in found))
 
     def lock(self, workspace: str) -> AbstractContextManager[None]:
         """Hold a workspace for one sweep, across threads and processes."""

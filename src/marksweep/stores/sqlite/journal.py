@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Unpack
 
 import msgspec
@@ -72,6 +72,19 @@ class SqliteJournal:
             place = columns.find_workspace(database, workspace)
             found = database.execute(statement, (place.number, *values, most)).fetchall()
         return self._read([body for (body,) in found])
+
+    def entries(self, workspace: str) -> Iterator[Entry]:
+        """Read all entries, oldest first, a few at a time."""
+        after = 0
+        while True:
+            with self._file.asking() as database:
+                place = columns.find_workspace(database, workspace)
+                span = (place.number, after, sql.PAGE)
+                rows = database.execute(sql.ENTRIES_FROM, span).fetchall()
+            if not rows:
+                return
+            yield from self._read([body for _, body in rows])
+            after = rows[-1][0]
 
     def redact(self, workspace: str, segment_ids: Collection[str]) -> int:
         """Take the content of segments out of all entries; say of how many."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from marksweep.model import Stashed
@@ -77,6 +77,19 @@ class SqliteStash:
         entries = self._read(body for _, body, _ in found)
         hits = (Hit(entry, each[2]) for entry, each in zip(entries, found, strict=True))
         return tuple(hit for hit in hits if query.matches(hit.found.segment))
+
+    def entries(self, workspace: str) -> Iterator[Stashed]:
+        """Read all entries, oldest first, a few at a time."""
+        with self._file.asking() as database:
+            first, last = columns.find_workspace(database, workspace).rows
+        after = first - 1
+        while True:
+            with self._file.asking() as database:
+                rows = database.execute(sql.STASHED_FROM, (after, last, sql.PAGE)).fetchall()
+            if not rows:
+                return
+            yield from self._read(body for _, body in rows)
+            after = rows[-1][0]
 
     def expired(self, workspace: str, now: datetime) -> tuple[Stashed, ...]:
         """Fetch the entries whose deletion has become final, oldest first."""

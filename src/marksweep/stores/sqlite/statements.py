@@ -15,6 +15,9 @@ def rows_of(workspace: int) -> tuple[int, int]:
     return workspace << ROW_BITS, ((workspace + 1) << ROW_BITS) - 1
 
 
+PAGE = 100
+"""Rows that are read at a time where all are. More take more memory."""
+
 # Opening
 
 CACHE_MORE = "PRAGMA cache_size = -16384"
@@ -133,6 +136,14 @@ SET_VERSION = "UPDATE workspaces SET version = ? WHERE workspace = ?"
 SET_FLOOR = "UPDATE workspaces SET floor = ? WHERE workspace = ?"
 """Note that removals up to this version may be forgotten."""
 
+HELD_WORKSPACES = """
+SELECT name FROM workspaces AS w
+WHERE EXISTS (SELECT 1 FROM segments WHERE segments.workspace = w.workspace)
+OR EXISTS (SELECT 1 FROM stash WHERE stash.workspace = w.workspace)
+OR EXISTS (SELECT 1 FROM journal WHERE journal.workspace = w.workspace)
+"""
+"""Names of the workspaces that hold anything."""
+
 LIVE_WORKSPACES = """
 SELECT name FROM workspaces AS w
 WHERE EXISTS (SELECT 1 FROM segments WHERE segments.workspace = w.workspace)
@@ -245,6 +256,9 @@ STASHED_OF_SEGMENT = "SELECT row, body FROM stash WHERE workspace = ? AND segmen
 STASHED_OF_PLAN = "SELECT body FROM stash WHERE workspace = ? AND plan_id = ?"
 """The entries of one plan."""
 
+STASHED_FROM = "SELECT row, body FROM stash WHERE row > ? AND row <= ? ORDER BY row LIMIT ?"
+"""Some entries after a row, oldest first."""
+
 EXPIRED = "SELECT body FROM stash WHERE workspace = ? AND expires_at <= ? ORDER BY row"
 """Entries whose deletion has become final, oldest first."""
 
@@ -295,6 +309,11 @@ READ_ENTRIES = """
 SELECT body FROM journal WHERE workspace = ? {filters} ORDER BY seq DESC LIMIT ?
 """
 """Entries that pass the filters, newest first; a limit of -1 means all."""
+
+ENTRIES_FROM = """
+SELECT seq, body FROM journal WHERE workspace = ? AND seq > ? ORDER BY seq LIMIT ?
+"""
+"""Some entries after a number, oldest first."""
 
 ENTRY_FILTERS = {"event": "AND event IN ({places})", "plan_id": "AND plan_id = ?"}
 """One clause per filter; `{places}` becomes as many question marks as there are events."""

@@ -52,6 +52,12 @@ class JournalContract(Handles):
             journal.append("w", Entry(Event.SWEPT, NOON))
         assert [each.seq for each in journal.read("w")] == [5, 4, 3, 2, 1]
 
+    def test_all_entries_are_read_oldest_first_however_many(self, journal: Journal) -> None:
+        for number in range(300):
+            journal.append("w", Entry(Event.SWEPT, NOON, str(number)))
+        assert tuple(journal.entries("w")) == tuple(reversed(journal.read("w")))
+        assert list(journal.entries("other")) == []
+
     def test_two_handles_number_as_one(self, store: Store, another: Opener) -> None:
         neighbour = another()
         for _ in range(3):

@@ -52,6 +52,18 @@ class StashContract(Handles):
         stash.put("w", entries)
         asked = [f"s{n}" for n in range(2_500)] * 2
         assert stash.get("w", asked) == tuple(reversed(entries))
+        assert list(stash.entries("w")) == entries
+        assert list(stash.entries("other")) == []
+
+    def test_a_store_names_all_that_it_holds_and_how_large_it_is(self, store: Store) -> None:
+        assert store.all_workspaces() == ()
+        store.stash.put("swept", [stashed("a")])
+        store.segments.write("live", put=[segment("a"), segment("b")])
+        assert store.all_workspaces() == ("live", "swept")
+        store.segments.write("live", remove=["a", "b"])
+        store.stash.remove("swept", "plan-1", ["a"])
+        assert store.all_workspaces() == ()
+        assert store.size() >= 0
 
     def test_the_same_plan_and_segment_again_replaces(self, stash: Stash) -> None:
         stash.put("w", [stashed("a", text="old words"), stashed("b")])

@@ -1,0 +1,112 @@
+"""`marksweep store`: all that a store holds, in one file, and from there into any other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Group
+
+from marksweep.cli import render
+from marksweep.cli.common import NOTHING, emit, json_option, settings, store_option
+from marksweep.cli.common import command as make_command
+from marksweep.graph.place import place_of
+from marksweep.model import utc_now
+from marksweep.stores.base import PlanRetention, Store
+from marksweep.stores.open import open_store
+from marksweep.stores.transfer import Moved, export_store, import_store, verify_store
+
+KEEP_ALL = PlanRetention(days=1e9, plans=1_000_000_000)
+"""Lets no plan expire while a journal is copied; that is for those who go on with it."""
+
+workspaces_option = click.option(
+    "--workspace",
+    "workspaces",
+    multiple=True,
+    metavar="NAME",
+    help="Only these; all if left out.",
+)
+
+
+class StoreFile(msgspec.Struct, frozen=True):
+    """What of a store is in a file."""
+
+    path: str
+    workspaces: tuple[Moved, ...]
+
+
+@click.group("store")
+def store() -> None:
+    """Move a store: segments, stash and journal of its workspaces. Memory has its own backups."""
+
+
+@make_command("export")
+@click.argument("path", type=click.Path(path_type=Path))
+@workspaces_option
+@store_option
+@json_option
+def export(path: Path, workspaces: tuple[str, ...], store: str | None, as_json: bool) -> int:
+    """Write segments, stash and journal into a new file.
+
+    It is there when it is whole. Sweeps of a workspace wait while that is written.
+
+    Example:  marksweep store export team.jsonl.gz --store redis://localhost:6379/0
+    """
+    with _opened(store) as opened:
+        return _told(path, export_store(opened, path, utc_now(), workspaces), as_json=as_json)
+
+
+@make_command("import")
+@click.argument("path", type=click.Path(path_type=Path))
+@workspaces_option
+@store_option
+@json_option
+def import_(path: Path, workspaces: tuple[str, ...], store: str | None, as_json: bool) -> int:
+    """Put what a file holds into a store, and compare in the end.
+
+    Its workspaces must be empty there. An import that was interrupted is finished by the same
+    command.
+
+    Example:  marksweep store import team.jsonl.gz --store .marksweep/store.db
+    """
+    with _opened(store) as opened:
+        return _told(path, import_store(opened, path, workspaces), as_json=as_json)
+
+
+@make_command("verify")
+@click.argument("path", type=click.Path(path_type=Path))
+@workspaces_option
+@store_option
+@json_option
+def verify(path: Path, workspaces: tuple[str, ...], store: str | None, as_json: bool) -> int:
+    """Read a file through, and compare a store with it; neither is changed.
+
+    Example:  marksweep store verify team.jsonl.gz --store .marksweep/store.db
+    """
+    with _opened(store) as opened:
+        return _told(path, verify_store(opened, path, workspaces), as_json=as_json)
+
+
+@contextmanager
+def _opened(store: str | None) -> Iterator[Store]:
+    place = place_of(settings(store), ".").store
+    with closing(open_store(place, KEEP_ALL)) as opened:
+        yield opened
+
+
+def _told(path: Path, moved: Sequence[Moved], *, as_json: bool) -> int:
+    lines = [
+        f"{each.workspace!r}: {each.segments:,} segments, {each.stashed:,} stashed, "
+        f"{each.entries:,} entries of the journal"
+        for each in moved
+    ]
+    shown = Group(*map(render.line, lines or [f"nothing: {path} holds no workspace"]))
+    emit(StoreFile(str(path), tuple(moved)), shown, as_json=as_json)
+    return 0 if moved else NOTHING
+
+
+for _command in (export, import_, verify):
+    store.add_command(_command)

@@ -1,0 +1,168 @@
+"""A file of lines that is whole or not there: compressed, counted, checksummed.
+
+The first line says what it is, each further line holds one item, the last holds the count and a
+checksum of all before it. A file appears under its name only when it is complete and on disk, for
+its owner's eyes only.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import secrets
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+import msgspec
+
+from marksweep.errors import BadInput, StoreCorrupt, StoreError
+from marksweep.stores.files import make_folder, open_new, sync_folder
+
+Decoded = TypeVar("Decoded")
+
+SUFFIX = ".jsonl.gz"
+
+PART = ".part"
+"""What the name of a file ends in that is being written."""
+
+END = b'{"items"'
+"""What the last line begins with."""
+
+LONGEST_LINE = 1 << 28
+"""Bytes of a line that are read: a file with a longer one is not ours."""
+
+
+class Footer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a file holds."""
+
+    items: int
+    sha256: str
+
+
+_footer = msgspec.json.Decoder(Footer)
+
+
+class LineWriter:
+    """Writes a file beside its place, and puts it there when it is complete."""
+
+    def __init__(self, path: Path, header: bytes) -> None:
+        self.path = path
+        self.items = 0
+        self._part = path.with_name(f"{path.name}.{secrets.token_hex(4)}{PART}")
+        self._digest = hashlib.sha256()
+        self._header = header
+
+    def __enter__(self) -> Self:
+        """Begin the file."""
+        try:
+            make_folder(self._part.parent)
+            self._raw = open_new(self._part)
+        except OSError as error:
+            raise StoreError(
+                f"no backup can be written to {self.path}: {error}. Name a place for files."
+            ) from error
+        self._file = gzip.GzipFile("", "wb", fileobj=self._raw, compresslevel=3)
+        self._write(self._header)
+        return self
+
+    def add_line(self, encoded: bytes) -> None:
+        """Add an item."""
+        self._write(encoded)
+        self.items += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
+    ) -> None:
+        """Put the file in its place, or away if something went wrong."""
+        try:
+            if kind is None:
+                footer = Footer(items=self.items, sha256=self._digest.hexdigest())
+                self._file.write(msgspec.json.encode(footer) + b"\n")
+            self._file.close()
+            if kind is None:
+                self._raw.flush()
+                os.fsync(self._raw.fileno())
+            self._raw.close()
+            if kind is None:
+                self._part.replace(self.path)
+                sync_folder(self.path.parent)
+        finally:
+            self._part.unlink(missing_ok=True)
+
+    def _write(self, encoded: bytes) -> None:
+        line = encoded + b"\n"
+        self._file.write(line)
+        self._digest.update(line)
+
+
+def first_line(path: Path) -> bytes:
+    """Read what a file says it is, and no further."""
+    for line in _raw_lines(path):
+        return line
+    raise damaged(path, "it is empty")
+
+
+def check_lines(path: Path, check: Callable[[bytes], object]) -> int:
+    """Read a file through, every item and the checksum; count the items.
+
+    StoreCorrupt if it is damaged, or if `check` raises a ValueError for an item.
+    """
+    digest = hashlib.sha256()
+    footer: Footer | None = None
+    count = -1
+    for raw in _raw_lines(path):
+        if footer is not None:
+            raise damaged(path, "lines follow its end")
+        if raw.startswith(END):
+            footer = decoded(path, _footer.decode, raw)
+            continue
+        count += 1
+        digest.update(raw)
+        if count:
+            decoded(path, check, raw)
+    if footer is None:
+        raise damaged(path, "its end is missing")
+    if (footer.items, footer.sha256) != (count, digest.hexdigest()):
+        raise damaged(path, "its checksum does not fit")
+    return count
+
+
+def read_items(path: Path) -> Iterator[bytes]:
+    """Read the items of a file that was checked."""
+    lines = _raw_lines(path)
+    next(lines, None)
+    return (raw for raw in lines if not raw.startswith(END))
+
+
+def decoded(path: Path, decode: Callable[[bytes], Decoded], raw: bytes) -> Decoded:
+    """Decode a line, or say that the file is damaged."""
+    try:
+        return decode(raw)
+    except ValueError as error:
+        raise damaged(path, str(error)) from error
+
+
+def damaged(path: Path, why: str) -> StoreCorrupt:
+    """Say that a file cannot be used."""
+    return StoreCorrupt(
+        f"{path} is not a whole backup: {why}. The file is left as it is; use another one."
+    )
+
+
+def _raw_lines(path: Path) -> Iterator[bytes]:
+    if not path.is_file():
+        raise BadInput(f"{path} is not a file. Name a backup, a file that ends in {SUFFIX}.")
+    try:
+        with gzip.open(path) as file:
+            while line := file.readline(LONGEST_LINE):
+                if len(line) == LONGEST_LINE:
+                    raise damaged(path, "a line of it has no end")
+                yield line
+    except PermissionError as error:
+        raise StoreError(f"{path} cannot be read: {error}. Change its permissions.") from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise damaged(path, str(error)) from error

@@ -1,0 +1,295 @@
+"""A store moved: all that it holds of workspaces, into one file, and from there into any store.
+
+The file is read through before anything is written. A workspace must be empty in the store that it
+goes to, or hold a part of what the file has, as an import that was killed leaves it: then the rest
+follows. Its live segments come last, in one write, so it shows up whole. In the end the store is
+read back and compared with the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from datetime import datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from marksweep.errors import NotFound, Refused, StoreCorrupt, StoreTooNew
+from marksweep.model import Entry, Segment, Stashed
+from marksweep.stores.base import Store
+from marksweep.stores.checked_lines import (
+    LineWriter,
+    check_lines,
+    decoded,
+    first_line,
+    read_items,
+)
+from marksweep.stores.codec import ENTRY, SEGMENT, STASHED, Codec
+
+FORMAT_VERSION = 1
+"""The form of the file. It changes when an older marksweep could not read a newer one."""
+
+BATCH = 500
+"""Stash entries that are written at a time. Higher is faster and takes more memory."""
+
+Noun = Stashed | Entry | Segment
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a file is."""
+
+    marksweep_store: int
+    made_at: datetime
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """What of one workspace is in a file, or in a store."""
+
+    workspace: str
+    segments: int = 0
+    stashed: int = 0
+    entries: int = 0
+    """Of the journal."""
+
+
+WORKSPACE = Codec(str)
+
+KINDS: tuple[tuple[bytes, type, Codec[Any]], ...] = (
+    (b'{"workspace":', str, WORKSPACE),
+    (b'{"stashed":', Stashed, STASHED),
+    (b'{"entry":', Entry, ENTRY),
+    (b'{"segment":', Segment, SEGMENT),
+)
+"""How lines begin, and what they hold. Those of a workspace come in this order."""
+
+
+def export_store(
+    store: Store, path: Path, now: datetime, workspaces: Collection[str] = ()
+) -> tuple[Moved, ...]:
+    """Write workspaces into a new file, all if none are named; sweeps of each wait meanwhile."""
+    if path.exists():
+        raise Refused(f"{path} is there already, and a backup replaces nothing. Name a new file.")
+    known = store.all_workspaces()
+    if missing := sorted(set(workspaces) - set(known)):
+        raise NotFound(
+            f"there is no workspace {', '.join(map(repr, missing))}; there are "
+            f"{', '.join(map(repr, known)) or 'none'}."
+        )
+    header = Header(marksweep_store=FORMAT_VERSION, made_at=now)
+    moved = []
+    with LineWriter(path, msgspec.json.encode(header)) as writer:
+        for name in workspaces or known:
+            with store.lock(name):
+                writer.add_line(_line(name))
+                moved.append(_counted(name, _written(writer, _kept(store, name))))
+    check_export(path)
+    return tuple(moved)
+
+
+def check_export(path: Path) -> None:
+    """Read a file through; StoreCorrupt if it is damaged, or not an export of a store."""
+    header = decoded(path, _header, first_line(path))
+    if header.marksweep_store > FORMAT_VERSION:
+        raise StoreTooNew(
+            f"{path} is a backup of format {header.marksweep_store}, this marksweep knows up to "
+            f"{FORMAT_VERSION}. Upgrade marksweep to read it."
+        )
+    order = -1
+
+    def check(raw: bytes) -> None:
+        nonlocal order
+        at = _kind(raw)
+        KINDS[at][2].decode(_body(raw, at))
+        if order < 0 < at or (at and at < order):
+            raise ValueError("its lines are out of order")
+        order = at
+
+    check_lines(path, check)
+
+
+def import_store(store: Store, path: Path, workspaces: Collection[str] = ()) -> tuple[Moved, ...]:
+    """Put the workspaces of a file into a store, all if none are named; compare at the end."""
+    check_export(path)
+    _require(path, workspaces)
+    for name, nouns in _sections(path, workspaces):
+        _compare(store, path, name, nouns)
+    for name, nouns in _sections(path, workspaces):
+        with store.lock(name):
+            _fill(store, path, name, nouns)
+    return _verified(store, path, workspaces)
+
+
+def verify_store(store: Store, path: Path, workspaces: Collection[str] = ()) -> tuple[Moved, ...]:
+    """Compare a store with a file; StoreCorrupt if something is missing, Refused if it differs."""
+    check_export(path)
+    _require(path, workspaces)
+    return _verified(store, path, workspaces)
+
+
+def _verified(store: Store, path: Path, workspaces: Collection[str]) -> tuple[Moved, ...]:
+    moved = []
+    for name, nouns in _sections(path, workspaces):
+        count, missing = _compare(store, path, name, nouns)
+        if missing:
+            raise StoreCorrupt(
+                f"{missing} items of workspace {name!r} are in {path} and not in the store. "
+                "Import it again."
+            )
+        moved.append(count)
+    return tuple(moved)
+
+
+def _require(path: Path, workspaces: Collection[str]) -> None:
+    there = {name for name, _ in _sections(path)}
+    if missing := sorted(set(workspaces) - there):
+        raise NotFound(
+            f"{path} has no workspace {', '.join(map(repr, missing))}; it has "
+            f"{', '.join(map(repr, sorted(there))) or 'none'}."
+        )
+
+
+def _fill(store: Store, path: Path, workspace: str, nouns: Iterable[Noun]) -> None:
+    """Write what is missing, live segments last."""
+    there = _There(store, path, workspace)
+    stashed: list[Stashed] = []
+    live: list[Segment] = []
+    for noun in nouns:
+        if there.has(noun):
+            continue
+        if isinstance(noun, Stashed):
+            stashed.append(noun)
+            if len(stashed) == BATCH:
+                store.stash.put(workspace, stashed)
+                stashed = []
+            continue
+        if stashed:
+            store.stash.put(workspace, stashed)
+            stashed = []
+        if isinstance(noun, Entry):
+            store.journal.append(workspace, noun)
+        else:
+            live.append(noun)
+    if stashed:
+        store.stash.put(workspace, stashed)
+    there.check_end()
+    if live:
+        store.segments.write(workspace, put=live)
+
+
+def _compare(store: Store, path: Path, workspace: str, nouns: Iterable[Noun]) -> tuple[Moved, int]:
+    """Count what a file has of a workspace, and what of it is missing; Refused if it differs."""
+    there = _There(store, path, workspace)
+    missing = 0
+
+    def looked_up() -> Iterator[Noun]:
+        nonlocal missing
+        for noun in nouns:
+            missing += not there.has(noun)
+            yield noun
+
+    counted = _counted(workspace, looked_up())
+    there.check_end()
+    return counted, missing
+
+
+class _There:
+    """What a store has of a workspace, beside what a file says. Both are read in one order."""
+
+    def __init__(self, store: Store, path: Path, workspace: str) -> None:
+        self._path = path
+        self._workspace = workspace
+        self._stashed = store.stash.entries(workspace)
+        self._entries = store.journal.entries(workspace)
+        self._live = {each.segment_id: each for each in store.segments.changes(workspace).put}
+
+    def has(self, noun: Noun) -> bool:
+        """Return whether it is there; Refused if another is in its place."""
+        found: Noun | None
+        if isinstance(noun, Segment):
+            found = self._live.pop(noun.segment_id, None)
+        elif isinstance(noun, Stashed):
+            found = next(self._stashed, None)
+        else:
+            found = next((_unnumbered(each) for each in self._entries), None)
+        if found is not None and found != noun:
+            raise self._differs()
+        return found is not None
+
+    def check_end(self) -> None:
+        """Refuse if the store has more than the file."""
+        more = (next(self._stashed, None), next(self._entries, None))
+        if self._live or more != (None, None):
+            raise self._differs()
+
+    def _differs(self) -> Refused:
+        return Refused(
+            f"workspace {self._workspace!r} holds something else than {self._path} does. Nothing "
+            "of it was changed. Import into a store where it is empty."
+        )
+
+
+def _kept(store: Store, workspace: str) -> Iterator[Noun]:
+    """Read all of a workspace, a few at a time but for what is live."""
+    yield from store.stash.entries(workspace)
+    yield from map(_unnumbered, store.journal.entries(workspace))
+    yield from sorted(store.segments.changes(workspace).put, key=lambda each: each.segment_id)
+
+
+def _unnumbered(entry: Entry) -> Entry:
+    """Give an entry without its number: another journal gives it one of its own."""
+    return msgspec.structs.replace(entry, seq=0)
+
+
+def _written(writer: LineWriter, nouns: Iterable[Noun]) -> Iterator[Noun]:
+    for noun in nouns:
+        writer.add_line(_line(noun))
+        yield noun
+
+
+def _counted(workspace: str, nouns: Iterable[Noun]) -> Moved:
+    counts = dict.fromkeys((Stashed, Entry, Segment), 0)
+    for noun in nouns:
+        counts[type(noun)] += 1
+    return Moved(workspace, counts[Segment], counts[Stashed], counts[Entry])
+
+
+def _line(noun: Noun | str) -> bytes:
+    for start, kind, codec in KINDS:
+        if type(noun) is kind:
+            return start + codec.encode(noun) + b"}"
+    raise TypeError(type(noun))
+
+
+def _sections(path: Path, workspaces: Collection[str] = ()) -> Iterator[tuple[str, Iterator[Noun]]]:
+    """Read a checked file workspace by workspace: those named, or all."""
+    name = ""
+
+    def named() -> Iterator[tuple[str, Noun | None]]:
+        nonlocal name
+        for raw in read_items(path):
+            at = _kind(raw)
+            found = KINDS[at][2].decode(_body(raw, at))
+            if at == 0:
+                name = found
+            yield name, found if at else None
+
+    for workspace, pairs in groupby(named(), key=lambda pair: pair[0]):
+        if not workspaces or workspace in workspaces:
+            yield workspace, (noun for _, noun in pairs if noun is not None)
+
+
+def _kind(raw: bytes) -> int:
+    for at, (start, _, _) in enumerate(KINDS):
+        if raw.startswith(start):
+            return at
+    raise ValueError(f"a line begins with {raw[:20]!r}")
+
+
+def _body(raw: bytes, at: int) -> bytes:
+    return raw.rstrip(b"\n")[len(KINDS[at][0]) : -1]
+
+
+def _header(raw: bytes) -> Header:
+    return msgspec.json.decode(raw, type=Header)
