@@ -19,7 +19,7 @@ help:  ## list the commands
 	@tools/setup.sh dev && touch $@ .venv/.user
 
 demo: .venv/.user  ## what marksweep does to a working set, a conversation and a graph, in a minute
-	@$(PY) -m marksweep demo
+	@mkdir -p build && $(PY) -m marksweep demo --picture build/demo.svg
 
 test: .venv/.dev  ## all tests
 	@tools/browser.sh
@@ -82,6 +82,7 @@ call-paths: .venv/.dev  ## the files that one tool result passes through, on its
 
 docs: .venv/.dev  ## write the generated parts of docs/, and the site into build/site
 	$(PY) tools/docs.py
+	$(PY) -m marksweep web src/marksweep/cli/demo_session.jsonl --limit 20k --by tool --svg docs/heap.svg
 	$(SITE)
 
 release-check: .venv/.dev  ## build wheel and sdist, install them as users would, and try each door

@@ -42,6 +42,9 @@ def test_the_demo_plans_collects_restores_and_undoes(columns: int) -> None:
         "$ marksweep index code",
         "$ marksweep prune",
         "Successfully deleted",
+        "1 of 1 kept, word for word",
+        "0 rewritten",
+        'recall("m',
     ):
         assert shown in done.stdout
     assert "\x1b[" not in done.stdout
@@ -54,6 +57,12 @@ def test_the_store_can_be_kept_and_looked_at(tmp_path: Path) -> None:
     kept = Segments(where)
     assert len(kept.list()) > 30
     kept.close()
+
+
+def test_the_picture_of_the_session_is_written(tmp_path: Path) -> None:
+    where = tmp_path / "window.svg"
+    assert run("demo", "--picture", str(where)).returncode == 0
+    assert "tail_log" in where.read_text()
 
 
 def test_a_file_that_exists_is_not_overwritten(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`marksweep demo`: a working set, a conversation and a graph, each collected and brought back.
+"""`marksweep demo`: a working set, a graph and a conversation, each collected and brought back.
 
 All of it starts from one recorded session, demo_session.jsonl: an agent hunts a bug in a small
 booking service, and needs again much later what it saw early on.
@@ -26,11 +26,14 @@ from marksweep.cli import render
 from marksweep.cli.app import app
 from marksweep.dialects.base import Json
 from marksweep.model import Reference, Segment, utc_now
+from marksweep.preview import excerpt
 from marksweep.segments import Segments
 
 SESSION = Path(__file__).with_name("demo_session.jsonl")
 
 TRANSCRIPT = "session.jsonl"
+PICTURE = "window.svg"
+LIMIT = "6k"
 
 LASTED = timedelta(hours=44)
 """Time over which the session is spread: logs of its first day are old."""
@@ -45,17 +48,21 @@ WORDS = "redis-cli retry"
 NEXT = {
     "What is dead weight in a session of yours": "analyze SESSION.jsonl",
     "Which strategy suits you": "replay ~/.claude/projects",
-    "Add it to your agent": "serve --print-config claude-code",
+    "Run your agent through it": "wrap claude",
+    "Give your agent a memory": "serve --print-config claude-code",
 }
 """What to try next, and the command."""
 
 
 @click.command("demo")
 @click.option("--store", type=click.Path(path_type=Path), help="Keep the store in this new file.")
-def command(store: Path | None) -> None:
+@click.option(
+    "--picture", type=click.Path(path_type=Path), help="Write the session's picture (SVG) here."
+)
+def command(store: Path | None, picture: Path | None) -> None:
     """Show what marksweep does, on a recorded coding session and on its own code.
 
-    Example:  marksweep demo --store demo.db
+    Example:  marksweep demo --store demo.db --picture window.svg
     """
     if store is not None and store.exists():
         raise click.UsageError(f"{store} exists; name a file that does not.")
@@ -69,8 +76,12 @@ def command(store: Path | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         tour.working_set(store or Path(folder) / "demo.db")
         with _inside(Path(folder)):
-            tour.conversation()
             tour.graph()
+            tour.conversation()
+            tour.picture(Path(folder) / PICTURE)
+        if picture is not None:
+            shutil.copy(Path(folder) / PICTURE, picture)
+            tour.out.print(render.line(f"The picture is in {picture}."))
     tour.your_turn()
     if store is not None:
         tour.out.print(render.line(f"The store is in {store}."))
@@ -120,17 +131,6 @@ class _Tour:
         self.out.print(render.line(f"undo → {render.counted(back, 'segment')} are back: {before}"))
         context.close()
 
-    def conversation(self) -> None:
-        """Analyse, collect and undo a transcript."""
-        shutil.copy(SESSION, TRANSCRIPT)
-        self._section("The same session as a conversation", "Any provider's, or an agent's log.")
-        self._run("analyze", TRANSCRIPT, "--limit", "6k")
-        self._section("Collect it", "It stays valid for its provider: no call without its result.")
-        self._run("collect", TRANSCRIPT, "--limit", "6k", "--write", "--yes")
-        self._run("validate", TRANSCRIPT)
-        self._section("Undo that")
-        self._run("undo", TRANSCRIPT)
-
     def graph(self) -> None:
         """Index a codebase, delete a file, and prune what is stale."""
         core = Path(marksweep.__file__).parent / "core"
@@ -143,6 +143,45 @@ class _Tour:
         Path("code/why.py").unlink()
         self._run("index", "code")
         self._run("prune", "--yes", "--workspace", "default")
+
+    def conversation(self) -> None:
+        """Analyse and collect a transcript, look at what the model sees, and undo."""
+        shutil.copy(SESSION, TRANSCRIPT)
+        self._section("The same session as a conversation", "Any provider's, or an agent's log.")
+        self._run("analyze", TRANSCRIPT, "--limit", LIMIT)
+        self._section("Collect it", "It stays valid for its provider: no call without its result.")
+        self._run("collect", TRANSCRIPT, "--limit", LIMIT, "--write", "--yes")
+        self._run("validate", TRANSCRIPT)
+        self._section("What the model sees now")
+        lines = Path(TRANSCRIPT).read_text("utf-8").splitlines()
+        self._compare(recorded(), [json.loads(line) for line in lines])
+        self._section("Undo that")
+        self._run("undo", TRANSCRIPT)
+
+    def _compare(self, before: Sequence[Json], after: Sequence[Json]) -> None:
+        """Show one trimmed result, and count what must hold of all messages."""
+        was = {m["tool_call_id"]: m["content"] for m in before if m["role"] == "tool"}
+        now = {m["tool_call_id"]: m["content"] for m in after if m["role"] == "tool"}
+        trimmed = [name for name, text in now.items() if text != was[name]]
+        shown = trimmed[0]
+        self.out.print(render.quoted("before", excerpt(was[shown])))
+        self.out.print(render.quoted("after", excerpt(now[shown])))
+        asked, left = _calls(before), _calls(after)
+        rewritten = sum(left[name] != asked[name] for name in left)
+        user = [[m["content"] for m in said if m["role"] == "user"] for said in (before, after)]
+        kept = sum(text in user[1] for text in user[0])
+        facts = (
+            f"the user's messages: {kept} of {len(user[0])} kept, word for word",
+            f"calls: {len(left)} of {len(asked)} kept, with their results; {rewritten} rewritten",
+            f"results: {len(trimmed)} trimmed; each says what is missing and how to get it back",
+        )
+        for fact in facts:
+            self.out.print(render.line(fact))
+
+    def picture(self, where: Path) -> None:
+        """Draw the session as the page of `marksweep web` does."""
+        self._section("The window as a picture", "`marksweep web` has it as a page, live.")
+        self._run("web", TRANSCRIPT, "--limit", "20k", "--by", "tool", "--svg", where.name)
 
     def your_turn(self) -> None:
         """Say what to try next."""
@@ -173,10 +212,15 @@ def recorded() -> list[Json]:
     return [json.loads(line) for line in SESSION.read_text("utf-8").splitlines()]
 
 
+def _calls(messages: Sequence[Json]) -> dict[str, Json]:
+    """Give what was called, by id."""
+    return {call["id"]: call["function"] for m in messages for call in m.get("tool_calls") or ()}
+
+
 def segments_of(messages: Sequence[Json], now: datetime) -> list[Segment]:
     """Make a working set of a session: requests, files that were read, logs, a decision."""
     made: list[Segment] = []
-    calls = {call["id"]: call["function"] for m in messages for call in m.get("tool_calls") or ()}
+    calls = _calls(messages)
     for at, message in enumerate(messages):
         share = at / len(messages)
         fields = {
