@@ -117,15 +117,35 @@ def test_a_root_that_vanished_is_garbage_after_the_grace_period(disk: Disk) -> N
     disk.index("shop")
     disk.pin("startup")
     shutil.rmtree(disk.folder / "shop")
+    disk.clock.wait(days=30)
+    assert disk.stale() == set(), "a month, but nobody has looked: the grace begins now"
     disk.clock.wait(days=6)
     assert disk.stale() == set()
     disk.clock.wait(days=2)
     assert disk.stale() == {"cart/cart.py", "cart/price.py"}
     preview = disk.memory.plan(WORKSPACE, PruneStrategy.ALL)
-    assert "shop is gone; it was indexed last on 2026-03-01" in preview.rows[0].reason
+    assert "shop is gone since 2026-03-31 or longer" in preview.rows[0].reason
     (root,) = disk.memory.roots(workspace_id=WORKSPACE)
     assert not root.there
-    assert root.last_seen_at == disk.clock() - timedelta(days=8)
+    assert root.last_seen_at == disk.clock() - timedelta(days=38)
+    assert root.gone_since == disk.clock() - timedelta(days=8)
+
+
+def test_a_root_that_was_back_in_between_gets_a_new_grace_period(disk: Disk) -> None:
+    disk.index("shop")
+    away = disk.folder / "away"
+    (disk.folder / "shop").rename(away)
+    (root,) = disk.memory.roots(workspace_id=WORKSPACE)
+    assert root.gone_since == disk.clock()
+    disk.clock.wait(days=5)
+    away.rename(disk.folder / "shop")
+    (root,) = disk.memory.roots(workspace_id=WORKSPACE)
+    assert (root.there, root.gone_since) == (True, None)
+    (disk.folder / "shop").rename(away)
+    disk.clock.wait(days=5)
+    assert disk.stale() == set()
+    disk.clock.wait(days=8)
+    assert disk.stale() != set()
 
 
 def test_a_root_of_another_machine_is_not_looked_for_here(
@@ -146,7 +166,7 @@ def test_a_root_that_moved_keeps_its_pins(disk: Disk) -> None:
     disk.index("store")
     assert disk.found("basket") == [("store", "cart/cart.py")]
     assert disk.pinned("basket")
-    assert sorted(disk.names()) == [("shop", 1, 0), ("store", 3, 0)]
+    assert sorted(disk.names()) == [("shop", 1, 0), ("store", 3, 0)], "which looks at them"
     disk.clock.wait(days=8)
     assert disk.stale() == {"main.py"}
 

@@ -224,7 +224,8 @@ def _roots(found: Sequence[Root]) -> RenderableType:
     numbers = ("files", "lines", "stale")
     made = render.table("root", *numbers, "last indexed", right=numbers)
     for each in found:
-        name = each.repository if each.there else f"{each.repository} (gone)"
+        since = f"gone since {each.gone_since:%Y-%m-%d}" if each.gone_since else "gone"
+        name = each.repository if each.there else f"{each.repository} ({since})"
         seen = f"{each.last_seen_at:%Y-%m-%d %H:%M}"
         counts = (f"{number:,}" for number in (each.files, each.lines, each.stale))
         made.add_row(name, *counts, seen, style="" if each.there else "yellow")

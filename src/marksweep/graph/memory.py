@@ -42,7 +42,7 @@ from marksweep.graph.outcomes import (
     Swept,
 )
 from marksweep.graph.place import place_of
-from marksweep.graph.roots import Root, code_of, lost_roots, named_root, roots_of
+from marksweep.graph.roots import Root, code_of, gone_since, lost_roots, named_root, roots_of
 from marksweep.graph.strategies import PruneStrategy
 from marksweep.heaps.graph import (
     GraphHeap,
@@ -269,7 +269,9 @@ class KnowledgeGraph:
 
     def roots(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> tuple[Root, ...]:
         """List what was indexed: from where, when, how large, and whether it is still there."""
-        return roots_of(self.graph, workspace_id)
+        rows = self.graph.survey_memories(workspace_id).memories
+        of = self.store, self.graph, workspace_id
+        return roots_of(rows, gone_since(*of, rows, now=self.now(), actor=self.actor))
 
     def drop_root(self, root: str | Path, *, workspace_id: str = DEFAULT_WORKSPACE) -> Forgotten:
         """Delete all that was indexed from a folder, or under a name; restorable in the grace."""
@@ -381,12 +383,10 @@ class KnowledgeGraph:
         crossed = self._crossed(workspace_id, strategy)
         rules = msgspec.structs.replace(self._rules, cited=crossed.memories)
         context = self.heap(workspace_id).context(rules, now)
-        lost = lost_roots(
-            context.survey.memories,
-            self.graph.runs(workspace_id),
-            now,
-            self.settings.limits.grace,
-        )
+        found = context.survey.memories
+        of = self.store, self.graph, workspace_id
+        gone = gone_since(*of, found, now=now, actor=self.actor)
+        lost = lost_roots(gone, found, now, self.settings.limits.grace)
         context.rules = msgspec.structs.replace(rules, lost=lost)
         proposals = tuple(strategy.rank(context))
         most = self.settings.limits.cap(context.size) if limit is None else limit

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import msgspec
 
 from marksweep.errors import NotFound
-from marksweep.stores.graph.base import EPOCH, GraphStore, MemoryRow, Run
+from marksweep.heaps.graph import journal_name
+from marksweep.model import Entry, Event
+from marksweep.stores.base import Store
+from marksweep.stores.graph.base import EPOCH, GraphStore, MemoryRow
 from marksweep.stores.graph.leases import this_host
 from marksweep.stores.graph.nouns import CODE_INDEXER
 
@@ -30,6 +33,8 @@ class Root(msgspec.Struct, frozen=True, kw_only=True):
     last_seen_at: datetime
     there: bool
     """Whether the folder exists."""
+    gone_since: datetime | None = None
+    """When it was first seen to be gone: its grace period counts from there."""
 
 
 def code_of(rows: Iterable[MemoryRow]) -> Iterator[MemoryRow]:
@@ -37,9 +42,9 @@ def code_of(rows: Iterable[MemoryRow]) -> Iterator[MemoryRow]:
     return (row for row in rows if row.source == CODE_INDEXER and row.deleted_us is None)
 
 
-def roots_of(graph: GraphStore, workspace_id: str) -> tuple[Root, ...]:
-    """List the roots of a workspace, by name."""
-    by_name = _by_name(graph.survey_memories(workspace_id).memories)
+def roots_of(rows: Iterable[MemoryRow], gone: Mapping[str, datetime]) -> tuple[Root, ...]:
+    """List the roots that memories come from, by name."""
+    by_name = _by_name(rows)
     return tuple(
         Root(
             repository=name,
@@ -51,6 +56,7 @@ def roots_of(graph: GraphStore, workspace_id: str) -> tuple[Root, ...]:
             first_indexed_at=min(row.created_at for row in rows),
             last_seen_at=_last_seen(rows),
             there=Path(_path(rows[0])).is_dir(),
+            gone_since=gone.get(name),
         )
         for name, rows in sorted(by_name.items())
     )
@@ -67,20 +73,46 @@ def named_root(rows: Iterable[MemoryRow], root: str | Path) -> str:
     raise NotFound(f"nothing was indexed from {str(root)!r}; the roots are: {known}.")
 
 
-def lost_roots(
-    rows: Iterable[MemoryRow], runs: Iterable[Run], now: datetime, grace: timedelta
-) -> dict[str, str]:
-    """Name the repositories whose folder is gone and was not seen for the grace period.
+def gone_since(
+    store: Store,
+    graph: GraphStore,
+    workspace_id: str,
+    rows: Iterable[MemoryRow],
+    *,
+    now: datetime,
+    actor: str,
+) -> dict[str, datetime]:
+    """Say when each root that is gone was first seen to be, and note those that are seen so now.
 
-    Only those that this machine indexed: a folder of another one cannot be looked for here.
+    Only those that this machine indexed: a folder of another one cannot be looked for here. They
+    have a journal of their own: swept says that a root is gone, restored that it is back.
     """
-    here = {run.repository for run in runs if run.host == this_host()}
-    lost = {}
-    for name, found in _by_name(rows).items():
-        seen, path = _last_seen(found), _path(found[0])
-        if name in here and now - seen > grace and not Path(path).is_dir():
-            lost[name] = f"its root {path} is gone; it was indexed last on {seen:%Y-%m-%d}"
-    return lost
+    here = {run.repository for run in graph.runs(workspace_id) if run.host == this_host()}
+    journal, name = store.journal, f"{journal_name(workspace_id)}/roots"
+    noted = {each: entry for entry in reversed(journal.read(name)) for each in entry.segments}
+    gone = {}
+    for root, found in _by_name(rows).items():
+        last = noted.get(root)
+        is_noted = last is not None and last.event is Event.SWEPT and last.at >= _last_seen(found)
+        is_gone = not Path(_path(found[0])).is_dir()
+        if root in here and is_gone != is_noted:
+            event = Event.SWEPT if is_gone else Event.RESTORED
+            last = journal.append(name, Entry(event, now, actor=actor, segments=(root,)))
+        if root in here and is_gone and last is not None:
+            gone[root] = last.at
+    return gone
+
+
+def lost_roots(
+    gone: Mapping[str, datetime], rows: Iterable[MemoryRow], now: datetime, grace: timedelta
+) -> dict[str, str]:
+    """Name the repositories whose folder is gone for longer than the grace period, with why."""
+    by_name = _by_name(rows) if gone else {}
+    return {
+        name: f"its root {_path(by_name[name][0])} is gone since {since:%Y-%m-%d} or longer"
+        for name, since in gone.items()
+        if now - since > grace
+    }
 
 
 def _by_name(rows: Iterable[MemoryRow]) -> dict[str, list[MemoryRow]]:

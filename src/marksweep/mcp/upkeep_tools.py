@@ -53,6 +53,7 @@ class IndexedRoot(Part):
     stale: int
     last_seen_at: str
     there: bool
+    gone_since: str = Field(description="When it was first seen to be gone.")
 
 
 class IndexedRoots(Result):
@@ -82,6 +83,7 @@ async def memory_roots(memory: CurrentMemory, *, workspace_id: WorkspaceName = "
                 stale=root.stale,
                 last_seen_at=f"{root.last_seen_at:%Y-%m-%d %H:%M}",
                 there=root.there,
+                gone_since=f"{root.gone_since:%Y-%m-%d %H:%M}" if root.gone_since else "",
             )
             for root in found
         ]
