@@ -17,6 +17,7 @@ from marksweep.errors import BadInput, UnknownName
 from marksweep.graph.call_graph import Ask, Linked
 from marksweep.graph.memory import KnowledgeGraph
 from marksweep.indexing.indexer import index_codebase
+from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.falkor import FalkorGraphStore
 from marksweep.stores.graph.open import open_graph
 from marksweep.stores.memory import MemoryStore
@@ -101,8 +102,17 @@ def sites(found: Linked) -> set[Site]:
     }
 
 
-def opened(place: str | Path, folder: Path) -> KnowledgeGraph:
-    return KnowledgeGraph(open_graph(place), MemoryStore(), backups=folder / "backups")
+@pytest.fixture(params=["sqlite", "falkordb"])
+def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KnowledgeGraph]:
+    """An empty memory on each store."""
+    if request.param == "sqlite":
+        store: GraphStore = open_graph(tmp_path / "graph.db")
+    else:
+        url = request.getfixturevalue("falkor_url")
+        store = FalkorGraphStore(url, prefix=f"calls-{tmp_path.name}:")
+    opened = KnowledgeGraph(store, MemoryStore(), backups=tmp_path / "backups")
+    yield opened
+    opened.close()
 
 
 def indexed(memory: KnowledgeGraph, root: Path) -> KnowledgeGraph:
@@ -112,14 +122,14 @@ def indexed(memory: KnowledgeGraph, root: Path) -> KnowledgeGraph:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_calls_bases_and_imports_are_those_that_python_itself_finds(
-    package: str, tmp_path: Path
+    package: str, memory: KnowledgeGraph
 ) -> None:
     found = find_spec(package)
     assert found is not None
     assert found.submodule_search_locations is not None
     root = Path(found.submodule_search_locations[0])
     truth = Truth().read(root)
-    memory = indexed(opened(tmp_path / "graph.db", tmp_path), root)
+    indexed(memory, root)
     chosen = random.Random(package).sample(
         sorted(truth.calls), min(PACKAGES[package], len(truth.calls))
     )
@@ -130,7 +140,6 @@ def test_calls_bases_and_imports_are_those_that_python_itself_finds(
     for file, modules in truth.imports.items():
         links = memory.call_graph(file, Ask.IMPORTS, limit=MANY).links
         assert {each.link.target for each in links if each.link.file == file} == modules, file
-    memory.close()
 
 
 SHOP = {
@@ -161,20 +170,12 @@ def visit(front):
 }
 
 
-@pytest.fixture(params=["sqlite", "falkordb"])
-def shop(
-    request: pytest.FixtureRequest, tmp_path: Path, falkor_url: str
-) -> Iterator[KnowledgeGraph]:
+@pytest.fixture
+def shop(memory: KnowledgeGraph, tmp_path: Path) -> KnowledgeGraph:
     for name, text in SHOP.items():
         (tmp_path / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "tree" / name).write_text(text)
-    if request.param == "sqlite":
-        memory = opened(tmp_path / "graph.db", tmp_path)
-    else:
-        store = FalkorGraphStore(falkor_url, prefix=f"calls-{tmp_path.name}:")
-        memory = KnowledgeGraph(store, MemoryStore(), backups=tmp_path / "backups")
-    yield indexed(memory, tmp_path / "tree")
-    memory.close()
+    return indexed(memory, tmp_path / "tree")
 
 
 def shown(found: Linked) -> list[str]:

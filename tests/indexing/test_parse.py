@@ -679,6 +679,13 @@ def test_every_language_with_a_grammar_has_a_sample() -> None:
     assert sampled == {language.name for language in LANGUAGES if language.grammar}
 
 
+def test_kotlin_bodies_on_one_line_are_read_like_others() -> None:
+    source = b"object One { fun a() = b() }\nclass Two { fun m() { a() } }\nfun b() = One.a()\n"
+    parsed = parse("a.kt", source)
+    assert {"class One", "class Two", "function One.a", "function Two.m"} <= names(parsed)
+    assert ties(parsed) >= {"One.a calls b", "b calls a"}
+
+
 def test_a_method_is_known_by_its_own_name_and_by_its_class() -> None:
     parsed = parse("a.py", b"class A:\n    def go(self): pass\n")
     assert {"function A.go", "function go", "class A"} <= names(parsed)

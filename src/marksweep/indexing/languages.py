@@ -40,6 +40,8 @@ class Language(msgspec.Struct, frozen=True):
     """Whether calling a capitalised name makes an object, by this language's custom."""
     methods_need_no_self: bool = False
     """Whether a plain call inside a class may mean one of its methods."""
+    wants_semicolons: bool = False
+    """Whether the grammar misses the end of a body on one line unless a semicolon stands there."""
 
 
 PYTHON = """
@@ -434,6 +436,7 @@ LANGUAGES: tuple[Language, ...] = (
         ("//", "/*", "*"),
         capitals_are_classes=True,
         methods_need_no_self=True,
+        wants_semicolons=True,
     ),
     Language(
         "Swift",

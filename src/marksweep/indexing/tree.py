@@ -6,6 +6,7 @@ order by their positions. Code nested ten thousand deep is read like any other.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib import import_module
 from operator import attrgetter
@@ -88,6 +89,10 @@ _SELF = (b"self.", b"this.", b"cls.", b"this->", b"Self::", b"self::", b"static:
 _LONGEST_SELF = max(map(len, _SELF))
 
 
+_BEFORE_BRACE = re.compile(rb"(?<=[^\s{;]) (?=\})")
+"""The blank before a brace that closes on the line of what it holds."""
+
+
 @cache
 def _grammar(grammar: str, query: str) -> tuple[Parser, Query]:
     """Load a grammar once, with its query compiled."""
@@ -100,6 +105,9 @@ def find(language: Language, source: bytes, lines: list[str]) -> Findings:
     """Parse a file and sort what its language's query finds."""
     parser, query = _grammar(language.grammar, language.query)
     tree = parser.parse(source)
+    if language.wants_semicolons and tree.root_node.has_error:
+        other = parser.parse(_BEFORE_BRACE.sub(b";", source))
+        tree = tree if other.root_node.has_error else other
     definitions: dict[tuple[int, int], Definition] = {}
     calls: list[Call] = []
     imports: list[Import] = []
