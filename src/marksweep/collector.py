@@ -172,7 +172,7 @@ class Collector:
             return gone
 
     def record(self, event: Event, *, now: datetime, segments: tuple[str, ...]) -> None:
-        """Write down what was done beside plans: an erasure, an import."""
+        """Write down what was done or seen beside plans: an erasure, a root that is gone."""
         self._log(event, now, segments=segments)
 
     def recover(self, *, now: datetime) -> None:

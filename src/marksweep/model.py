@@ -392,6 +392,10 @@ class Event(StrEnum):
     """An operation that was cut off had not happened; its traces are cleared."""
     PURGED = "purged"
     """Deleted segments are past their grace period and gone for good."""
+    VANISHED = "vanished"
+    """A root of the memory was first seen to be gone from the disk."""
+    RETURNED = "returned"
+    """A root that had vanished was seen again."""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -141,6 +141,8 @@ def test_a_root_that_was_back_in_between_gets_a_new_grace_period(disk: Disk) -> 
     away.rename(disk.folder / "shop")
     (root,) = disk.memory.roots(workspace_id=WORKSPACE)
     assert (root.there, root.gone_since) == (True, None)
+    events = [entry.event.value for entry in disk.memory.history(workspace_id=WORKSPACE)]
+    assert events == ["returned", "vanished"]
     (disk.folder / "shop").rename(away)
     disk.clock.wait(days=5)
     assert disk.stale() == set()

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from marksweep.core.budget import Budget, Line
 from marksweep.dialects import Skipped
-from marksweep.model import Action, Entry, Plan, Segment, Stashed, Step
+from marksweep.model import Action, Entry, Event, Plan, Segment, Stashed, Step
 
 NARROW_COLUMNS = 80
 """Columns below which a table is narrow."""
@@ -211,6 +211,8 @@ def of_nodes(entry: Entry) -> str:
 
     if entry.plan is not None:
         return f"{entry.plan.strategy}: {count_nodes(planned(entry.plan))}"
+    if entry.event in (Event.VANISHED, Event.RETURNED):
+        return ", ".join(entry.segments)
     names = entry.report.swept if entry.report is not None else entry.segments
     return count_nodes(nodes_of(names)) if names else ""
 

@@ -13,7 +13,7 @@ memory.prune_memory(workspace_id="default", dry_run=False, confirm=True,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from copy import copy
 from datetime import datetime
 from functools import wraps
@@ -57,7 +57,7 @@ from marksweep.heaps.graph import (
 from marksweep.model import Action, Entry, Event, Plan, Report, utc_now
 from marksweep.settings import Settings, load_settings
 from marksweep.stores.base import Store
-from marksweep.stores.graph.base import Counts, GraphHit, GraphQuery, GraphStore, Nodes
+from marksweep.stores.graph.base import Counts, GraphHit, GraphQuery, GraphStore, MemoryRow, Nodes
 from marksweep.stores.graph.nouns import (
     DEFAULT_WORKSPACE,
     Kind,
@@ -91,10 +91,6 @@ class Answer(msgspec.Struct, frozen=True):
     hits: tuple[GraphHit, ...] = ()
 
 
-def _no_focus(workspace_id: str, now: datetime) -> Focus:  # noqa: ARG001
-    return Focus(now=now)
-
-
 class KnowledgeGraph:
     """The memory of any number of workspaces, on one graph store. Any thread may use it."""
 
@@ -107,7 +103,7 @@ class KnowledgeGraph:
         settings: MemorySettings | None = None,
         actor: str = ACTOR,
         clock: Callable[[], datetime] = utc_now,
-        focus: Callable[[str, datetime], Focus] = _no_focus,
+        focus: Callable[[str, datetime], Focus] = lambda _, now: Focus(now=now),
         watch: Watch | None = None,
     ) -> None:
         """Take the stores. `focus` returns what a workspace's agent is at; `watch` observes."""
@@ -270,8 +266,13 @@ class KnowledgeGraph:
     def roots(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> tuple[Root, ...]:
         """List what was indexed: from where, when, how large, and whether it is still there."""
         rows = self.graph.survey_memories(workspace_id).memories
-        of = self.store, self.graph, workspace_id
-        return roots_of(rows, gone_since(*of, rows, now=self.now(), actor=self.actor))
+        return roots_of(rows, self._gone(workspace_id, rows))
+
+    def _gone(self, workspace_id: str, rows: Iterable[MemoryRow]) -> dict[str, datetime]:
+        seen = Event.VANISHED, Event.RETURNED
+        history = self.store.journal.read(journal_name(workspace_id), events=seen)
+        runs = self.graph.runs(workspace_id)
+        return gone_since(self.collector(workspace_id), history, runs, rows, self.now())
 
     def drop_root(self, root: str | Path, *, workspace_id: str = DEFAULT_WORKSPACE) -> Forgotten:
         """Delete all that was indexed from a folder, or under a name; restorable in the grace."""
@@ -384,9 +385,7 @@ class KnowledgeGraph:
         rules = msgspec.structs.replace(self._rules, cited=crossed.memories)
         context = self.heap(workspace_id).context(rules, now)
         found = context.survey.memories
-        of = self.store, self.graph, workspace_id
-        gone = gone_since(*of, found, now=now, actor=self.actor)
-        lost = lost_roots(gone, found, now, self.settings.limits.grace)
+        lost = lost_roots(self._gone(workspace_id, found), found, now, self.settings.limits.grace)
         context.rules = msgspec.structs.replace(rules, lost=lost)
         proposals = tuple(strategy.rank(context))
         most = self.settings.limits.cap(context.size) if limit is None else limit

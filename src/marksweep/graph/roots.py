@@ -9,11 +9,11 @@ from pathlib import Path
 
 import msgspec
 
+from marksweep.collector import Collector
 from marksweep.errors import NotFound
-from marksweep.heaps.graph import journal_name
+from marksweep.heaps.graph import ROOT, ref
 from marksweep.model import Entry, Event
-from marksweep.stores.base import Store
-from marksweep.stores.graph.base import EPOCH, GraphStore, MemoryRow
+from marksweep.stores.graph.base import EPOCH, MemoryRow, Run
 from marksweep.stores.graph.leases import this_host
 from marksweep.stores.graph.nouns import CODE_INDEXER
 
@@ -74,32 +74,35 @@ def named_root(rows: Iterable[MemoryRow], root: str | Path) -> str:
 
 
 def gone_since(
-    store: Store,
-    graph: GraphStore,
-    workspace_id: str,
+    collector: Collector,
+    history: Iterable[Entry],
+    runs: Iterable[Run],
     rows: Iterable[MemoryRow],
-    *,
     now: datetime,
-    actor: str,
 ) -> dict[str, datetime]:
     """Say when each root that is gone was first seen to be, and note those that are seen so now.
 
-    Only those that this machine indexed: a folder of another one cannot be looked for here. They
-    have a journal of their own: swept says that a root is gone, restored that it is back.
+    `history` is what the journal says of roots, newest first. Only those that this machine indexed
+    are looked for: a folder of another one cannot be.
     """
-    here = {run.repository for run in graph.runs(workspace_id) if run.host == this_host()}
-    journal, name = store.journal, f"{journal_name(workspace_id)}/roots"
-    noted = {each: entry for entry in reversed(journal.read(name)) for each in entry.segments}
+    here = {run.repository for run in runs if run.host == this_host()}
+    noted: dict[str, Entry] = {}
+    for entry in history:
+        noted.setdefault(entry.segments[0], entry)
     gone = {}
     for root, found in _by_name(rows).items():
-        last = noted.get(root)
-        is_noted = last is not None and last.event is Event.SWEPT and last.at >= _last_seen(found)
+        if root not in here:
+            continue
+        name = ref(ROOT, root)
+        last = noted.get(name)
+        is_noted = last and last.event is Event.VANISHED and last.at >= _last_seen(found)
+        since = last.at if last and is_noted else now
         is_gone = not Path(_path(found[0])).is_dir()
-        if root in here and is_gone != is_noted:
-            event = Event.SWEPT if is_gone else Event.RESTORED
-            last = journal.append(name, Entry(event, now, actor=actor, segments=(root,)))
-        if root in here and is_gone and last is not None:
-            gone[root] = last.at
+        if is_gone != bool(is_noted):
+            event = Event.VANISHED if is_gone else Event.RETURNED
+            collector.record(event, now=now, segments=(name,))
+        if is_gone:
+            gone[root] = since
     return gone
 
 

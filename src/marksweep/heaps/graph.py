@@ -462,17 +462,22 @@ def journal_name(workspace_id: str) -> str:
     return f"graph:{workspace_id}"
 
 
-def ref(kind: Kind, node_id: str) -> str:
+ROOT = "root"
+"""The kind by which the journal names a folder that was indexed."""
+
+
+def ref(kind: Kind | str, node_id: str) -> str:
     """Name a node in a plan: its kind and its id."""
     return f"{kind}:{node_id}"
 
 
 def nodes_of(refs: Iterable[str]) -> Nodes:
-    """Read the nodes that a plan names."""
+    """Read the nodes that a plan names; a root is none."""
     found: dict[Kind, list[str]] = {kind: [] for kind in Kind}
     for each in refs:
         kind, _, node_id = each.partition(":")
-        found[Kind(kind)].append(node_id)
+        if kind != ROOT:
+            found[Kind(kind)].append(node_id)
     return Nodes(*(tuple(found[kind]) for kind in Kind))
 
 
