@@ -428,7 +428,7 @@ class Conversation:
                 if isinstance(chosen, Learning):
                     target = chosen.target(context, target)
                 context = context.aiming_at(target)
-            return make_plan(context, chosen, self._prices, self.last_resort)
+            return make_plan(context, chosen, self._prices, self.last_resort, self._heap.gaps())
 
     def collect(self, plan: Plan | None = None) -> Report:
         """Do exactly what a plan says; without one, what `plan()` would."""

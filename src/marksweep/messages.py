@@ -24,6 +24,7 @@ from uuid import uuid4
 
 import msgspec
 
+from marksweep.sections import LeftOut
 from marksweep.tokens import count, data_tokens, in_whole
 
 
@@ -373,6 +374,7 @@ def starts_turn(message: Message) -> bool:
         and not message.function_responses
         and made_by_collection(message) is None
         and not is_summary(message)
+        and left_out_in(message) is None
     )
 
 
@@ -384,6 +386,13 @@ def is_summary(message: Message) -> bool:
     if message.role is not Role.USER or not message.parts:
         return False
     return _SUMMARY_LINE.match(message.parts[0].text or "") is not None
+
+
+def left_out_in(message: Message) -> LeftOut | None:
+    """Recognise the line that stands where messages were; what says more than that is none."""
+    if message.role is not Role.USER or len(message.parts) != 1:
+        return None
+    return LeftOut.read(message.parts[0].text or "")
 
 
 def made_by_collection(message: Message) -> tuple[str, int] | None:

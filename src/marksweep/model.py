@@ -240,7 +240,10 @@ class Step(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Size freed, net of the replacement; below 0 for RECALL, which takes room."""
     reason: str
     replacement: Segment | None = None
-    """What replaces it, for COMPRESS, MASK and TRIM; for RECALL, the note."""
+    """What replaces it, for COMPRESS, MASK and TRIM; for RECALL, the note; for STASH, the one line
+    that stands where a run of segments was."""
+    stand_in: str | None = None
+    """The id of the line that stands for its run, whichever step of the run puts that in."""
 
 
 class Blocker(msgspec.Struct, frozen=True, gc=False):

@@ -3,6 +3,7 @@
     sections    a function, a paragraph, a fenced block, a record, a traceback, a hunk, a log entry
     paragraphs  the same for what somebody wrote: at blank lines and fences only
     shown       the sections that are kept, and one short line where others stood
+    LeftOut     the line that stands where whole messages were
 
 A text too large for one section is cut at the strongest border it has: fences and hunks, blank
 lines before its outermost lines, those lines themselves, any blank line, and at last any line. What
@@ -362,6 +363,55 @@ def stand_in(much: str, what: str, tokens: int, message_id: str, why: str = "") 
         f"[marksweep: {much} of {what} left out, {_counted(tokens, 'tokens')}{reason}; "
         f'recall("{message_id}")]'
     )
+
+
+MAX_NAMES = 3
+"""Tools that a line names of which calls are gone. More say better what is missing, and cost more.
+"""
+_NAME = re.compile(r"[\w.:/-]{1,40}")
+_RUN = re.compile(
+    rf"\[marksweep: {_COUNT} messages? left out(?: \(calls of ([^()]+)\))?, {_COUNT} tokens?; "
+    r'recall\("(.+)"\)\]'
+)
+
+
+class LeftOut(msgspec.Struct, frozen=True, gc=False):
+    """Whole messages that went: how many, whose calls were among them, where to begin reading."""
+
+    messages: int
+    tokens: int
+    first: str
+    """The id of the first of them, which brings them back."""
+    calls: tuple[str, ...] = ()
+    """Names of tools, in the order they were first called."""
+
+    @classmethod
+    def read(cls, line: str) -> LeftOut | None:
+        """Read such a line; None if it is none."""
+        found = _RUN.fullmatch(line) if line.startswith("[marksweep: ") else None
+        if found is None:
+            return None
+        calls = tuple(found[2].split(", ")) if found[2] else ()
+        return cls(_number(found[1]), _number(found[3]), found[4], calls)
+
+    def joined(self, other: LeftOut) -> LeftOut:
+        """Give one for both, where the other follows."""
+        calls = tuple(dict.fromkeys((*self.calls, *other.calls)))
+        return LeftOut(
+            self.messages + other.messages, self.tokens + other.tokens, self.first, calls
+        )
+
+    @property
+    def line(self) -> str:
+        """Say in one line what is missing, how much of it, and how to get it back."""
+        named = [name for name in self.calls if _NAME.fullmatch(name)]
+        more = ["…"] if self.calls and named[:MAX_NAMES] != list(self.calls) else []
+        listed = ", ".join([*named[:MAX_NAMES], *more])
+        return (
+            f"[marksweep: {_counted(self.messages, 'messages')} left out"
+            f"{f' (calls of {listed})' if listed else ''}, {_counted(self.tokens, 'tokens')}; "
+            f'recall("{self.first}")]'
+        )
 
 
 def _counted(number: int, plural: str) -> str:

@@ -12,7 +12,7 @@ from marksweep import tidy, validate
 from marksweep.conversation import Conversation
 from marksweep.core.budget import Budget
 from marksweep.errors import ContextOverflow, OverLimitWarning
-from marksweep.messages import FunctionCall, Message, Part, Role, count_message
+from marksweep.messages import FunctionCall, Message, Part, Role, count_message, starts_turn
 from marksweep.plugins import GCConfig, load_gc_plugin
 from marksweep.plugins.discovery import BUILT_IN
 from marksweep.session import Session, Tool
@@ -101,7 +101,7 @@ def test_the_users_words_go_last_and_the_oldest_first_and_the_plan_says_so() -> 
     plan = talk.plan()
     assert plan.size_after <= 200
     talk.collect(plan)
-    said = [m.text.split()[1] for m in talk.history if m.role is Role.USER]
+    said = [m.text.split()[1] for m in talk.history if starts_turn(m)]
     assert said == ["0", *said[1:]]
     assert said[1:] == [str(n) for n in range(12 - len(said) + 1, 12)]
 

@@ -8,17 +8,20 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marksweep import Conversation, tidy
+from marksweep import Conversation, tidy, validate
 from marksweep.dialects import read
-from marksweep.messages import Message, Role, starts_turn
+from marksweep.heaps.stash_search import GAP
+from marksweep.messages import Message, Role, left_out_in, starts_turn
 from marksweep.plugins import GCConfig, GCTriggerReason, load_gc_plugin
 from marksweep.plugins.discovery import BUILT_IN
+from marksweep.sections import LeftOut
 from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 from tests.laws.talking import PROVIDERS, each_strategy, shares
 
@@ -65,6 +68,9 @@ def check(before: list[Message], after: list[Message]) -> None:
             assert message.text in left, "the user's words stay"
     assert calls_of(after) <= calls_of(before), "arguments are never rewritten"
     whole = "\n".join(part.text for m in before for part in m.parts if part.text)
+    lines = [left_out_in(message) for message in after]
+    assert not any(one and other for one, other in pairwise(lines)), "one line for a run"
+    assert sum(line.messages for line in lines if line) <= len(before) - len(after) + len(lines)
     for message in after:
         if message.role is Role.MODEL:
             for part in message.parts:
@@ -124,3 +130,91 @@ def test_the_id_in_the_line_brings_the_whole_text_back(strategy: Any) -> None:
     assert part.startswith("   0\tline 0")
     assert talk.restore(name) == (name,)
     assert LOG in [m.function_responses[0].result for m in talk.history if m.function_responses]
+
+
+def busy(steps: int, start: int = 0) -> tuple[Answered, ...]:
+    """So many exchanges, each with a result of its own."""
+    return tuple(
+        Answered(calls=(Call("read", {"path": f"{n}.py"}, LOG.replace("log", f"log {n}")),))
+        for n in range(start, start + steps)
+    )
+
+
+def lines_in(messages: list[Message]) -> list[str]:
+    """The lines that stand for whole messages."""
+    return [message.text for message in messages if left_out_in(message) is not None]
+
+
+@pytest.mark.parametrize("dialect", PROVIDERS)
+def test_a_run_of_exchanges_that_went_leaves_one_line_that_is_counted(dialect: str) -> None:
+    script = Script((Said("go"), *busy(6), Answered("done"), Said("and now?"), *busy(2, 6)))
+    talk = Conversation(limit=10**6, strategy="truncate", dialect=dialect)
+    talk.extend(render_script(script, dialect))
+    before, ids = talk.tokens, [m.message_id for m in talk.history]
+    report = talk.collect(talk.plan(before // 2))
+    assert validate(talk.messages, dialect) == []
+    (line,) = lines_in(talk.history)
+    gone = [name for name in ids if name not in {m.message_id for m in talk.history}]
+    tokens = (
+        before - talk.tokens + sum(s.tokens for s in talk._heap.live().values() if s.type == GAP)
+    )
+    assert line == (
+        f"[marksweep: {len(gone)} messages left out (calls of read), {tokens:,} tokens; "
+        f'recall("{gone[0]}")]'
+    )
+    assert report.tokens_freed == before - talk.tokens
+    assert [found.message_id for found in talk.recall(gone[0], 10**6)] == gone
+    talk.undo()
+    assert [m.message_id for m in talk.history] == ids
+
+
+@pytest.mark.parametrize("dialect", PROVIDERS)
+def test_a_line_grows_with_its_run_and_no_other_line_changes(dialect: str) -> None:
+    first = Script((Said("go"), *busy(3), Answered("so far"), Said("and tabs"), *busy(6, 3)))
+    talk = Conversation(limit=10**6, strategy="truncate", dialect=dialect)
+    talk.extend(render_script(first, dialect))
+    talk.collect(talk.plan(talk.tokens // 2))
+    old, grows = lines_in(talk.history)
+    sent = talk.messages
+    talk.collect(talk.plan(talk.tokens * 2 // 3))
+    same, grown = lines_in(talk.history)
+    assert same == old
+    assert LeftOut.read(grown).messages > LeftOut.read(grows).messages  # type: ignore[union-attr]
+    assert grown.endswith(grows.partition("; ")[2]), "it still begins where it began"
+    assert talk.messages[:2] == sent[:2], "what is in front of the sweep is as it was"
+    assert validate(talk.messages, dialect) == []
+    again = Conversation(limit=10**6, strategy="truncate", dialect=dialect)
+    again.extend(talk.messages)
+    again.collect(again.plan(again.tokens * 2 // 3))
+    assert len(lines_in(again.history)) == 2, "lines are read as what they are"
+    talk.undo()
+    assert lines_in(talk.history) == [old, grows]
+    talk.undo()
+    assert lines_in(talk.history) == []
+
+
+def test_a_line_does_not_go_by_itself() -> None:
+    script = Script((Said("go"), *busy(4), Answered("so far"), Said("and now?"), Answered("ok")))
+    talk = Conversation(limit=10**6, strategy="truncate")
+    talk.extend(render_script(script, "openai_chat"))
+    talk.collect(talk.plan(0))
+    (line,) = lines_in(talk.history)
+    talk.collect(talk.plan(0))
+    assert lines_in(talk.history) == [line]
+    assert talk.plan(0).steps == ()
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_plugins_leave_a_line_too_and_go_on_from_it(name: str) -> None:
+    history = list(read(render_script(Script((Said("go"), *busy(12))), "anthropic"), "anthropic").messages)
+    plugin = load_gc_plugin(name, {"notify_on_gc": False})
+    config = GCConfig(threshold_percent=80, target_percent=40)
+    usage: Any = {"percent_used": 85.0}
+    after, _ = plugin.collect(history, usage, config, GCTriggerReason.THRESHOLD)
+    again, _ = plugin.collect(after, usage, config, GCTriggerReason.THRESHOLD)
+    for left in (after, again):
+        check(history, list(left))
+        assert validate(list(left), "anthropic") == []
+    if name in ("gc_truncate", "gc_budget"):
+        (one,), (more,) = lines_in(list(after)), lines_in(list(again))
+        assert LeftOut.read(more).messages > LeftOut.read(one).messages  # type: ignore[union-attr]

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from marksweep.core.budget import Budget
 from marksweep.dialects import read
 from marksweep.ledger import InstructionBudget, InstructionSource
-from marksweep.messages import Message
+from marksweep.messages import Message, left_out_in
 from marksweep.plugins import GCConfig, GCTriggerReason, load_gc_plugin
 from marksweep.plugins.discovery import BUILT_IN
 from marksweep.testing.histories import valid
@@ -26,6 +26,11 @@ from tests.laws.talking import PROVIDERS, few, holding, pieces, weigh
 
 PERCENT_USED = {False: 85.0, True: 95.0}
 """How full the context is below and above the hard limit."""
+
+
+def said(messages: list[Message]) -> list[Message]:
+    """Leave out the lines that stand for others: whether one pays depends on how a face counts."""
+    return [message for message in messages if left_out_in(message) is None]
 
 
 def kept_by_conversation(
@@ -70,10 +75,10 @@ def test_a_conversation_and_every_plugin_keep_the_same(
     protected = kept_by_conversation(messages, dialect, recent, is_hard)
     for name in ("gc_truncate", "gc_budget"):
         kept = kept_by_plugin(name, history, recent, is_hard)
-        assert nameless(pieces(kept)) == nameless(pieces(protected))
+        assert nameless(pieces(said(kept))) == nameless(pieces(said(protected)))
     name = data.draw(st.sampled_from(BUILT_IN))
     kept = [m for m in kept_by_plugin(name, history, recent, is_hard) if m.raw is not None]
-    assert not Counter(unanswering(protected)) - Counter(unanswering(kept))
+    assert not Counter(unanswering(said(protected))) - Counter(unanswering(kept))
 
 
 @pytest.mark.parametrize("dialect", PROVIDERS)

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from marksweep.ledger import InstructionBudget
-from marksweep.messages import FunctionCall, Message, Part, Role, ToolResult
+from marksweep.messages import (
+    FunctionCall,
+    Message,
+    Part,
+    Role,
+    ToolResult,
+    left_out_in,
+    starts_turn,
+)
 from marksweep.plugins import ContextUsage
 
 ASKED = 5
@@ -59,8 +67,8 @@ def talk(turns: int, *, size: int = 50, tools: int = 0, output: int = 100) -> li
 
 
 def ids(history: Sequence[Message]) -> list[str]:
-    """Who is there."""
-    return [message.message_id for message in history]
+    """Who is there, beside the lines that stand for others."""
+    return [message.message_id for message in history if left_out_in(message) is None]
 
 
 def weigh(history: Sequence[Message]) -> int:
@@ -75,7 +83,7 @@ def full(history: Sequence[Message], limit: int) -> ContextUsage:
         "percent_used": 100 * total / limit,
         "total_tokens": total,
         "context_limit": limit,
-        "turns": sum(message.role is Role.USER for message in history),
+        "turns": sum(map(starts_turn, history)),
     }
 
 

@@ -107,7 +107,10 @@ def _sizes_are_real(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
 
 def _stops_at_the_target(plan: Plan) -> Iterator[str]:
     if plan.steps and plan.steps[-1].size > 0:
-        before_last = plan.size_after + plan.steps[-1].size
+        last = plan.steps[-1]
+        lines = [s.replacement.tokens for s in plan.steps if s.replacement and s.stand_in]
+        joined = (len(last.segments) + 1) * max(lines, default=0)  # lines that it made needless
+        before_last = plan.size_after + last.size + joined
         if before_last <= plan.target_size:
             yield f"the last step was not needed: {before_last} {plan.unit} were under the target"
     if plan.short_by and not plan.blockers:

@@ -20,6 +20,7 @@ from typing import Protocol
 import msgspec
 
 from marksweep.core.context import PlanningContext
+from marksweep.core.runs import STAYS, Lines, Run, Runs, find_runs
 from marksweep.core.strategy import LastResort, Proposal, Strategy
 from marksweep.errors import BadInput
 from marksweep.model import (
@@ -121,16 +122,39 @@ def make_plan(
     strategy: Strategy,
     prices: Prices | None = None,
     last_resort: LastResort | None = None,
+    lines: Lines | None = None,
 ) -> Plan:
     """Take from a strategy's ranking until the context's target is met.
 
     If all that may go was offered and that is not enough, a last resort trims what yields. Over the
-    limit it does so whatever was offered.
+    limit it does so whatever was offered. `lines` says what stands where neighbours went.
     """
-    builder = _taken(context, strategy.rank(context))
+    ranking = iter(strategy.rank(context))
+    builder = _taken(context, ranking)
     if last_resort is not None:
         _press(builder, context, last_resort)
+    if lines is not None:
+        _leave_lines(builder, context, ranking, lines)
     return builder.plan(strategy.name, prices)
+
+
+def _leave_lines(
+    builder: PlanBuilder, context: PlanningContext, ranking: Iterator[Proposal], lines: Lines
+) -> None:
+    """Leave a line for each run; if they do not fit the target, more has to go, or fewer stay."""
+    target, limit = context.target, context.limit
+    is_met = target is not None and builder.left <= target
+    runs = builder.runs(context, lines)
+    while is_met and target is not None and builder.left + runs.cost(context) > target:
+        proposal = next(ranking, None)
+        if proposal is None:
+            break
+        builder.take(proposal)
+        runs = builder.runs(context, lines)
+    most = target if is_met else limit
+    if most is not None:
+        runs = runs.within(most - builder.left, context)
+    builder.leave(runs)
 
 
 def _press(builder: PlanBuilder, context: PlanningContext, resort: LastResort) -> None:
@@ -201,6 +225,7 @@ class _Draft(msgspec.Struct, frozen=True, gc=False):
     size: int
     reason: str
     replacement: Segment | None
+    stand_in: str | None = None
 
 
 class PlanBuilder:
@@ -288,6 +313,52 @@ class PlanBuilder:
         self._drafts.append(_Draft((), Action.RECALL, -note.tokens, proposal.reason, note))
         self.left += note.tokens
 
+    def runs(self, context: PlanningContext, lines: Lines) -> Runs:
+        """Find the runs of neighbours that go and that nothing stands for."""
+        step_of = [STAYS] * len(self._taken)
+        for n, draft in enumerate(self._drafts):
+            if draft is not None and draft.action is Action.STASH and draft.replacement is None:
+                for i in draft.members:
+                    step_of[i] = n
+        return find_runs(context, step_of, lines)
+
+    def leave(self, runs: Runs) -> None:
+        """Put in the lines of runs: by the step that frees most of each."""
+        for i in runs.staying:
+            self._spare(i)
+        for run in runs.leaving:
+            drafts = {n: draft for n in run.steps if (draft := self._drafts[n]) is not None}
+            heaviest = max(drafts, key=lambda n: drafts[n].size)
+            for n, draft in drafts.items():
+                named = msgspec.structs.replace(draft, stand_in=run.line.segment_id)
+                self._drafts[n] = self._with_line(named, run) if n == heaviest else named
+            self.left += run.cost
+
+    def _with_line(self, draft: _Draft, run: Run) -> _Draft:
+        """Let a step put in the line of its run, for the lines that make way."""
+        for i in run.old:
+            self._taken[i] = _GONE
+        return msgspec.structs.replace(
+            draft,
+            members=tuple(sorted([*draft.members, *run.old])),
+            size=draft.size - run.cost,
+            replacement=run.line,
+        )
+
+    def _spare(self, i: int) -> None:
+        """Let one stay that was to go in a step, with others or alone."""
+        for n, draft in enumerate(self._drafts):
+            if draft is not None and i in draft.members:
+                rest = tuple([k for k in draft.members if k != i])
+                size = self._candidates.sizes[i]
+                self.left += size
+                self._taken[i] = 0
+                self._drafts[n] = (
+                    msgspec.structs.replace(draft, members=rest, size=draft.size - size)
+                    if rest
+                    else None
+                )
+
     def plan(self, strategy: str, prices: Prices | None = None) -> Plan:
         """Make the plan. The builder is spent then: of a large plan, drafts make way for steps."""
         candidates, snapshot = self._candidates, self._candidates.snapshot
@@ -325,7 +396,9 @@ class PlanBuilder:
         steps: list[Step] = []
         for ids in names:
             draft = waiting.pop()
-            steps.append(Step(ids, draft.action, draft.size, draft.reason, draft.replacement))
+            steps.append(
+                Step(ids, draft.action, draft.size, draft.reason, draft.replacement, draft.stand_in)
+            )
         return tuple(steps)
 
     def _target(self) -> int:

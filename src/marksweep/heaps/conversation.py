@@ -26,9 +26,10 @@ from marksweep.core.context import PlanningContext
 from marksweep.dialects import dialect_named
 from marksweep.dialects.base import Json
 from marksweep.heaps.forms import Line, MessageForm, with_texts
+from marksweep.heaps.gaps import Gaps
 from marksweep.heaps.live_index import Fingerprint
 from marksweep.heaps.segments import SegmentHeap
-from marksweep.heaps.stash_search import RECALLED
+from marksweep.heaps.stash_search import GAP, RECALLED
 from marksweep.heaps.staying import (
     MESSAGE,
     NOTE,
@@ -48,6 +49,7 @@ from marksweep.messages import (
     Text,
     TurnNumbers,
     is_summary,
+    left_out_in,
     made_by_collection,
     outcomes_of,
     starts_turn,
@@ -224,7 +226,7 @@ class ConversationHeap(SegmentHeap):
             policy = declared.get(message.message_id, policy)
         return Segment(
             segment_id=message.message_id,
-            type=SUMMARY if is_summary(message) else MESSAGE,
+            type=_type(message),
             created_at=came,
             text=self.form.said(message),
             raw=self.form.write(message),
@@ -476,6 +478,8 @@ class ConversationHeap(SegmentHeap):
         """Give the texts of a message; what is not a message is one text."""
         if segment.type not in SPOKEN:
             return (Text((0, ()), segment.text),)
+        if segment.type == GAP:
+            return ()
         return tuple(texts_of(self.message(segment)))
 
     def trimmed(self, segment: Segment, texts: Mapping[Place, Sections]) -> Segment | None:
@@ -502,12 +506,13 @@ class ConversationHeap(SegmentHeap):
 
     def stand_in(self, message: Message, position: int, now: datetime) -> Segment:
         """Make a segment of a message that a collection puts where others stood."""
+        is_line = left_out_in(message) is not None
         return Segment(
             segment_id=message.message_id,
-            type=NOTE,
+            type=GAP if is_line else NOTE,
             created_at=now,
             text=self.form.said(message),
-            raw=self.form.write(message),
+            raw="" if is_line else self.form.write(message),
             tokens=self.counter(message),
             policy=_default_policy(message),
             position=position,
@@ -524,6 +529,10 @@ class ConversationHeap(SegmentHeap):
         """Put another message in the place of the live one with its id."""
         with self._editing():
             self._write(put=[self.revised(self._find(message.message_id), message)])
+
+    def gaps(self) -> Gaps:
+        """Give what makes the lines that stand where messages were."""
+        return Gaps(self.message, self.form, self.counter)
 
     def note(self, text: str, before: Segment) -> Segment:
         """Make a note that comes right before a message."""
@@ -544,11 +553,17 @@ def was_said(segment: Segment) -> bool:
     return bool(segment.raw) and segment.type != NOTE
 
 
+def _type(message: Message) -> str:
+    if is_summary(message):
+        return SUMMARY
+    return MESSAGE if left_out_in(message) is None else GAP
+
+
 def _default_policy(message: Message) -> GCPolicy:
     """Give a message's policy by what it is, wherever it is."""
     if message.role is Role.USER:
         if is_summary(message):
             return GCPolicy.PRESERVABLE
-        if made_by_collection(message) is not None:
+        if made_by_collection(message) is not None or left_out_in(message) is not None:
             return GCPolicy.EPHEMERAL
     return GCPolicy.EPHEMERAL if message.is_work else GCPolicy.PARTIAL

@@ -209,7 +209,7 @@ class SegmentHeap:
         live = self.index.live
         for step in plan.steps:
             expires = now + self._grace if step.action is Action.DELETE else None
-            instead = step.replacement.segment_id if step.replacement else None
+            instead = step.replacement.segment_id if step.replacement else step.stand_in
             for segment_id in step.segments:
                 segment = live.get(segment_id)
                 if segment is None:

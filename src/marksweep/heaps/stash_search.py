@@ -7,7 +7,7 @@ a match often holds the answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
@@ -32,6 +32,9 @@ STAND_IN_TOKENS = 50
 
 RECALLED = "recalled"
 """The type of notes: parts of swept messages that came back."""
+
+GAP = "gap"
+"""The type of segments that are one line each, where messages were."""
 
 EVERYTHING = Query(limit=1_000_000)
 """All swept messages, for any conversation one can hold."""
@@ -99,7 +102,7 @@ def all_said(
     whole = {segment.segment_id: segment for segment in live}
     for hit in stash.search(workspace, query):
         swept = hit.found.segment
-        if swept.type != RECALLED:
+        if swept.raw or swept.type not in (RECALLED, GAP):
             known = whole.get(swept.segment_id)
             if known is None or known.tokens < swept.tokens:
                 whole[swept.segment_id] = swept
@@ -125,13 +128,12 @@ def recalled(
     """Find passages that answer a query, in the order they were said, in so many tokens.
 
     What was said around a match often holds the answer, so live messages count as surroundings. The
-    id of a message, as the line that stands in for it gives it, brings back its text.
+    id of a message, as the line that stands in for it gives it, brings back its text, and that of
+    all that went with it.
     """
-    versions = stash.get(workspace, [query.strip()])
-    if versions:
-        whole = max([entry.segment for entry in versions], key=lambda segment: segment.tokens)
-        text = _beginning(whole, limit - FRAME_TOKENS)
-        return [Recalled(text, whole.segment_id, _price(text))] if text else []
+    if stash.get(workspace, [query.strip()]):
+        said = all_said(stash, workspace, live)
+        return list(_from(said, query.strip(), {s.segment_id for s in live}, limit))
     words = query if stash.count(workspace, RANK_ALL_MESSAGES + 1) > RANK_ALL_MESSAGES else ""
     said = all_said(stash, workspace, live, Query(words=words, limit=RANK_ALL_MESSAGES))
     kept_whole = {id(segment) for segment in live}
@@ -146,6 +148,22 @@ def recalled(
         Recalled(text, said[i].segment_id, _price(text))
         for i, text in zip(firsts, passages, strict=True)
     ]
+
+
+def _from(
+    said: Sequence[Segment], name: str, live: Collection[str], limit: int
+) -> Iterator[Recalled]:
+    """Give a message and those after it, up to the next that is live, as far as they fit."""
+    start = next((i for i, segment in enumerate(said) if segment.segment_id == name), len(said))
+    for i, segment in enumerate(said[start:]):
+        if i and (segment.segment_id in live or name in live):
+            return
+        text = _beginning(segment, limit - FRAME_TOKENS)
+        if not text and segment.text:
+            return
+        if text:
+            yield Recalled(text, segment.segment_id, _price(text))
+            limit -= _price(text)
 
 
 def _beginning(segment: Segment, limit: int) -> str:

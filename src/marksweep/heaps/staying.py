@@ -22,7 +22,7 @@ from typing import NamedTuple
 import msgspec
 
 from marksweep.core.context import Yield
-from marksweep.heaps.stash_search import RECALLED
+from marksweep.heaps.stash_search import GAP, RECALLED
 from marksweep.messages import Message, starts_turn, turn_name, turn_number
 from marksweep.model import GCPolicy, Hold, Pressure, Segment
 
@@ -35,7 +35,7 @@ SUMMARY = "summary"
 NOTE = "note"
 """The type of segments that a collection adds for the model to read, such as a notice."""
 
-SPOKEN = frozenset({MESSAGE, SUMMARY, NOTE, RECALLED})
+SPOKEN = frozenset({MESSAGE, SUMMARY, NOTE, GAP, RECALLED})
 """Types that are written as messages. Others only take room: a system prompt, tool schemas."""
 
 USER_WORDS = "the user's words"

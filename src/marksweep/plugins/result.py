@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from marksweep.ledger import InstructionSource
 from marksweep.ledger.conversation import classify
 from marksweep.model import IN_PLACE, Action, Plan, Step
 from marksweep.plugins.base import GCRemovalItem, GCResult
 from marksweep.plugins.run import Run
+
+replace = msgspec.structs.replace
 
 
 def removals(run: Run, plan: Plan) -> tuple[GCRemovalItem, ...]:
@@ -31,7 +35,13 @@ class _Removals:
         self._entries = classify(run.heap, segments, self._declared, turns)
 
     def of(self, step: Step) -> Iterator[GCRemovalItem]:
-        """Give the items of a step."""
+        """Give the items of a step. The first pays for the line that stands for all of a run."""
+        line = step.replacement.tokens if step.replacement and step.stand_in else 0
+        for item in self._of(step):
+            yield replace(item, tokens_freed=item.tokens_freed - line) if line else item
+            line = 0
+
+    def _of(self, step: Step) -> Iterator[GCRemovalItem]:
         word = _word(step)
         if step.action in IN_PLACE:
             key = self._entries[step.segments[0]].key

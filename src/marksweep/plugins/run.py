@@ -192,7 +192,8 @@ class Run:
             self.before, roots, now, self._target, pressure, limit=self._limit, yields=yields
         )
         last_resort = FitByTrimming(self.heap.texts, self.heap.trimmed)
-        return make_plan(context, strategy, last_resort=last_resort)
+        lines = self.heap.gaps() if self.counts is None else None  # a host cannot count a line
+        return make_plan(context, strategy, last_resort=last_resort, lines=lines)
 
     def carry_out(self, plan: Plan, removed: Sequence[GCRemovalItem]) -> None:
         """Do what a plan says; the history and its tokens are then new.

@@ -1,0 +1,73 @@
+"""Gaps: a run of messages that went leaves one line, in the user's voice.
+
+What the line says is defined with the other stand-ins (`sections.LeftOut`), where it is put by the
+planner (`core.runs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from marksweep.heaps.forms import MessageForm
+from marksweep.heaps.stash_search import GAP
+from marksweep.heaps.staying import MESSAGE, SPOKEN, SUMMARY
+from marksweep.messages import Counter, Message, left_out_in
+from marksweep.model import GCPolicy, Segment
+from marksweep.sections import LeftOut
+
+LINE_SHARE = 0.1
+"""What a line may weigh of what it stands for. Higher leaves a line for smaller runs."""
+
+LEAST_MESSAGES = 2
+"""Messages that make a run. Of a single answer between two questions the questions tell enough."""
+
+
+class Gaps:
+    """Makes the lines of one conversation."""
+
+    def __init__(
+        self, message: Callable[[Segment], Message], form: MessageForm, counter: Counter
+    ) -> None:
+        self._message = message
+        self._form = form
+        self._counter = counter
+
+    def is_said(self, segment: Segment) -> bool:
+        """Whether it is a message, whoever made it."""
+        return segment.type in SPOKEN
+
+    def is_line(self, segment: Segment) -> bool:
+        """Whether it is such a line."""
+        return segment.type == GAP
+
+    def line(self, run: Sequence[Segment]) -> Segment | None:
+        """Make the line for a run. Notes in it say nothing that is not said elsewhere."""
+        found = [self._left_out(s) for s in run if s.type in (MESSAGE, SUMMARY, GAP)]
+        grows = any(map(self.is_line, run))
+        if not grows and len(found) < LEAST_MESSAGES:
+            return None
+        whole, *others = found
+        for other in others:
+            whole = whole.joined(other)
+        name = f"{GAP}-{whole.first}-{whole.messages}"
+        weight = self._counter(self._form.say(whole.line, name))
+        if weight > LINE_SHARE * whole.tokens and not grows:
+            return None
+        return Segment(
+            segment_id=name,
+            type=GAP,
+            created_at=run[0].created_at,
+            text=whole.line,
+            tokens=weight,
+            policy=GCPolicy.EPHEMERAL,
+            position=run[0].position,
+            project_id=run[0].project_id,
+        )
+
+    def _left_out(self, segment: Segment) -> LeftOut:
+        message = self._message(segment)
+        line = left_out_in(message) if segment.type == GAP else None
+        if line is not None:
+            return line
+        calls = tuple(dict.fromkeys(call.name for call in message.function_calls))
+        return LeftOut(1, segment.tokens, segment.segment_id, calls)
