@@ -117,7 +117,8 @@ def test_everything_a_conversation_does_is_there_and_does_the_same(tmp_path: Pat
             assert "pinned by the test" in await talk.why(second)
             assert report.plan_id in await talk.why(report.swept[0])
             assert await talk.recall("row 7", 200)
-            assert {line.name for line in await talk.ledger()} == {"user", "model", "tool"}
+            names = {line.name for line in await talk.ledger()}
+            assert names == {"user", "model", "tool", "gap"}
             assert report.swept[0] in await talk.restore(report.swept[0])
             await talk.unpin(second)
             await talk.undo()

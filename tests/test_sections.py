@@ -153,14 +153,44 @@ def test_what_somebody_wrote_is_cut_at_blank_lines_and_fences_only() -> None:
     ]
 
 
-def test_a_script_too_large_for_one_section_is_cut_at_its_blank_lines() -> None:
+def test_a_script_stays_whole_unless_it_is_larger_than_it_may_be() -> None:
     parts = ["\n".join(f"step --number {n}{k}" for k in range(12)) + "\n" for n in range(4)]
     script = "\n".join(["```bash", *parts, "```"])
-    found = [piece.text for piece in paragraphs(script).pieces if isinstance(piece, Section)]
+    assert paragraphs(script).pieces == (Section(script),)
+    assert paragraphs(script, len(script)).pieces == (Section(script),)
+    cut_up = paragraphs(script, len(script) - 1)
+    found = [piece.text for piece in cut_up.pieces if isinstance(piece, Section)]
     assert found == [f"```bash\n{parts[0]}", *parts[1:], "```"]
-    assert shown(paragraphs(script), "it", "m1") == script
+    assert shown(cut_up, "it", "m1") == script
     unbroken = "\n".join(f"step --number {n}" for n in range(60))
-    assert len(paragraphs(f"```bash\n{unbroken}\n```").pieces) == 1
+    assert len(paragraphs(f"```bash\n{unbroken}\n```", 10).pieces) == 1
+
+
+TABLES = {
+    "markdown": ("| name | size |\n|------|-----:|", "| row_{n} | {n} |"),
+    "psql": (" name   | size\n--------+------", " row_{n} | {n}"),
+    "columns": ("Package    Version\n---------- -------", "package_{n} 1.{n}"),
+    "numbered": ("  1\t| name | size |\n  2\t|------|------|", "  {n}\t| row_{n} | {n} |"),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_rows_that_are_kept_have_the_head_of_their_table_in_front(kind: str) -> None:
+    head, row = TABLES[kind]
+    text = "\n".join(["Found:", "", head, *(row.format(n=n) for n in range(90)), "", "The end."])
+    number = next(n for n, piece in enumerate(cut(text)) if row.format(n=50) in piece)
+    left = keeping(text, number)
+    assert left.count(head) == 1
+    assert left.index(head) + len(head) + 1 == left.index(cut(text)[number])
+    assert sections(left).size == sections(text).size, "every line is counted once"
+    assert keeping(left, 0, 1) == left
+    first = next(n for n, piece in enumerate(cut(text)) if head in piece)
+    assert keeping(text, first, number).count(head) == 1
+
+
+def test_a_line_under_a_heading_is_not_a_table() -> None:
+    text = "Heading\n-------\n" + "\n".join(f"Line {n} of what it says." for n in range(60))
+    assert not any(piece.head for piece in sections(text).pieces if isinstance(piece, Section))
 
 
 LONG = "\n\n".join(function(name) for name in "abcdefgh")

@@ -512,7 +512,9 @@ class Conversation:
             weigh=heap.weigh,
             render=lambda segments: transcript([heap.message(s) for s in segments]),
         )
-        return MessageTools(heap.outcomes, digest, heap.texts, heap.trimmed, heap.note)
+        return MessageTools(
+            heap.outcomes, digest, heap.texts, heap.trimmed, heap.note, lambda: self.budget.limit
+        )
 
     def _learnt_context(self, target: int | None) -> PlanningContext:
         """Give a context that a strategy that learns has observed."""

@@ -16,7 +16,7 @@ is read again as what it is: a text that is cut twice has one such line, with th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import pairwise
 
@@ -46,6 +46,7 @@ _FENCE = re.compile(r"\s*(```|~~~)")
 _CLOSER = re.compile(r"[)\]}]|(?:else|elif|except|finally|catch|end)\b")
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\)")
 _TABLE_RULE = re.compile(r"\|?[ :|+-]*-{2,}[ :|+-]*$")
+_COLUMNS = re.compile(r"[|+]|-- +--")
 
 
 class Measure(StrEnum):
@@ -62,6 +63,8 @@ class Section(msgspec.Struct, frozen=True, gc=False):
     text: str
     glued: bool = False
     """Whether it goes on in the line of the section before it."""
+    head: str = ""
+    """The head of the table that it goes on with: shown in front of it if nothing else shows it."""
 
     def size(self, measure: Measure) -> int:
         """Give its lines or characters."""
@@ -99,12 +102,30 @@ def sections(text: str) -> Sections:
     return _cut(text, is_prose=False)
 
 
-def paragraphs(text: str) -> Sections:
-    """Cut what somebody wrote, at blank lines and fences alone.
+def paragraphs(text: str, largest: int | None = None) -> Sections:
+    """Cut what somebody wrote, at blank lines and fences alone. A fenced command is not cut.
 
-    A fenced command is not cut. A script that is too large for one section is, at its blank lines.
+    `largest` is how many characters a script may have; a larger one is cut at its blank lines.
     """
-    return _cut(text, is_prose=True)
+    whole = _cut(text, is_prose=True)
+    if largest is None or len(text) <= largest:
+        return whole
+    parts = [
+        _parts(p) if isinstance(p, Section) and len(p.text) > largest else (p,)
+        for p in whole.pieces
+    ]
+    return Sections(tuple([part for each in parts for part in each]), whole.measure)
+
+
+def _parts(script: Section) -> Iterator[Section]:
+    """Cut a script at its blank lines."""
+    lines = script.text.split("\n")
+    start = 0
+    for at in range(FEW_LINES, len(lines)):
+        if at - start >= FEW_LINES and lines[at].strip() and not lines[at - 1].strip():
+            yield Section("\n".join(lines[start:at]))
+            start = at
+    yield Section("\n".join(lines[start:]))
 
 
 def _cut(text: str, *, is_prose: bool) -> Sections:
@@ -157,16 +178,6 @@ def _paragraphs_of(lines: list[str]) -> Iterator[Section]:
     for at in range(1, len(lines)):
         is_new = lines[at].strip() and not lines[at - 1].strip()
         if at in borders or (is_new and at not in fenced):
-            yield from _parts_of(lines[start:at])
-            start = at
-    yield from _parts_of(lines[start:])
-
-
-def _parts_of(lines: list[str]) -> Iterator[Section]:
-    """Give a paragraph or a block whole; a large one in parts, cut at its blank lines."""
-    start = 0
-    for at in range(FEW_LINES, len(lines) if len(lines) > MAX_LINES else 0):
-        if at - start >= FEW_LINES and lines[at].strip() and not lines[at - 1].strip():
             yield Section("\n".join(lines[start:at]))
             start = at
     yield Section("\n".join(lines[start:]))
@@ -182,6 +193,8 @@ class _Outline:
         """Lines that belong to the one before them."""
         self._closers: set[int] = set()
         """Lines that end what was opened before them."""
+        self._rules: list[int] = []
+        """Lines between the head of a table and its rows."""
         self._indents = [self._indent(at, line) for at, line in enumerate(lines)]
         self._sizes = [len(line) + 1 for line in lines]
 
@@ -200,6 +213,8 @@ class _Outline:
             self._note_traceback(at, len(bare) - len(words))
         if words[0] in "|-: +" and at and _TABLE_RULE.match(words):
             self._inside.add(at)
+            if _COLUMNS.search(words):
+                self._rules.append(at)
         return len(bare) - len(words)
 
     def _note_traceback(self, start: int, indent: int) -> None:
@@ -212,8 +227,23 @@ class _Outline:
 
     def cut(self) -> Iterator[Section]:
         """Give the sections."""
+        heads = self._heads() if self._rules else {}
         for start, end in self._split(0, len(self._lines), 0):
-            yield Section("\n".join(self._lines[start:end]))
+            yield Section("\n".join(self._lines[start:end]), head=heads.get(start, ""))
+
+    def _heads(self) -> dict[int, str]:
+        """Give the head of its table for each row."""
+        heads: dict[int, str] = {}
+        for rule in self._rules:
+            head = "\n".join(self._lines[rule - 1 : rule + 1])
+            if len(head) > FEW_CHARACTERS or self._indents[rule - 1] < 0:
+                continue
+            divider = next((sign for sign in "|+" if sign in self._lines[rule]), "")
+            for at in range(rule + 1, len(self._lines)):
+                if self._indents[at] < 0 or (divider and "|" not in self._lines[at]):
+                    break
+                heads[at] = head
+        return heads
 
     def _split(self, start: int, end: int, depth: int) -> Iterator[tuple[int, int]]:
         if self._fits(start, end, MAX_LINES, MAX_CHARACTERS):
@@ -312,6 +342,14 @@ def is_left_out(text: str) -> bool:
     )
 
 
+def missing_tokens(text: str) -> int:
+    """Give the tokens that were left out of a text before."""
+    if "[marksweep: " not in text:
+        return 0
+    gaps, _ = _gaps(text.split("\n"))
+    return sum([gap.tokens for gap in gaps.values()])
+
+
 def has_gap(text: str) -> bool:
     """Whether something was left out of a text before."""
     return "[marksweep: " in text and bool(_gaps(text.split("\n"))[0])
@@ -333,7 +371,7 @@ def shown(kept: Sections, what: str, message_id: str) -> str:
 
     `what` names the text for a reader, such as a file.
     """
-    pieces = list(_merged(kept.pieces))
+    pieces = _with_heads(_merged(kept.pieces), kept.measure)
     gaps = [piece for piece in pieces if isinstance(piece, Gap)]
     out: list[str] = []
     before: Piece | None = None
@@ -416,6 +454,22 @@ class LeftOut(msgspec.Struct, frozen=True, gc=False):
 
 def _counted(number: int, plural: str) -> str:
     return f"{number:,} {plural if number != 1 else plural.removesuffix('s')}"
+
+
+def _with_heads(pieces: Iterable[Piece], measure: Measure) -> list[Piece]:
+    """Take the head of a table out of the gap before its rows, if nothing before shows it."""
+    out: list[Piece] = []
+    for piece in pieces:
+        gap = out[-1] if out else None
+        if isinstance(piece, Section) and piece.head and isinstance(gap, Gap):
+            head = Section(piece.head)
+            left = gap.size - head.size(measure)
+            if left >= 0 and not any(isinstance(p, Section) and piece.head in p.text for p in out):
+                out[-1:] = [Gap(left, max(0, gap.tokens - count(piece.head))), head]
+                if not left:
+                    out.pop(-2)
+        out.append(piece)
+    return out
 
 
 def _merged(pieces: Sequence[Piece]) -> Iterator[Piece]:

@@ -199,7 +199,7 @@ def test_recent_turns_are_preserved() -> None:
 
 
 def test_of_a_long_recent_turn_the_words_and_the_newest_exchanges_stay() -> None:
-    read = [reading(f"{n}.py", f"file {n} " * 20) for n in range(9)]
+    read = [reading(f"{n}.py", f"file {n} " * 80) for n in range(9)]
     script = Script((Said("go"), *read, Answered("ok")))
     calm = conversation(script, preserve_recent_turns=2)
     calm.collect(calm.plan(0))
@@ -639,3 +639,15 @@ def test_an_instruction_in_the_middle_stays() -> None:
     talk.collect(talk.plan(0, "truncate"))
     assert instruction in talk.messages
     assert len(talk.messages) < 9
+
+
+def test_the_line_of_a_run_that_begins_with_a_note_is_where_its_first_message_was() -> None:
+    read = [reading(f"{n}.py", f"file {n} " * 200) for n in range(3)]
+    talk = conversation(Script((Said("go"), *read, Answered("ok"))))
+    said = list(talk._heap.live().values())
+    note = talk._heap.note("file 0 file 0", said[3])
+    assert note.position == said[2].position, "beside the result of a call that stays"
+    line = talk._heap.gaps().line([note, *said[3:7]])
+    assert line is not None
+    assert line.position == said[3].position
+    assert "4 messages left out (calls of read)" in line.text

@@ -68,9 +68,10 @@ def check(before: list[Message], after: list[Message]) -> None:
             assert message.text in left, "the user's words stay"
     assert calls_of(after) <= calls_of(before), "arguments are never rewritten"
     whole = "\n".join(part.text for m in before for part in m.parts if part.text)
-    lines = [left_out_in(message) for message in after]
-    assert not any(one and other for one, other in pairwise(lines)), "one line for a run"
-    assert sum(line.messages for line in lines if line) <= len(before) - len(after) + len(lines)
+    runs = [left_out_in(message) for message in after]
+    assert not any(one and other for one, other in pairwise(runs)), "one line for a run"
+    left_out = sum(run.messages for run in runs if run)
+    assert left_out <= len(before) - sum(run is None for run in runs), "no more than went"
     for message in after:
         if message.role is Role.MODEL:
             for part in message.parts:

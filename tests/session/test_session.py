@@ -21,7 +21,7 @@ from marksweep.plugins import (
 )
 from marksweep.plugins.discovery import BUILT_IN
 from marksweep.session import Answer, Happened, Session, SessionEvent, Tool, Usage
-from tests.plugins.histories import ids, text, unpaired, weigh, words
+from tests.plugins.histories import text, unpaired, weigh, words
 
 QUIET = {"notify_on_gc": False}
 
@@ -161,7 +161,7 @@ def test_budget_consistent_after_gc(plugin: str) -> None:
     assert entry is not None
     assert entry.total_tokens() == weigh(chat.history)
     held = [id_ for child in entry.children.values() for id_ in child.message_ids]
-    assert sorted(held) == sorted(ids(chat.history))
+    assert sorted(held) == sorted(message.message_id for message in chat.history)
     assert chat.get_context_usage()["total_tokens"] == chat.ledger().total_tokens
     done = [result for result in chat.get_gc_history() if result.success]
     assert done[-1].tokens_after <= 600

@@ -62,6 +62,11 @@ def reads(count: int) -> Script:
     return Script((Said("Mend the parser."), *(read(n) for n in range(count))))
 
 
+def said(ids: list[str]) -> list[str]:
+    """Leave out the lines that stand for others."""
+    return [name for name in ids if not name.startswith("gap-")]
+
+
 def fed(talk: Conversation, count: int = 12) -> list[str]:
     """Tell a conversation of some reads, one message at a time; give their ids."""
     ids = []
@@ -78,8 +83,9 @@ def test_a_strategy_that_learns_is_told_of_each_message_once() -> None:
     gone = [name for name in ids if name not in talk._heap.live()]
     assert gone
     talk.plan()
-    assert strategy.observed == ids
-    assert sorted(strategy.forgotten) == sorted(gone)
+    assert said(strategy.observed) == ids
+    assert len(set(strategy.observed)) == len(strategy.observed)
+    assert sorted(said(strategy.forgotten)) == sorted(gone)
 
 
 def test_inside_tiers_it_is_told_the_same() -> None:
@@ -100,8 +106,8 @@ def test_after_a_restart_it_is_told_of_what_was_said_and_of_what_has_left(tmp_pa
     talk.close()
     again = Conversation(limit=LIMIT, strategy=second, store=SqliteStore(tmp_path / "talk.db"))
     again.plan()
-    assert second.observed == first.observed
-    assert sorted(second.forgotten) == sorted(first.forgotten)
+    assert said(second.observed) == said(first.observed)
+    assert sorted(said(second.forgotten)) == sorted(said(first.forgotten))
     again.close()
 
 

@@ -11,12 +11,14 @@ from collections.abc import Callable, Sequence
 from marksweep.heaps.forms import MessageForm
 from marksweep.heaps.stash_search import GAP
 from marksweep.heaps.staying import MESSAGE, SPOKEN, SUMMARY
-from marksweep.messages import Counter, Message, left_out_in
+from marksweep.messages import Counter, Message, left_out_in, texts_of
 from marksweep.model import GCPolicy, Segment
-from marksweep.sections import LeftOut
+from marksweep.sections import LeftOut, missing_tokens
 
-LINE_SHARE = 0.1
-"""What a line may weigh of what it stands for. Higher leaves a line for smaller runs."""
+LINE_SHARE = 0.05
+"""What a line may weigh of what it stands for. Higher leaves a line for smaller runs: at a tenth,
+in a window of a thousand tokens, lines take room from what a model needs.
+"""
 
 LEAST_MESSAGES = 2
 """Messages that make a run. Of a single answer between two questions the questions tell enough."""
@@ -42,8 +44,9 @@ class Gaps:
 
     def line(self, run: Sequence[Segment]) -> Segment | None:
         """Make the line for a run. Notes in it say nothing that is not said elsewhere."""
-        found = [self._left_out(s) for s in run if s.type in (MESSAGE, SUMMARY, GAP)]
-        grows = any(map(self.is_line, run))
+        said = [s for s in run if s.type in (MESSAGE, SUMMARY, GAP)]
+        found = [self._left_out(segment) for segment in said]
+        grows = any(map(self.is_line, said))
         if not grows and len(found) < LEAST_MESSAGES:
             return None
         whole, *others = found
@@ -56,12 +59,12 @@ class Gaps:
         return Segment(
             segment_id=name,
             type=GAP,
-            created_at=run[0].created_at,
+            created_at=said[0].created_at,
             text=whole.line,
             tokens=weight,
             policy=GCPolicy.EPHEMERAL,
-            position=run[0].position,
-            project_id=run[0].project_id,
+            position=said[0].position,
+            project_id=said[0].project_id,
         )
 
     def _left_out(self, segment: Segment) -> LeftOut:
@@ -70,4 +73,5 @@ class Gaps:
         if line is not None:
             return line
         calls = tuple(dict.fromkeys(call.name for call in message.function_calls))
-        return LeftOut(1, segment.tokens, segment.segment_id, calls)
+        before = sum([missing_tokens(text.words) for text in texts_of(message)])
+        return LeftOut(1, segment.tokens + before, segment.segment_id, calls)

@@ -56,8 +56,11 @@ class _RunTools:
     def trimmed(self, segment: Segment, texts: Mapping[Place, Sections]) -> Segment | None:
         return self.run.heap.trimmed(segment, texts)
 
+    def limit(self) -> int:
+        return self.run.request.window(self.run.tokens_before)
+
     def as_tools(self) -> MessageTools:
-        return MessageTools(self.outcomes, self.digest, self.texts, self.trimmed)
+        return MessageTools(self.outcomes, self.digest, self.texts, self.trimmed, limit=self.limit)
 
 
 class HistoryPlugin:

@@ -18,7 +18,7 @@ from marksweep.errors import BadInput, UnknownName
 from marksweep.messages import Text
 from marksweep.model import Segment
 from marksweep.strategies.budget import ByPolicy
-from marksweep.strategies.coverage import QUALITY, Coverage, Note, Texts
+from marksweep.strategies.coverage import QUALITY, Coverage, Limit, Note, Texts
 from marksweep.strategies.dead import Dead
 from marksweep.strategies.garbage import Garbage
 from marksweep.strategies.hybrid import Hybrid
@@ -44,6 +44,8 @@ class MessageTools(msgspec.Struct, frozen=True):
     trimmed: Trimmed
     note: Note | None = None
     """Where there is none, nothing comes back by itself."""
+    limit: Limit | None = None
+    """The window, if it is known."""
 
 
 WRITTEN_TYPES = frozenset({"decision", "message", "note", "summary"})
@@ -79,9 +81,9 @@ class Registered(msgspec.Struct, frozen=True):
 
 STRATEGIES: Mapping[str, Registered] = {
     "budget": Registered(lambda _: ByPolicy()),
-    "coverage": Registered(lambda t: Coverage(t.texts, t.trimmed, note=t.note)),
+    "coverage": Registered(lambda t: Coverage(t.texts, t.trimmed, note=t.note, limit=t.limit)),
     "coverage_quality": Registered(
-        lambda t: Coverage(t.texts, t.trimmed, QUALITY, note=t.note), warning=DEAR
+        lambda t: Coverage(t.texts, t.trimmed, QUALITY, note=t.note, limit=t.limit), warning=DEAR
     ),
     "dead": Registered(
         lambda t: Dead(

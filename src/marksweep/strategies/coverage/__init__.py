@@ -65,6 +65,15 @@ USER_WEIGHT = 3.0
 Higher keeps more of what was talked about, and less of what tools returned.
 """
 
+SCRIPT_SHARE = 0.1
+"""Share of the limit up to which a script of the agent stays whole or goes whole.
+
+Of one that takes more, nothing could stay in the end; it is cut at its blank lines. Higher keeps
+larger scripts whole, and loses more of them in a small window.
+"""
+CHARACTERS_PER_TOKEN = 4
+"""Of code, about."""
+
 MEMORY_WINDOWS = 4
 """Dropped text that is remembered, in multiples of the most that was ever live.
 
@@ -76,6 +85,9 @@ Texts = Callable[[Segment], Sequence[Text]]
 
 Note = Callable[[str, Segment], Segment]
 """Make a note that comes right before a message."""
+
+Limit = Callable[[], int]
+"""Give the tokens of the window; 0 if nobody knows."""
 
 
 class _Landing(NamedTuple):
@@ -97,9 +109,10 @@ class Coverage:
         setting: Setting = ECONOMY,
         *,
         note: Note | None = None,
+        limit: Limit | None = None,
     ) -> None:
         """Begin. Without `note`, nothing comes back by itself."""
-        self._state = CoverageState(texts)
+        self._state = CoverageState(texts, limit)
         self._trimmed = trimmed
         self._note = note
         self._setting = setting
@@ -230,8 +243,9 @@ def _written(blocks: list[Block]) -> str:
 class CoverageState:
     """The messages that are live or remembered, in blocks."""
 
-    def __init__(self, texts: Texts) -> None:
+    def __init__(self, texts: Texts, limit: Limit | None = None) -> None:
         self.index = BlockIndex()
+        self._limit = limit
         self.messages: dict[str, MessageBlocks] = {}
         self.level = 0.0
         """The worth of the best that the last sweep took."""
@@ -318,12 +332,12 @@ class CoverageState:
         texts = self._texts(segment)
         speaks = any(not text.is_observed for text in texts)
         answers = any(reference.hold is Hold.PAIRED for reference in segment.references)
-        if (speaks and not self._spoke) or not (speaks or self._spoke or answers):
+        if texts and ((speaks and not self._spoke) or not (speaks or self._spoke or answers)):
             self.index.step()
         message = self._cut(segment, texts)
         if speaks:
             self.index.act(atoms_of(action_in(texts)))
-        self._spoke = speaks
+        self._spoke = speaks if texts else self._spoke
         return message
 
     def _take_announced(self, note: Segment) -> list[Block]:
@@ -352,7 +366,7 @@ class CoverageState:
                 block.weight = USER_WEIGHT if text.is_said else 1.0
                 message.texts.append(CutText(text.place, [block], is_own=is_own))
                 continue
-            cut = paragraphs(text.words) if is_own or text.is_said else sections(text.words)
+            cut = self._paragraphs(text) if is_own or text.is_said else sections(text.words)
             head, body = _headed(cut) if has_calls else ((), cut)
             pieces = [*head, *index.add(message, body, observed=text.is_observed)]
             framed += [piece.text for piece in head]
@@ -363,6 +377,12 @@ class CoverageState:
             message.frame.is_frame = True
             message.frame.own = 0.0
         return self._settle(message, segment)
+
+    def _paragraphs(self, text: Text) -> Sections:
+        """Cut what somebody wrote; scripts only if they are too large for the window."""
+        limit = self._limit() if self._limit else 0
+        largest = int(SCRIPT_SHARE * limit * CHARACTERS_PER_TOKEN)
+        return paragraphs(text.words, largest or None)
 
     def _settle(self, message: MessageBlocks, segment: Segment) -> MessageBlocks:
         message.parts_kept = len(message.parts())

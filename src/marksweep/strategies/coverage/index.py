@@ -113,8 +113,8 @@ class Block:
     """A part of a message that is kept or dropped as one."""
 
     __slots__ = (
-        "atoms", "born", "glued", "is_copy", "is_dirty", "is_frame", "is_kept", "message", "number",
-        "observed", "own", "size", "text", "tokens", "value", "valued_at", "weight",
+        "atoms", "born", "glued", "head", "is_copy", "is_dirty", "is_frame", "is_kept", "message",
+        "number", "observed", "own", "size", "text", "tokens", "value", "valued_at", "weight",
     )  # fmt: skip
 
     def __init__(
@@ -131,6 +131,7 @@ class Block:
         self.number = number
         self.text = section.text
         self.glued = section.glued
+        self.head = section.head
         self.size = 1
         """How large it is, in the measure of its text."""
         self.tokens = max(1, tokens)
@@ -154,7 +155,7 @@ class Block:
     @property
     def section(self) -> Section:
         """What it shows."""
-        return Section(self.text, self.glued)
+        return Section(self.text, self.glued, self.head)
 
     @property
     def gap(self) -> Gap:
