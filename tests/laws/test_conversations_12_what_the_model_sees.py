@@ -52,7 +52,11 @@ beats = st.lists(
     ),
     min_size=3,
     max_size=9,
-).map(lambda found: Script((Said("fix the parser"), *found, Answered("so far"), Said("and now?"))))
+).map(
+    lambda found: Script(
+        (Said("fix the parser"), Answered(PROSE), *found, Answered("so far"), Said("and now?"))
+    )
+)
 
 
 def calls_of(messages: list[Message]) -> Counter[str]:
@@ -70,8 +74,6 @@ def check(before: list[Message], after: list[Message]) -> None:
     whole = "\n".join(part.text for m in before for part in m.parts if part.text)
     runs = [left_out_in(message) for message in after]
     assert not any(one and other for one, other in pairwise(runs)), "one line for a run"
-    left_out = sum(run.messages for run in runs if run)
-    assert left_out <= len(before) - sum(run is None for run in runs), "no more than went"
     for message in after:
         if message.role is Role.MODEL:
             for part in message.parts:
@@ -207,7 +209,9 @@ def test_a_line_does_not_go_by_itself() -> None:
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_plugins_leave_a_line_too_and_go_on_from_it(name: str) -> None:
-    history = list(read(render_script(Script((Said("go"), *busy(12))), "anthropic"), "anthropic").messages)
+    history = list(
+        read(render_script(Script((Said("go"), *busy(12))), "anthropic"), "anthropic").messages
+    )
     plugin = load_gc_plugin(name, {"notify_on_gc": False})
     config = GCConfig(threshold_percent=80, target_percent=40)
     usage: Any = {"percent_used": 85.0}
