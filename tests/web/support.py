@@ -65,7 +65,7 @@ def filled(path: Path, count: int = 60) -> Segments:
             type="log",
             created_at=old + timedelta(minutes=n),
             text=f"the parser failed at step {n}: {HOSTILE}" if n == 0 else f"step {n} went well",
-            tokens=30,
+            tokens=30 if count < 1_000 else 1 + n * n % 997,
             file_path=f"src/{n % 4}.py",
         )
         for n in range(count)

@@ -170,6 +170,8 @@ def test_conversations_and_the_memory_are_shown_and_collected_too(tmp_path: Path
 def check_round(page: Page, heap: str, before: Any) -> None:
     """Plan, collect, look and undo."""
     plan = page.post("plan", heap=heap)["plan"]
+    drawn = page.client.get("api/picture", params={"heap": heap, "plan": plan["plan_id"]}).text
+    assert drawn.count(' goes"') > 1, "the legend, and what would go"
     page.post("collect", heap=heap, plan_id=plan["plan_id"])
     after = page.get("view", heap=heap)
     assert after["size"] == plan["size_after"] < before["size"]

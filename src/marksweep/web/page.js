@@ -86,13 +86,14 @@ async function draw() {
   const sizes = Object.fromEntries(view.states.map(each => [each.name, each.size]));
   const share = n => view.size ? `${Math.round(100 * n / view.size)} %` : "0 %";
   const figures = [
-    ["In the window", number(view.size), view.budget ? `of ${number(view.budget.limit)} ${unit}` : unit],
+    [view.budget ? "In the window" : "In the memory", number(view.size), view.budget ? `of ${number(view.budget.limit)} ${unit}` : unit],
     ["Garbage", number(sizes.garbage ?? 0), share(sizes.garbage ?? 0)],
     ["Must stay", number(sizes.root ?? 0), share(sizes.root ?? 0)],
     ["Swept, and still there", number(view.swept), view.swept === 1 ? "piece" : "pieces"],
   ];
   $("figures").replaceChildren(...figures.map(([name, value, more]) =>
     make("div", {}, make("dt", {}, name), make("dd", {}, `${value} `, make("small", {}, more)))));
+  $("h-window").textContent = view.budget ? "The window" : "The memory";
   for (const id of ["window", "collecting", "timeline", "garbage", "staying", "all", "stash"]) $(id).hidden = false;
   drawBy();
   drawReasons("garbage-list", view.garbage, "Nothing is garbage.", "garbage");
@@ -204,7 +205,9 @@ function drawPlan(said) {
   }
   const p = plan.plan, steps = p.steps ?? [], moved = plan.version !== view.version.split(".")[0];
   const rows = steps.map(step => make("tr", {},
-    make("td", {}, step.segments.slice(0, 3).join(", ") + (step.segments.length > 3 ? " …" : ""), make("small", {}, step.reason)),
+    make("td", {}, plan.labels[step.segments[0]] || step.segments[0],
+      make("small", {}, step.segments.slice(0, 3).join(", ") + (step.segments.length > 3 ? ` and ${number(step.segments.length - 3)} more` : "")),
+      make("small", {}, step.reason)),
     make("td", {}, step.action), make("td", {className: "n"}, number(step.size))));
   const card = make("div", {className: "card", id: "card"},
     make("h3", {}, plan.done ? "What went by " : "", make("code", {}, p.plan_id)),

@@ -25,8 +25,11 @@ STYLE = Path(__file__).with_name("picture.css")
 MIN_WIDTH, MAX_WIDTH = 280, 2_400
 """Pixels that a picture may be wide."""
 
-MIN_AREA = 60.0
-"""Square pixels below which tiles are drawn together. Lower draws more, and slower."""
+MIN_AREA = 24.0
+"""Square pixels below which tiles are drawn together."""
+
+AREA_PER_TILE = 200.0
+"""Square pixels for each tile that is drawn by itself, on average. Lower draws more, and slower."""
 
 MAX_GROUPS = 24
 """Groups that have a place of their own, the largest."""
@@ -200,7 +203,7 @@ def _group(
         text = escape(full if len(full) <= room else _cut(name, room))
         yield f'<text class="name" x="{box.x + 5:.1f}" y="{box.y + 14:.1f}">{text}</text>'
     yield "</g>"
-    drawn = _drawn(tiles, inner.area / size, goes)
+    drawn = _drawn(tiles, inner.area, goes)
     for each, place in zip(drawn, squarified([d.size for d in drawn], inner), strict=True):
         yield from each.svg(place.inset(0.5), unit)
 
@@ -225,26 +228,26 @@ class _Drawn(NamedTuple):
         yield "</g>"
 
 
-def _drawn(tiles: list[Tile], scale: float, goes: Collection[str]) -> list[_Drawn]:
-    """Choose what is drawn by itself; the rest of a state is drawn as one."""
+def _drawn(tiles: list[Tile], area: float, goes: Collection[str]) -> list[_Drawn]:
+    """Choose what is drawn by itself, the largest; the rest of a state is drawn as one."""
+    scale = area / sum(tile.size for tile in tiles)
+    order = sorted(tiles, key=lambda tile: (-tile.size, tile.name))
+    most = max(4, int(area / AREA_PER_TILE))
+    groups: dict[tuple[State, bool, int], list[Tile]] = {}
+    for n, tile in enumerate(order):
+        is_small = n >= most or tile.size * scale < MIN_AREA
+        groups.setdefault((tile.state, tile.name in goes, 0 if is_small else n + 1), []).append(
+            tile
+        )
     found: list[_Drawn] = []
-    small: dict[tuple[State, bool], list[Tile]] = {}
-    for tile in tiles:
-        going = tile.name in goes
-        if tile.size * scale < MIN_AREA:
-            small.setdefault((tile.state, going), []).append(tile)
-            continue
-        said = f"{tile.name or tile.kind} · {STATES[tile.state]}: {tile.reason}"
-        found.append(_Drawn(tile.size, tile.state, going, tile.name, said, tile.label or tile.name))
-    for (state, going), few in small.items():
+    for (state, going, _), few in groups.items():
+        tile, size = few[0], sum(tile.size for tile in few)
         if len(few) == 1:
-            tile = few[0]
             said = f"{tile.name or tile.kind} · {STATES[state]}: {tile.reason}"
-            found.append(_Drawn(tile.size, state, going, tile.name, said, ""))
-            continue
-        size = sum(tile.size for tile in few)
-        said = f"{len(few):,} small ones · {STATES[state]}"
-        found.append(_Drawn(size, state, going, "", said, f"{len(few):,} small"))
+            found.append(_Drawn(size, state, going, tile.name, said, tile.label or tile.name))
+        else:
+            said = f"{len(few):,} small ones · {STATES[state]}"
+            found.append(_Drawn(size, state, going, "", said, f"{len(few):,} small"))
     return sorted(found, key=lambda each: (-each.size, each.state, each.name))
 
 

@@ -99,6 +99,8 @@ class PlanShown(msgspec.Struct, frozen=True):
     steps: int
     """How many it has."""
     deletes: bool
+    labels: dict[str, str]
+    """What the first of each step says, by name, if it is live."""
 
 
 class Door:
@@ -279,21 +281,25 @@ async def _swept(request: Request, heaps: Heaps) -> Response:
 async def _plan_by_id(request: Request, heaps: Heaps) -> Response:
     def find() -> PlanShown:
         with heaps.open(request.query_params.get("heap", "")) as source:
-            return _shown(source.saved(request.query_params.get("plan", "")))
+            plan = source.saved(request.query_params.get("plan", ""))
+        return _shown(plan, heaps.look(request.query_params["heap"]).tiles)
 
     return _json(await run_in_threadpool(find))
 
 
-def _shown(plan: Plan) -> PlanShown:
+def _shown(plan: Plan, tiles: Sequence[Tile]) -> PlanShown:
     steps: list[Step] = sorted(plan.steps, key=lambda step: -step.size)[:MAX_STEPS]
     short = tuple(msgspec.structs.replace(step, replacement=None) for step in steps)
     shown = msgspec.structs.replace(plan, steps=short)
-    return PlanShown(shown, len(plan.steps), plan.deletes)
+    first = {step.segments[0] for step in short}
+    labels = {tile.name: tile.label for tile in tiles if tile.name in first}
+    return PlanShown(shown, len(plan.steps), plan.deletes, labels)
 
 
 def _plan(wanted: Wanted, heaps: Heaps) -> object:
     with heaps.open(wanted.heap) as source:
-        return _shown(source.plan(wanted.target))
+        plan = source.plan(wanted.target)
+    return _shown(plan, heaps.look(wanted.heap).tiles)
 
 
 def _collect(wanted: Wanted, heaps: Heaps) -> object:

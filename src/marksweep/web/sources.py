@@ -17,7 +17,7 @@ from marksweep.errors import NotFound
 from marksweep.graph.memory import KnowledgeGraph
 from marksweep.graph.roots import Root
 from marksweep.graph.strategies import PruneStrategy
-from marksweep.heaps.graph import GraphRules, nodes_of, refs_of
+from marksweep.heaps.graph import GraphRules, nodes_of, ref, refs_of
 from marksweep.heaps.stash_search import search_stash
 from marksweep.messages import FunctionCall, Message, outcomes_of
 from marksweep.model import Action, Entry, Event, Plan, Report, Segment, Stashed, Unit
@@ -300,7 +300,7 @@ def _state(context: PlanningContext, i: int, dead: str) -> tuple[State, str]:
     held = context.reason_to_keep((i,))
     if held:
         return State.ROOT, held
-    return (State.GARBAGE, dead) if dead else (State.REACHED, "in use")
+    return (State.GARBAGE, dead) if dead else (State.REACHED, "neither superseded nor unreachable")
 
 
 def _tile(segment: Segment, about: About, state: State, reason: str) -> Tile:
@@ -356,7 +356,7 @@ class Remembered:
 
     def read(self, name: str) -> Detail:
         """Give a memory."""
-        found = self._memory.graph.fetch(self._workspace, [name])
+        found = self._memory.graph.fetch(self._workspace, _memories(name))
         if not found:
             raise NotFound(f"there is no memory {name!r} any more. Reload the page.")
         memory = found[0].memory
@@ -369,7 +369,7 @@ class Remembered:
         answer = self._memory.search_memory(
             words, workspace_id=self._workspace, query=GraphQuery(limit=limit)
         )
-        return tuple(dict.fromkeys(hit.memory.memory_id for hit in answer.hits))
+        return tuple(dict.fromkeys(ref(Kind.MEMORY, h.memory.memory_id) for h in answer.hits))
 
     def swept(self, words: str, limit: int) -> tuple[Stashed, ...]:
         """Give what is deleted and in its grace period, if it has one of the words."""
@@ -425,30 +425,34 @@ class Remembered:
 
     def restore(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Take memories back."""
-        return refs_of(self._memory.restore(memory_ids=names, workspace_id=self._workspace))
+        memories = _memories(*names)
+        return refs_of(self._memory.restore(memory_ids=memories, workspace_id=self._workspace))
 
     def pin(self, name: str) -> None:
         """Pin."""
-        self._memory.pin([name], by=ACTOR, workspace_id=self._workspace)
+        self._memory.pin(_memories(name), by=ACTOR, workspace_id=self._workspace)
 
     def unpin(self, name: str) -> None:
         """Unpin."""
-        self._memory.unpin([name], workspace_id=self._workspace)
+        self._memory.unpin(_memories(name), workspace_id=self._workspace)
+
+
+def _memories(*names: str) -> tuple[str, ...]:
+    """Give the ids of memories that are named as plans name them."""
+    return nodes_of(names).memories
 
 
 def _is_loose(names: tuple[str, ...]) -> bool:
     """Whether a step takes a chunk or an entity, and no memory."""
-    return not nodes_of(names).memories
+    return not _memories(*names)
 
 
 def _memory_tile(row: MemoryRow, size: int, state: State, reason: str) -> Tile:
     is_code = row.source == CODE_INDEXER
     kind = row.repository.rstrip("/").rpartition("/")[2] if is_code else row.source
-    name = row.relative_path or row.memory_id
-    folder = row.relative_path.rpartition("/")[0]
-    return Tile(
-        row.memory_id, kind, size, state, reason, name, file=folder, pinned=bool(row.pinned)
-    )
+    name = ref(Kind.MEMORY, row.memory_id)
+    path, folder = row.relative_path, row.relative_path.rpartition("/")[0]
+    return Tile(name, kind, size, state, reason, path, file=folder, pinned=bool(row.pinned))
 
 
 def _segment(record: Record) -> Segment:
@@ -456,7 +460,7 @@ def _segment(record: Record) -> Segment:
     memory = record.memory
     text = memory.text or "\n".join(chunk.text for chunk in record.chunks)
     return Segment(
-        segment_id=memory.memory_id,
+        segment_id=ref(Kind.MEMORY, memory.memory_id),
         type=memory.source,
         created_at=memory.created_at,
         text=text,
