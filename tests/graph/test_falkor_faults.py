@@ -40,6 +40,35 @@ def test_a_redis_without_falkordb_is_a_clear_error(tmp_path: Path) -> None:
         store.close()
 
 
+def test_a_node_of_a_cluster_is_refused(tmp_path: Path) -> None:
+    cluster = ("--cluster-enabled", "yes", "--cluster-port", str(free_port()))
+    with killable_server(tmp_path, *falkor_options(), *cluster) as server:
+        store = FalkorGraphStore(server.url)
+        with pytest.raises(StoreError, match=r"only a part of the graphs\. Name a single"):
+            store.put("w", [note("w", "x")])
+        store.close()
+
+
+def test_a_replica_is_read_and_refuses_to_be_written(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("primary", "replica")]
+    for folder in folders:
+        folder.mkdir()
+    with killable_server(folders[0], *falkor_options()) as primary:
+        of = ("--replicaof", "127.0.0.1", primary.url.rpartition(":")[2])
+        with killable_server(folders[1], *falkor_options(), *of) as replica:
+            store, copy = FalkorGraphStore(primary.url), FalkorGraphStore(replica.url)
+            written = note("w", "x")
+            store.put("w", [written])
+            deadline = time.monotonic() + 30
+            while not copy.fetch("w", [written.memory.memory_id]):
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            with pytest.raises(StoreError, match=r"is a read-only replica\. Name the primary"):
+                copy.put("w", [note("w", "y")])
+            store.close()
+            copy.close()
+
+
 def test_a_wrong_password_is_told_at_once_and_not_shown(tmp_path: Path) -> None:
     with killable_server(tmp_path, *falkor_options(), "--requirepass", "right") as server:
         for given in (":hunter2@", ""):

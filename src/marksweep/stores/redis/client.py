@@ -53,8 +53,8 @@ class Client:
         except ValueError:  # its message may quote a part of the password
             raise BadInput(
                 f"{self.name} is not the URL of a Redis server. "
-                "Expected redis://[user:password@]host[:port][/number], with `/`, `?`, `#` and `@` "
-                "in a password written as %2F, %3F, %23 and %40."
+                "Expected redis://host[:port][/number], with user and password before the host if "
+                "need be, in which `/`, `?`, `#` and `@` are written as %2F, %3F, %23 and %40."
             ) from None
         with self.errors():
             self._redis.ping()

@@ -8,6 +8,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -246,6 +247,10 @@ class Connection:
                         f"the server at {self.url} is Redis without FalkorDB: it does not know "
                         "GRAPH commands. Name a FalkorDB server, or load its module."
                     ) from error
+                if "read only replica" in str(error):
+                    raise StoreError(
+                        f"FalkorDB at {self.url} is a read-only replica. Name the primary."
+                    ) from error
                 raise StoreError(f"FalkorDB at {self.url} refused a statement: {error}") from error
             except redis_errors.RedisError as error:
                 raise StoreError(f"FalkorDB at {self.url} cannot be used: {error}") from error
@@ -271,9 +276,9 @@ class Connection:
                     )
                 except ValueError:  # its message may quote a part of the password
                     raise BadInput(
-                        f"{self.url} is not the URL of a server. Expected "
-                        "falkordb://[user:password@]host[:port], with `/`, `?`, `#` and `@` in a "
-                        "password written as %2F, %3F, %23 and %40."
+                        f"{self.url} is not the URL of a server. Expected falkordb://host[:port], "
+                        "with user and password before the host if need be, in which `/`, `?`, `#` "
+                        "and `@` are written as %2F, %3F, %23 and %40."
                     ) from None
             server = self._server
         # The client replaces a connection that was lost while idle without a word: not in the
@@ -289,10 +294,22 @@ class Connection:
         work that was under way starts again.
         """
         connection.on_connect()
+        self._refuse_cluster(connection)
         connection._sock.settimeout(ANSWER_SECONDS)  # noqa: SLF001  there is no other way to it
         self._checked.clear()
         if getattr(self._thread, "is_working", False):
             raise redis_errors.ConnectionError("the connection was lost")
+
+    def _refuse_cluster(self, connection: _Wire) -> None:
+        """Refuse a server that has only a part of the graphs."""
+        with suppress(redis_errors.ResponseError):  # a user who may not ask
+            connection.send_command("INFO", "cluster")
+            if "cluster_enabled:1" in str(connection.read_response()):
+                connection.disconnect()
+                raise StoreError(
+                    f"{self.url}: it is a node of a cluster, which has only a part of the graphs. "
+                    "Name a single server, or one with replicas."
+                )
 
 
 class _Wire(Protocol):
@@ -302,6 +319,18 @@ class _Wire(Protocol):
 
     def on_connect(self) -> None:
         """Sign in."""
+        ...
+
+    def send_command(self, *words: str) -> None:
+        """Send a command."""
+        ...
+
+    def read_response(self) -> object:
+        """Read its answer."""
+        ...
+
+    def disconnect(self) -> None:
+        """End it."""
         ...
 
 
