@@ -188,3 +188,17 @@ def test_a_tool_result_passes_through_few_files() -> None:
 
     for name, way in ways().items():
         assert len(way.files) <= BARS[name], f"{name}: {way}"
+
+
+def test_every_mutant_still_has_its_source_and_its_tests() -> None:
+    from tools.mutants import MUTANTS
+    from tools.mutants import ROOT as REPOSITORY
+
+    moved = [
+        f"{mutant.name}: its source stands {count} times in {mutant.file}"
+        for mutant in MUTANTS
+        if (count := (ROOT / mutant.file).read_text().count(mutant.source)) != 1
+    ]
+    files = {test.partition("::")[0] for mutant in MUTANTS for test in mutant.tests}
+    assert not moved
+    assert [name for name in sorted(files) if not (REPOSITORY / name).exists()] == []

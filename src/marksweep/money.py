@@ -11,8 +11,6 @@ from marksweep.errors import BadInput, UnknownName
 AS_OF = "October 2026"
 """When the table was taken from the providers' price lists."""
 
-MILLION = 1_000_000
-
 
 class ModelPrice(msgspec.Struct, frozen=True):
     """Dollars for a million tokens."""
@@ -27,7 +25,11 @@ class ModelPrice(msgspec.Struct, frozen=True):
 
     def of_input(self, fresh: int, cached: int) -> float:
         """Give the dollars for input tokens, those that the cache lacks and those it holds."""
-        return (fresh * self.write + cached * self.cached) / MILLION
+        return (fresh * self.write + cached * self.cached) / 1_000_000
+
+    def of_reread(self, tokens: int) -> float:
+        """Give what it costs, above the cached price, to read tokens again that a cache held."""
+        return tokens * (self.write - self.cached) / 1_000_000
 
     def __str__(self) -> str:
         """Say what is paid for a million tokens, and since when that is known."""

@@ -1,8 +1,9 @@
-"""Collections of the long-term memory that `marksweep serve` runs by itself."""
+"""Collections of the long-term memory that `marksweep serve` runs automatically."""
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -36,10 +37,10 @@ async def journal(project: Path) -> tuple[Entry, ...]:
 
 
 async def until(project: Path, holds: Callable[[tuple[Entry, ...]], bool]) -> tuple[Entry, ...]:
-    """Wait for the journal to tell something."""
+    """Wait until the journal has what is expected."""
     deadline = time.monotonic() + DEADLINE
     while not holds(entries := await journal(project)):
-        assert time.monotonic() < deadline, f"the journal only tells {entries}"
+        assert time.monotonic() < deadline, f"the journal has only {entries}"
         await asyncio.sleep(0.1)
     return entries
 
@@ -91,18 +92,23 @@ def test_two_servers_collect_once(project: Path) -> None:
     asyncio.run(work())
 
 
-def test_the_settings_can_ask_for_it_and_the_option_can_switch_it_off(project: Path) -> None:
-    (project / ".marksweep").mkdir()
-    settings = project / ".marksweep" / "settings.toml"
-    settings.write_text(f"[memory]\ncollect_every_hours = {SOON}\n")
+def test_the_settings_can_ask_for_it_and_the_option_can_switch_it_off(
+    project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    for path in project.iterdir():
+        shutil.copy(path, other)
+    for folder in (project, other):
+        (folder / ".marksweep").mkdir()
+        settings = folder / ".marksweep" / "settings.toml"
+        settings.write_text(f"[memory]\ncollect_every_hours = {SOON}\n")
 
     async def work() -> None:
-        async with Client(child(project, "--collect-every", "0")) as client:
-            await lose_a_file(Agent(client), project)
-            await asyncio.sleep(1)
+        async with Client(child(project, "--collect-every", "0")) as silent:
+            await lose_a_file(Agent(silent), project)
+            async with Client(child(other)) as client:  # started later, it has had less time
+                await lose_a_file(Agent(client), other)
+                await until(other, swept)
             assert await journal(project) == ()
-        async with Client(child(project)) as client:
-            await Agent(client).call("memory_stats")
-            await until(project, swept)
 
     asyncio.run(work())

@@ -28,7 +28,7 @@ from marksweep.conversation import Conversation
 from marksweep.core.budget import Line
 from marksweep.dialects import Finding, History, Skipped, validate
 from marksweep.model import Candidate, Plan
-from marksweep.money import MILLION, ModelPrice, dollars, price_of
+from marksweep.money import ModelPrice, dollars, price_of
 from marksweep.preview import Change, Missed, largest_changes, likely_missed
 from marksweep.reading import DEAD, DeadWeight, Reading, dead_weight
 from marksweep.settings import Settings
@@ -260,7 +260,7 @@ def _closer(strategy: str, plan: Plan, talk: Conversation, paid: ModelPrice) -> 
     """Carry out what a strategy would do, on the copy in memory, and look at the difference."""
     before = talk.history
     talk.collect(plan)
-    once = plan.cost.reread_tokens * (paid.write - paid.cached) / MILLION
+    once = paid.of_reread(plan.cost.reread_tokens)
     return Closer(
         strategy,
         len(plan.steps),

@@ -22,6 +22,7 @@ import reprlib
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import IntEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -209,7 +210,7 @@ class Due(IntEnum):
     """A full collection: over the hard limit, or the prompt cache is cold."""
 
 
-class Backoff(msgspec.Struct, frozen=True):
+class Backoff(NamedTuple):
     """Wait after a futile pass."""
 
     used: int

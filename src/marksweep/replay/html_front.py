@@ -6,8 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from html import escape
-
-import msgspec
+from typing import NamedTuple
 
 from marksweep.replay import catalog
 from marksweep.replay.catalog import CLAIRVOYANT
@@ -27,7 +26,7 @@ LINE_HEIGHT = 15.0
 """Pixels between two labels, at least."""
 
 
-class Frame(msgspec.Struct, frozen=True):
+class Frame(NamedTuple):
     """The size of a picture and the values at its edges."""
 
     width: int
@@ -49,7 +48,7 @@ class Frame(msgspec.Struct, frozen=True):
         return round(20 + (100 - recall) / (100 - self.low) * (self.height - 64), 1)
 
 
-class Mark(msgspec.Struct, frozen=True):
+class Mark(NamedTuple):
     """How a strategy is drawn."""
 
     style: str

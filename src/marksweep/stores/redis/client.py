@@ -13,8 +13,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from marksweep.errors import BadInput, StoreBusy, StoreCorrupt, StoreError
-from marksweep.urls import redacted
+from marksweep.errors import StoreBusy, StoreCorrupt, StoreError
+from marksweep.urls import not_a_url, redacted
 
 CONNECT_TIMEOUT = 5.0
 """Seconds to wait for a server to answer the door. Lower fails sooner on a slow network."""
@@ -51,11 +51,8 @@ class Client:
                 retry=Retry(NoBackoff(), 0),
             )
         except ValueError:  # its message may quote a part of the password
-            raise BadInput(
-                f"{self.name} is not the URL of a Redis server. "
-                "Expected redis://host[:port][/number], with user and password before the host if "
-                "need be, in which `/`, `?`, `#` and `@` are written as %2F, %3F, %23 and %40."
-            ) from None
+            expected = "redis://host[:port][/number]"
+            raise not_a_url(url, "Redis", expected) from None
         with self.errors():
             self._redis.ping()
             self._refuse_cluster()

@@ -13,11 +13,12 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from marksweep.errors import BadInput, StoreError, StoreTooNew
+from marksweep.errors import StoreError, StoreTooNew
 from marksweep.search.ranking import fields
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.driver import FalkorDB, NoBackoff, Retry, redis_errors
 from marksweep.stores.graph.rows import Row, bare
+from marksweep.urls import not_a_url
 
 Params = Mapping[str, object]
 Step = tuple[str, Params]
@@ -275,11 +276,8 @@ class Connection:
                         retry=Retry(NoBackoff(), 0),
                     )
                 except ValueError:  # its message may quote a part of the password
-                    raise BadInput(
-                        f"{self.url} is not the URL of a server. Expected falkordb://host[:port], "
-                        "with user and password before the host if need be, in which `/`, `?`, `#` "
-                        "and `@` are written as %2F, %3F, %23 and %40."
-                    ) from None
+                    expected = "falkordb://host[:port]"
+                    raise not_a_url(self.url, "FalkorDB", expected) from None
             server = self._server
         # The client replaces a connection that was lost while idle without a word: not in the
         # middle of work, but here.
