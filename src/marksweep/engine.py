@@ -1,4 +1,4 @@
-"""GCEngine: the four calls on plain lists of segments, for those who keep their own.
+"""GCEngine: the four calls on plain lists of segments, for callers that keep their own.
 
     engine = GCEngine()
     roots = engine.compute_roots(segments, task_id="fix-login")

@@ -20,8 +20,8 @@ and what it warns of:
     UnreadableWarning        some of the messages that were passed in cannot be read
     OverLimitWarning         what must stay of a conversation does not fit its limit
 
-Each message says what was found, what was expected and what to do. None shows the credentials of
-a URL, whoever wrote the message.
+Each message says what was found, what was expected and what to do. None shows the credentials of a
+URL, not even if the message comes from another library.
 """
 
 from __future__ import annotations
@@ -97,7 +97,15 @@ class UnreadableWarning(UserWarning):
 
 
 def in_a_line(error: object) -> str:
-    """Say what went wrong; what others raise may repeat what was said, so only its kind is told."""
+    """Describe an error; of one from another library, whose text may hold data, only its type."""
     if isinstance(error, Exception) and not isinstance(error, MarksweepError):
         return type(error).__name__
     return " ".join(str(error).split())[:200]
+
+
+def not_a_url(url: str, of: str, expected: str) -> BadInput:
+    """Make the error for the URL of a server that cannot be read."""
+    return BadInput(
+        f"{redacted(url)} is not the URL of a {of} server. Expected {expected}, with `/`, `?`, "
+        "`#` and `@` in a password written as %2F, %3F, %23 and %40."
+    )

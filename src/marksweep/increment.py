@@ -40,7 +40,7 @@ Rank = tuple[bool, float]
 
 
 class Increment:
-    """Small collections on the go."""
+    """Small collections, one after each change."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class CandidatePool:
 
     Scores change with time, so no order can be kept for good. The pool holds the best candidates
     seen: what changed is ranked at once, and every step ranks a few old segments in turn, so that
-    all come by. What is drawn is ranked again, and put back if it should go later by now.
+    each gets its turn. What is drawn is ranked again, and put back if others now rank before it.
     """
 
     def __init__(self, rank: Callable[[Segment], Rank], size: int = POOL_SIZE) -> None:
@@ -160,7 +160,7 @@ class CandidatePool:
         self._cursor = 0
 
     def enter(self, segment_id: str) -> None:
-        """Let a new segment take part in the turn."""
+        """Add a new segment to the rotation."""
         self._turn.append(segment_id)
 
     def offer(self, segment: Segment) -> None:

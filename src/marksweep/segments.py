@@ -231,7 +231,7 @@ class Segments:
         open_files: Sequence[str] = (),
         breakpoints: Collection[tuple[str, int]] = (),
     ) -> None:
-        """Say what the agent is at now; what belongs to it becomes roots.
+        """Set what the agent is working on; what belongs to it becomes roots.
 
         `breakpoints` are files with a line.
 
@@ -286,7 +286,7 @@ class Segments:
         )
 
     def plan_for(self, segment_ids: Sequence[str], disposal: Disposal = Disposal.STASH) -> Plan:
-        """Plan to sweep just these segments, also what the agent is at; see `kept_because`."""
+        """Plan to sweep just these segments, also of the current work; see `kept_because`."""
         live = self._heap.live()
         names = list(dict.fromkeys(segment_ids))
         unknown = [name for name in names if name not in live]
@@ -417,7 +417,7 @@ class Segments:
             self._increment.record_pass(0)
 
     def current_focus(self) -> Focus:
-        """Return what the agent is at, as the rules see it now."""
+        """Return what the agent is working on, as the rules see it now."""
         now = self._clock()
         since = now - timedelta(hours=self.settings.roots.recent_file_hours)
         active = self._focus.active_file

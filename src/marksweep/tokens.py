@@ -2,7 +2,7 @@
 
     from marksweep.tokens import count, default_counter
 
-    count("def hello(): ...")            # exact where a vocabulary is at hand, else an estimate
+    count("def hello(): ...")            # exact where a vocabulary is installed, else an estimate
     default_counter().label(12_000)      # "12,000", or "≈12,000" when it is an estimate
 
 1. Estimates without a vocabulary: cut as o200k does, then price each piece by its shape. o200k cuts
@@ -10,12 +10,12 @@
    no vocabulary, so it is done the same way here; what a piece costs is an average over code,
    prose and JSON. Linear in the text and the same on every run.
 2. What a counter is; counts of long texts, remembered by content, in bounded memory.
-3. o200k_base from rs-bpe, or from tiktoken if its ranks lie on this disk already. Both give the
+3. o200k_base from rs-bpe, or from tiktoken if its ranks are on this disk already. Both give the
    same counts. rs-bpe is linear and takes any text at once; tiktoken panics on a million blanks, so
    it gets long texts in chunks, cut at seams where its own pre-tokeniser cuts too.
 4. Images and other data that are not text: providers count them by size on screen.
 5. The best counter there is.
-6. From our figures to those a provider reports.
+6. Calibration: from these counts to those a provider reports.
 
 Nothing here goes to the network, and nothing heavy is imported before the first count.
 """
@@ -145,7 +145,7 @@ class TokenCounter(msgspec.Struct, frozen=True):
 
 
 def in_whole(counter: Callable[..., float]) -> Callable[..., int]:
-    """Let a counter of somebody's own give whole tokens: a fraction is rounded up."""
+    """Wrap a caller's counter so that it gives whole tokens: a fraction is rounded up."""
 
     def count(*given: object) -> int:
         figure = counter(*given)
@@ -195,7 +195,7 @@ class _Counts:
 
 
 def detached_copy(text: str) -> str:
-    """Give a text that is equal, and another object if it is beyond ASCII.
+    """Copy a text, if it is beyond ASCII.
 
     Python keeps the UTF-8 form of such a text beside it, once C code has asked for it, for as long
     as the text lives: half as much memory again. This one's goes with it.
@@ -267,7 +267,7 @@ def _ranks_are_on_disk(environment: Mapping[str, str]) -> bool:
 
 
 def _safe(count: Callable[[str], int]) -> Callable[[str], int]:
-    """Make a counter total: lone surrogates count as U+FFFD, and a panic yields an estimate."""
+    """Make a counter that never fails: lone surrogates are U+FFFD, a panic yields an estimate."""
 
     def total(text: str) -> int:
         try:
@@ -303,7 +303,7 @@ ESTIMATOR = TokenCounter(name="estimate", exact=False, count=estimate)
 
 @cache
 def default_counter() -> TokenCounter:
-    """Choose the best counter there is: rs-bpe, tiktoken with ranks on disk, our estimator."""
+    """Choose the best counter there is: rs-bpe, tiktoken with ranks on disk, the estimator."""
     return cached(from_rs_bpe() or from_tiktoken() or ESTIMATOR)
 
 
@@ -316,24 +316,24 @@ REPORTS_KEPT = 15
 """Reports that are remembered. Higher is steadier; lower follows a change of model sooner."""
 
 MIN_REPORT_TOKENS = 100
-"""Requests below this teach nothing: what a provider adds to each one outweighs them."""
+"""Requests below this teach nothing: what a provider adds to each outweighs their text."""
 
 LARGEST_RATIO = 4.0
 """Factor beyond which a report is not about the same text, such as one without cached tokens.
 
-Higher believes more; no tokeniser in use is that far from o200k.
+Higher accepts more reports; no tokeniser in use is that far from o200k.
 """
 
 
 class Calibration(msgspec.Struct, frozen=True):
-    """What a provider's token is in ours. The median of recent reports, so a few wild ones pass."""
+    """Ratio of a provider's counts to these: the median of recent reports, against outliers."""
 
     ratios: tuple[float, ...] = ()
     """Reported over counted, oldest first."""
 
     @property
     def ratio(self) -> float:
-        """Provider's tokens per token of ours; 1 until there is a report."""
+        """Provider's tokens per token counted here; 1 until there is a report."""
         ordered = sorted(self.ratios)
         middle = len(ordered) // 2
         if len(ordered) % 2:
@@ -350,5 +350,5 @@ class Calibration(msgspec.Struct, frozen=True):
         return Calibration((*self.ratios, ratio)[-REPORTS_KEPT:])
 
     def apply(self, tokens: int) -> int:
-        """Turn a count of ours into what the provider will report."""
+        """Convert a count into what the provider will report."""
         return round(tokens * self.ratio)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from ipaddress import ip_address
 
-from marksweep.errors import BadInput
-
 MASK = "***"
 """What replaces a secret."""
 
@@ -41,14 +39,6 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def not_a_url(url: str, of: str, expected: str) -> BadInput:
-    """Make the error for the URL of a server that cannot be read."""
-    return BadInput(
-        f"{redacted(url)} is not the URL of a {of} server. Expected {expected}, with `/`, `?`, "
-        "`#` and `@` in a password written as %2F, %3F, %23 and %40."
-    )
 
 
 def redacted(text: str) -> str:

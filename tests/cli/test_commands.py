@@ -362,7 +362,7 @@ class TestWorkingSet:
         refused = run("stash", "compress", "long", "and so on " * 900, *where)
         assert (refused.exit_code, "must be shorter" in refused.stderr) == (2, True)
 
-    def test_what_the_agent_is_at_stays(self, tmp_path: Path) -> None:
+    def test_what_the_agent_is_working_on_stays(self, tmp_path: Path) -> None:
         context = Segments(tmp_path / "set.db")
         for name, path, task in [
             ("stop", "a.py", None),
@@ -391,8 +391,8 @@ class TestWorkingSet:
         for bad, said in [
             (("why", "stop", "--breakpoint", "a.py"), "expected a file and a line"),
             (("why", "stop", "--active-lines", "1", "2"), "Name the file"),
-            (("analyze", "chat.json", "--task", "t1"), "about the working set"),
-            (("collect", "chat.json", "--task", "t1"), "about the working set"),
+            (("analyze", "chat.json", "--task", "t1"), "for the working set"),
+            (("collect", "chat.json", "--task", "t1"), "for the working set"),
         ]:
             refused = run(*bad, *where)
             assert (refused.exit_code, said in refused.stderr) == (2, True), bad

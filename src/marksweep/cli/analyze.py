@@ -36,7 +36,7 @@ from marksweep.sizes import Size
 from marksweep.strategies.registry import DEAR, TIER, Choice, warnings_of
 
 QUICK = ("truncate", "mask", "superseded", "budget", "superseded+mask+truncate")
-"""Strategies that look at messages from outside: a second for fifty megabytes."""
+"""Strategies that need no text analysis: a second for fifty megabytes."""
 
 THOROUGH = ("summarize", "hybrid", "coverage", "coverage_quality")
 """Strategies that read every text."""
@@ -155,7 +155,7 @@ def command(
     TRANSCRIPT is a file of messages in any provider's format, a Claude Code or Codex session, or -
     for standard input. Without it, this folder's newest Claude Code or Codex session is looked at;
     if there is none, or with --store or --workspace, the working set in the store. What the agent
-    is at (--task, --active-file, --open-file, --breakpoint) is about the working set alone.
+    is working on (--task, --active-file, --open-file, --breakpoint) concerns the working set only.
 
     \b
     Examples:  marksweep analyze session.jsonl --limit 32k

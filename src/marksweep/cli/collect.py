@@ -43,11 +43,13 @@ class TranscriptPlan(Plan, frozen=True):
 
 @make_command("collect")
 @click.argument("transcript", required=False)
-@click.option("--limit", metavar="SIZE", help="Tokens, 32k, or a share such as 60%; else as set.")
+@click.option(
+    "--limit", metavar="SIZE", help="Tokens, 32k, or a share such as 60%; default: the settings."
+)
 @click.option(
     "--strategy",
-    help=f"Names, tried in turn, such as superseded+mask; else as set. coverage_quality {DEAR}. "
-    f"Of the working set: {', '.join(Disposal)}.",
+    help="Names, tried in order, such as superseded+mask; default: the settings. "
+    f"coverage_quality {DEAR}. Of the working set: {', '.join(Disposal)}.",
 )
 @click.option("--dialect", help="The format; detected if left out.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the result here.")
@@ -74,8 +76,8 @@ def command(
     standard output; without any of these only the plan is shown. Without TRANSCRIPT the working set
     in the store is collected after a question, or with --apply PLAN exactly that saved plan. It
     goes to the stash; --strategy auto deletes old logs and notes that nothing refers to, and
-    --strategy delete all that goes. What the agent is at (--task, --active-file, --open-file,
-    --breakpoint) stays.
+    --strategy delete all that goes. What the agent is working on (--task, --active-file,
+    --open-file, --breakpoint) stays.
 
     What cannot be read in TRANSCRIPT stays in its place, byte for byte. --write follows links, and
     refuses a file that changed since it was read or that another program has open for writing. Only
@@ -88,10 +90,10 @@ def command(
     at.refuse_for(transcript)
     if transcript is None:
         if output is not None or write or dialect is not None:
-            raise BadInput("-o, --write and --dialect are about a transcript. Name one.")
+            raise BadInput("-o, --write and --dialect need a transcript. Name one.")
         return _working_set(here, limit, plan_id, strategy, at, yes=yes)
     if plan_id is not None:
-        raise BadInput(f"--apply is about the working set. Leave {transcript} out.")
+        raise BadInput(f"--apply is for the working set. Leave {transcript} out.")
     found = settings()
     if limit is None and found.window.limit_tokens == Window().limit_tokens:
         raise BadInput(

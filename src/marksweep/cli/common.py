@@ -39,7 +39,9 @@ INTERRUPTED = 130
 F = TypeVar("F", bound=Callable[..., Any])
 
 store_option = click.option(
-    "--store", metavar="WHERE", help="A .db or .json file, a folder, or redis://…; else as set."
+    "--store",
+    metavar="WHERE",
+    help="A .db or .json file, a folder, or redis://…; default: the settings.",
 )
 workspace_option = click.option("--workspace", metavar="NAME", help="Whose segments.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
@@ -71,7 +73,7 @@ def settings(store: str | None = None) -> Settings:
 
 
 class At(NamedTuple):
-    """What the agent is at, whose segments stay: what --task, --breakpoint and the like say."""
+    """What the agent is working on, whose segments stay: --task, --breakpoint and the like."""
 
     task: str | None = None
     file: str | None = None
@@ -80,18 +82,18 @@ class At(NamedTuple):
     breakpoints: tuple[tuple[str, int], ...] = ()
 
     def refuse_for(self, transcript: str | None) -> None:
-        """Refuse to look at a transcript with it."""
+        """Refuse these options for a transcript."""
         if transcript is not None and self != At():
             raise BadInput(
-                "--task, --active-file, --open-file and --breakpoint are about the working set. "
+                "--task, --active-file, --open-file and --breakpoint are for the working set. "
                 f"Leave them out, or leave {transcript} out."
             )
 
 
 def at_options(function: F) -> F:
-    """Add options for what the agent is at, and pass what they say as `at`."""
+    """Add options for what the agent is working on, and pass them as `at`."""
 
-    @click.option("--task", metavar="ID", help="The task at hand: its segments stay.")
+    @click.option("--task", metavar="ID", help="The current task: its segments stay.")
     @click.option("--active-file", "file", metavar="PATH", help="The file being worked on.")
     @click.option("--active-lines", "lines", nargs=2, type=int, help="The lines of it, first last.")
     @click.option("--open-file", "open_files", multiple=True, metavar="PATH", help="Repeatable.")
@@ -204,7 +206,7 @@ def command(name: str) -> Callable[[F], click.Command]:
 
 
 def fail(error: MarksweepError) -> NoReturn:
-    """Say an error in one line and leave with its exit code."""
+    """Print an error in one line and exit with its code."""
     errors().print(f"[bold red]marksweep:[/] {escape(str(error))}", soft_wrap=True)
     if isinstance(error, StoreError):
         sys.exit(STORE)

@@ -23,7 +23,7 @@ from marksweep.urls import redacted
 
 @click.group("config")
 def config() -> None:
-    """Show or check the settings, and agree to where they send things."""
+    """Show or check the settings, and agree to where they send data."""
 
 
 @make_command("show")

@@ -112,7 +112,7 @@ class _Tour:
         plan = context.plan()
         self.out.print(render.plan(plan, most=4))
 
-        self._section("What stays, and why", f"The task at hand is {TASK}.")
+        self._section("What stays, and why", f"The current task is {TASK}.")
         swept = {name for step in plan.steps for name in step.segments}
         for name in _one_of_each([s for s in context.list() if s.segment_id not in swept]):
             self.out.print(render.line(context.why(name)))

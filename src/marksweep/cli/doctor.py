@@ -78,9 +78,9 @@ class Finding(NamedTuple):
 
 
 @make_command("doctor")
-@click.option("--repair", is_flag=True, help="Repair what can be; a copy is kept of all of it.")
+@click.option("--repair", is_flag=True, help="Repair what can be; a copy of everything is kept.")
 @click.option("--mend", is_flag=True, hidden=True)
-@click.option("--falkordb", metavar="URL", help="Also ask this one: falkordb://host:6379.")
+@click.option("--falkordb", metavar="URL", help="Also check this server: falkordb://host:6379.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @store_option
 @json_option
@@ -151,7 +151,7 @@ def _tried(what: str, attempt: Callable[[], str]) -> Check:
 
 
 def _answers(where: str) -> str:
-    """Ask a FalkorDB, named by URL or by the folder of one of our own."""
+    """Check a FalkorDB, named by URL or by the folder of an embedded one."""
     scheme, rest = split_scheme(where)
     scheme = _SCHEMES.get(scheme, "")
     if not scheme:
@@ -215,7 +215,7 @@ def _files(path: Path) -> Iterator[Finding]:
     if open_files := health.readable_by_others(path):
         names = ", ".join(file.name for file in open_files)
         found = f"others may read or write {names}"
-        check = Check("permissions", found, ok=False, mend="leave them to you alone")
+        check = Check("permissions", found, ok=False, mend="make them readable by you only")
         yield Finding(check, lambda: _private(path), path)
     else:
         yield Finding(Check("permissions", "yours alone", ok=True))

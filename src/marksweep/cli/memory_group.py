@@ -37,11 +37,11 @@ MAX_ROWS = 20
 
 
 class BackupFile(msgspec.Struct, frozen=True):
-    """A backup that was written or brought back; an empty path if there was nothing to write."""
+    """A backup that was written or restored; an empty path if there was nothing to write."""
 
     path: str
     workspace_id: str
-    """Where from, or where to."""
+    """Its source, or its destination."""
     items: int
     """Nodes and edges."""
 
@@ -159,8 +159,8 @@ def import_(path: Path, here: Here) -> int:
 def forget(memory_ids: tuple[str, ...], everywhere: bool, yes: bool, here: Here) -> int:
     """Delete memories by their ids, after a question; `marksweep search --json` has the ids.
 
-    They can be taken back for a week, by `marksweep prune --restore`, unless they go everywhere.
-    Pinned ones stay unless they go everywhere. What could not be reached is reported.
+    They can be restored for a week with `marksweep prune --restore`, except with --everywhere,
+    which also deletes pinned ones. What could not be reached is reported.
 
     \b
     Examples:  marksweep memory forget m1a2b3c
@@ -196,7 +196,7 @@ def _forgotten(done: Forgotten) -> RenderableType:
     if done.stash or done.backups:
         lines.append(f"from the stash {done.stash:,}, from backups {done.backups:,} items")
     if done.plan_id and len(done.gone):
-        lines.append(f"To take it back:  marksweep prune --restore {done.plan_id}")
+        lines.append(f"To restore it: marksweep prune --restore {done.plan_id}")
     parts: list[RenderableType] = [render.line(line) for line in lines]
     parts += [render.line(f"not reached: {each}", style="yellow") for each in done.unreached]
     return Group(*parts)

@@ -1,4 +1,4 @@
-"""`marksweep prune`: show what in memory is stale, delete exactly that, take it back."""
+"""`marksweep prune`: show what in memory is stale, delete exactly that, restore it."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Erased(msgspec.Struct, frozen=True):
     show_default=True,
 )
 @click.option("--apply", "plan_id", metavar="PLAN", help="Delete exactly what this preview showed.")
-@click.option("--restore", "undone", metavar="PLAN", help="Take back what this plan deleted.")
-@click.option("--limit", type=click.IntRange(0), help="Nodes that may go; else the cap says.")
+@click.option("--restore", "undone", metavar="PLAN", help="Restore what this plan deleted.")
+@click.option("--limit", type=click.IntRange(0), help="Nodes that may go; default: the cap.")
 @click.option("--purge", is_flag=True, help="Erase what was deleted and is past its grace.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @in_workspace
@@ -64,7 +64,7 @@ def command(
 ) -> int:
     """Show what in memory is stale or orphaned, and delete it after a question.
 
-    What was deleted can be taken back for a week, and is erased only on request. To delete in the
+    What was deleted can be restored for a week, and is erased only on request. To delete in the
     default workspace its name has to be typed.
 
     \b
@@ -162,5 +162,5 @@ def _how(plan: Plan, limits: Limits) -> list[RenderableType]:
     return [
         *(render.line(line, style="yellow") for line in blockers_text(plan)),
         render.line(f"\nTo delete exactly this:  marksweep prune --apply {plan.plan_id}{more}"),
-        render.line(f"It can be taken back for {limits.grace.days} days.", style="dim"),
+        render.line(f"It can be restored for {limits.grace.days} days.", style="dim"),
     ]

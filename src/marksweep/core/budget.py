@@ -3,8 +3,9 @@
 A limit is crossed by what is over it; usage that is exactly at a limit has not crossed it. So a
 collection that lands exactly where the next one would start is not followed by one.
 
-Rarely and deep is cheap: every sweep makes the provider read again what is behind its first cut. If
-its prompt cache is cold, that happens anyway, so then a collection starts sooner.
+Few deep collections are cheaper than many small ones: every sweep makes the provider read again
+what follows its first cut. If its prompt cache is cold, that happens anyway, so then a collection
+starts sooner.
 
 Between soft and hard limit there is room to wait. A sweep that cuts early makes the provider
 read all behind the cut again, at the price of writing its cache; the longer it waits, the more it
@@ -135,7 +136,7 @@ class Budget(msgspec.Struct, frozen=True):
     def beside(self, held: int, step: float = 0.0) -> Budget:
         """Draw the same shares over the room that is left beside so many tokens that must stay.
 
-        A large system prompt would otherwise leave a collection nothing to keep. If there is no
+        Otherwise a large system prompt would leave a collection nothing to keep. If there is no
         room, the lines are as they were. If landing there makes room for less than a few steps of
         so many tokens, all lines are at the limit.
         """
@@ -151,7 +152,7 @@ class Budget(msgspec.Struct, frozen=True):
         return Budget(self.limit, soft, target, hard, cold)
 
     def calibrated(self, ratio: float) -> Budget:
-        """Give the lines in tokens of which a provider counts so many for each of ours."""
+        """Convert the limits, given how many tokens a provider counts for one counted here."""
         if ratio == 1:
             return self
         lines = (self.limit, self.soft_limit, self.target, self.hard_limit, self.cold_limit)
@@ -184,7 +185,7 @@ def tally(segments: Iterable[Segment]) -> tuple[Line, ...]:
 
 
 FIRST_WAIT = 4
-"""Changes to wait after a first futile pass. Higher wastes fewer passes, notices chances later."""
+"""Changes to wait after a first futile pass. Higher wastes fewer passes and reacts later."""
 
 LONGEST_WAIT = 256
 """The most changes to wait: however often a pass was futile, it is tried again after these."""

@@ -23,7 +23,7 @@ from marksweep.model import GCPolicy, Pressure, Segment, Snapshot
 
 
 class Yield(IntEnum):
-    """How far something that must stay yields, once a strategy has nothing more to offer."""
+    """How far a root may be cut once the strategy has nothing more to offer."""
 
     TARGET = 1
     """Its bulky results may be trimmed to reach the target."""
@@ -47,7 +47,7 @@ class PlanningContext:
     unanswered: int | None = None
     """The first segment that the model has not answered: what comes back is placed before it.
 
-    None: nothing can come back by itself.
+    None: nothing is brought back automatically.
     """
     limit: int | None = None
     """What must not be exceeded, if that is known; the target is at most this."""

@@ -1,8 +1,8 @@
 """Plan: take from a strategy's ranking until the target is met. Nothing is applied.
 
-The planner guards what strategies need not think of: it takes whole units, never touches what must
-stay, refuses a replacement that is not smaller, stops at the target, and lists what blocks it.
-Every plan is made here, whatever the heap and whoever asks.
+Strategies need not care about safety; the planner does. It takes whole units, never touches what
+must stay, refuses a replacement that is not smaller, stops at the target, and lists what blocks it.
+Every plan of every heap is made here.
 
 It also says what a sweep does to the prompt cache, and when it pays. A provider caches the longest
 prefix that did not change. Everything behind the first change is read uncached once; in return,
@@ -41,7 +41,7 @@ MAX_BLOCKERS = 8
 """How many reasons a plan names when it misses its target; the largest ones."""
 
 _HASHED_AT_ONCE = 256
-"""Steps that are hashed together to name a plan: one by one is slow, all of them is a lot."""
+"""Steps that are hashed together to name a plan: one by one is slow, all need much memory."""
 
 StepIndices = tuple[tuple[int, ...], ...]
 """For each step of a plan, the indices of its segments in the snapshot."""
@@ -193,7 +193,7 @@ def plan_with_indices(
     proposals: Iterable[Proposal],
     prices: Prices | None = None,
 ) -> tuple[Plan, StepIndices]:
-    """Plan, for somebody who carries the plan out on the very snapshot it is made from."""
+    """Plan for a caller that applies the plan to the snapshot it is made from."""
     builder = _taken(candidates, proposals)
     indices = builder.indices()
     return builder.plan(strategy, prices), indices
@@ -289,7 +289,7 @@ class PlanBuilder:
         self.left -= freed - before
 
     def give_up_stand_ins(self, limit: int) -> None:
-        """Make no summary after all of what goes, where not even that fits the limit."""
+        """Drop a planned summary where not even the summary fits the limit."""
         for n, draft in enumerate(self._drafts):
             if self.left <= limit:
                 return
@@ -360,7 +360,7 @@ class PlanBuilder:
                 )
 
     def plan(self, strategy: str, prices: Prices | None = None) -> Plan:
-        """Make the plan. The builder is spent then: of a large plan, drafts make way for steps."""
+        """Make the plan. The builder cannot be used afterwards: its drafts are freed."""
         candidates, snapshot = self._candidates, self._candidates.snapshot
         target = self._target()
         blockers: tuple[Blocker, ...] = ()
@@ -410,7 +410,7 @@ class PlanBuilder:
         return self.left - sum(sizes[i] for i in refused)
 
     def _price(self, prices: Prices | None) -> Cost:
-        """Price the sweep at the prompt cache, if the whole of a prompt is known."""
+        """Compute what the sweep costs the prompt cache, if the whole prompt is known."""
         snapshot = self._candidates.snapshot
         if snapshot.rest_size is not None or snapshot.unit is not Unit.TOKENS:
             return Cost(None)

@@ -25,7 +25,7 @@ INVARIANT_TAGS = frozenset({"invariant", "overview", "constraint"})
 
 
 class Focus(msgspec.Struct, frozen=True, kw_only=True):
-    """What the agent is at, as far as the rules need it."""
+    """What the agent is working on, as far as the rules need it."""
 
     now: datetime
     task_id: str | None = None
@@ -155,7 +155,8 @@ RULES: tuple[Rule, ...] = (
 """The rules for context segments."""
 
 BY_NAME: tuple[Rule, ...] = (pinned, locked, cited)
-"""The rules for segments that somebody names to be swept: what the agent is at does not hold them.
+"""The rules for segments that somebody names to be swept: what the agent is working on does not
+protect them.
 """
 
 

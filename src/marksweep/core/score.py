@@ -120,7 +120,7 @@ def scorer_named(name: str) -> Scorer:
 
 
 def age_hours(segment: Segment, now: datetime) -> float:
-    """Hours since the segment was last touched; 0 for a time that lies ahead."""
+    """Hours since the segment was last touched; 0 if that is in the future."""
     if now.tzinfo is None:
         now = now.replace(tzinfo=UTC)
     hours = (now - segment.last_touched_at).total_seconds() / 3600.0

@@ -54,7 +54,7 @@ class Strategy(Protocol):
 class LastResort(Protocol):
     """What can still be done where a strategy's ranking falls short: every run can be collected.
 
-    They may propose to trim what must stay and yields. `excess` gives what is still too
+    They may propose to trim roots that yield. `excess` gives what is still too
     much.
     """
 
@@ -97,5 +97,5 @@ class Learning(Strategy, Protocol):
 
 
 def goes_to_limit(strategy: Strategy) -> bool:
-    """Whether a strategy wants the whole limit, whatever that costs: one says so by this name."""
+    """Whether a strategy uses the whole limit, at any cost: its attribute of this name."""
     return bool(getattr(strategy, "goes_to_limit", False))

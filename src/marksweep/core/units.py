@@ -1,8 +1,8 @@
 """Graph and units: the references of a snapshot as integers, and what must live or die as one.
 
-Ids are interned to their index in the snapshot, and strong references lie in two flat arrays: those
-of segment i are `targets[starts[i]:starts[i + 1]]`. At a million segments this is a tenth of the
-memory of dictionaries of sets, and several times as fast. A unit is segments joined by paired
+Ids are interned to their index in the snapshot, and strong references are held in two flat arrays:
+those of segment i are `targets[starts[i]:starts[i + 1]]`. At a million segments this is a tenth of
+the memory of dictionaries of sets, and several times as fast. A unit is segments joined by paired
 references, swept together or not at all.
 """
 
@@ -133,7 +133,7 @@ class Units:
 
 
 class Singles:
-    """The units of a heap where each index is a unit by itself."""
+    """The units of a heap where each index is its own unit."""
 
     def __init__(self, count: int) -> None:
         self._count = count

@@ -1,14 +1,14 @@
-"""Words: how ages and amounts are said in reasons, the same everywhere."""
+"""How ages and amounts are written in reasons."""
 
 from __future__ import annotations
 
 
 def age_in_words(hours: float) -> str:
     """Say an age in its largest fitting unit: `5 min`, `3 h`, `12 days`."""
-    return minutes_in_words(told_minutes(hours))
+    return minutes_in_words(rounded_minutes(hours))
 
 
-def told_minutes(hours: float) -> int:
+def rounded_minutes(hours: float) -> int:
     """Round an age down to the precision its words have."""
     if hours < 1:
         return int(hours * 60)
@@ -16,7 +16,7 @@ def told_minutes(hours: float) -> int:
 
 
 def minutes_in_words(minutes: int) -> str:
-    """Say an age that `told_minutes` gave."""
+    """Write an age that `rounded_minutes` gave."""
     if minutes < 60:
         return f"{minutes} min"
     hours = minutes // 60

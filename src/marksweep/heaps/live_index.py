@@ -141,7 +141,7 @@ class LiveIndex:
         self._last = -1
         """The highest position so far."""
         self._is_sorted = True
-        """Whether the live segments lie by position, as they do unless one came back."""
+        """Whether the live segments are in order of position, as they are unless one came back."""
 
     def put(self, segment: Segment) -> Segment:
         """Take a segment in, or replace the one with its id; return it with its count."""

@@ -2,7 +2,7 @@
 
 Everything is written through to the store and kept in a `LiveIndex`; what other processes wrote is
 taken in before each use. Edits work under the store's lock, so that none gets lost between
-processes. What is swept lies in the store's stash.
+processes. What is swept is kept in the store's stash.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class SegmentHeap:
         self._fingerprint = fingerprint or ContentFingerprint()
         self.index = LiveIndex(recent_messages, self._fingerprint)
         self.changed: list[str] = []
-        """Ids put since a step last looked, by whomever."""
+        """Ids put since the last step, by any process."""
         self.refresh()
 
     def refresh(self) -> None:
@@ -152,7 +152,7 @@ class SegmentHeap:
             return tuple(self.index.live[segment_id] for segment_id in ids)
 
     def touch(self, segment_ids: Sequence[str], now: datetime) -> None:
-        """Note that segments were read or written now."""
+        """Record that segments were read or written now."""
         with self._editing():
             found = [self._find(segment_id) for segment_id in segment_ids]
             self._write(put=[replace(segment, last_touched_at=now) for segment in found])
@@ -325,7 +325,7 @@ class SegmentHeap:
             self._write(put=counted)
 
     def survive(self) -> None:
-        """Count a survived collection for each young segment; the old are not counted on.
+        """Count a survived collection for each young segment; the count of old ones stays.
 
         So each segment is written back at most OLD_AFTER times in its life.
         """

@@ -29,7 +29,7 @@ from marksweep.model import GCPolicy, utc_now
 from marksweep.stores.memory import MemoryStore
 
 CONTEXT_LIMIT = 128_000
-"""Tokens of the context window if nobody says otherwise.
+"""Default size of the context window in tokens.
 
 Too high, and the provider refuses requests before a collection starts; too low, and collections
 come early.
@@ -39,7 +39,7 @@ ELIGIBLE = frozenset({GCPolicy.EPHEMERAL, GCPolicy.PARTIAL, GCPolicy.CONDITIONAL
 """What may go without pressure; CONDITIONAL if its owner agrees."""
 
 _DERIVED = (InstructionSource.CONVERSATION, InstructionSource.THINKING)
-"""The sources that a followed history speaks for."""
+"""The sources that a followed history determines."""
 
 
 class Arrivals:
@@ -60,7 +60,7 @@ class Arrivals:
         return lambda message_id: known.setdefault(message_id, now)
 
     def keep_only(self, history: Sequence[Message]) -> None:
-        """Forget messages that have left, once they are the most."""
+        """Forget messages that have left, once they are the majority."""
         if len(self._known) > 2 * len(history):
             present = {message.message_id for message in history}
             self._known = {id_: at for id_, at in self._known.items() if id_ in present}
@@ -275,7 +275,7 @@ class InstructionBudget:
         return entries
 
     def non_history(self) -> Mapping[InstructionSource, SourceEntry]:
-        """The sources that no history speaks for."""
+        """The sources that no history determines."""
         return {source: entry for source, entry in self._entries.items() if source not in _DERIVED}
 
     def reserve_summaries(self, number: int) -> None:
@@ -328,7 +328,7 @@ class InstructionBudget:
         )
 
     def to_dict(self) -> dict[str, object]:
-        """The budget as plain JSON values. A followed history is saved by who holds it."""
+        """The budget as plain JSON values. A followed history is saved by its owner."""
         saved = Saved(
             self.context_limit,
             self._entries,

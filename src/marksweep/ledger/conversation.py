@@ -1,6 +1,6 @@
 """The entries of a conversation, derived from the snapshot of its heap.
 
-Nothing here is stored: the heap holds the truth, its policies included, and the ledger reads it.
+Nothing here is stored: the ledger reads the heap, its policies included.
 What the messages cannot say, a host declares by message id: that these two are a clarification.
 
     system_0             a system message                        LOCKED
@@ -43,7 +43,7 @@ class EntryRef(NamedTuple):
 
 
 class DerivedEntries(NamedTuple):
-    """What a conversation weighs: its words and work, and apart from them its thoughts."""
+    """What a conversation weighs: its words and work, and separately its thoughts."""
 
     conversation: Mapping[str, SourceEntry]
     thinking: Mapping[str, SourceEntry]

@@ -1,4 +1,4 @@
-"""The protocol of a GC plugin, and the nouns it speaks: GCConfig, GCResult, GCTriggerReason."""
+"""The protocol of a GC plugin, and its types: GCConfig, GCResult, GCTriggerReason."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from marksweep.plugins.checks import (
 )
 
 PRESERVE_RECENT_TURNS = 5
-"""Newest turns that a collection spares, if nobody says otherwise.
+"""Newest turns that a collection spares by default.
 
-More keeps the agent's footing; fewer frees more, and may take what it is working on.
+More keeps the agent's context; fewer frees more, and may take what it is working on.
 """
 
 
@@ -65,10 +65,10 @@ class ContextUsage(TypedDict, total=False):
 class GCConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """When to collect, how far, and what to leave alone.
 
-    Percentages are of the context limit. Where one is not given, the environment is asked
+    Percentages are of the context limit. Where one is not given, the environment is read
     (MARKSWEEP_GC_THRESHOLD, _TARGET, _PRESSURE, then the same with JAATO_), then 80, 60 and 90
-    apply. Where they do not fit beside each other, a default gives way to the environment, and
-    that to what was given, with a warning in the log.
+    apply. Where they contradict each other, what was given wins over the environment and the
+    environment over a default, with a warning in the log.
     """
 
     threshold_percent: float = msgspec.field(default_factory=lambda: from_environment(THRESHOLD))
@@ -105,7 +105,7 @@ class GCConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be, and fit the defaults to what was given."""
+        """Refuse impossible values, and fit the defaults to what was given."""
         put = msgspec.structs.force_setattr
         if not isinstance(self.pinned_turn_indices, list | tuple):
             raise BadInput(
@@ -178,7 +178,7 @@ class GCResult(msgspec.Struct, frozen=True):
     plugin_name: str
     trigger_reason: GCTriggerReason
     notification: str | None = None
-    """What was said about it in the history."""
+    """The notice that was put into the history."""
     details: dict[str, object] = {}
     """What the plugin reports beyond this, as JSON values."""
     error: str | None = None
@@ -245,7 +245,7 @@ def takes_budget(plugin: GCPlugin) -> bool:
 
 
 def apply_result(budget: InstructionBudget, result: GCResult, history: Sequence[Message]) -> None:
-    """Bring a budget in step with a collection and the history it left.
+    """Update a budget after a collection, from the history it left.
 
     What left the context leaves the budget: a child, or the whole source. An entry of which
     messages are left stays, less what was freed. Summaries become entries. Where the budget follows

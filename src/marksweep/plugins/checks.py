@@ -1,4 +1,4 @@
-"""What a setting may be, where its default comes from, and the error when it cannot be."""
+"""What values a setting may have, where its default comes from, and the error for other values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PREFIXES = ("MARKSWEEP_", "JAATO_")
 
 
 MAX_TURNS = 10**9
-"""Turns over which a number is a mistake: no conversation has as many."""
+"""The largest number of turns that is accepted: no conversation has as many."""
 
 
 COMMENT = "_"
@@ -39,11 +39,11 @@ _log = logging.getLogger(__name__)
 
 
 class Default(float):
-    """A percentage that nobody gave: it gives way to those that somebody did."""
+    """A default percentage: given ones win over it."""
 
 
 class FromEnvironment(float):
-    """A percentage that the environment gave: it gives way to what the program or a file says."""
+    """A percentage from the environment: the program or a file wins over it."""
 
     name: str
 
@@ -128,7 +128,7 @@ def check_flag(name: str, value: object) -> None:
 
 
 def check_keys(what: str, given: Iterable[object], known: frozenset[str]) -> None:
-    """Refuse keys nobody would read. Those that start with an underscore are comments."""
+    """Refuse unknown keys. Those that start with an underscore are comments."""
     unknown = sorted(k for k in map(str, given) if k not in known and not k.startswith(COMMENT))
     if not unknown:
         return

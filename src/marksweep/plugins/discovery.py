@@ -1,8 +1,8 @@
-"""Which GC plugins there are: ours, and those that installed packages offer.
+"""Which GC plugins there are: the built-in ones, and those of installed packages.
 
 A package offers a plugin by an entry point in the group `marksweep.gc_plugins` (or
 `jaato.gc_plugins`) that names a function returning the plugin. One that cannot be loaded is
-reported by name and hides no other.
+reported by name; the others still load.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def load_gc_plugin(name: str, config: Mapping[str, object] | None = None) -> GCP
 
 
 def _built_in(name: str) -> Factory | None:
-    """One of ours, without looking at what is installed: that takes a hundred times as long."""
+    """Find a built-in plugin. Looking at installed packages takes a hundred times as long."""
     for known in (name, PREFIX + name):
         if known in BUILT_IN:
             made: Factory = import_module(f"marksweep.plugins.{known}").create_plugin

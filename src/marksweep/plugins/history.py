@@ -40,7 +40,7 @@ MakeStrategy = Callable[[Task], Strategy]
 
 
 class _RunTools:
-    """Lends strategies the heap of the run that is going on: one that learns outlives its run."""
+    """Gives strategies the heap of the current run: a strategy that learns outlives its run."""
 
     run: Run
 
@@ -111,7 +111,7 @@ class HistoryPlugin:
     def should_collect(
         self, context_usage: ContextUsage, config: GCConfig
     ) -> tuple[bool, GCTriggerReason | None]:
-        """Say whether it is time. After a pass that freed nothing, wait a while; never for good."""
+        """Say whether it is time. After a pass that freed nothing, back off for a while."""
         self._looks += 1
         config = self._options_for(config).applied_to(config)
         reason = due(context_usage, config)

@@ -30,7 +30,7 @@ AskOwner = Callable[[str, SourceEntry], bool]
 NOTICE_TEMPLATE = (
     "{items} earlier parts of this conversation ({tokens} tokens) were removed to free context."
 )
-"""What the history says about a collection, if nobody says otherwise."""
+"""The default notice about a collection."""
 
 PLACEHOLDERS = frozenset(
     {
@@ -80,7 +80,7 @@ class Notice(msgspec.Struct, frozen=True):
     tokens: int
     before: int
     summarized: int = 0
-    """Those of them that a summary stands for."""
+    """Those of them that a summary replaces."""
     kept: int = 0
     """Turns that are left whole."""
 
@@ -142,7 +142,7 @@ class Options(msgspec.Struct, frozen=True):
         )
 
     def owner_agrees(self, key: str, entry: SourceEntry) -> bool:
-        """Ask the owner of a CONDITIONAL entry. One that fails to answer has not agreed."""
+        """Ask the owner of a CONDITIONAL entry. An owner that fails to answer has not agreed."""
         if self.ask_owner is None:
             return False
         try:

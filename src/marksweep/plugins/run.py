@@ -45,9 +45,8 @@ FULL_BASIS_POINTS = 10_000
 """What a full context is measured as: usage counts in hundredths of a percent."""
 
 OVERFLOW_SHARE = 0.75
-"""What may be left when a provider refused a request that we thought would fit.
-
-Our count was too low, so the limit is of no use. Higher frees less, and the next try may fail too.
+"""Share that may be left when a provider refused a request that should have fitted. The count was
+too low, so the limit says nothing. Higher frees less, and the next try may fail too.
 """
 
 DEFERRABLE = frozenset({GCTriggerReason.THRESHOLD, GCTriggerReason.CONTINUOUS})
@@ -82,8 +81,8 @@ class Request(msgspec.Struct, frozen=True):
     def target(self, total: int) -> int:
         """Tokens that may be left of so many.
 
-        Where no limit is known, all that is not protected goes. Tokens that the host reports and
-        nobody showed us cannot be collected, so they lower the target.
+        Where no limit is known, all that is not protected goes. Tokens that the host reports but
+        that are not in the history cannot be collected, so they lower the target.
         """
         if self.reason is GCTriggerReason.TURN_LIMIT:
             return 0
@@ -115,7 +114,7 @@ class Request(msgspec.Struct, frozen=True):
         return int(total * share / percent) if percent else 0
 
     def should_wait(self, plan: Plan) -> bool:
-        """Whether a later moment is better: nobody asked, and the prompt cache is worth more."""
+        """Whether to wait: nobody asked for a collection, and the prompt cache is worth more."""
         most = self.options.pays_within_turns
         if most is None or self.pressure is Pressure.HARD or self.reason not in DEFERRABLE:
             return False
@@ -151,7 +150,7 @@ class Run:
         self._notices: list[Message] = []
         for message in request.history:
             (self._notices if _notice_number(message) else said).append(message)
-        messages, self.renamed = _told_apart(said)
+        messages, self.renamed = _with_unique_ids(said)
         form.speak(messages)
         self.counts = ledger.declared_counts(messages, self._counter)
         self._counter = self.counts or self._counter
@@ -225,7 +224,7 @@ class Run:
         ]
 
     def _weigh(self, messages: Sequence[Message]) -> int:
-        """Weigh what is left. Messages that were joined weigh a little less than apart."""
+        """Weigh what is left. Joined messages weigh a little less than separate ones."""
         spoken = [s for s in self.heap.snapshot().segments if s.type in SPOKEN]
         if len(messages) == len(spoken):
             return self.heap.size()
@@ -365,7 +364,7 @@ def _notice_number(message: Message) -> int:
     return made[1] if made is not None and made[0] == NOTICE else 0
 
 
-def _told_apart(history: Sequence[Message]) -> tuple[list[Message], dict[str, str]]:
+def _with_unique_ids(history: Sequence[Message]) -> tuple[list[Message], dict[str, str]]:
     """Rename messages that share an id after their place; map the new names to the old."""
     if len({message.message_id for message in history}) == len(history):
         return list(history), {}

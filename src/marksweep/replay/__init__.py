@@ -1,4 +1,4 @@
-"""The replay lab: how far a strategy is from the best possible, on recorded runs.
+"""Replay: how far a strategy is from the best possible, on recorded runs.
 
     from marksweep.replay import Request, gather, page, replay
 

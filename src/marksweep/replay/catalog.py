@@ -4,7 +4,7 @@
     coverage, superseded+mask+truncate:spare=5               strategies of a Conversation; tiers
     gc_hybrid:preserve_recent_turns=2                        a GC plugin, with options
     mypackage.mine:Keeper                                    a strategy or collector of your own
-    clairvoyant                                              the bound; sees what comes
+    clairvoyant                                              the bound; knows the future
 
 Case, blanks, hyphens and underscores in a reference's name do not matter. What may be somebody
 else's code, plugins and your own, is driven in a separate process.
@@ -41,7 +41,7 @@ REFERENCES: dict[str, Make] = {
     "original score": OriginalScore,
     "random": Random,
 }
-"""What every figure is read beside."""
+"""The baselines in every table."""
 DEFAULT = (ECONOMY, QUALITY, "superseded+mask+truncate", *REFERENCES)
 """What is replayed if nothing is named; the clairvoyant bound is always there."""
 
@@ -141,7 +141,7 @@ def settings_for(name: str) -> Overlay | None:
 
 
 def settings_of(given: Overlay) -> Settings:
-    """The defaults, with these settings over them; BadInput if one cannot be."""
+    """The defaults, with these settings over them; BadInput if one is invalid."""
     try:
         return msgspec.convert(given, Settings)
     except msgspec.ValidationError as error:

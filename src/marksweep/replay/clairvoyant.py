@@ -31,9 +31,9 @@ class Solved(StrEnum):
 
     EXACT = "exact"
     STOPPED = "stopped"
-    """The solver came to the end of its nodes: the best of what it and greed found."""
+    """The solver used up its nodes: the better of its result and the greedy one."""
     GREEDY = "greedy"
-    """No solver, or the program is too big for it: what greed found."""
+    """No solver, or the program is too big for it: the greedy result."""
 
 
 class Foresight(msgspec.Struct, frozen=True):
@@ -223,7 +223,7 @@ class Clairvoyant:
         self._k = -1
 
     def add(self, messages: list[Wire]) -> None:  # noqa: ARG002 - the schedule knows
-        """Go one step on."""
+        """Advance one step."""
         self._k += 1
 
     def context(self) -> list[Wire]:

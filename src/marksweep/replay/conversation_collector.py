@@ -13,7 +13,7 @@ class ConversationCollector:
     """A Conversation sent messages as they come, and asked for the next request."""
 
     def __init__(self, count: Count, settings: Settings, strategy: Choice | None = None) -> None:
-        """Take settings, and a strategy if it is none that settings can name."""
+        """Take settings, and a strategy if settings cannot name it."""
         self._count = count
         self._settings = settings
         self._strategy = strategy

@@ -1,4 +1,4 @@
-"""The token counter of the lab: exact, and each distinct text counted once."""
+"""The token counter of replay: exact, and each distinct text counted once."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ AT_MOST = 60
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Where a set lies and how its actions are read."""
+    """Where a set is stored and how its actions are read."""
 
     name: str
     share: float | None = None
@@ -54,7 +54,7 @@ def folder() -> Path:
             return place
     raise NotFound(
         f"{VARIABLE} is {given!r}; expected a folder with {DEVELOPMENT[0].name}.jsonl.xz and the "
-        "other sets. Set it to where the recorded data lies."
+        "other sets. Set it to the folder of the recorded data."
     )
 
 
@@ -96,5 +96,5 @@ def prepare(
 
 
 def lot(trajectory: Trajectory) -> str:
-    """The lot that a trajectory draws: the lowest are used. The same whatever else is there."""
+    """The rank of a trajectory in the sample: the lowest are used. Independent of the others."""
     return hashlib.md5(trajectory.id.encode(), usedforsecurity=False).hexdigest()

@@ -1,7 +1,7 @@
-"""Evidence recall: whether a conversation's gold turns are at hand when questions come.
+"""Evidence recall: whether a conversation's gold turns are in context when questions come.
 
 Turns are added one by one and nothing is pinned. Blind: the context alone, the question unknown.
-With recall: half the budget for the context, the other half for what `recall` brings back.
+With recall: half the budget for the context, the other half for what `recall` returns.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def blind(talk: Conversation, collector: Collector, percent: float, count: Count
 
 
 def recalled(talk: Conversation, collector: Recalling, percent: float, count: Count) -> Evidence:
-    """Evidence in a context under half the budget, or in what recall brings with the other half."""
+    """Evidence in a context under half the budget, or in what recall returns for the other half."""
     limit = int(percent / 100 * tokens_of(talk, count))
     kept = _replay(talk, collector, limit // 2)
     rest = limit - limit // 2

@@ -39,12 +39,12 @@ class Frame(NamedTuple):
     dear: float
 
     def x(self, cost: float) -> float:
-        """Where a cost lies."""
+        """The x coordinate of a cost."""
         room = self.width - self.left - self.right
         return round(self.left + (cost - self.cheap) / (self.dear - self.cheap) * room, 1)
 
     def y(self, recall: float) -> float:
-        """Where a recall lies."""
+        """The y coordinate of a recall."""
         return round(20 + (100 - recall) / (100 - self.low) * (self.height - 64), 1)
 
 
@@ -183,7 +183,7 @@ def _ring(row: Row, frame: Frame) -> str:
 
 
 def _labels(rows: Sequence[Row], looks: dict[str, Mark], frame: Frame) -> str:
-    """Name each line at its end, on wide pictures, moved apart where they would touch."""
+    """Name each line at its end, on wide pictures, moved so that they do not overlap."""
     if frame.width <= NARROW:
         return ""
     ends = []

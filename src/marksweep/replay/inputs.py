@@ -55,7 +55,7 @@ def gather(
 ) -> Inputs:
     """Read transcripts from files, folders, patterns and `-` for standard input.
 
-    What lies in the folder `leave_out` is not looked at.
+    The folder `leave_out` is skipped.
     """
     items: list[Item] = []
     for name, path in _paths(names, leave_out):
@@ -78,7 +78,7 @@ def _content(path: Path | None) -> bytes:
 
 
 def _sorted_out(items: list[Item]) -> Inputs:
-    """Put each kind by itself; a name that came before gets a number."""
+    """Separate the kinds; a duplicate name gets a number."""
     seen: dict[str, int] = {}
     runs: list[Trajectory] = []
     talks: list[Conversation] = []

@@ -120,7 +120,7 @@ def work(job: Job) -> Done:
     """Drive all collectors of a job over its trajectory.
 
     What the lab itself holds is kept from Python's own collector meanwhile: a walk over it would
-    count as a slow step of whoever was being driven.
+    count as a slow step of the collector being driven.
     """
     gc.collect()
     gc.freeze()

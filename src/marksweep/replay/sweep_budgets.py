@@ -88,7 +88,7 @@ class How(msgspec.Struct, frozen=True):
 
 
 class Answers(msgspec.Struct, frozen=True):
-    """Evidence at hand for the questions of one conversation."""
+    """Evidence in context for the questions of one conversation."""
 
     blind: Evidence
     recalled: Evidence | None

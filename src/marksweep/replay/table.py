@@ -62,7 +62,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class EvidenceRow(msgspec.Struct, frozen=True):
-    """How much of the evidence for questions was at hand, in percent."""
+    """How much of the evidence for questions was in context, in percent."""
 
     strategy: str
     budget: str

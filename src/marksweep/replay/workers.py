@@ -48,7 +48,7 @@ def in_order(found: Iterator[tuple[int, R]]) -> list[R]:
 
 
 def _quiet() -> None:
-    """End without a traceback when the user stops the run, and with whoever gives the jobs."""
+    """End without a traceback when the user stops the run, and when the parent process ends."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -1,7 +1,7 @@
-"""A plugin at work, whoever wrote it: called safely, and what it returns looked at.
+"""Runs a plugin, also a third party's: calls it safely and checks what it returns.
 
 A plugin that raises, or returns something else than a history and a result, has failed. One that
-cannot say whether it is time has not asked for a collection. What went wrong is in the log.
+fails in `should_collect` has not asked for a collection. What went wrong is in the log.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def ask_plugin(plugin: GCPlugin, usage: ContextUsage, config: GCConfig) -> GCTri
 
 
 def shut_down(plugin: GCPlugin) -> None:
-    """Shut a plugin down. One that fails at it is gone all the same."""
+    """Shut a plugin down. One that fails to do so is dropped all the same."""
     try:
         plugin.shutdown()
     except Exception:  # noqa: BLE001  whatever a third-party plugin raises
@@ -96,7 +96,7 @@ def _checked(returned: object) -> Returned:
 
 
 def failed(result: GCResult, error: Exception) -> GCResult:
-    """Report a collection that came to nothing."""
+    """Report a failed collection."""
     if isinstance(error, MarksweepError):
         _log.warning("GC plugin %s: %s", result.plugin_name, error)
     return msgspec.structs.replace(

@@ -46,13 +46,13 @@ Listener = Callable[[SessionEvent], None]
 
 
 class Listeners:
-    """Those who want to know. One that fails disturbs neither the session nor the others."""
+    """The listeners of a session. One that fails affects neither the session nor the others."""
 
     def __init__(self) -> None:
         self._listeners: list[Listener] = []
 
     def add(self, listener: Listener) -> None:
-        """Notify this one from now on."""
+        """Add a listener."""
         self._listeners.append(listener)
 
     def notify(self, event: SessionEvent) -> None:

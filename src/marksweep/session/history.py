@@ -1,7 +1,7 @@
 """The messages of a session: a conversation heap in a store, collected by the one collector.
 
-What a GC plugin returns, ours or a third party's, becomes a plan: what it removed is stashed, what
-it changed is replaced, what it added is inserted. The plan is checked like our own before anything
+What a GC plugin returns, built in or not, becomes a plan: what it removed is stashed, what it
+changed is replaced, what it added is inserted. The plan is checked like any other before anything
 happens. What must stay stays, pairs go whole, a provider takes what is left; a plugin that would
 break this has failed, and the history is as it was.
 """
@@ -130,7 +130,7 @@ class SessionHistory:
         """Bring back what the latest collection took, also after a restart."""
         latest = self._collector.latest()
         if latest is None:
-            raise NotFound("nothing was collected from this session, so there is no undo.")
+            raise NotFound("nothing was collected from this session, so there is nothing to undo.")
         self._collector.undo(latest, now=utc_now())
         self._count_turns()
 
@@ -180,7 +180,7 @@ class _Changes:
             raise Refused("it returned messages twice, or in another order.")
 
     def _apart(self, returned: Sequence[Message]) -> Iterator[Message]:
-        """Take apart what was joined where others went, as some providers want it."""
+        """Split messages that a plugin joined where others went, as some providers require."""
         names = {message.message_id for message in returned}
         for message in returned:
             start = self._index.get(message.message_id)
@@ -284,7 +284,7 @@ def _released(segment: Segment) -> Segment:
 
 
 def repairs(plan: Plan, returned: Sequence[Message]) -> tuple[str, ...]:
-    """Say what a plan takes beside what a plugin removed: the other halves of pairs."""
+    """Describe what a plan takes beyond what a plugin removed: the other halves of pairs."""
     kept = {message.message_id for message in returned}
     swept = [n for step in plan.steps if step.action not in IN_PLACE for n in step.segments]
     return tuple(f"{name} went too: it was one unit with others" for name in swept if name in kept)

@@ -58,7 +58,7 @@ from marksweep.tokens import Calibration, count, in_whole
 
 MOST_ROUNDS = 100
 """Times a model may call tools before it must answer. More lets long work finish; fewer stops a
-model that goes round in circles sooner."""
+model that loops sooner."""
 
 replace = msgspec.structs.replace
 
@@ -273,7 +273,7 @@ class Session:
         raise ModelError(f"the model called tools {MOST_ROUNDS} times without an answer.")
 
     def _ask(self) -> Message:
-        """Request an answer; for as long as it is too long and something can go, collect."""
+        """Request an answer; collect and retry while it is too long and something can go."""
         if self._config.check_before_send:
             self._collect_if_due()
         while True:

@@ -42,7 +42,7 @@ def answer_calls(calls: Sequence[FunctionCall], tools: Iterable[Tool]) -> list[M
 
 
 def _answer(call: FunctionCall, tool: Tool | None) -> ToolResult:
-    """Run one call. What goes wrong is reported to the model, which can do something about it."""
+    """Run one call. Errors are reported to the model, which can act on them."""
     if tool is None:
         return ToolResult(call.id, call.name, f"there is no tool {call.name!r}", is_error=True)
     try:

@@ -1,4 +1,4 @@
-"""Settings: every number one can turn, in one frozen object that is read in one place.
+"""Settings: every tunable value, in one frozen object that is read in one place.
 
     settings = load_settings()                       # of the project in the current folder
     settings = load_settings(explicit={"window": {"limit_tokens": 32_000}})
@@ -12,10 +12,10 @@ Precedence, for each key on its own: **explicit, then environment, then file, th
 - file: `.marksweep/settings.toml` or `.marksweep/settings.json`
 - default: the constants where they are used
 
-A value that cannot be, or a key that does not exist, is an error that says where it came from. A
+An invalid value or an unknown key is an error that says where it came from. A
 file of the project that sends what is remembered out of the project is refused until the user has
-agreed. In groups.py the groups and what each value means, in checks.py what a value may be, in
-layers.py how the sources are put together, in trust.py what the user has agreed to.
+agreed. groups.py has the groups and what each value means, checks.py what a value may be, layers.py
+how the sources are merged, trust.py what the user has agreed to.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a setting may be, checked however it was given, with an error if it is not that."""
+"""Checks the value of a setting, wherever it comes from."""
 
 from __future__ import annotations
 

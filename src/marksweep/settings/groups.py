@@ -1,6 +1,6 @@
-"""The groups of settings. Each value says what moving it does; none can hold an impossible one.
+"""The groups of settings. Each value says what changing it does; none can hold an invalid one.
 
-A group checks itself however it was made, so the rest of marksweep need not.
+A group checks itself when it is made, so the rest of marksweep need not.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ DAY = 24 * HOUR
 
 
 class Window(Group, frozen=True):
-    """How much there may be, and at which share of it what happens."""
+    """How large the context may be, and at which share of that what happens."""
 
     limit_tokens: Count = 128_000
     """Tokens there may be. The percentages below are shares of it.
@@ -83,7 +83,7 @@ class Window(Group, frozen=True):
     """
 
     def __post_init__(self) -> None:
-        """Refuse lines that lie in the wrong order."""
+        """Refuse limits in the wrong order."""
         Group.__post_init__(self)
         if self.target_percent > self.threshold_percent:
             raise BadInput(
@@ -261,7 +261,7 @@ class Memory(Group, frozen=True):
     (`ref:ID`); what only a deleted memory kept may go.
     """
     collect_every_hours: Hours = 0.0
-    """How often `marksweep serve` collects the memory by itself; 0: never."""
+    """How often `marksweep serve` collects the memory automatically; 0: never."""
 
 
 LeftOut = Literal["secrets", "minified", "locks", "build", "vendored"]
@@ -274,7 +274,7 @@ class Index(Group, frozen=True):
     include: tuple[LeftOut, ...] = ()
     """Kinds of files that are indexed although they are left out by default.
 
-    Each brings in more that is worth less. A project's own file may ask for secrets only after
+    Each adds more files of less value. A project's own file may ask for secrets only after
     the user has agreed to that.
     """
 

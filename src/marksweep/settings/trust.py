@@ -1,9 +1,9 @@
 """Trust on first use: a project's own files do not have the user's data sent elsewhere unasked.
 
-A cloned repository brings its `.marksweep/` along. A location in it that leads to another host, or
+A cloned repository contains its own `.marksweep/`. A location in it that leads to another host, or
 to a path outside the project, is refused until the user has agreed to it: `marksweep config trust`.
-Agreements lie in the user's own configuration folder, each bound to the project's path and to the
-exact location, links followed. What the environment or a caller says is the user's own word.
+Agreements are kept in the user's own configuration folder, each bound to the project's path and to
+the exact location, links followed. What the environment or a caller says is the user's own word.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LOOPBACK = re.compile(
 """A server on this machine, written so that no two readers of URLs could disagree about it."""
 
 _BESIDE = ("marksweep.db", "graph.db")
-"""Databases that lie in a folder, or beside a file, that is named as a location."""
+"""Databases in a folder, or beside a file, that is named as a location."""
 
 
 class Claim(msgspec.Struct, frozen=True):

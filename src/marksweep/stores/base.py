@@ -4,8 +4,8 @@
     stash      what was swept, whole, searchable
     journal    what was shown and done, append-only
 
-Each call is atomic on its own. What spans several calls (stash, journal, sweep) is the collector's
-business: it works under `lock` and repairs what a crash left half done.
+Each call is atomic on its own. The collector is responsible for what spans several calls (stash,
+journal, sweep): it works under `lock` and repairs what a crash left half done.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from marksweep.errors import BadInput
 from marksweep.model import Entry, Event, Segment, Stashed, Step
 
 DEFAULT_WORKSPACE = "default"
-"""The workspace of those who need only one."""
+"""The workspace that is used when none is named."""
 
 
 class Changes(msgspec.Struct, frozen=True, gc=False):
@@ -260,7 +260,7 @@ class Store(Protocol):
         ...
 
     def size(self) -> int:
-        """Measure it in bytes: its files, or its server's memory. StoreError if it is away."""
+        """Measure it in bytes: its files, or its server's memory. StoreError if that fails."""
         ...
 
     def close(self) -> None:

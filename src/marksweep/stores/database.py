@@ -1,4 +1,4 @@
-"""A SQLite file of ours: private, in write-ahead mode, for any number of threads and processes.
+"""A SQLite file: private, in write-ahead mode, for any number of threads and processes.
 
 Every use is one transaction. One thread writes at a time; readers may have connections of their
 own beside it. Errors say what went wrong and what to do.
@@ -36,7 +36,7 @@ One statement, so that both are of one state of the file: another process may ju
 """
 
 WRITE_SCHEMA_VERSION = "PRAGMA user_version = {version:d}"
-"""Note the version of the schema. Pragmas take no parameters; this one is our own number."""
+"""Set the version of the schema. Pragmas take no parameters; the number is a constant."""
 
 BEGIN_READING = "BEGIN"
 """See one state of the file across several reads."""
@@ -63,12 +63,12 @@ REWRITE_FILE = "VACUUM"
 """Rewrite the whole file, without what was removed."""
 
 EMPTY_LOG = "PRAGMA wal_checkpoint(TRUNCATE)"
-"""Bring the log into the file and cut it to nothing. Answers first whether a reader kept it."""
+"""Write the log back into the file and truncate it. Returns first whether a reader prevented it."""
 
 _PAUSE = 0.01
 
 _left_to_parents: list[object] = []
-"""Connections that a forked child found in its copy of memory. They are the parent's to close."""
+"""Connections that a forked child found in its copy of memory. Only the parent may close them."""
 
 
 class Schema(NamedTuple):
@@ -77,7 +77,7 @@ class Schema(NamedTuple):
     version: int
     """The version that this code reads and writes."""
     upgrade: Callable[[sqlite3.Connection, int], None]
-    """Brings a file from an older version, 0 for a new one, to this. Runs in one transaction."""
+    """Migrates a file from an older version, 0 for a new one. Runs in one transaction."""
     settings: tuple[str, ...] = ()
     """Statements that each connection starts with."""
     words: tuple[str, ...] = ()
@@ -123,7 +123,7 @@ class Database:
 
     @contextmanager
     def asking(self) -> Iterator[sqlite3.Connection]:
-        """Read what one statement returns: it sees one state of the file by itself."""
+        """Read what one statement returns: it sees one state of the file."""
         with self._errors(), self._readers.borrowed() as database:
             yield database
 
@@ -217,7 +217,7 @@ class Database:
         return database
 
     def _wait_for_write_ahead(self, database: sqlite3.Connection) -> None:
-        """Switch the mode. SQLite does not wait for this lock by itself when two open at once."""
+        """Switch the mode. SQLite does not wait for this lock when two open the file at once."""
         deadline = time.monotonic() + self._timeout
         while True:
             try:
@@ -230,7 +230,7 @@ class Database:
                 return
 
     def _upgrade(self, database: sqlite3.Connection) -> None:
-        """Bring the file to the current version, whole or not at all. Several may try at once."""
+        """Migrate the file to the current version, in one transaction. Several may try at once."""
         version = self._schema.version
         if check_version(database, self.path, self._schema) == version:
             return
@@ -256,7 +256,7 @@ class Database:
 
 
 class _Connections:
-    """At most so many connections, opened when first needed; who finds all in use waits."""
+    """At most so many connections, opened when needed; a thread that finds all in use waits."""
 
     def __init__(self, path: Path, connect: Callable[[], sqlite3.Connection], most: int) -> None:
         self._path = path
@@ -273,7 +273,7 @@ class _Connections:
 
     @contextmanager
     def borrowed(self) -> Iterator[sqlite3.Connection]:
-        """Have a connection to oneself."""
+        """Take a connection for exclusive use."""
         self._leave_to_parent()
         database = self._idle.get()
         try:
@@ -306,7 +306,7 @@ class _Connections:
 
 
 def check_version(database: sqlite3.Connection, path: Path, schema: Schema) -> int:
-    """Read the version, and refuse a file that is newer than this code or not ours."""
+    """Read the version, and refuse a file that is newer than this code or not marksweep's."""
     found: int
     found, has_tables = database.execute(READ_SCHEMA).fetchone()
     if found > schema.version:
@@ -338,7 +338,7 @@ _MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
     (
         "SQLITE_BUSY",
         StoreBusy,
-        "another process is writing for longer than we wait. "
+        "another process is writing and did not finish in time. "
         "Try again, or find the process that hangs and end it.",
     ),
     (

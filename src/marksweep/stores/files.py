@@ -30,7 +30,7 @@ PROJECT_FOLDER = ".marksweep"
 """Where a project keeps its store, its memory, backups and settings."""
 
 USERS_OWN = frozenset({".gitignore", "gc.json", "profiles", "settings.json", "settings.toml"})
-"""What users write in a project's folder; all else there is ours."""
+"""What users write in a project's folder; marksweep writes the rest."""
 
 DATABASE_FILES = ("", "-wal", "-shm")
 """What SQLite keeps of one database, by the end of the name."""
@@ -46,7 +46,7 @@ POLL_SECONDS = 0.005
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, for the owner's eyes only.
+    """Make a folder and those above it, readable by the owner only.
 
     Existing ones are left alone, except that a project's folder is closed to others and hidden
     from git.
@@ -99,14 +99,14 @@ def make_database(path: Path) -> None:
 
 
 def tighten(path: Path) -> None:
-    """Close a file or folder to all but its owner. What is not ours to change stays."""
+    """Close a file or folder to all but its owner. One of somebody else is left alone."""
     with suppress(FileNotFoundError, PermissionError):
         if mode := path.stat().st_mode & OTHERS:
             path.chmod(stat.S_IMODE(path.stat().st_mode) & ~mode)
 
 
 def exposed(folder: Path) -> tuple[Path, ...]:
-    """List what we wrote in a project's folder and others may read or write; the folder first."""
+    """List what marksweep wrote in a project's folder and others may read or write."""
     ours = (path for path in sorted(folder.iterdir()) if path.name not in USERS_OWN)
     found = (each for path in ours for each in (path, *sorted(path.rglob("*"))))
     return tuple(path for path in (folder, *found) if is_exposed(path))
@@ -131,7 +131,7 @@ def check_writable(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a power cut. Windows does so by itself."""
+    """Make the names in a folder survive a power cut. Windows does so automatically."""
     if os.name == "nt":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -177,9 +177,9 @@ def total_size(store: Path, files: Iterable[Path]) -> int:
 
 
 class FileLock:
-    """A lock on a side file, between threads and processes. The same thread may take it again.
+    """A lock on a separate file, between threads and processes. The same thread may take it again.
 
-    The kernel releases it when the holder dies. The side file is there only while it is held.
+    The kernel releases it when the holder dies. The file exists only while the lock is held.
     """
 
     def __init__(self, path: Path, timeout: float = LOCK_TIMEOUT) -> None:

@@ -67,7 +67,7 @@ def _ephemeral(context: PlanningContext) -> Iterator[Proposal]:
 
 
 def _partial_others(context: PlanningContext) -> Iterator[Proposal]:
-    """Propose what is PARTIAL and no message, in heap order: turns of which only the tokens are
+    """Propose what is PARTIAL and not a message, in heap order: turns of which only the tokens are
     known, and parts of plugins."""
     for members in context.units:
         segment = context.segments[members[0]]

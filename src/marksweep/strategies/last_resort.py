@@ -48,7 +48,7 @@ SMALLEST = 400
 Lower lets more large results share a small window, of each of which less can be understood.
 """
 STEP = 0.6
-"""What of the room of each text is left when the first try was not enough."""
+"""Share of each text's room that is kept when the first try was not enough."""
 
 Texts = Callable[[Segment], Sequence[Text]]
 """Give the texts of a message."""
@@ -58,7 +58,7 @@ LAST_WORDS = "the user's words, the oldest first: nothing else is left to make i
 
 
 class FitByTrimming:
-    """Trims what must stay, and gives the user's words up last."""
+    """Trims what must stay; the user's words go last."""
 
     def __init__(self, texts: Texts, trimmed: Trimmed) -> None:
         self._texts = texts
@@ -126,7 +126,7 @@ class FitByTrimming:
 
 
 class FitByDropping(FitByTrimming):
-    """Trims nothing that must stay: for the replay lab, where what waits is beside the limit."""
+    """Trims nothing that must stay: for replay, which does not count unanswered messages."""
 
     def to_target(self, context: PlanningContext, excess: Callable[[], int]) -> Iterator[Proposal]:
         """Propose nothing."""

@@ -20,7 +20,7 @@ BULKY = 400
 """Characters from which a result is worth masking. Lower masks more, and frees less each."""
 
 SPARED = 3
-"""How many of the latest messages with results are left alone. More keeps more at hand."""
+"""How many of the latest messages with results are left alone. More keeps more results readable."""
 
 
 class Mask:

@@ -1,4 +1,4 @@
-"""Strategies by name, for those who configure rather than program.
+"""Strategies by name, for settings and command lines.
 
     "truncate"                               one of them
     ("superseded", "mask", "truncate")       tiers: each only if those before it fell short
@@ -43,7 +43,7 @@ class MessageTools(msgspec.Struct, frozen=True):
     texts: Texts
     trimmed: Trimmed
     note: Note | None = None
-    """Where there is none, nothing comes back by itself."""
+    """None: nothing is brought back automatically."""
     limit: Limit | None = None
     """The window, if it is known."""
 
@@ -76,7 +76,7 @@ class Registered(msgspec.Struct, frozen=True):
     make: Callable[..., Strategy]
     options: tuple[str, ...] = ()
     warning: str = ""
-    """What whoever chooses it should know first."""
+    """A warning to show to those who choose it."""
 
 
 STRATEGIES: Mapping[str, Registered] = {

@@ -20,7 +20,7 @@ from marksweep.core.words import (
     age_in_words,
     minutes_in_words,
     references_in_words,
-    told_minutes,
+    rounded_minutes,
 )
 from marksweep.model import Action, Link, Segment
 
@@ -79,8 +79,8 @@ class Scored:
     ) -> tuple[list[int], array[float], array[float]]:
         """Give the units of one mark that may go, by their first member, highest score first.
 
-        With them come arrays that hold the score and the age in hours of each at its index: looked
-        up in heap order, which the processor likes better than the order of scores. A unit is
+        With them come arrays that hold the score and the age in hours of each at its index: reading
+        them in heap order is faster than in the order of scores. A unit is
         worth as much as its best member, so the lowest score counts.
         """
         segments, marks, now, scorer = context.segments, context.marks, context.now, self.scorer
@@ -171,7 +171,7 @@ _HELD = {
 
 def reason_to_go(segment: Segment, age: float, mark: Mark, score: float) -> str:
     """Say why a segment ranks where it does."""
-    return _said(mark, segment.type, told_minutes(age), segment.refcount, round(score, 2))
+    return _said(mark, segment.type, rounded_minutes(age), segment.refcount, round(score, 2))
 
 
 @lru_cache(maxsize=10_000)

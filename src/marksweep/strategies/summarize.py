@@ -1,4 +1,4 @@
-"""Oldest turns into a summary: no more of them than the budget asks for.
+"""The oldest turns become a summary: no more of them than the budget requires.
 
 The summary before stays where it is, and the new one goes on from there. Above the hard limit the
 summaries before are merged into the new one, so that there is one; none is ever dropped.
@@ -88,7 +88,8 @@ def _reason(word: str, taken: Sequence[Group]) -> str:
 def _beginning_outside(context: PlanningContext, group: Group) -> Group:
     """Leave out what a group begins with inside a unit that stays: a summary there would split it.
 
-    Only a broken history has such, for one a stray result between a call and its result.
+    Only a broken history has such a group, for example a stray result between a call and its
+    result.
     """
     units = group.units
     while units and _is_inside(context, units[0][0]):

@@ -2,7 +2,7 @@
 
     the same call was made again          a command run again, a file read again, an error fixed
     the file was read whole, or written   earlier reads of it are out of date
-    the same text came again              identical output of whatever call
+    the same text came again              identical output of any call
 
 All of it is equally worthless, so the newest goes first: a cut near the end keeps the prompt cache.
 Nothing else is touched: what is not superseded stays, whatever the budget asks.
@@ -23,7 +23,7 @@ WRITE_WORDS = ("write", "edit", "replace", "create", "patch", "update", "insert"
 """Words in a tool's name that mean it changes its file."""
 
 SMALLEST = 200
-"""Characters from which a result is worth a line in its place. Lower frees next to nothing."""
+"""Characters from which a result is worth a line in its place. Lower frees almost nothing more."""
 
 SAME_TEXT = 200
 """Characters from which identical output counts as the same thing, and not as a coincidence."""
@@ -56,7 +56,8 @@ class Superseded:
                 yield Proposal((i,), Action.MASK, why, shorter)
 
     def _superseded(self, context: PlanningContext) -> dict[int, dict[int, str]]:
-        """Map messages to their superseded results, each with what did it; newest looked at first.
+        """Map messages to their superseded results, each with the reason; the newest are examined
+        first.
 
         A later failure supersedes nothing: the older result is the better one.
         """

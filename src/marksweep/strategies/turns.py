@@ -74,7 +74,7 @@ def collectable_turns(
 
 
 def newest_turn(context: PlanningContext) -> str | None:
-    """The turn that is going on."""
+    """The current turn."""
     for segment in reversed(context.segments):
         if segment.topic_id is not None:
             return segment.topic_id
@@ -82,7 +82,7 @@ def newest_turn(context: PlanningContext) -> str | None:
 
 
 def drop(context: PlanningContext, groups: list[Group], word: str) -> Iterator[Proposal]:
-    """Propose to stash turns in order. The newest one is never taken in one bite."""
+    """Propose to stash turns in order. The newest one goes unit by unit, never at once."""
     newest = newest_turn(context)
     for group in groups:
         if group.turn != newest:

@@ -1,6 +1,7 @@
-"""Summarizers that ask somebody, a function or a model, and what they fall back on.
+"""Summarizers that call a function or a model, and their fallback.
 
-What asks may fail, hang or not shrink. So `make_summarizer` guards all but the extractive one.
+A call may fail, hang or return too long a text. So `make_summarizer` guards all but the extractive
+one.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def _takes_previous(function: Callable[..., str]) -> bool:
 
 
 def _within(work: Callable[[], object], seconds: float, name: str) -> object:
-    """Do work in a thread, so that one that hangs does not hold the conversation up."""
+    """Run a call in a thread, so that one that hangs does not block the conversation."""
     done: list[object] = []
     failed: list[Exception] = []
 
@@ -173,7 +174,7 @@ class _Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def make_summarizer(said: object = None) -> Summarizer:
     """Make a summarizer of a name, a function, an endpoint's settings or a summarizer.
 
-    All but the extractive one are guarded: should they fail, the extractive one steps in.
+    All but the extractive one are guarded: if they fail, the extractive one is used.
     """
     if said is None or said == NAME:
         return Extractive()

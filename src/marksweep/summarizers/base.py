@@ -38,7 +38,7 @@ class Summarizer(Protocol):
 def shrunk(summary: Summary, conversation: str) -> Summary:
     """Pass a summary on if it is shorter than what it replaces.
 
-    Half characters, which a text that was cut may hold, become question marks.
+    Lone surrogates, which a cut text may hold, become question marks.
     """
     text = summary.text.encode(errors="replace").decode().strip()
     if not text:

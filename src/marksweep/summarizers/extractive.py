@@ -113,8 +113,8 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 CHUNK = 1 << 17
 """Characters that are read at a time.
 
-Few enough to stay in the processor's cache: all of a very long conversation would be fetched again
-for every look.
+Few enough to stay in the processor's cache: a very long conversation would be fetched again for
+every pass.
 """
 NAMES_SHARE = 0.25
 """Share of the room for the names of files, and again for those of symbols."""

@@ -188,7 +188,7 @@ class GraphQuery(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     repository: str | None = None
     languages: tuple[str, ...] = ()
     path: str | None = None
-    """A relative path, or the folder it lies in."""
+    """A relative path, or the folder it is in."""
     tags: tuple[str, ...] = ()
     """All of these."""
     since: datetime | None = None
@@ -281,7 +281,7 @@ def checked(workspace_id: str, records: Sequence[Record]) -> Sequence[Record]:
             if found:
                 raise BadInput(
                     f"memory {memory.memory_id!r} cannot be stored in {workspace_id!r}: {fault}. "
-                    "A record brings everything that it names."
+                    "A record contains everything that it names."
                 )
     return tuple(last.values())
 
@@ -294,7 +294,7 @@ class GraphStore(Protocol):
     """Graphs, one per workspace, shared by any number of processes."""
 
     def put(self, workspace_id: str, records: Sequence[Record]) -> None:
-        """Write memories with all they bring, replacing what each had; all or nothing.
+        """Write memories with their chunks and entities, replacing what each had; all or nothing.
 
         A row that was stale or soft-deleted is live again. Of a memory that was there, its creation
         and reading times and its pin stay. Entities that only the replaced chunks mentioned go.

@@ -1,7 +1,7 @@
 """Working alone on a workspace, across processes and machines.
 
-A lease ends by itself after LEASE_SECONDS unless it is renewed, so a machine that vanishes blocks
-nobody for long. On one machine nobody waits for a dead process at all: its number shows it.
+A lease expires after LEASE_SECONDS unless it is renewed, so a lost machine blocks nobody for long.
+The lease of a dead process on the same machine is taken over at once: its pid shows it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LEASE_SECONDS = 30.0
 that stalls for as long loses its lease."""
 
 CHANGE = "change"
-"""The purpose of all that takes away or brings back: prune, merge, restore, purge, erase."""
+"""The purpose of all that deletes or restores: prune, merge, restore, purge, erase."""
 
 POLL_SECONDS = 0.05
 """Time between two tries to take a lease that is held."""

@@ -107,7 +107,7 @@ class Entity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def normalised(self) -> str:
-        """The name as duplicates are found by."""
+        """The normalised name, by which duplicates are found."""
         return normalised(self.kind, self.name)
 
 
@@ -134,7 +134,7 @@ class Relation(msgspec.Struct, frozen=True, gc=False):
 
 
 class Alias(msgspec.Struct, frozen=True, gc=False):
-    """The id of an entity that was merged into another: whoever brings it brings the other."""
+    """The id of an entity that was merged into another: whatever names it means the other."""
 
     entity_id: str
     keep_id: str
@@ -144,7 +144,7 @@ class Alias(msgspec.Struct, frozen=True, gc=False):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One memory with all that it brings: the unit of writing.
+    """One memory with its chunks, entities and edges: the unit of writing.
 
     Every entity that a mention or relation names is in `entities`; both ends of a relation are
     mentioned by one of the chunks.
@@ -188,8 +188,8 @@ def duplicates(entities: Iterable[Entity]) -> list[tuple[Entity, ...]]:
 def _hashed(*parts: str) -> str:
     """Hash parts so that no two different lists give the same text to hash."""
     encoded = [part.encode("utf-8", "surrogatepass") for part in parts]
-    told_apart = b"".join([len(part).to_bytes(8, "big") + part for part in encoded])
-    return hashlib.blake2b(told_apart, digest_size=ID_BYTES).hexdigest()
+    length_prefixed = b"".join([len(part).to_bytes(8, "big") + part for part in encoded])
+    return hashlib.blake2b(length_prefixed, digest_size=ID_BYTES).hexdigest()
 
 
 def file_memory_id(workspace_id: str, repository: str, relative_path: str) -> str:

@@ -24,7 +24,7 @@ def open_graph(where: str | Path) -> GraphStore:
     |---|---|
     | a folder, `graph.db` | SQLite |
     | `falkordb://host:6379`, `falkordbs://…` | a FalkorDB server |
-    | `falkordb:folder` | FalkorDB embedded: a server of our own on a folder |
+    | `falkordb:folder` | FalkorDB embedded: a private server on a folder |
     """
     text = str(where)
     if not text or "\0" in text:

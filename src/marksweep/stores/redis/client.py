@@ -13,8 +13,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from marksweep.errors import StoreBusy, StoreCorrupt, StoreError
-from marksweep.urls import not_a_url, redacted
+from marksweep.errors import StoreBusy, StoreCorrupt, StoreError, not_a_url
+from marksweep.urls import redacted
 
 CONNECT_TIMEOUT = 5.0
 """Seconds to wait for a server to answer the door. Lower fails sooner on a slow network."""

@@ -38,7 +38,7 @@ class Keys:
         tag = hashlib.sha256(encode(workspace)).hexdigest()[:16]
         self._base = encode(prefix) + b":{" + tag.encode() + b"}:"
         self.lock = self._base + b"lock"
-        """The token of the lock's holder; runs out by itself."""
+        """The token of the lock's holder; expires."""
         self.live = self._base + b"live"
         """Hash: segment id → live segment."""
         self.live_state = self._base + b"live:state"

@@ -163,7 +163,7 @@ def _marks_asked(query: Query) -> list[list[str]]:
 def _mark(kind: str, value: str) -> str:
     """Write one value of one kind as a word, whatever is in it.
 
-    Values that share a word are no more likely than a disk that errs, and search looks again.
+    Collisions are less likely than disk errors, and search checks its hits.
     """
     given = f"{kind}={value}".encode("utf-8", "surrogatepass")
     return blake2b(given, digest_size=8).hexdigest()

@@ -164,7 +164,7 @@ SELECT segment_id FROM removed WHERE workspace = ? AND version > ? ORDER BY vers
 """What was removed after a version."""
 
 FIND_SEGMENT = "SELECT row, body FROM segments WHERE workspace = ? AND segment_id = ?"
-"""Where a segment lies and how it was."""
+"""A segment's row, and what it held."""
 
 LAST_SEGMENT_ROW = "SELECT max(row) FROM segments WHERE row BETWEEN ? AND ?"
 """The highest row number a workspace uses."""
@@ -236,7 +236,7 @@ PLAN_IS_KNOWN = "SELECT 1 FROM stash WHERE workspace = ? AND plan_id = ? LIMIT 1
 """Whether a plan has entries: only then can one be replaced."""
 
 FIND_STASHED = "SELECT row FROM stash WHERE workspace = ? AND plan_id = ? AND segment_id = ?"
-"""Where a plan's entry lies."""
+"""The row of a plan's entry."""
 
 LAST_STASH_ROW = "SELECT max(row) FROM stash WHERE row BETWEEN ? AND ?"
 """The highest row number a workspace uses; higher means put later."""

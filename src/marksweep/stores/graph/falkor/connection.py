@@ -1,4 +1,4 @@
-"""The wire to FalkorDB: statements with parameters, transactions, reconnecting, clear errors."""
+"""The connection to FalkorDB: statements with parameters, transactions, reconnecting, errors."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from marksweep.errors import StoreError, StoreTooNew
+from marksweep.errors import StoreError, StoreTooNew, not_a_url
 from marksweep.search.ranking import fields
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.driver import FalkorDB, NoBackoff, Retry, redis_errors
 from marksweep.stores.graph.rows import Row, bare
-from marksweep.urls import not_a_url
 
 Params = Mapping[str, object]
 Step = tuple[str, Params]
 Result = TypeVar("Result")
 
 RECONNECT_SECONDS = 15.0
-"""How long a call tries to reach a server that is away. Longer rides out slower restarts."""
+"""How long a call tries to reach a server that does not answer. Longer survives slower restarts."""
 
 FIRST_DELAY, LONGEST_DELAY = 0.05, 1.0
 """Back-off between two tries, in seconds; doubles from the first to the longest."""
@@ -44,10 +43,10 @@ LAYOUT = 4
 stemmed."""
 
 REWRITE_BATCH = 500
-"""Chunks whose words are written again in one transaction, where a layout is brought up."""
+"""Chunks whose words are written again in one transaction, when a layout is migrated."""
 
 PREFIX = "marksweep:"
-"""What the names of our graphs begin with; the workspace's name follows."""
+"""Prefix of the names of marksweep's graphs; the workspace's name follows."""
 
 AS_WISHED = re.compile("already|no such index")
 """What the server says of an index that is there already, or gone already."""
@@ -66,7 +65,7 @@ class Connection:
         self._connecting = threading.Lock()
         self._checked: set[str] = set()
         self._thread = threading.local()
-        """Whether this thread is at work: then a new connection is one that was lost."""
+        """Whether this thread is in a call: then a new connection means that one was lost."""
         self._closed = False
 
     def read(
@@ -143,7 +142,7 @@ class Connection:
             return [_rows(answer) for answer in pipe.execute()]
 
     def _check(self, server: FalkorDB, workspace_id: str) -> None:
-        """See once per workspace and connection that its layout is one we know, and in use."""
+        """Check once per workspace and connection that its layout is known, and in use."""
         if workspace_id in self._checked:
             return
         (rows,) = self._read(server, workspace_id, (cypher.SCHEMA,), {})
@@ -279,7 +278,7 @@ class Connection:
                     expected = "falkordb://host[:port]"
                     raise not_a_url(self.url, "FalkorDB", expected) from None
             server = self._server
-        # The client replaces a connection that was lost while idle without a word: not in the
+        # The client replaces a connection that was lost while idle silently: not in the
         # middle of work, but here.
         pool = server.connection.connection_pool
         pool.release(pool.get_connection())

