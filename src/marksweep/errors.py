@@ -106,6 +106,7 @@ def in_a_line(error: object) -> str:
 def not_a_url(url: str, of: str, expected: str) -> BadInput:
     """Make the error for the URL of a server that cannot be read."""
     return BadInput(
-        f"{redacted(url)} is not the URL of a {of} server. Expected {expected}, with `/`, `?`, "
-        "`#` and `@` in a password written as %2F, %3F, %23 and %40."
+        f"{redacted(url)} is not the URL of a {of} server. Expected {expected}, with user and "
+        "password before the host if need be, in which `/`, `?`, `#` and `@` are written as %2F, "
+        "%3F, %23 and %40."
     )
