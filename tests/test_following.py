@@ -272,3 +272,20 @@ def test_a_host_that_keeps_what_it_was_given_may_rewind() -> None:
     assert [each.key for each in kept if each.key is not None] == list(range(len(other)))
     assert kept[-1].message is other[-1]
     assert talk.follow(sent(kept)) == [Kept(each, i) for i, each in enumerate(sent(kept))]
+
+
+@pytest.mark.parametrize("dialect", PROVIDERS)
+def test_a_host_may_go_on_with_what_it_was_given_once(dialect: str) -> None:
+    """As a run that begins with a collected session does: its own list is not collected again."""
+    talk = Conversation(limit=3_000, dialect=dialect)
+    history = work(40, dialect)
+    half = len(history) // 2
+    host = sent(grown(talk, history[:half]))
+    for at, message in enumerate(history[half:], half):
+        host = [*host, message]
+        kept = talk.follow(host)
+        assert not validate(sent(kept), dialect)
+        assert talk.overlap(history[: at + 1]).known == at + 1
+        assert all(each.message is host[each.key] for each in kept if not each.is_changed)
+    assert talk.tokens <= 3_000
+    assert "content of file 1\n" in "".join(talk.recall("content of file 1"))

@@ -103,6 +103,8 @@ class Follower:
         self.known: list[Link] | None = None
         """All that was said, in order; None: it is to be looked up, as somebody added to it."""
         self._last: tuple[Sequence[Json], list[bytes]] = ((), [])
+        self._host: list[Link] = []
+        """What the host last had, if that is not all that was said."""
         self._digested: dict[str, tuple[Message, bytes]] = {}
         """The digest of a live message, as long as it is the same object."""
 
@@ -121,11 +123,13 @@ class Follower:
         return [segment for segment in everything if was_said(segment)]
 
     def agreed(self, values: Sequence[Json], dialect: str) -> Agreed:
-        """Compare a host's list with all that was said, and with what it was given to send."""
+        """Compare a host's list with all that was said, what it had last, and what it was given."""
         found = self._matched(values, self.links, dialect)
         if found.position is not None and len(found.names) < len(values):
-            resent = self._matched(values, self._given(), dialect)
-            found = max(resent, found, key=lambda each: len(each.names))
+            others = (
+                self._matched(values, known, dialect) for known in (self._host, self._given())
+            )
+            found = max(found, *others, key=lambda each: len(each.names))
         return found
 
     def _matched(self, values: Sequence[Json], known: Sequence[Link], dialect: str) -> Agreed:
@@ -221,6 +225,7 @@ class Follower:
         index = {name: i for i, name in enumerate(names) if name is not None}
         digests = self._digests(values)
         self._last = ((), [])
+        self._host = self._had(names, digests)
         out: list[Kept] = []
         asides = [i for i, name in enumerate(names) if name is None][::-1]
         for message in self._heap.messages():
@@ -236,6 +241,16 @@ class Follower:
             else:
                 out.append(Kept(values[i], keys[i]))
         return out + [Kept(values[at], keys[at]) for at in reversed(asides)]
+
+    def _had(self, names: Sequence[str | None], digests: Sequence[bytes]) -> list[Link]:
+        """Give the messages of a host that keeps what it was given; none for any other host."""
+        read = [(name, said) for name, said in zip(names, digests, strict=True) if name is not None]
+        if read == [(link.name, link.digest) for link in self.links]:
+            return []
+        places = {name: segment.position for name, segment in self._heap.index.live.items()}
+        places |= {link.name: link.position for link in self._host}
+        places |= {link.name: link.position for link in self.links}
+        return [Link(said, name, places[name]) for name, said in read]
 
     def _digest(self, message: Message) -> bytes:
         known = self._digested.get(message.message_id)

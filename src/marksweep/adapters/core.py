@@ -148,10 +148,16 @@ class Adapter:
         if talk is not None and input_tokens:
             self.guarded(lambda: talk.observe(input_tokens, cached_tokens), None)
 
-    def recall(self, what: str, key: str, start: int = 0) -> str:
-        """Give what was swept from the conversations with a key: by id or by words, bounded."""
+    def recall(
+        self, what: str, key: str = "", start: int = 0, talk: Conversation | None = None
+    ) -> str:
+        """Give what was swept from the conversations with a key, or from one: by id or by words.
+
+        The answer is bounded.
+        """
+        group = Fit.group(key) if talk is None else talk.workspace
         try:
-            return recall(self._store, what, start, group=Fit.group(key))
+            return recall(self._store, what, start, group=group)
         except MarksweepError as error:
             return str(error)
         except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on

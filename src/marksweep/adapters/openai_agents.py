@@ -1,0 +1,198 @@
+"""OpenAI Agents SDK: a filter that makes what the model is sent fit, and a session that names it.
+
+    marksweep = MarksweepFilter(limit=100_000)
+    agent = Agent(name="…", tools=[…, marksweep.recall_tool])
+    session = MarksweepSession("id", inner=SQLiteSession("id"))
+    await Runner.run(
+        agent,
+        "…",
+        session=session,
+        hooks=marksweep.hooks,                                     # optional: learns from usage
+        run_config=RunConfig(call_model_input_filter=marksweep),
+    )
+
+The filter acts before every call of the model, the session between runs. Without a session, or with
+another kind, conversations are told apart by what was said.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any, NamedTuple, Unpack
+
+from marksweep.adapters.core import DESCRIPTION, Adapter, Options, missing
+from marksweep.conversation import Conversation
+from marksweep.dialects.base import Json, plain
+from marksweep.fit import Fitted
+
+try:
+    from agents import FunctionTool, RunHooks, function_tool
+    from agents.memory import Session
+    from agents.run import CallModelData, ModelInputData
+except ImportError as error:
+    raise missing("openai-agents", error) from error
+
+UNSTABLE = ("id", "status")
+"""Fields that a session may leave out when it stores an item. They are not compared."""
+
+TEXTS = ("content", "output")
+"""Fields that a collection changes."""
+
+
+class _Opened(NamedTuple):
+    """A session whose items were asked for in this context, and the first of them."""
+
+    session_id: str
+    first: Json
+
+
+_session: ContextVar[_Opened | None] = ContextVar("marksweep_session", default=None)
+_talk: ContextVar[Conversation | None] = ContextVar("marksweep_conversation", default=None)
+"""The conversation that the model was last called for in this context."""
+
+
+class MarksweepFilter:
+    """Collects what the model is sent, when due. One may serve many agents, runs and loops."""
+
+    def __init__(self, limit: int | str, **options: Unpack[Options]) -> None:
+        self.adapter = Adapter(limit, dialect="openai_responses", **options)
+        self.recall_tool: FunctionTool = function_tool(
+            self._recall, name_override="recall", description_override=DESCRIPTION
+        )
+        """Finds what was swept of the conversation at hand. Give it to your agents."""
+        self.hooks: RunHooks[Any] = _Hooks(self.adapter)
+        """Learns from the usage that the provider reports. Pass it to `Runner.run`."""
+
+    async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
+        """Give what fits."""
+        given = data.model_data
+        fixed = [given.instructions, *map(_schema, data.agent.tools)]
+        items = list(given.input)
+        key = _key(items)
+        fitted = await self.adapter.guarded_async(lambda: self._fit(items, key, fixed), None)
+        _talk.set(fitted.conversation if fitted else None)
+        if fitted is None or not fitted.is_changed:
+            return given
+        sent = self.adapter.guarded(lambda: _sent(items, fitted), items)
+        return ModelInputData(input=sent, instructions=given.instructions)
+
+    def _fit(self, items: list[Json], key: str, fixed: Json = None) -> Fitted:
+        return self.adapter.fit([_value(item) for item in items], key, fixed=fixed)
+
+    def fitted(self, items: list[Json], key: str) -> list[Json]:
+        """Give what to keep of a session's items; the same list if that is all of them."""
+        fitted = self._fit(items, key)
+        return _sent(items, fitted) if fitted.is_changed else items
+
+    async def _recall(self, what: str, start: int = 0) -> str:
+        talk = _talk.get()
+        if talk is None:
+            return "nothing was left out of this conversation so far."
+        return await self.adapter.guarded_async(
+            lambda: self.adapter.recall(what, talk=talk, start=start), "recall failed."
+        )
+
+
+class MarksweepSession:
+    """Another session, and its id as the conversation's: all that was said stays in it.
+
+    With a filter whose `rewrite_history` is set, it is collected when a run begins.
+    """
+
+    def __init__(
+        self, session_id: str, inner: Session, filter: MarksweepFilter | None = None
+    ) -> None:
+        self.session_id = session_id
+        self.inner = inner
+        self._filter = filter
+
+    @property
+    def session_settings(self) -> Json:
+        """Those of the other session."""
+        return getattr(self.inner, "session_settings", None)
+
+    async def get_items(self, limit: int | None = None) -> list[Json]:
+        """Give what is stored, and let the filter know whose it is."""
+        made = self._filter
+        if made is not None and made.adapter.rewrite_history:
+            await self._rewrite(made)
+        items: list[Json] = await self.inner.get_items(limit)
+        _session.set(_Opened(self.session_id, _value(items[0]) if items else None))
+        return items
+
+    async def _rewrite(self, made: MarksweepFilter) -> None:
+        items: list[Json] = await self.inner.get_items()
+        left = await made.adapter.guarded_async(
+            lambda: made.fitted(items, self.session_id) if items else items, items
+        )
+        if left is items:
+            return
+        await self.inner.clear_session()
+        try:
+            await self.inner.add_items(left)
+        except Exception as error:  # noqa: BLE001 - whatever it is, nothing is lost
+            made.adapter.failed(error)
+            await self.inner.add_items(items)
+
+    async def add_items(self, items: list[Json]) -> None:
+        """Store more."""
+        await self.inner.add_items(items)
+
+    async def pop_item(self) -> Json:
+        """Take back the newest item."""
+        return await self.inner.pop_item()
+
+    async def clear_session(self) -> None:
+        """Take back all items."""
+        await self.inner.clear_session()
+
+
+class _Hooks(RunHooks[Any]):
+    def __init__(self, adapter: Adapter) -> None:
+        self._adapter = adapter
+
+    async def on_llm_end(self, context: Json, agent: Json, response: Json) -> None:  # noqa: ARG002
+        """Take in the usage."""
+        talk, usage = _talk.get(), response.usage
+        if talk is not None and usage.input_tokens:
+            cached = getattr(usage.input_tokens_details, "cached_tokens", None)
+            self._adapter.guarded(lambda: talk.observe(usage.input_tokens, cached), None)
+
+
+def _key(items: list[Json]) -> str:
+    """Give the id of the session that items come from; none if that cannot be told."""
+    opened = _session.get()
+    if opened is None or not items:
+        return ""
+    is_its = opened.first is None or opened.first == _value(items[0])
+    return opened.session_id if is_its else ""
+
+
+def _schema(tool: Json) -> Json:
+    """Give what is sent of a tool; of one that the provider runs, its name."""
+    schema = getattr(tool, "params_json_schema", None)
+    return [tool.name, getattr(tool, "description", ""), schema]
+
+
+def _value(item: Json) -> Json:
+    """Give an item without what may differ from one request to the next."""
+    value = plain(item)
+    if not isinstance(value, dict):
+        return value
+    return {name: each for name, each in value.items() if name not in UNSTABLE}
+
+
+def _sent(items: list[Json], fitted: Fitted) -> list[Json]:
+    """Give the runner's own items wherever they are unchanged, else copies with another text."""
+    return [
+        kept.message
+        if kept.key is None
+        else {**plain(items[kept.key]), **_texts(kept.message)}
+        if kept.is_changed
+        else items[kept.key]
+        for kept in fitted.kept
+    ]
+
+
+def _texts(value: Json) -> Json:
+    return {name: value[name] for name in TEXTS if name in value}
