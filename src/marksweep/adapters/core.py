@@ -109,12 +109,13 @@ class Adapter:
         window: int | None = None,
         fixed: Json = None,
         state: Json = None,
+        dialect: str | None = None,
     ) -> Fitted:
         """Give what to send of a history, collected when due.
 
         `key` is the framework's own id of the conversation. `window` is that of the model, if the
         framework knows it. `fixed` takes room in every request: system prompt, tools. `state` is
-        what `checkpoint` gave.
+        what `checkpoint` gave. `dialect` is that of these values, if it is another than usual.
         """
         limit = self._tokens(self._window or window)
         with self._lock:
@@ -123,8 +124,9 @@ class Adapter:
                     limit, store=self._store, dialect=self._dialect, **self._options
                 )
             fit = self._fits[limit]
-        request = {LISTS[self._dialect]: list(values), "tools": fixed or None}
-        fitted = fit.follow(request, key, state=state["state"] if state else None)
+        dialect = dialect or self._dialect
+        request = {LISTS[dialect]: list(values), "tools": fixed or None}
+        fitted = fit.follow(request, key, dialect, state=state["state"] if state else None)
         with self._lock:
             self._last[key] = fitted.conversation
             self._last.move_to_end(key)

@@ -1,0 +1,345 @@
+"""Microsoft's Agent Framework: a compaction strategy that is a context provider, too.
+
+    strategy = MarksweepStrategy(limit=100_000)
+    Agent(client=…, compaction_strategy=strategy, context_providers=[strategy])
+
+As a strategy it marks messages as excluded, as the framework's own do, and puts what stands for
+them beside them. A strategy is told neither the session nor the usage; as a provider it learns
+both, keeps a checkpoint in the session's state, and offers `recall` as a tool.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import zlib
+from base64 import b64decode, b64encode
+from collections import defaultdict
+from collections.abc import Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Unpack
+
+import msgspec
+
+from marksweep.adapters.core import DESCRIPTION, Adapter, Options, missing
+from marksweep.dialects.base import Json
+from marksweep.errors import BadInput
+from marksweep.following import Kept, digest
+
+try:
+    from agent_framework import (
+        EXCLUDE_REASON_KEY,
+        EXCLUDED_KEY,
+        GROUP_ANNOTATION_KEY,
+        AgentSession,
+        Content,
+        ContextProvider,
+        FunctionTool,
+        Message,
+        SessionContext,
+    )
+except ImportError as error:
+    raise missing("agent-framework", error) from error
+
+__all__ = ["MarksweepStrategy"]
+
+REASON = "marksweep"
+"""What is noted on messages that are excluded here; what others excluded is left alone."""
+
+STAND_IN = "_marksweep"
+"""Where a message that stands for another notes what it says, so that it is made once."""
+
+CHECKPOINT = "checkpoint"
+"""Where the session's state has what was swept: one text, as the framework reads objects in its
+own way, and small."""
+
+READ = frozenset({"text", "text_reasoning", "data", "uri", "function_call", "function_result"})
+"""Contents that a collection understands. A message of others alone stays as and where it is."""
+
+
+@dataclass
+class Run:
+    """The run in which the strategy is called: its session, and what the session keeps for us."""
+
+    key: str = ""
+    state: dict[str, Any] = field(default_factory=dict)
+    checkpoint: Json = None
+
+
+class Origin(NamedTuple):
+    """Where a value is from: the index of a message, and that of a result in it."""
+
+    message: int
+    content: int | None
+
+
+class Placed(NamedTuple):
+    """A message of the new list."""
+
+    message: Message
+    is_sent: bool | None
+    """None: what others decided stays."""
+
+
+class MarksweepStrategy(ContextProvider):
+    """Makes what an agent sends fit. One may serve any number of agents and sessions."""
+
+    def __init__(
+        self, limit: int | str, *, source_id: str = "marksweep", **options: Unpack[Options]
+    ) -> None:
+        """Take `limit` in tokens, or in percent of `window`; see `adapters.core.Options`."""
+        if options.get("rewrite_history"):
+            raise BadInput(
+                "rewrite_history=True: here the framework does that. Pass the strategy to "
+                "CompactionProvider(after_strategy=…) too."
+            )
+        super().__init__(source_id)
+        self.adapter = Adapter(limit, dialect="openai_chat", **options)
+        self._run: ContextVar[Run | None] = ContextVar("marksweep_run", default=None)
+        self._recall = FunctionTool(name="recall", description=DESCRIPTION, func=self.recall)
+
+    async def __call__(self, messages: list[Message]) -> bool:
+        """Mark what goes, put in what stands for it; say whether the request is another now."""
+        run, before = self._run.get(), list(messages)
+        placed = await self.adapter.guarded_async(lambda: self._compacted(before, run), None)
+        if placed is None:
+            return False
+        sent = [id(message) for message in messages if not _is_excluded(message)]
+        messages[:] = [_marked(each) for each in placed]
+        return sent != [id(message) for message in messages if not _is_excluded(message)]
+
+    def _compacted(self, messages: Sequence[Message], run: Run | None) -> list[Placed]:
+        """Give all messages in order, with those that stand for what is not sent."""
+        made: dict[str, Message] = {}
+        owned = list(messages)
+        if any(map(_is_ours, messages)):
+            made = {m.additional_properties[STAND_IN]: m for m in messages if _stands_in(m)}
+            owned = [message for message in messages if not _stands_in(message)]
+        for message in owned:  # without what it stood for it is a message like others
+            message.additional_properties.pop(STAND_IN, None)
+        values: list[Json] = []
+        origins: list[Origin] = []
+        for at, message in enumerate(owned):
+            if not _is_excluded(message) or _is_ours(message):
+                for value, content in _values(message):
+                    values.append(value)
+                    origins.append(Origin(at, content))
+        run = run or Run()
+        fitted = self.adapter.fit(values, run.key, state=run.checkpoint)
+        checkpoint = self.adapter.checkpoint(fitted, run.checkpoint)
+        if checkpoint is not run.checkpoint:
+            run.checkpoint = checkpoint
+            run.state[CHECKPOINT] = _packed(checkpoint)
+        return _placed(owned, origins, fitted.kept, made)
+
+    async def before_run(
+        self,
+        *,
+        agent: object,  # noqa: ARG002 - the framework's signature
+        session: AgentSession,
+        context: SessionContext,
+        state: dict[str, Any],
+    ) -> None:
+        """Note which session runs, and offer `recall`."""
+        packed = state.get(CHECKPOINT)
+        checkpoint = await self.adapter.guarded_async(lambda: _unpacked(packed), None)
+        self._run.set(Run(session.session_id, state, checkpoint))
+        context.extend_tools(self.source_id, [self._recall])
+
+    def recall(self, what: str, start: int = 0) -> str:
+        """Give what was swept of the session that runs."""
+        run = self._run.get()
+        if run is None:
+            return "recall needs the session: pass the strategy as one of context_providers, too."
+        return self.adapter.recall(what, run.key, start)
+
+
+def _packed(checkpoint: Json) -> str:
+    return b64encode(zlib.compress(msgspec.json.encode(checkpoint))).decode()
+
+
+def _unpacked(packed: str | None) -> Json:
+    return msgspec.json.decode(zlib.decompress(b64decode(packed))) if packed else None
+
+
+def _is_excluded(message: Message) -> bool:
+    return bool(message.additional_properties.get(EXCLUDED_KEY))
+
+
+def _is_ours(message: Message) -> bool:
+    """Whether we excluded it. The framework may lift that, for what it takes for one group."""
+    return bool(message.additional_properties.get(EXCLUDE_REASON_KEY) == REASON)
+
+
+def _stands_in(message: Message) -> bool:
+    return STAND_IN in message.additional_properties
+
+
+def _marked(placed: Placed) -> Message:
+    """Exclude a message, or lift what we excluded. What is excluded is a copy: others hold it."""
+    message, notes = placed.message, placed.message.additional_properties
+    if placed.is_sent is False and not _is_excluded(message):
+        message = copy.copy(message)
+        message.additional_properties = {**notes, EXCLUDED_KEY: True, EXCLUDE_REASON_KEY: REASON}
+    elif placed.is_sent and _is_ours(message):
+        notes[EXCLUDED_KEY], notes[EXCLUDE_REASON_KEY] = False, None
+    return message
+
+
+def _placed(
+    messages: Sequence[Message],
+    origins: Sequence[Origin],
+    kept: Sequence[Kept],
+    made: dict[str, Message],
+) -> list[Placed]:
+    """Go through what the host has: each message stays listed, and what stands for it follows."""
+    values: dict[int, int] = defaultdict(int)
+    for origin in origins:
+        values[origin.message] += 1
+    left: dict[int, list[Kept]] = defaultdict(list)
+    added: dict[int, list[Kept]] = defaultdict(list)
+    loose: list[Kept] = []
+    for each in kept:
+        if each.key is None:
+            loose.append(each)
+            continue
+        at = origins[each.key].message
+        left[at].append(each)
+        added[at] += loose
+        loose = []
+    out: list[Placed] = []
+    for at, message in enumerate(messages):
+        out += [Placed(_added(each, made), is_sent=True) for each in added[at]]
+        found = left[at]
+        is_whole = len(found) == values.get(at, 0) and not any(each.is_changed for each in found)
+        out.append(Placed(message, is_whole if at in values else None))
+        if found and not is_whole:
+            out.append(Placed(_changed(message, found, origins, made), is_sent=True))
+    return out + [Placed(_added(each, made), is_sent=True) for each in loose]
+
+
+def _changed(
+    message: Message, found: Sequence[Kept], origins: Sequence[Origin], made: dict[str, Message]
+) -> Message:
+    """Give a copy of a message with what is left of it."""
+    name = digest([message.message_id, *(each.message for each in found)]).hex()
+    if name in made:
+        return made[name]
+    if message.role == "tool":
+        contents = [_result(each, message.contents[origins[each.key].content]) for each in found]
+    else:
+        contents = _contents(found[0].message, message.contents)
+    new = copy.copy(message)
+    new.contents = contents
+    new.additional_properties = {
+        **message.additional_properties,
+        EXCLUDED_KEY: False,
+        EXCLUDE_REASON_KEY: None,
+        STAND_IN: name,
+    }
+    return new
+
+
+def _added(kept: Kept, made: dict[str, Message]) -> Message:
+    """Make a message that a collection added, with a group of its own."""
+    name = digest(kept.message).hex()
+    if name in made:
+        return made[name]
+    role = kept.message["role"]
+    kind = role if role in ("system", "user") else "assistant_text"
+    group = {"id": f"group_{name}", "kind": kind, "index": 0, "has_reasoning": False}
+    notes = {STAND_IN: name, EXCLUDED_KEY: False, GROUP_ANNOTATION_KEY: group}
+    contents = _contents(kept.message, ())
+    return Message(role, contents, message_id=f"marksweep_{name}", additional_properties=notes)
+
+
+def _values(message: Message) -> list[tuple[Json, int | None]]:
+    """Write a message as chat completions do, one value for each result; nothing if it is opaque.
+
+    What they have no form for stays in the value as it is, so that it is counted and goes along.
+    """
+    if not any(content.type in READ for content in message.contents):
+        return []
+    if message.role == "tool":
+        return [
+            ({"role": "tool", "tool_call_id": content.call_id, "content": _said(content)}, at)
+            for at, content in enumerate(message.contents)
+            if content.type == "function_result"
+        ]
+    value: dict[str, Json] = {
+        "role": message.role if message.role in ("system", "user") else "assistant",
+        "content": [block for c in message.contents if (block := _block(c)) is not None],
+    }
+    thoughts = [c for c in message.contents if c.type == "text_reasoning"]
+    if thoughts:
+        value["reasoning_content"] = "\n".join(c.text or c.protected_data or "" for c in thoughts)
+    calls = [_call(c) for c in message.contents if _is_call(c)]
+    if calls:
+        value["tool_calls"] = calls
+    return [(value, None)]
+
+
+def _is_call(content: Content) -> bool:
+    """Whether a content is a call that the framework runs."""
+    return (
+        content.type == "function_call"
+        and not getattr(content, "hosted", None)
+        and not getattr(content, "informational_only", None)
+    )
+
+
+def _call(content: Content) -> Json:
+    given = content.arguments
+    arguments = given if isinstance(given, str) else json.dumps(given or {}, default=str)
+    function = {"name": content.name, "arguments": arguments}
+    return {"id": content.call_id, "type": "function", "function": function}
+
+
+def _block(content: Content) -> Json:
+    """Write what is neither a call nor a thought."""
+    if content.type == "text":
+        return {"type": "text", "text": content.text or ""}
+    if content.type in ("data", "uri"):
+        if (content.media_type or "").startswith("image/"):
+            return {"type": "image_url", "image_url": {"url": content.uri}}
+        return {"type": "file", "file": {"file_data": content.uri}}
+    if content.type == "text_reasoning" or _is_call(content):
+        return None
+    return {"type": content.type, content.type: content.to_dict(exclude={"raw_representation"})}
+
+
+def _said(content: Content) -> Json:
+    """Give what a result says: a text, or blocks if it holds more."""
+    items = content.items or ()
+    if any(item.type != "text" for item in items):
+        return [_block(item) for item in items]
+    return content.result if isinstance(content.result, str) else json.dumps(content.result)
+
+
+def _result(kept: Kept, content: Content) -> Content:
+    """Give a result, or a copy of it that says what is left."""
+    if not kept.is_changed:
+        return content
+    new = copy.copy(content)
+    new.result = str(kept.message["content"])
+    new.items = [Content.from_text(new.result)]
+    return new
+
+
+def _contents(value: Json, old: Sequence[Content]) -> list[Content]:
+    """Give the contents of a value: those that are left, and new texts."""
+    said = value.get("content") or []
+    blocks = [{"type": "text", "text": said}] if isinstance(said, str) else said
+    calls = {call["id"] for call in value.get("tool_calls") or ()}
+    known = [(block, content) for content in old if (block := _block(content)) is not None]
+    thoughts = [c for c in old if c.type == "text_reasoning" and value.get("reasoning_content")]
+    return [
+        *thoughts,
+        *(
+            next((c for known_as, c in known if known_as == block), None)
+            or Content.from_text(block["text"])
+            for block in blocks
+        ),
+        *(c for c in old if _is_call(c) and c.call_id in calls),
+    ]

@@ -1,0 +1,205 @@
+"""LiteLLM: a callback that makes requests fit, in the proxy and in programs.
+
+    litellm_settings:                                        # config.yaml of the proxy
+      callbacks: marksweep.adapters.litellm.hook
+      marksweep: {limit: 60%, store: /var/lib/marksweep.db}
+
+    litellm.callbacks = [MarksweepHook(limit="60%")]         # in a program, for what is awaited
+    litellm.completion(**hook.fit({"model": …, "messages": …}))
+
+Chat completions, Responses and Anthropic messages are read as they are. The history is the
+client's, who sends it whole each time. LiteLLM lets no callback change what is sent by calls that
+are not awaited: there, `fit` is called by hand.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from threading import Lock
+from typing import Any, Unpack
+
+import msgspec
+
+from marksweep.adapters.core import DESCRIPTION, MOST_KEYS, Adapter, Options, logger, missing
+from marksweep.dialects.base import Json
+from marksweep.dialects.history import LISTS
+from marksweep.errors import BadInput, in_a_line
+
+try:
+    import litellm
+    from litellm.integrations.custom_logger import CustomLogger
+except ImportError as error:
+    raise missing("litellm", error) from error
+
+__all__ = ["RECALL", "MarksweepHook", "hook"]
+
+LIMIT = "80%"
+"""Of the model's window, if nothing is said. LiteLLM knows the windows of most models."""
+
+SETTINGS = "marksweep"
+"""Where `litellm_settings` have the options; LiteLLM makes it an attribute of its module."""
+
+DIALECTS = {
+    "completion": "openai_chat",
+    "acompletion": "openai_chat",
+    "responses": "openai_responses",
+    "aresponses": "openai_responses",
+    "anthropic_messages": "anthropic",
+    "aanthropic_messages": "anthropic",
+}
+"""By type of call. Others pass as they are."""
+
+RECALL: Json = {
+    "type": "function",
+    "function": {
+        "name": "recall",
+        "description": DESCRIPTION,
+        "parameters": {
+            "type": "object",
+            "properties": {"what": {"type": "string"}, "start": {"type": "integer"}},
+            "required": ["what"],
+        },
+    },
+}
+"""The tool, for a program's `tools`. Its calls are answered by `MarksweepHook.recall`."""
+
+
+class MarksweepHook(CustomLogger):
+    """Collects the history of every request, apart for each session and API key."""
+
+    def __init__(self, limit: int | str | None = None, **options: Unpack[Options]) -> None:
+        """Take `limit` in tokens or percent; if it is None, the options of `litellm_settings`."""
+        super().__init__()
+        self._adapter = None if limit is None else _adapter({**options, "limit": limit})
+        self._is_refused = False
+        self._keys: OrderedDict[str, str] = OrderedDict()
+        self._lock = Lock()
+
+    @property
+    def adapter(self) -> Adapter | None:
+        """What all adapters share; None if the proxy's settings are wrong, which is logged."""
+        with self._lock:
+            if self._adapter is None and not self._is_refused:
+                try:
+                    self._adapter = _adapter(getattr(litellm, SETTINGS, None) or {})
+                except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
+                    self._is_refused = True
+                    logger.error("requests go on unchanged: %s", in_a_line(error))
+            return self._adapter
+
+    async def async_pre_call_deployment_hook(
+        self, kwargs: dict[str, Any], call_type: object
+    ) -> dict[str, Any] | None:
+        """Give a request that fits, just before it goes to a deployment."""
+        adapter, kind = self.adapter, str(getattr(call_type, "value", call_type))
+        if adapter is None:
+            return None
+        return await adapter.guarded_async(lambda: self._fitted(adapter, kwargs, kind), kwargs)
+
+    def fit(self, kwargs: dict[str, Any], call_type: str = "completion") -> dict[str, Any]:
+        """Give the arguments of `litellm.completion` or `litellm.responses` with what fits."""
+        adapter = self.adapter
+        if adapter is None:
+            return kwargs
+        return adapter.guarded(lambda: self._fitted(adapter, kwargs, call_type), kwargs)
+
+    def _fitted(self, adapter: Adapter, kwargs: dict[str, Any], kind: str) -> dict[str, Any]:
+        dialect = DIALECTS.get(kind)
+        if dialect is None or kwargs.get("previous_response_id"):
+            return kwargs
+        field = LISTS[dialect]
+        values = kwargs.get(field)
+        if not isinstance(values, list) or not values:
+            return kwargs
+        key = _key(kwargs)
+        fixed = [kwargs[name] for name in ("system", "instructions", "tools") if kwargs.get(name)]
+        window = _window(kwargs.get("model"))
+        fitted = adapter.fit(values, key, window=window, fixed=fixed, dialect=dialect)
+        self._note(kwargs.get("litellm_call_id"), key)
+        return {**kwargs, field: [kept.message for kept in fitted.kept]}
+
+    def _note(self, call: str | None, key: str) -> None:
+        """Remember whose call this is, until its usage is reported."""
+        if call is None:
+            return
+        with self._lock:
+            self._keys[call] = key
+            while len(self._keys) > MOST_KEYS:
+                self._keys.popitem(last=False)
+
+    def log_success_event(
+        self,
+        kwargs: dict[str, Any],
+        response_obj: Any,  # noqa: ANN401 - whatever LiteLLM returns
+        start_time: object,  # noqa: ARG002
+        end_time: object,  # noqa: ARG002
+    ) -> None:
+        """Take in the usage that was reported."""
+        with self._lock:
+            key = self._keys.pop(kwargs.get("litellm_call_id") or "", None)
+        adapter = self._adapter
+        if key is not None and adapter is not None:
+            adapter.guarded(lambda: adapter.observe(key, *_usage(response_obj)), None)
+
+    async def async_log_success_event(
+        self,
+        kwargs: dict[str, Any],
+        response_obj: Any,  # noqa: ANN401
+        start_time: object,
+        end_time: object,
+    ) -> None:
+        """Take in the usage that was reported."""
+        self.log_success_event(kwargs, response_obj, start_time, end_time)
+
+    def recall(self, what: str, session: str = "", start: int = 0) -> str:
+        """Answer a call of `recall`, for the session that was passed as `litellm_session_id`."""
+        adapter = self.adapter
+        if adapter is None:
+            return "recall failed: the settings of marksweep are wrong."
+        return adapter.recall(what, _key({"litellm_session_id": session}), start)
+
+
+def _adapter(settings: Json) -> Adapter:
+    known = {"limit", *Options.__annotations__}
+    if not isinstance(settings, dict) or not known.issuperset(settings):
+        found = ", ".join(sorted(settings)) if isinstance(settings, dict) else repr(settings)
+        raise BadInput(
+            f"litellm_settings has for {SETTINGS}: {found}; expected of {', '.join(sorted(known))}."
+        )
+    if settings.get("rewrite_history"):
+        raise BadInput(
+            "rewrite_history=True: the history is the client's, and LiteLLM does not keep it. "
+            "Leave it out: every request is collected."
+        )
+    return Adapter(dialect="openai_chat", **{"limit": LIMIT, **settings})
+
+
+def _key(kwargs: dict[str, Any]) -> str:
+    """Name the session as LiteLLM does, within the API key that the proxy was called with."""
+    notes = {**(kwargs.get("litellm_metadata") or {}), **(kwargs.get("metadata") or {})}
+    session = kwargs.get("litellm_session_id") or notes.get("session_id")
+    named = [str(each or "") for each in (notes.get("user_api_key"), session)]
+    return msgspec.json.encode(named).decode()
+
+
+def _window(model: object) -> int | None:
+    """Look the model's window up in LiteLLM's table."""
+    name = str(model or "")
+    known = litellm.model_cost.get(name) or litellm.model_cost.get(name.partition("/")[2]) or {}
+    window = known.get("max_input_tokens")
+    return window if isinstance(window, int) else None
+
+
+def _usage(response: Any) -> tuple[int | None, int | None]:  # noqa: ANN401
+    """Give the tokens of the input and how many of them were cached, under either API's names."""
+    usage = getattr(response, "usage", None)
+    if usage is None:
+        return None, None
+    total = getattr(usage, "prompt_tokens", None) or getattr(usage, "input_tokens", None)
+    details = getattr(usage, "prompt_tokens_details", None)
+    details = details or getattr(usage, "input_tokens_details", None)
+    return total, getattr(details, "cached_tokens", None)
+
+
+hook = MarksweepHook()
+"""For the proxy's `callbacks`."""

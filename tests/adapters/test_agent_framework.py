@@ -1,0 +1,307 @@
+"""Microsoft's Agent Framework: its own agent, sessions and chat client class."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncIterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from agent_framework import Agent as FrameworkAgent
+from agent_framework import (
+    AgentSession,
+    BaseChatClient,
+    ChatResponse,
+    ChatResponseUpdate,
+    CompactionProvider,
+    Content,
+    FunctionInvocationLayer,
+    InMemoryHistoryProvider,
+    Message,
+    ResponseStream,
+    tool,
+)
+from pydantic import BaseModel
+
+from marksweep.adapters.agent_framework import MarksweepStrategy
+from marksweep.adapters.core import Adapter
+from marksweep.errors import BadInput
+from tests.adapters.contract import (
+    LIMIT,
+    AdapterContract,
+    Agent,
+    Answer,
+    Request,
+    content,
+    largest,
+    reading,
+    swept,
+)
+
+NUMBERS = itertools.count()
+
+
+def read(path: str) -> str:
+    """Read a file."""
+    return content(path)
+
+
+class Scripted(FunctionInvocationLayer, BaseChatClient):
+    """A chat client that answers from a list."""
+
+    def __init__(self, agent: Any) -> None:
+        super().__init__(function_invocation_configuration={"max_iterations": 100})
+        self.agent = agent
+
+    def _inner_get_response(self, *, messages: Any, stream: bool, **_: Any) -> Any:
+        contents = self.agent.answer(list(messages))
+        if stream:
+            return ResponseStream(_updates(contents), finalizer=ChatResponse.from_updates)
+        return _response(contents)
+
+
+async def _response(contents: list[Content]) -> ChatResponse:
+    return ChatResponse(messages=[Message("assistant", contents)])
+
+
+async def _updates(contents: list[Content]) -> AsyncIterable[ChatResponseUpdate]:
+    name = f"message_{next(NUMBERS)}"
+    for each in contents:
+        yield ChatResponseUpdate(role="assistant", contents=[each], message_id=name)
+
+
+class Recorded(MarksweepStrategy):
+    """Notes what would be sent, as the framework has it."""
+
+    async def __call__(self, messages: list[Message]) -> bool:
+        own = [m for m in messages if "_marksweep" not in m.additional_properties]
+        NOTED[asyncio.current_task()] = own
+        return await super().__call__(messages)
+
+
+NOTED: dict[Any, list[Message]] = {}
+
+
+def said(messages: list[Message]) -> str:
+    """Give all that messages say, also in calls."""
+    lines = [
+        f"{m.role} {c.text or ''} {c.arguments or ''} {c.result or ''}"
+        for m in messages
+        for c in m.contents
+    ]
+    return "\n".join(lines)
+
+
+@dataclass
+class Framework(Agent):
+    strategy: Any = None
+    sessions: dict[str, Any] = field(default_factory=dict)
+    more: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.strategy = self.strategy or Recorded(self.limit, **self.options)
+        self.build()
+
+    def build(self) -> None:
+        self.agent = FrameworkAgent(
+            client=Scripted(self),
+            compaction_strategy=self.strategy,
+            **{
+                "tools": [read],
+                "context_providers": [InMemoryHistoryProvider(), self.strategy],
+                **self.more,
+            },
+        )
+
+    @property
+    def adapter(self) -> Adapter:
+        made: Adapter = self.strategy.adapter
+        return made
+
+    def answer(self, messages: list[Message]) -> Any:
+        own = NOTED.pop(asyncio.current_task(), messages)
+        contents = [c for m in messages for c in m.contents]
+        calls = [c.call_id for c in contents if c.type == "function_call"]
+        results = [c.call_id for c in contents if c.type == "function_result"]
+        self.requests.append(
+            Request(messages, calls, results, said(messages), own=own, own_text=said(own))
+        )
+        made = self.answers[len(self.requests) - 1]
+        if not isinstance(made, Answer):
+            return made
+        asked = [
+            Content.from_function_call(f"call_{next(NUMBERS)}", "read", arguments={"path": path})
+            for path in made.reads
+        ]
+        return [Content.from_text(made.text), *asked]
+
+    def session(self, thread: str) -> Any:
+        return self.sessions.setdefault(thread, AgentSession(session_id=thread))
+
+    def ask(self, prompt: Any, thread: str = "a") -> Any:
+        async def run() -> Any:
+            return await self.agent.run(prompt, session=self.session(thread))
+
+        return asyncio.run(run())
+
+    def stream(self, prompt: str, thread: str = "a") -> None:
+        async def streamed() -> list[Any]:
+            stream = self.agent.run(prompt, session=self.session(thread), stream=True)
+            return [update async for update in stream]
+
+        assert len(asyncio.run(streamed())) > len(self.requests)
+
+    def history(self, thread: str = "a") -> list[Any]:
+        return [message.to_dict() for message in self.stored(thread)]
+
+    def stored(self, thread: str) -> list[Any]:
+        messages: list[Any] = self.session(thread).state["in_memory"]["messages"]
+        return messages
+
+    def restarted(self) -> Framework:
+        stored = {k: json.dumps(s.to_dict(), default=str) for k, s in self.sessions.items()}
+        sessions = {k: AgentSession.from_dict(json.loads(s)) for k, s in stored.items()}
+        return Framework([], self.limit, self.options, sessions=sessions)
+
+    def rewind(self, messages: int, thread: str = "a") -> None:
+        del self.stored(thread)[messages:]
+
+    def recall(self, what: str, thread: str = "a") -> str:
+        name = f"recall_{next(NUMBERS)}"
+        call = Content.from_function_call(name, "recall", arguments={"what": what})
+        before: list[Any] = [Answer()] * len(self.requests)
+        self.answers = [*before, [call], Answer("so")]
+        self.ask("Look it up.", thread)
+        return str(self.stored(thread)[-2].contents[0].result)
+
+
+class TestAgentFramework(AdapterContract):
+    make = Framework
+    example = "agent_framework_agent"
+
+    def share(self, agent: Agent, shared: Agent) -> None:
+        agent.strategy = shared.strategy  # type: ignore[attr-defined]
+        agent.build()  # type: ignore[attr-defined]
+
+    def test_rewriting_the_history_keeps_it_small_and_paired(self) -> None:
+        """The framework rewrites by itself, with the strategy in its own provider."""
+        with pytest.raises(BadInput, match="after_strategy"):
+            MarksweepStrategy(1_000, rewrite_history=True)
+
+    def test_its_provider_rewrites_the_stored_history_with_the_strategy(self) -> None:
+        """It does so before it stores a run, so a run is rewritten after the next."""
+        agent = Framework([*reading(40), *reading(3, 100), *reading(3, 200)])
+        history = InMemoryHistoryProvider(skip_excluded=True)
+        rewriting = CompactionProvider(after_strategy=agent.strategy)
+        agent.more = {"context_providers": [history, agent.strategy, rewriting]}
+        agent.build()
+        agent.ask("Read all files of the project.")
+        assert not any(m.additional_properties.get("_excluded") for m in agent.stored("a"))
+        gone = swept(agent.requests[-1])
+        agent.ask("And these.")
+        marked = [m for m in agent.stored("a") if m.additional_properties.get("_excluded")]
+        assert content(gone.path) in said(marked)
+        agent.ask("And those.")
+        assert all(request.is_paired for request in agent.requests)
+        assert content(gone.path) not in said(agent.requests[-1].own)
+        assert content(gone.path) in agent.recall(gone.id)
+        assert agent.adapter.failures == 0
+
+    def test_a_call_that_waits_for_approval_is_left_alone(self) -> None:
+        agent = Framework(reading(20), more={"tools": [tool(read, approval_mode="always_require")]})
+        result = agent.ask("Read all files of the project.")
+        while result.user_input_requests:
+            asked = result.user_input_requests
+            responses = [each.to_function_approval_response(approved=True) for each in asked]
+            result = agent.ask([Message("user", responses)])
+        assert len(agent.requests) == 21
+        assert all(request.is_paired for request in agent.requests)
+        assert swept(agent.requests[-1])
+        assert agent.adapter.failures == 0
+
+    def test_a_hand_off_to_another_agent_is_a_conversation_of_its_own(self) -> None:
+        strategy = Recorded(LIMIT)
+        other = Framework(reading(30, 100), strategy=strategy)
+
+        async def delegate(task: str) -> str:
+            """Let another agent work on something."""
+            answer = await other.agent.run(task, session=other.session("b"))
+            return str(answer.text)
+
+        call = Content.from_function_call("hand_off", "delegate", arguments={"task": "The rest."})
+        steps: list[Any] = [*reading(30)[:-1], [call], *reading(10, 30)]
+        agent = Framework(steps, strategy=strategy, more={"tools": [read, delegate]})
+        agent.ask("Read all files of the project.")
+        assert "src/100.py" not in agent.requests[-1].text
+        assert "src/0.py" not in other.requests[-1].text
+        assert len(other.requests) == 31
+        assert len(agent.requests) == 42
+        assert all(request.is_paired for request in [*agent.requests, *other.requests])
+        assert agent.requests[31].text.startswith(agent.requests[30].text)
+        assert strategy.adapter.failures == 0
+
+    def test_images_thoughts_and_metadata_come_through(self) -> None:
+        picture = Content.from_data(b"\x89PNG", "image/png")
+        words = "\n\n".join(f"Paragraph {n}. " * 30 for n in range(60))
+        first = [
+            Content.from_text_reasoning(text="hm " * 50, protected_data="signed"),
+            Content.from_text(words),
+            Content.from_function_call("first", "read", arguments={"path": "src/0.py"}),
+        ]
+        agent = Framework([first, *reading(40, 1)])
+        agent.ask([Message("user", ["What is this?", picture], author_name="me")])
+        request = agent.requests[-1]
+        assert request.objects[0].contents[1].uri == picture.uri
+        assert request.objects[0].author_name == "me"
+        said_first = next(m for m in request.objects if m.contents[0].type == "text_reasoning")
+        assert said_first.contents[0].protected_data == "signed"
+        assert said_first.contents[2] is next(
+            c for m in request.own for c in m.contents if c.call_id == "first"
+        )
+        assert len(said_first.contents[1].text) < len(words)
+        assert all(each.is_paired for each in agent.requests)
+
+    def test_structured_output_is_still_made(self) -> None:
+        class Found(BaseModel):
+            files: int
+
+        steps = [*reading(40)[:-1], Answer('{"files": 40}')]
+        agent = Framework(steps, more={"default_options": {"response_format": Found}})
+        assert agent.ask("Read all files of the project.").messages[-1].text == '{"files": 40}'
+        assert swept(agent.requests[-1])
+
+    def test_a_session_alone_is_enough_to_go_on(self) -> None:
+        """No store: what was collected is in the session's state, a fraction of its messages."""
+        agent = Framework(reading(40))
+        agent.ask("Read all files of the project.")
+        state = agent.session("a").state
+        assert len(state["marksweep"]["checkpoint"]) < len(str(agent.history())) / 4
+        again = agent.restarted()
+        again.answers = reading(1, 100)
+        again.ask("Read one more.")
+        gone = swept(agent.requests[-1])
+        assert content(gone.path) not in again.requests[0].text
+        assert content(gone.path) in again.recall(gone.id)
+        assert again.adapter.failures == 0
+
+    def test_what_another_strategy_excluded_stays_so(self) -> None:
+        strategy, excluded = MarksweepStrategy(LIMIT), Message("user", ["an aside"])
+        excluded.additional_properties["_excluded"] = True
+        messages = [Message("user", ["hello"]), excluded, Message("assistant", ["hi"])]
+        asked = Content.from_function_approval_request("r", Content.from_function_call("c", "read"))
+        messages.append(Message("assistant", [asked]))
+        before = list(messages)
+        assert not asyncio.run(strategy(messages))
+        assert messages == before
+        assert strategy.adapter.failures == 0
+        assert excluded.additional_properties["_excluded"]
+
+    def test_without_the_provider_it_still_collects_and_recall_says_what_to_do(self) -> None:
+        agent = Framework(reading(40), more={"context_providers": [InMemoryHistoryProvider()]})
+        agent.ask("Read all files of the project.")
+        assert swept(agent.requests[-1])
+        assert largest(agent) <= LIMIT
+        assert "context_providers" in agent.strategy.recall("m3")
