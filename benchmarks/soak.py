@@ -225,6 +225,8 @@ def _kind(said: str) -> str:
     for words in ("cannot be reached", "held by another", "others keep writing", "does not answer"):
         if words in said:
             return f"a database: {words}"
+    if "heap that has changed" in said:
+        return "others changed the workspace while it was planned"
     return " ".join(said.split())[:120]
 
 

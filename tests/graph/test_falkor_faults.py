@@ -53,7 +53,8 @@ def test_a_replica_is_read_and_refuses_to_be_written(tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("primary", "replica")]
     for folder in folders:
         folder.mkdir()
-    with killable_server(folders[0], *falkor_options()) as primary:
+    at_once = ("--repl-diskless-sync-delay", "0")
+    with killable_server(folders[0], *falkor_options(), *at_once) as primary:
         of = ("--replicaof", "127.0.0.1", primary.url.rpartition(":")[2])
         with killable_server(folders[1], *falkor_options(), *of) as replica:
             store, copy = FalkorGraphStore(primary.url), FalkorGraphStore(replica.url)
