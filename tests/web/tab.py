@@ -159,6 +159,12 @@ class Tab:
         found: str = self.value(f"document.querySelector({json.dumps(selector)}).textContent")
         return found
 
+    def busy_ms(self) -> float:
+        """How long the page's thread has worked so far, however busy the machine is otherwise."""
+        self._send("Performance.enable", timeDomain="threadTicks")
+        found = {m["name"]: m["value"] for m in self._send("Performance.getMetrics")["metrics"]}
+        return 1000 * float(found["TaskDuration"])
+
     def shot(self, *, whole: bool = False) -> bytes:
         """The pixels, as a PNG."""
         data = self._send("Page.captureScreenshot", captureBeyondViewport=whole)["data"]

@@ -15,7 +15,7 @@ import pytest
 
 from marksweep import Conversation, Segments
 from marksweep.graph.memory import KnowledgeGraph
-from tests.cli.support import history
+from tests.cli.support import history, run
 from tests.web.support import Page, filled, web
 
 SET = "segments:default"
@@ -271,3 +271,25 @@ def test_notes_of_the_memory_are_found_by_words(tmp_path: Path) -> None:
         view = page.get("view", heap="memory:default")
         assert view["unit"] == "nodes"
         assert page.get("tiles", heap="memory:default", words="parser")["total"] == 1
+
+
+def test_what_the_agent_is_at_stays_if_it_is_told(tmp_path: Path) -> None:
+    filled(tmp_path / "heap.db").close()
+    drawn = run(
+        "web", "--store", str(tmp_path / "heap.db"), "--svg", "-", "--active-file", "src/2.py"
+    )
+    assert drawn.exit_code == 0, drawn.output
+    assert "must stay: in the active file src/2.py" in drawn.stdout
+    told = run("web", "session.jsonl", "--svg", "-", "--task", "t")
+    assert told.exit_code == 2
+    assert "the working set" in told.stderr
+
+
+def test_a_picture_of_nothing_or_of_no_such_heap_is_told(tmp_path: Path) -> None:
+    store = ("--store", str(tmp_path / "heap.db"))
+    assert "0 of 128,000 tokens" in run("web", *store, "--svg", "-").stdout
+    missing = run("web", *store, "--svg", "-", "--heap", "nobody")
+    assert missing.exit_code == 2
+    assert "known are segments:default" in " ".join(missing.stderr.split())
+    assert run("web", *store, "--svg", str(tmp_path)).exit_code == 2
+    assert run("web", *store, "--limit", "many").exit_code == 2

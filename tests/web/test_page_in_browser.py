@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,9 @@ from tests.web.tab import Tab
 
 READY = "document.documentElement.dataset.version && document.querySelector('#picture svg')"
 USED = "#figures dd"
-LAG_MS = 200
-"""Milliseconds that the page may be busy at once with ten thousand segments; people notice more."""
+LAG_MS = 300
+"""Milliseconds that the page may work after a click with ten thousand segments; people notice more.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +125,7 @@ def test_a_tile_opens_by_keys_alone_and_says_what_keeps_it(tab: Tab) -> None:
 def test_it_fits_narrow_and_wide_in_light_and_dark(
     tab: Tab, page: Page, width: int, scheme: str
 ) -> None:
-    tab.size(width, scheme=scheme)
+    tab.size(width, 500, scheme=scheme)
     tab.go(page.address)
     tab.wait(READY)
     assert tab.value("document.documentElement.scrollWidth") == width, "nothing sticks out"
@@ -175,15 +177,13 @@ def test_ten_thousand_segments_do_not_lag(browser: Tab, tmp_path: Path) -> None:
         browser.size(1_400)
         browser.go(large.address)
         browser.wait(READY)
-        browser.value(
-            "window.long = 0; new PerformanceObserver(found => { for (const each of "
-            "found.getEntries()) long = Math.max(long, each.duration) })"
-            ".observe({entryTypes: ['longtask']})"
-        )
+        busy = [browser.busy_ms()]
         browser.click("#make-plan")
         browser.wait("document.querySelectorAll('#picture .goes').length > 100")
+        busy.append(browser.busy_ms())
         browser.click("#by input[value=file]")
         browser.wait("document.querySelector('#picture').textContent.includes('src/3.py')")
-        assert browser.value("long") < LAG_MS
+        busy.append(browser.busy_ms())
+        assert max(after - before for before, after in pairwise(busy)) < LAG_MS
         assert browser.value("document.querySelectorAll('*').length") < 12_000
     browser.go("about:blank")

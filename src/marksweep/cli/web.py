@@ -8,11 +8,12 @@ from pathlib import Path
 import click
 
 from marksweep.cli import transcripts
-from marksweep.cli.common import Here, store_option, workspace_option
+from marksweep.cli.common import At, Here, at_options, store_option, workspace_option
 from marksweep.cli.common import command as make_command
 from marksweep.errors import BadInput
 from marksweep.graph.memory import KnowledgeGraph
 from marksweep.reading import Reading
+from marksweep.segments import Segments
 from marksweep.sizes import Size
 from marksweep.web.heaps import Heaps
 from marksweep.web.picture import Shown, alone
@@ -36,6 +37,7 @@ from marksweep.web.tiles import By
     help="What the picture is grouped by.",
 )
 @click.option("--width", default=900, show_default=True, help="Pixels that the picture is wide.")
+@at_options
 @store_option
 @workspace_option
 def command(
@@ -48,6 +50,7 @@ def command(
     heap: str,
     by: str,
     width: int,
+    at: At,
     store: str | None,
     workspace: str | None,
 ) -> None:
@@ -63,7 +66,8 @@ def command(
     """
     here = Here(store, workspace)
     tokens = _tokens(limit)
-    heaps = _transcript(transcript, tokens, here) if transcript else _stored(tokens, here)
+    at.refuse_for(transcript)
+    heaps = _transcript(transcript, tokens, here) if transcript else _stored(tokens, here, at)
     if svg is not None:
         _write(svg, _drawn(heaps, heap, By(by), width))
         return
@@ -92,12 +96,17 @@ def _transcript(transcript: str, limit: int | None, here: Here) -> Heaps:
     return one_conversation(talk)
 
 
-def _stored(limit: int | None, here: Here) -> Heaps:
+def _stored(limit: int | None, here: Here, at: At) -> Heaps:
     """Give what is in the store, which is closed with the command."""
     settings = here.settings()
     memory = KnowledgeGraph.open(settings=settings, store=here.store or "", actor="web")
     click.get_current_context().call_on_close(memory.close)
-    stored = Stored(memory.store, settings, lambda: memory, limit=limit)
+
+    def focus(segments: Segments) -> None:
+        if at != At():
+            segments.focus(**at._asdict())
+
+    stored = Stored(memory.store, settings, lambda: memory, limit=limit, focus=focus)
     return stored.heaps([here.workspace] if here.workspace else None)
 
 

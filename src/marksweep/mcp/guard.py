@@ -22,12 +22,7 @@ from marksweep.errors import BadInput
 from marksweep.mcp.server_state import Access
 from marksweep.monitoring import HEALTH_PATH
 from marksweep.web.routes import PUBLIC
-
-VARIABLE = "MARKSWEEP_TOKEN"
-"""The environment variable that may hold one token."""
-
-SHORTEST_TOKEN = 16
-"""Characters below which a token could be guessed."""
+from marksweep.web.server import SHORTEST_TOKEN, TOKEN
 
 WORKSPACE_HEADER = "marksweep-workspace"
 """The header by which a caller names one of its workspaces."""
@@ -95,7 +90,7 @@ class Tokens:
     @classmethod
     def load(cls, path: str | None, workspace: str) -> Tokens:
         """Read them from a file, or one from the environment, for the server's workspace."""
-        single = os.environ.get(VARIABLE, "").strip()
+        single = os.environ.get(TOKEN, "").strip()
         return cls({single: [workspace]} if single else {}, path)
 
     def refresh(self) -> None:

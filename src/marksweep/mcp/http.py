@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 from marksweep.errors import Refused
 from marksweep.mcp.app import build_server
 from marksweep.mcp.background import collecting
-from marksweep.mcp.guard import ACCESS_KEY, VARIABLE, Guard, Rates, Tokens
+from marksweep.mcp.guard import ACCESS_KEY, Guard, Rates, Tokens
 from marksweep.mcp.logs import log_to_stderr
 from marksweep.mcp.page import page_routes
 from marksweep.mcp.server_state import ACCESS, ServerState, ToolSet
@@ -28,6 +28,7 @@ from marksweep.stores.files import is_exposed
 from marksweep.urls import is_loopback
 from marksweep.web.routes import LOOPBACK
 from marksweep.web.routes import PATH as PAGE
+from marksweep.web.server import TOKEN
 
 PATH = "/mcp"
 
@@ -76,7 +77,7 @@ def serve_http(
     if not tokens and not options.is_loopback:
         raise Refused(
             f"--host {options.host} can be reached from other machines, and there is no token. "
-            f"Pass --token-file, set {VARIABLE}, or listen on 127.0.0.1."
+            f"Pass --token-file, set {TOKEN}, or listen on 127.0.0.1."
         )
     log_to_stderr(log_level, lambda: tokens.secrets)
     if options.token_file is not None and is_exposed(Path(options.token_file)):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from enum import StrEnum
+from itertools import islice
 from threading import Lock, RLock
 
 import msgspec
@@ -24,6 +25,9 @@ from marksweep.web.tiles import By, Share, State, Tile, in_short, label, shares
 
 MAX_LOOKS = 8
 """Heaps whose tiles are held. More takes memory; fewer works them out again when pages switch."""
+
+MAX_HEAPS = 200
+"""Working sets and conversations that are named, the first. Each is read once for its title."""
 
 MAX_COLLECTIONS = 40
 """Collections that the timeline shows, the newest."""
@@ -143,7 +147,7 @@ class Heaps:
 
     def list(self) -> tuple[HeapName, ...]:
         """Name the heaps."""
-        found = [self._named(name) for name in self._workspaces()]
+        found = [self._named(name) for name in islice(self._workspaces(), MAX_HEAPS)]
         found += [_named(HeapKind.MEMORY, name, name) for name in self._memories()]
         return tuple(each for each in found if each.kind in self._openers)
 

@@ -63,7 +63,9 @@ function doing(work) {
 async function choose() {
   const heaps = await (await ask("heaps")).json();
   const kinds = {segments: "Working set", conversation: "Conversation", memory: "Memory"};
-  const options = heaps.map(each => make("option", {value: each.heap}, `${kinds[each.kind]}: ${each.title}`));
+  const named = each => heaps.filter(other => other.kind === each.kind && other.title === each.title).length > 1
+    ? `${each.title} (${each.workspace.slice(-8)})` : each.title;
+  const options = heaps.map(each => make("option", {value: each.heap}, `${kinds[each.kind]}: ${named(each)}`));
   if (JSON.stringify(heaps.map(h => [h.heap, h.title])) !== $("heap").dataset.known) {
     $("heap").replaceChildren(...options);
     $("heap").dataset.known = JSON.stringify(heaps.map(h => [h.heap, h.title]));
@@ -75,10 +77,12 @@ async function choose() {
 
 async function refresh() {
   const answer = await ask("view", {query: {heap}, headers: etag ? {"If-None-Match": etag} : {}});
-  if (answer.status === 304) return;
+  if (answer.status === 304) return false;
   etag = answer.headers.get("ETag");
   view = await answer.json();
+  if (plan && !plan.version) plan.version = view.version.split(".")[0];
   await draw();
+  return true;
 }
 
 async function draw() {
@@ -234,9 +238,9 @@ function drawPlan(said) {
 
 async function makePlan() {
   const wanted = $("target").value.trim();
-  const found = await post("plan", {target: wanted ? Number(wanted) : null});
-  await refresh();
-  plan = {...found, version: view.version.split(".")[0]};
+  plan = await post("plan", {target: wanted ? Number(wanted) : null});
+  if (await refresh()) return;
+  plan.version = view.version.split(".")[0];
   drawPlan();
   await drawPicture();
 }

@@ -49,10 +49,10 @@ MAX_BODY = 100_000
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 """All there are: what is asked of us below PATH goes nowhere else."""
 
-MAX_ROWS = 200
+MAX_ROWS = 100
 """Rows of a list in one answer; the page asks for more."""
 
-MAX_STEPS = 300
+MAX_STEPS = 100
 """Steps of a plan that are shown, the largest first. All of them are collected."""
 
 MAX_TEXT = 20_000

@@ -16,13 +16,16 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from marksweep.errors import Refused
+from marksweep.errors import BadInput, Refused
 from marksweep.urls import is_loopback
 from marksweep.web.heaps import Heaps
 from marksweep.web.routes import LOOPBACK, PATH, Door, routes
 
 TOKEN = "MARKSWEEP_TOKEN"  # noqa: S105 - the variable's name
 """The environment variable that may hold the token; else a new one is made at every start."""
+
+SHORTEST_TOKEN = 16
+"""Characters below which a token could be guessed."""
 
 GRACEFUL_SECONDS = 5
 """How long answers under way may take when a server ends."""
@@ -44,7 +47,13 @@ class Listening(msgspec.Struct, frozen=True, kw_only=True):
 
 def token() -> str:
     """Give the token of the environment, or a new one."""
-    return os.environ.get(TOKEN, "").strip() or secrets.token_urlsafe(18)
+    given = os.environ.get(TOKEN, "").strip()
+    if given and len(given) < SHORTEST_TOKEN:
+        raise BadInput(
+            f"{TOKEN} has {len(given)} characters; expected {SHORTEST_TOKEN} or more. "
+            "Make one: python -c 'import secrets; print(secrets.token_urlsafe())'"
+        )
+    return given or secrets.token_urlsafe(SHORTEST_TOKEN)
 
 
 def page_url(url: str, token: str) -> str:

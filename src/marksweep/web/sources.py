@@ -281,7 +281,8 @@ def _about(history: list[Message]) -> Iterator[tuple[str, About]]:
         found = list(outcomes_of(message, answered))
         tools = [each.name for each in found] or [call.name for call in asked]
         file = next((each.path for each in found if each.path), "")
-        tool, what = (tools[0], found[0].said if found else "") if tools else ("", "")
+        what = file.rpartition("/")[2] if file else found[0].said if found else ""
+        tool = tools[0] if tools else ""
         yield message.message_id, About(message.role.value, tool, file or "", what)
 
 

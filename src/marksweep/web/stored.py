@@ -28,13 +28,19 @@ class Stored:
         memory: Callable[[], KnowledgeGraph],
         *,
         limit: int | None = None,
+        focus: Callable[[Segments], object] = lambda _: None,
         segments: Opener | None = None,
     ) -> None:
-        """Take the store and its memory; `segments` opens working sets that are open elsewhere."""
+        """Take the store and its memory.
+
+        `focus` tells a working set what its agent is at; `segments` opens those that are open
+        elsewhere.
+        """
         self._store = store
         self._settings = settings
         self._memory = memory
         self._limit = limit
+        self._focus = focus
         self._openers: dict[HeapKind, Opener] = {
             HeapKind.SEGMENTS: segments or self._open_segments,
             HeapKind.CONVERSATION: self._open_conversation,
@@ -69,6 +75,7 @@ class Stored:
                 limit=self._limit,
                 actor=ACTOR,
             )
+            self._focus(found)
         if self._settings.memory.keeps_segments:
             found.keep(self._memory().cited_segments(workspace_id=workspace))
         yield WorkingSet(found)
