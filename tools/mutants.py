@@ -53,6 +53,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     "heaps/forms.py": (*PROVIDERS, "tests/dialects/test_properties.py"),
     "sections.py": ("tests/test_sections.py",),
     "strategies/last_resort.py": laws("test_conversations_11*.py"),
+    "strategies/coverage/": laws("test_conversations_12*.py"),
+    "core/runs.py": laws("test_conversations_12*.py"),
+    "heaps/gaps.py": (CONVERSATION, *laws("test_conversations_12*.py")),
     "heaps/staying.py": (CONVERSATION, *laws("test_conversations_1*.py")),
     "heaps/conversation.py": (CONVERSATION, *laws("test_conversations_1*.py")),
     "heaps/live_index.py": (
@@ -95,6 +98,36 @@ class Mutant(NamedTuple):
 
 
 MUTANTS = (
+    Mutant(
+        "coverage: the agent's text may become a bare marker",
+        "strategies/coverage/index.py",
+        "if self.is_own and not any(",
+        "if not self.pieces and not any(",
+    ),
+    Mutant(
+        "runs: an old line stays beside the new one",
+        "core/runs.py",
+        "        if step_of[i] != STAYS or is_line[i]:",
+        "        if step_of[i] != STAYS:",
+    ),
+    Mutant(
+        "runs: a line may go by itself",
+        "core/runs.py",
+        "            staying += [k for k in old if step_of[k] != STAYS]",
+        "            pass",
+    ),
+    Mutant(
+        "gaps: a line forgets what the one before it said",
+        "heaps/gaps.py",
+        "            whole = whole.joined(other)",
+        "            whole = other",
+    ),
+    Mutant(
+        "gaps: a line is where a note was",
+        "heaps/gaps.py",
+        "position=said[0].position",
+        "position=run[0].position",
+    ),
     Mutant(
         "roots: pins are no roots",
         "core/roots.py",

@@ -223,3 +223,44 @@ def test_plugins_leave_a_line_too_and_go_on_from_it(name: str) -> None:
     if name in ("gc_truncate", "gc_budget"):
         (one,), (more,) = lines_in(list(after)), lines_in(list(again))
         assert LeftOut.read(more).messages > LeftOut.read(one).messages  # type: ignore[union-attr]
+
+
+THOUGHT: list[Any] = [
+    {"role": "user", "content": "fix the parser"},
+    {
+        "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": "hm", "signature": "s"},
+            {"type": "text", "text": PROSE},
+        ],
+    },
+    {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": "t1", "name": "read", "input": {"path": "a.py"}}],
+    },
+    {
+        "role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "def parse_header()"}],
+    },
+    {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": "t2", "name": "grep", "input": {"p": "a.py"}}],
+    },
+    {
+        "role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": "t2", "content": "a.py: parse_header"}],
+    },
+    {"role": "assistant", "content": "It is parse_header in a.py."},
+    {"role": "user", "content": "and now?"},
+]
+"""A long text that stays with a call of the same thought, which is worth more than it."""
+
+
+@each_strategy
+def test_a_text_beside_a_call_of_its_thought_is_never_a_bare_marker(strategy: Any) -> None:
+    before = list(read(THOUGHT, "anthropic").messages)
+    for share in range(5, 100, 2):
+        talk = Conversation(limit=10**6, strategy=strategy, dialect="anthropic")
+        talk.extend(THOUGHT)
+        talk.collect(talk.plan(talk.tokens * share // 100))
+        check(before, talk.history)

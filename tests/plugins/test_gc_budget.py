@@ -140,6 +140,21 @@ def test_of_a_long_turn_the_oldest_work_goes_first_and_the_newest_exchanges_stay
     assert result.tokens_after == weigh(kept)
 
 
+def test_results_of_the_newest_exchanges_become_a_line_each_where_the_target_asks_for_it() -> None:
+    history = talk(1, tools=3)
+    budget = budget_for(history, weigh(history) * 100 // 85)
+    kept, result = collect(history, budget, target=60, preserve_recent_turns=5)
+    assert ids(kept) == ids(history)
+    assert weigh(kept) == result.tokens_after <= budget.context_limit * 60 // 100
+    results = [
+        str(part.function_response.result)
+        for m in kept
+        for part in m.parts
+        if part.function_response
+    ]
+    assert [found.startswith("[marksweep: all ") for found in results] == [True, True, False]
+
+
 def test_partial_turns_respect_pinned_turn_indices() -> None:
     history = talk(8, tools=1)
     kept, _ = collect(history, furnished(history, 2200), target=0, pinned_turn_indices=(3,))

@@ -3,6 +3,7 @@
 To reach the target, once everything that may go was offered:
 
 1. the bulkiest results of what recency protects are trimmed, and older pastes of the user
+2. such results become one line each, the oldest first
 
 To fit the limit, whatever the strategy offered:
 
@@ -67,7 +68,8 @@ class FitByTrimming:
     def to_target(self, context: PlanningContext, excess: Callable[[], int]) -> Iterator[Proposal]:
         """Trim the bulkiest results that recency protects, and what the user pasted before."""
         yielding = [i for i, far in context.yields.items() if far is not Yield.LIMIT]
-        return self._trim(context, yielding, excess())
+        yield from self._trim(context, yielding, excess())
+        yield from self._mask(context, yielding)
 
     def to_limit(self, context: PlanningContext, excess: Callable[[], int]) -> Iterator[Proposal]:
         """Take what may go, then trim what must stay."""
@@ -76,7 +78,7 @@ class FitByTrimming:
             if not types & SUMMARIES:
                 yield proposal
         yield from self._trim(context, context.yields, excess())
-        yield from self._mask(context)
+        yield from self._mask(context, context.yields)
 
     def at_last(self, context: PlanningContext) -> Iterator[Proposal]:
         """Take summaries, then the user's words, the oldest first."""
@@ -104,8 +106,8 @@ class FitByTrimming:
                 return
             room = max(SMALLEST, int(room * STEP))
 
-    def _mask(self, context: PlanningContext) -> Iterator[Proposal]:
-        for i in sorted(context.yields):
+    def _mask(self, context: PlanningContext, yielding: Iterable[int]) -> Iterator[Proposal]:
+        for i in sorted(yielding):
             segment = context.segments[i]
             results = [t for t in self._texts(segment) if t.is_observed and not t.is_said]
             kept = {t.place: left_out(t.words) for t in results if not is_left_out(t.words)}
