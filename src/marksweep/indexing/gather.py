@@ -120,6 +120,7 @@ class Gatherer:
             entities=reading.entities,
             mentions=reading.mentions,
             relations=reading.relations,
+            words=reading.words,
             moved_from=moved_from,
         )
 

@@ -3,7 +3,7 @@
 Grammars are C code that is fed whatever lies on the disk. Some content makes them slow beyond
 measure, and a bug in one would end the process. So they run in a worker: it is stopped when it
 takes too long, the file is read as text, and the next file gets a new worker. The worker also
-parses while the store writes.
+parses and stems while the store writes.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Worker:
         self._decoder = msgspec.msgpack.Decoder(Reading)
 
     def read(self, source: Source) -> Reading:
-        """Read a file; as text if its grammar fails."""
-        if not language_of(source.path).grammar:
+        """Read a file; as text if its grammar fails. Texts do not start a process."""
+        if self._process is None and not language_of(source.path).grammar:
             return read(source)
         self._process = process = self._process or self._start()
         try:

@@ -12,6 +12,7 @@ from functools import lru_cache
 import msgspec
 
 from marksweep.indexing.parse import Parsed, parse, parse_text
+from marksweep.search.words import stemmed
 from marksweep.stores.graph.nouns import (
     Chunk,
     Entity,
@@ -50,6 +51,8 @@ class Reading(msgspec.Struct, frozen=True, array_like=True):
     entities: tuple[Entity, ...]
     mentions: tuple[Mention, ...]
     relations: tuple[Relation, ...]
+    words: tuple[str, ...]
+    """What each chunk's text is found by: worked out here, where there are processes for it."""
     trouble: str = ""
     """Why its grammar could not be used and it was read as text; mostly empty."""
 
@@ -109,5 +112,6 @@ def _named(source: Source, parsed: Parsed, trouble: str = "") -> Reading:
         entities=tuple(sorted(entities.values(), key=lambda entity: entity.entity_id)),
         mentions=tuple(mentions),
         relations=tuple(Relation(*tie, memory_id, lines) for tie, lines in reversed(ties.items())),
+        words=tuple(stemmed(chunk.text) for chunk in chunks),
         trouble=trouble,
     )

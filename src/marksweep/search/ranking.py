@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from heapq import nlargest
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from marksweep.search.bm25 import frequency, rarity
-from marksweep.search.words import MAX_QUERY_WORDS, stems
+from marksweep.search.bm25 import B, frequency, rarity
+from marksweep.search.words import MAX_QUERY_WORDS, stemmed, stems
 
 CANDIDATES = 200
 """Matches that are ranked, or twice the limit if that is more.
@@ -73,14 +74,22 @@ class Fields(NamedTuple):
     @property
     def sizes(self) -> tuple[int, int]:
         """How many words there are, and how often the commonest is there."""
-        times = Counter(word for field in self for word in field.split())
+        times = Counter(" ".join(self).split())
         return times.total(), max(times.values(), default=1)
 
 
-def fields(text: str, symbol: str, place: str, mark: str = "") -> Fields:
-    """Write what a chunk is found by; `mark` goes before each word."""
-    parts = (text, symbol, place)
-    return Fields(*(" ".join([mark + each for each in stems(part)]) for part in parts))
+def fields(text: str, symbol: str, place: str, mark: str = "", words: str = "") -> Fields:
+    """Write what a chunk is found by; `mark` goes before each word.
+
+    `words` are those of the text, if they are known.
+    """
+    parts = (words or stemmed(text), stemmed(symbol), stemmed(place))
+    return Fields(*(marked(part, mark) for part in parts))
+
+
+def marked(words: str, mark: str) -> str:
+    """Put a mark before each of the words."""
+    return mark + words.replace(" ", f" {mark}") if words else ""
 
 
 class Asked(NamedTuple):
@@ -145,16 +154,30 @@ class Posting(NamedTuple):
     weight: float
     keys: Sequence[int]
     lengths: Sequence[int]
-    times: Sequence[float]
+    times: Sequence[int]
+    once: int
+    """What `times` says of a chunk that has the word once."""
+    named: Collection[int]
+    """Keys of chunks that have the word in their name."""
 
 
-def likely(postings: Iterable[Posting]) -> list[int]:
-    """Order chunks by what is known without reading them, likely best first."""
-    scores: dict[int, float] = {}
-    for weight, keys, lengths, times in postings:
+def estimates(postings: Iterable[Posting]) -> dict[int, float]:
+    """Score chunks by what is known without reading them: as `_score` does, if that is all."""
+    scores: defaultdict[int, float] = defaultdict(float)
+    for weight, keys, lengths, times, once, named in postings:
+        least, by_length = once * K1 * (1 - B), once * K1 * B / MEAN_WORDS
+        most, extra = weight * (K1 + 1), once * (NAME_WEIGHT - 1)
         for key, length, often in zip(keys, lengths, times, strict=True):
-            worth = weight * frequency(often, length, MEAN_WORDS, K1)
-            scores[key] = scores.get(key, 0.0) + worth
+            found = often + extra if key in named else often
+            scores[key] += most * found / (found + least + by_length * length)
+    return scores
+
+
+def likely(scores: Mapping[int, float], most: int) -> list[int]:
+    """Name the keys of so many highest scores, best first; of equal ones, all."""
+    if len(scores) > most:
+        least = nlargest(most, scores.values())[-1]
+        scores = {key: score for key, score in scores.items() if score >= least}
     return sorted(scores, key=lambda key: (-scores[key], key))
 
 

@@ -102,7 +102,8 @@ def _pairs(run: str) -> list[str]:
 def stem(word: str) -> str:
     """A word without its endings, so that `planned`, `plans` and `planning` meet."""
     word = word.lower()
-    while suffix := next((s for s in _SUFFIXES if word[3:].endswith(s)), None):
+    while word[3:].endswith(_SUFFIXES):
+        suffix = next(s for s in _SUFFIXES if word.endswith(s, 3))
         word = word[: -len(suffix)] + ("y" if suffix in ("ies", "ied") else "")
     if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiou":
         word = word[:-1]
@@ -117,18 +118,21 @@ def stems(text: str) -> list[str]:
     A plain word is found by its stem, a name such as `read_config2` whole and by its parts, a
     number whole, and a script without spaces by pairs of characters.
     """
-    return [form for word in _WORD.findall(text) for form in _forms(word)]
+    return stemmed(text).split()
+
+
+def stemmed(text: str) -> str:
+    """Write the stems of a text with a space between."""
+    return " ".join(filter(None, map(_forms, _WORD.findall(text))))
 
 
 @lru_cache(maxsize=CACHED_WORDS)
-def _forms(word: str) -> tuple[str, ...]:
-    found = query_words(word)
-    if not found:  # underscores alone
-        return ()
-    first, *parts = found
-    if first == "".join(parts):
-        return (first, *map(_form, parts))
-    return (_form(first), *map(_form, parts))
+def _forms(word: str) -> str:
+    if word.isascii() and word.isalnum() and word.islower() and len(word) <= MAX_WORD_CHARS:
+        return _form(word)
+    first, *parts = query_words(word) or [""]  # underscores alone give none
+    whole = first if first == "".join(parts) else _form(first)
+    return " ".join((whole, *map(_form, parts)))
 
 
 def _form(word: str) -> str:

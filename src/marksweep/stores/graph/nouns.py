@@ -12,9 +12,10 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum
+from itertools import repeat
 
 import msgspec
 
@@ -155,9 +156,15 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     entities: tuple[Entity, ...] = ()
     mentions: tuple[Mention, ...] = ()
     relations: tuple[Relation, ...] = ()
+    words: tuple[str, ...] = ()
+    """What each chunk's text is found by, if that is known: the stems with a space between."""
     moved_from: str = ""
     """The id of a memory that this one continues under a new path. It is removed in the same step;
     its pin, tags, creation and reading times are carried over."""
+
+    def found_by(self) -> Iterator[tuple[Chunk, str]]:
+        """Give the chunks, each with its words, empty where they are not known."""
+        return zip(self.chunks, self.words or repeat(""), strict=bool(self.words))
 
 
 CASE_MATTERS = frozenset({"function", "class", "method", "module", "variable", "path", "url"})

@@ -325,12 +325,12 @@ def run_of(row: Row) -> Run:
     )
 
 
-def fields_of(memory: Memory | None, chunk: Chunk, mark: str = "") -> Fields:
+def fields_of(memory: Memory | None, chunk: Chunk, mark: str = "", words: str = "") -> Fields:
     """Write what a chunk is found by; where its memory is not known, by no place."""
     if memory is None:
-        return fields(chunk.text, chunk.symbol, "", mark)
+        return fields(chunk.text, chunk.symbol, "", mark, words)
     named = f"{chunk.symbol} {' '.join(memory.tags)}"
-    return fields(chunk.text, named, memory.relative_path, mark)
+    return fields(chunk.text, named, memory.relative_path, mark, words)
 
 
 HIT_CHUNK = len(MEMORY_COLUMNS)

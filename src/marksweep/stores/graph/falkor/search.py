@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from marksweep.search.bm25 import rarity
 from marksweep.search.ranking import (
-    NAME_WEIGHT,
     Asked,
     Match,
     Posting,
     candidates,
+    estimates,
     finding,
     likely,
     ranked,
@@ -111,28 +111,26 @@ class _Finder:
         columns = []
         for word, weight in weights.items():
             ids, lengths, products = postings.get(f'"{word}"', nothing)
-            least = min(products, default=1) or 1
-            in_name = set(postings.get(f'@named:"{word}"', nothing)[0])
-            times = [
-                product / least + (NAME_WEIGHT - 1) * (key in in_name)
-                for key, product in zip(ids, products, strict=True)
-            ]
-            columns.append(Posting(weight, ids, lengths, times))
+            once = min(products, default=1) or 1
+            named = set(postings.get(f'@named:"{word}"', nothing)[0])
+            columns.append(Posting(weight, ids, lengths, products, once, named))
         called = (key for word in names for key in postings.get(f'@named:"{word}"', nothing)[0])
-        return self._read(list(dict.fromkeys(called)), likely(columns))
+        return self._read(list(dict.fromkeys(called)), estimates(columns))
 
-    def _read(self, called: Sequence[int], keys: Sequence[int]) -> list[Match[str]]:
-        """Read matches in this order; go on where filters and hidden rows leave too few."""
+    def _read(self, called: Sequence[int], scores: Mapping[int, float]) -> list[Match[str]]:
+        """Read the likely best; go on where filters and hidden rows leave too few."""
         found: list[Match[str]] = []
-        start, window = 0, max(READ, candidates(self._limit) // 2)
-        some = list(dict.fromkeys((*called[:window], *keys[:window])))
-        while some and len(found) < self._limit:
+        seen: set[int] = set()
+        window = max(READ, candidates(self._limit) // 2)
+        while len(found) < self._limit:
+            best = dict.fromkeys((*called[:window], *likely(scores, window)))
+            some = [key for key in best if key not in seen]
+            if not some:
+                break
             rows = self._db.read(self._workspace_id, cypher.MATCHES, self._given, keys=some)
             found += [_match(row) for row in rows]
-            start, window = start + window, 10 * window
-            some = list(
-                dict.fromkeys((*called[start : start + window], *keys[start : start + window]))
-            )
+            seen.update(some)
+            window *= 10
         return found
 
 

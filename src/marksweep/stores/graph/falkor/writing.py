@@ -45,7 +45,7 @@ def put(db: Connection, workspace_id: str, records: Sequence[Record]) -> None:
         (cypher.DROP_MEMORIES, {"ids": [old for old, _ in moved]}),
         (
             cypher.PUT_CHUNKS,
-            {"rows": [chunk_cells(c, r.memory) for r in records for c in r.chunks]},
+            {"rows": [chunk_cells(c, r.memory, w) for r in records for c, w in r.found_by()]},
         ),
         (cypher.PUT_ENTITIES, {"rows": [entity_cells(entity) for entity in entities.values()]}),
         (cypher.CREATE_MENTIONS, {"rows": mention_cells(m for r in records for m in r.mentions)}),
@@ -68,9 +68,9 @@ def memory_cells(memory: Memory) -> list[object]:
     return [*memory_row(memory), [plain(tag) for tag in memory.tags]]
 
 
-def chunk_cells(chunk: Chunk, memory: Memory | None) -> list[object]:
+def chunk_cells(chunk: Chunk, memory: Memory | None, words: str = "") -> list[object]:
     """Lay out a chunk, and behind its columns the words to find it by."""
-    found = fields_of(memory, chunk)
+    found = fields_of(memory, chunk, words=words)
     return [*chunk_row(chunk), *found, bare(chunk.symbol), *found.sizes]
 
 

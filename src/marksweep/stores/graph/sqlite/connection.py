@@ -6,7 +6,8 @@ import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 
-from marksweep.search.words import stems
+from marksweep.search.ranking import marked
+from marksweep.search.words import stemmed
 from marksweep.stores import database
 from marksweep.stores.database import Schema, statements_of
 from marksweep.stores.graph.base import SCHEMA_VERSION
@@ -58,7 +59,7 @@ def mark(ws: int) -> str:
 
 def marked_words(ws: int, text: str) -> str:
     """Write the words of a text as the index of a workspace has them."""
-    return " ".join([f"{mark(ws)}{word}" for word in stems(text)])
+    return marked(stemmed(text), mark(ws))
 
 
 def pick(db: sqlite3.Connection, ids: Iterable[str]) -> None:

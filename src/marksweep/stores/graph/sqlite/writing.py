@@ -33,6 +33,7 @@ class Placed(msgspec.Struct, frozen=True):
     chunk: Chunk
     memory_key: int | None
     memory: Memory | None
+    words: str = ""
 
 
 def put(db: sqlite3.Connection, workspace_id: str, records: Sequence[Record]) -> None:
@@ -49,9 +50,9 @@ def put(db: sqlite3.Connection, workspace_id: str, records: Sequence[Record]) ->
         ws,
         version,
         [
-            Placed(chunk, memories[record.memory.memory_id], record.memory)
+            Placed(chunk, memories[record.memory.memory_id], record.memory, words)
             for record in records
-            for chunk in record.chunks
+            for chunk, words in record.found_by()
         ],
     )
     entities = put_entities(db, ws, version, (e for record in records for e in record.entities))
@@ -93,7 +94,8 @@ def put_chunks(db: sqlite3.Connection, ws: int, version: int, chunks: Sequence[P
         rows.append(
             (number, ws, version, placed.memory_key, orphan_of, chunk_id, *columns, last_part)
         )
-        texts.append((number, text, *fields_of(placed.memory, placed.chunk, mark(ws))))
+        found = fields_of(placed.memory, placed.chunk, mark(ws), placed.words)
+        texts.append((number, text, *found))
     db.executemany(sql.PUT_CHUNK, rows)
     db.executemany(sql.PUT_CHUNK_TEXT, texts)
     db.execute(sql.PUT_CHUNK_WORDS, (last,))
