@@ -26,7 +26,7 @@ from typing import TypeVar
 
 from benchmarks.rows import Row, print_rows
 from marksweep.graph.memory import KnowledgeGraph
-from marksweep.graph.outcomes import MemorySettings
+from marksweep.graph.pruning import MemorySettings
 from marksweep.graph.strategies import PruneStrategy
 from marksweep.heaps.graph import Limits
 from marksweep.stores.graph.base import GraphQuery, GraphStore, Item, Nodes

@@ -60,7 +60,7 @@ LAYERS: tuple[frozenset[str], ...] = (
 )
 """Each layer may import itself and those above it in this list."""
 
-STRANGERS = (
+SEPARATE = (
     {"strategies", "heaps"},
     {"strategies", "stores"},
     {"cli", "testing"},
@@ -128,7 +128,7 @@ def test_imports_point_one_way(path: Path) -> None:
         return
     for other in own_imports(path):
         assert layer(other) <= layer(here), f"{here} imports {other}"
-        assert {here, other} not in STRANGERS, f"{here} imports {other}"
+        assert {here, other} not in SEPARATE, f"{here} imports {other}"
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_conversations_that_take_turns_do_not_mix() -> None:
     assert sent[0] == grown(Fit(3_000), one)
 
 
-def test_equal_beginnings_are_told_apart_by_the_hosts_key() -> None:
+def test_equal_beginnings_are_distinguished_by_the_hosts_key() -> None:
     fit = Fit(3_000)
     history = work("fix the parser", 30)
     assert grown(fit, history, "a") == grown(fit, history, "b")

@@ -64,7 +64,7 @@ class TestSection2References:
         assert swept[0] == "none"
         assert set(swept) == {"none", "tag", "topic"}
 
-    def test_unlinking_lets_go(self, heap: Segments) -> None:
+    def test_unlinking_releases_the_target(self, heap: Segments) -> None:
         heap.add(segment("a", pinned=True, references=("b",), tags=("ref:b",)), segment("b"))
         assert heap.list()[1].refcount == 1
         heap.unlink("a", "b")
@@ -593,7 +593,7 @@ def test_the_ledger_tells_who_uses_the_window(heap: Segments) -> None:
     assert [(line.name, line.tokens) for line in heap.ledger()] == [("log", 70), ("code", 30)]
 
 
-def test_the_history_tells_every_deed_newest_first(heap: Segments) -> None:
+def test_the_history_has_every_operation_newest_first(heap: Segments) -> None:
     heap.add(segment("a"), segment("b"))
     plan = heap.plan(target_tokens=10)
     heap.save(plan)

@@ -1,4 +1,4 @@
-"""Collections told as spans and metrics, read back from the real SDK."""
+"""Collections recorded as spans and metrics, read back from the real SDK."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from tests.plugins.histories import full, talk, words
 CONFIG = GCConfig(threshold_percent=50, preserve_recent_turns=2)
 
 
-class Told:
-    """What was told, in memory."""
+class Recorded:
+    """What was recorded, in memory."""
 
     def __init__(self) -> None:
         self.spans = InMemorySpanExporter()
@@ -59,8 +59,8 @@ class Told:
 
 
 @pytest.fixture
-def render_script() -> Told:
-    return Told()
+def recorded() -> Recorded:
+    return Recorded()
 
 
 def collect(plugin: GCPlugin, limit: int) -> tuple[list[Message], GCResult]:
@@ -68,9 +68,11 @@ def collect(plugin: GCPlugin, limit: int) -> tuple[list[Message], GCResult]:
     return plugin.collect(history, full(history, limit), CONFIG, GCTriggerReason.THRESHOLD)
 
 
-def test_a_collection_is_a_span_that_says_the_conversation_was_compacted(told: Told) -> None:
-    _, result = collect(told.wrap(load_gc_plugin("gc_truncate")), limit=1000)
-    assert told.span() == {
+def test_a_collection_is_a_span_that_says_the_conversation_was_compacted(
+    recorded: Recorded,
+) -> None:
+    _, result = collect(recorded.wrap(load_gc_plugin("gc_truncate")), limit=1000)
+    assert recorded.span() == {
         "name": "marksweep.gc.collect",
         "gen_ai.conversation.compacted": True,
         "marksweep.gc.plugin": "gc_truncate",
@@ -83,22 +85,24 @@ def test_a_collection_is_a_span_that_says_the_conversation_was_compacted(told: T
     }
 
 
-def test_a_collection_is_counted_and_timed(told: Told) -> None:
-    _, result = collect(told.wrap(load_gc_plugin("gc_truncate")), limit=1000)
-    metrics = told.metrics()
+def test_a_collection_is_counted_and_timed(recorded: Recorded) -> None:
+    _, result = collect(recorded.wrap(load_gc_plugin("gc_truncate")), limit=1000)
+    metrics = recorded.metrics()
     assert metrics["marksweep.gc.collections"].value == 1
     assert metrics["marksweep.gc.collections"].attributes["marksweep.gc.outcome"] == "collected"
     assert metrics["marksweep.gc.tokens_freed"].value == result.tokens_freed
     assert metrics["marksweep.gc.duration"].sum > 0
 
 
-def test_a_collection_that_frees_nothing_says_so(told: Told) -> None:
-    collect(told.wrap(load_gc_plugin("gc_truncate")), limit=1_000_000)
-    assert told.span()["marksweep.gc.outcome"] == "nothing"
-    assert told.span()["gen_ai.conversation.compacted"] is False
+def test_a_collection_that_frees_nothing_says_so(recorded: Recorded) -> None:
+    collect(recorded.wrap(load_gc_plugin("gc_truncate")), limit=1_000_000)
+    assert recorded.span()["marksweep.gc.outcome"] == "nothing"
+    assert recorded.span()["gen_ai.conversation.compacted"] is False
 
 
-def test_a_plugin_that_raises_is_told_as_failed_and_the_error_goes_on(told: Told) -> None:
+def test_a_plugin_that_raises_is_reported_as_failed_and_the_error_goes_on(
+    recorded: Recorded,
+) -> None:
     plugin = load_gc_plugin("gc_truncate")
 
     def broken(*args: object, **named: object) -> object:
@@ -106,30 +110,33 @@ def test_a_plugin_that_raises_is_told_as_failed_and_the_error_goes_on(told: Told
 
     plugin.collect = broken  # type: ignore[method-assign,assignment]
     with pytest.raises(ZeroDivisionError):
-        collect(told.wrap(plugin), limit=1000)
-    assert told.metrics()["marksweep.gc.collections"].attributes["marksweep.gc.outcome"] == "failed"
-    (span,) = told.spans.get_finished_spans()
+        collect(recorded.wrap(plugin), limit=1000)
+    assert (
+        recorded.metrics()["marksweep.gc.collections"].attributes["marksweep.gc.outcome"]
+        == "failed"
+    )
+    (span,) = recorded.spans.get_finished_spans()
     assert not span.status.is_ok
 
 
-def test_a_traced_plugin_is_a_plugin_and_runs_in_a_session(told: Told) -> None:
-    plugin = told.wrap(load_gc_plugin("gc_budget"))
+def test_a_traced_plugin_is_a_plugin_and_runs_in_a_session(recorded: Recorded) -> None:
+    plugin = recorded.wrap(load_gc_plugin("gc_budget"))
     assert isinstance(plugin, GCPlugin)
     chat = Session(lambda _: "ok " * 20, context_limit=1000, counter=words)
     chat.set_gc_plugin(plugin, CONFIG)
     for _ in range(40):
         chat.send_message("w " * 30)
     collected = [result for result in chat.get_gc_history() if result.tokens_freed]
-    assert told.metrics()["marksweep.gc.collections"].value >= len(collected) > 0
+    assert recorded.metrics()["marksweep.gc.collections"].value >= len(collected) > 0
     assert chat.get_gc_history()[0].plugin_name == "gc_budget"
 
 
-def test_a_conversation_that_is_watched_tells_each_collection(told: Told) -> None:
-    talk = Conversation(limit=400, strategy="truncate", watch=told.telemetry().watch)
+def test_a_conversation_that_is_watched_tells_each_collection(recorded: Recorded) -> None:
+    talk = Conversation(limit=400, strategy="truncate", watch=recorded.telemetry().watch)
     talk.extend([{"role": "user", "content": f"question {n} " * 20} for n in range(20)])
     before = talk.tokens
     left = talk.messages
-    span = told.span()
+    span = recorded.span()
     assert span["marksweep.gc.heap"] == "conversation"
     assert span["marksweep.gc.strategy"] == "truncate"
     assert span["marksweep.gc.trigger"] == "threshold"
@@ -140,16 +147,19 @@ def test_a_conversation_that_is_watched_tells_each_collection(told: Told) -> Non
     assert span["marksweep.gc.items"] == 20 - len(said)
 
 
-def test_a_watched_collection_that_is_refused_is_told_as_failed(told: Told) -> None:
-    segments = Segments(MemoryStore(), limit=100, watch=told.telemetry().watch)
+def test_a_watched_collection_that_is_refused_is_reported_as_failed(recorded: Recorded) -> None:
+    segments = Segments(MemoryStore(), limit=100, watch=recorded.telemetry().watch)
     segments.add(*(segment(f"s{n}", text=f"note {n} " * 30) for n in range(8)))
     plan = segments.plan()
     segments.touch("s0")
     with pytest.raises(PlanOutdated):
         segments.collect(plan)
-    span = told.spans.get_finished_spans()[-1]
+    span = recorded.spans.get_finished_spans()[-1]
     assert not span.status.is_ok
-    assert told.metrics()["marksweep.gc.collections"].attributes["marksweep.gc.outcome"] == "failed"
+    assert (
+        recorded.metrics()["marksweep.gc.collections"].attributes["marksweep.gc.outcome"]
+        == "failed"
+    )
 
 
 def test_without_opentelemetry_the_error_names_the_extra() -> None:

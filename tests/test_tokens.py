@@ -344,7 +344,7 @@ class TestCache:
         count("short")
         assert inner.asked == 2
 
-    def test_texts_that_differ_in_one_character_are_told_apart(
+    def test_texts_that_differ_in_one_character_are_distinguished(
         self, inner: CountingCounter
     ) -> None:
         count = self.wrap(inner)

@@ -33,7 +33,7 @@ from marksweep.graph.backup import Kept
 from marksweep.graph.call_graph import Linked
 from marksweep.graph.erasure import Forgotten
 from marksweep.graph.memory import Answer
-from marksweep.graph.outcomes import Preview, PruneResponse
+from marksweep.graph.pruning import Preview, PruneResponse
 from marksweep.graph.roots import Root
 from marksweep.indexing.report import IndexReport
 from marksweep.mcp.app import build_server

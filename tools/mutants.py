@@ -66,7 +66,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "heaps/graph.py": GRAPH,
     "graph/": GRAPH,
     "plugins/": ("tests/plugins",),
-    "session/": ("tests/session/test_strangers.py", "tests/session/test_keeping.py"),
+    "session/": ("tests/session/test_third_party_plugins.py", "tests/session/test_keeping.py"),
     "dialects/": PROVIDERS,
     "dialects/validity.py": ("tests/dialects/test_detection.py",),
     "dialects/history.py": (

@@ -60,14 +60,14 @@ def test_a_sound_store_is_left_alone(tmp_path: Path, name: str) -> None:
     assert not list(tmp_path.glob("*.before-*"))
 
 
-def test_versions_settings_and_the_counter_are_told() -> None:
+def test_versions_settings_and_the_counter_are_reported() -> None:
     found = checks()
     assert found["marksweep"]["ok"]
     assert "o200k_base" in found["tokens"]["found"]
     assert "not there yet" in found["store"]["found"]
 
 
-def test_settings_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+def test_settings_that_cannot_be_read_are_reported(tmp_path: Path) -> None:
     (tmp_path / ".marksweep").mkdir()
     (tmp_path / ".marksweep/settings.toml").write_text("[window]\nlimit = 3\n")
     found = checks()

@@ -90,7 +90,7 @@ def test_an_index_is_taken_up_by_the_next(tmp_path: Path, seconds: float) -> Non
     assert report["stale"] == 0
 
 
-def test_the_signal_is_told_in_a_line_with_a_code_of_its_own(tmp_path: Path) -> None:
+def test_the_signal_is_reported_in_a_line_with_a_code_of_its_own(tmp_path: Path) -> None:
     """A pipe that is never closed keeps the command reading until it is interrupted.
 
     It has begun to read once more is written than the pipe holds.

@@ -178,7 +178,7 @@ class TestReplay:
         done = run("replay", "-", *QUICK, stdin=lines)
         assert done.exit_code == 0, done.output
 
-    def test_what_is_passed_over_is_told_with_its_reason(self) -> None:
+    def test_what_is_passed_over_is_reported_with_its_reason(self) -> None:
         Path("logs").mkdir()
         Path("logs/good.json").write_bytes(Path("chat.json").read_bytes())
         Path("logs/bad.json").write_text("42")

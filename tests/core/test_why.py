@@ -18,7 +18,7 @@ def test_a_root_says_its_reason() -> None:
     assert found == "a must stay: part of the current task t"
 
 
-def test_a_path_is_told_link_by_link() -> None:
+def test_a_path_is_reported_link_by_link() -> None:
     links = (Reference("b", Link.DERIVED), Reference("x", Link.REFERS))
     found = why(
         context(
@@ -34,19 +34,19 @@ def test_a_path_is_told_link_by_link() -> None:
     )
 
 
-def test_a_pair_reached_from_its_other_end_is_told_as_a_unit() -> None:
+def test_a_pair_reached_from_its_other_end_is_reported_as_a_unit() -> None:
     pair = (Reference("call", Link.ANSWERS, Hold.PAIRED),)
     found = why(context(segment("call", task_id="t"), segment("r", references=pair)), "r")
     assert found.endswith("which is one unit with r")
 
 
-def test_a_stand_in_is_told_as_such() -> None:
+def test_a_stand_in_is_reported_as_such() -> None:
     short = segment("b~1", references=(Reference("b", Link.DERIVED),))
     found = why(context(segment("a", task_id="t", references=("b",)), short), "b~1")
     assert found.endswith("which refers to the original of b~1")
 
 
-def test_garbage_is_told_as_such() -> None:
+def test_garbage_is_reported_as_such() -> None:
     found = why(context(segment("a", task_id="t"), segment("x")), "x")
     assert found == "nothing that must stay refers to x: it may go"
 

@@ -85,8 +85,8 @@ def test_every_kind_of_block_is_understood_or_kept() -> None:
 def test_results_go_first_in_what_the_user_says_next() -> None:
     messages = [USER, model(use("a"), use("b")), user(text("so"), result("a")), SAID]
     assert sorted(rules(messages)) == ["calls-answered", "results-first"]
-    mended, _ = repair(messages, "anthropic")
-    assert mended == [
+    repaired, _ = repair(messages, "anthropic")
+    assert repaired == [
         USER,
         model(use("a"), use("b")),
         user(result("a"), result("b", NO_RESULT)),
@@ -108,7 +108,7 @@ def test_thinking_goes_with_what_the_model_did_next() -> None:
 
 
 @pytest.mark.parametrize(
-    ("messages", "rule", "mended"),
+    ("messages", "rule", "repaired"),
     [
         ([SAID, USER], "starts-with-user", None),
         (
@@ -153,22 +153,22 @@ def test_thinking_goes_with_what_the_model_did_next() -> None:
         ),
     ],
 )
-def test_each_rule_is_found_and_mended(
-    messages: list[Any], rule: str, mended: list[Any] | None
+def test_each_rule_is_found_and_repaired(
+    messages: list[Any], rule: str, repaired: list[Any] | None
 ) -> None:
     assert rules(messages) == [rule]
     changed, changes = repair(messages, "anthropic")
     assert {change.rule for change in changes} == {rule}
     assert validate(changed, "anthropic") == []
-    if mended is not None:
-        assert changed == mended
+    if repaired is not None:
+        assert changed == repaired
 
 
 def test_at_most_four_blocks_are_marked_for_the_cache_and_the_newest_keep_theirs() -> None:
     marked = [user({**text(str(n)), "cache_control": {"type": "ephemeral"}}) for n in range(6)]
     assert rules(marked) == ["cache-marks", "cache-marks"]
-    mended, _ = repair(marked, "anthropic")
-    assert mended == [user(text("0")), user(text("1")), *marked[2:]]
+    repaired, _ = repair(marked, "anthropic")
+    assert repaired == [user(text("0")), user(text("1")), *marked[2:]]
 
 
 def test_a_call_at_the_end_may_wait() -> None:
@@ -202,11 +202,11 @@ def test_a_whole_request_is_read_with_its_system_prompt() -> None:
     assert write(history) == body
     assert validate(body) == []
     broken = {**body, "messages": [SAID, USER]}
-    mended, _ = repair(broken)
-    assert {k: v for k, v in mended.items() if k != "messages"} == {
+    repaired, _ = repair(broken)
+    assert {k: v for k, v in repaired.items() if k != "messages"} == {
         k: v for k, v in body.items() if k != "messages"
     }
-    assert mended["messages"][1:] == [SAID, USER]
+    assert repaired["messages"][1:] == [SAID, USER]
 
 
 def test_neutral_messages_are_composed_with_results_first() -> None:

@@ -45,7 +45,7 @@ def test_a_request_tells_its_dialect(body: dict[str, Any], dialect: str) -> None
         ({"prompt": "hi"}, "a request with prompt"),
     ],
 )
-def test_what_cannot_be_told_is_an_error_that_says_what_was_looked_for(
+def test_what_cannot_be_detected_is_an_error_that_says_what_was_looked_for(
     given: Any, told_of: str
 ) -> None:
     with pytest.raises(BadInput, match=told_of) as caught:
@@ -78,7 +78,7 @@ def test_a_text_alone_is_what_the_user_says() -> None:
     assert [message.text for message in read("hi").messages] == ["hi"]
 
 
-def test_what_cannot_be_read_is_told_and_kept_until_it_is_repaired() -> None:
+def test_what_cannot_be_read_is_reported_and_kept_until_it_is_repaired() -> None:
     messages = [{"role": "user", "content": "hi"}, None, {"role": "banana"}, {"role": "assistant"}]
     history = read(messages)
     assert [skipped.position for skipped in history.skipped] == [1, 2]
@@ -86,8 +86,8 @@ def test_what_cannot_be_read_is_told_and_kept_until_it_is_repaired() -> None:
     assert write(history) == messages
     assert [f.rule for f in validate(messages)] == ["readable", "readable", "content-present"]
     assert [f.position for f in validate(messages)] == [1, 2, 3]
-    mended, changes = repair(messages)
-    assert mended == [messages[0], {"role": "assistant", "content": ""}]
+    repaired, changes = repair(messages)
+    assert repaired == [messages[0], {"role": "assistant", "content": ""}]
     assert [change.rule for change in changes] == ["readable", "readable", "content-present"]
 
 

@@ -86,7 +86,7 @@ def test_the_names_of_the_python_sdk_are_read_and_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("contents", "rule", "mended"),
+    ("contents", "rule", "repaired"),
     [
         ([OK, HI], "starts-with-user", None),
         ([HI, OK, user(response("f"))], "responses-have-calls", [HI, OK]),
@@ -107,15 +107,15 @@ def test_the_names_of_the_python_sdk_are_read_and_kept() -> None:
         ([user(text("hi"), call("f"))], "parts-by-role", [HI]),
     ],
 )
-def test_each_rule_is_found_and_mended(
-    contents: list[Any], rule: str, mended: list[Any] | None
+def test_each_rule_is_found_and_repaired(
+    contents: list[Any], rule: str, repaired: list[Any] | None
 ) -> None:
     assert rules(contents) == [rule]
     changed, changes = repair(contents, "gemini")
     assert {change.rule for change in changes} == {rule}
     assert validate(changed, "gemini") == []
-    if mended is not None:
-        assert changed == mended
+    if repaired is not None:
+        assert changed == repaired
 
 
 def test_a_call_of_the_current_turn_that_lost_its_signature_is_marked() -> None:
@@ -127,8 +127,8 @@ def test_a_call_of_the_current_turn_that_lost_its_signature_is_marked() -> None:
         user(response("g")),
     ]
     assert rules(turn) == ["signatures-kept"]
-    mended, _ = repair(turn, "gemini")
-    assert mended[3] == model(call("g", thoughtSignature="skip_thought_signature_validator"))
+    repaired, _ = repair(turn, "gemini")
+    assert repaired[3] == model(call("g", thoughtSignature="skip_thought_signature_validator"))
     assert rules([*turn, HI]) == []
 
 

@@ -86,16 +86,16 @@ def test_the_old_form_of_function_calls_is_paired_by_name() -> None:
 def test_a_result_without_its_call_is_found_and_dropped() -> None:
     messages = [USER, answers("gone"), USER]
     assert rules(messages) == ["results-have-calls"]
-    mended, changes = repair(messages, "openai_chat")
-    assert mended == [USER, USER]
+    repaired, changes = repair(messages, "openai_chat")
+    assert repaired == [USER, USER]
     assert [change.position for change in changes] == [1]
 
 
 def test_a_call_without_a_result_is_answered_where_the_provider_wants_it() -> None:
     messages = [USER, asks("a", "b"), answers("b"), USER]
     assert rules(messages) == ["calls-answered"]
-    mended, _ = repair(messages, "openai_chat")
-    assert mended == [USER, asks("a", "b"), answers("a", NO_RESULT), answers("b"), USER]
+    repaired, _ = repair(messages, "openai_chat")
+    assert repaired == [USER, asks("a", "b"), answers("a", NO_RESULT), answers("b"), USER]
 
 
 def test_a_call_at_the_end_may_wait() -> None:
@@ -122,8 +122,8 @@ def test_an_id_may_be_used_again_in_a_later_message() -> None:
 def test_calls_with_one_id_get_ids_of_their_own_and_so_do_their_results() -> None:
     messages = [USER, asks("a", "a"), answers("a", "1"), answers("a", "2"), USER]
     assert rules(messages) == ["call-ids-unique"]
-    mended, _ = repair(messages, "openai_chat")
-    assert mended == [USER, asks("a", "a_2"), answers("a", "1"), answers("a_2", "2"), USER]
+    repaired, _ = repair(messages, "openai_chat")
+    assert repaired == [USER, asks("a", "a_2"), answers("a", "1"), answers("a_2", "2"), USER]
 
 
 def test_a_late_system_message_moves_to_the_front() -> None:
@@ -135,8 +135,8 @@ def test_a_late_system_message_moves_to_the_front() -> None:
 def test_content_that_is_missing_becomes_empty() -> None:
     messages = [USER, {"role": "assistant", "content": None, "name": "x"}]
     assert rules(messages) == ["content-present"]
-    mended, _ = repair(messages, "openai_chat")
-    assert mended == [USER, {"role": "assistant", "content": "", "name": "x"}]
+    repaired, _ = repair(messages, "openai_chat")
+    assert repaired == [USER, {"role": "assistant", "content": "", "name": "x"}]
     assert rules([USER, {"role": "assistant", "content": None, "refusal": "no"}]) == []
 
 

@@ -65,8 +65,8 @@ def test_an_output_without_its_call_is_dropped() -> None:
 def test_a_call_without_output_is_answered_in_the_kind_it_wants() -> None:
     items = [USER, asks("a", "custom_tool_call"), asks("b"), answers("b"), USER]
     assert rules(items) == ["calls-have-outputs"]
-    mended, _ = repair(items, "openai_responses")
-    assert mended == [*items[:3], answers("a", NO_RESULT, "custom_tool_call"), *items[3:]]
+    repaired, _ = repair(items, "openai_responses")
+    assert repaired == [*items[:3], answers("a", NO_RESULT, "custom_tool_call"), *items[3:]]
 
 
 def test_a_call_at_the_end_may_wait() -> None:

@@ -76,8 +76,8 @@ def test_a_valid_history_has_no_finding_and_is_left_as_it_is(
 ) -> None:
     history = data.draw(valid(dialect))
     assert validate(history, dialect) == []
-    mended, changes = repair(history, dialect)
-    assert mended is history
+    repaired, changes = repair(history, dialect)
+    assert repaired is history
     assert changes == []
 
 
@@ -88,9 +88,9 @@ def test_a_repaired_history_is_valid_and_needs_no_second_repair(
 ) -> None:
     history = data.draw(broken(dialect))
     before = copy.deepcopy(history)
-    mended, changes = repair(history, dialect)
-    assert validate(mended, dialect) == []
-    assert repair(mended, dialect) == (mended, [])
+    repaired, changes = repair(history, dialect)
+    assert validate(repaired, dialect) == []
+    assert repair(repaired, dialect) == (repaired, [])
     assert bool(changes) == bool(validate(history, dialect))
     assert history == before
 
@@ -99,8 +99,8 @@ def test_a_repaired_history_is_valid_and_needs_no_second_repair(
 @given(data=st.data())
 def test_a_repair_keeps_what_the_user_said(dialect: str, data: st.DataObject) -> None:
     history = data.draw(broken(dialect))
-    mended, _ = repair(history, dialect)
-    left = texts_of_user(mended, dialect)
+    repaired, _ = repair(history, dialect)
+    left = texts_of_user(repaired, dialect)
     for text in texts_of_user(history, dialect):
         assert text in left
 
@@ -172,13 +172,13 @@ def _after_results(messages: Any, at: int) -> set[str]:
 @pytest.mark.parametrize("source", PROVIDERS)
 @pytest.mark.parametrize("target", PROVIDERS)
 @given(script=scripts())
-def test_a_history_can_be_told_in_another_format(source: str, target: str, script: Any) -> None:
+def test_a_history_can_be_written_in_another_format(source: str, target: str, script: Any) -> None:
     history = read(render_script(script, source), source)
     raws = written(history.messages, target)
-    mended, _ = repair(raws, target)
-    assert validate(mended, target) == []
+    repaired, _ = repair(raws, target)
+    assert validate(repaired, target) == []
     for text in texts_of_user(render_script(script, source), source):
-        assert any(text in found for found in texts_of_user(mended, target))
+        assert any(text in found for found in texts_of_user(repaired, target))
 
 
 @pytest.mark.parametrize("dialect", PROVIDERS)

@@ -101,7 +101,7 @@ def test_a_session_can_be_sent_to_its_provider() -> None:
     assert validate(written(history.messages, "openai_chat"), "openai_chat") == []
 
 
-def test_a_session_that_was_cut_is_read_up_to_there_and_mended() -> None:
+def test_a_session_that_was_cut_is_read_up_to_there_and_repaired() -> None:
     cut: list[str | bytes] = [
         *lines(SESSION[:5]),
         '{"uuid": "u9", "type": "user", "mess',
@@ -114,13 +114,13 @@ def test_a_session_that_was_cut_is_read_up_to_there_and_mended() -> None:
     assert "line 6 is not JSON" in history.skipped[0].reason
     later = [*SESSION[:5], line(9, "user", "go on", parentUuid="u2")]
     assert [f.rule for f in validate(later)] == ["calls-answered"]
-    mended, changes = repair(later)
+    repaired, changes = repair(later)
     assert [change.rule for change in changes] == ["calls-answered"]
-    assert mended[-1]["message"] == later[-1]["message"]
-    uuids = [each["uuid"] for each in mended if each.get("isSidechain") is False]
-    assert mended[-1]["parentUuid"] == uuids[-2]
-    assert mended[:4] == later[:4]
-    assert validate(mended) == []
+    assert repaired[-1]["message"] == later[-1]["message"]
+    uuids = [each["uuid"] for each in repaired if each.get("isSidechain") is False]
+    assert repaired[-1]["parentUuid"] == uuids[-2]
+    assert repaired[:4] == later[:4]
+    assert validate(repaired) == []
 
 
 def test_half_a_character_in_a_line_costs_nothing() -> None:

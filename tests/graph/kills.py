@@ -20,7 +20,7 @@ import traceback
 from pathlib import Path
 
 from marksweep.graph.memory import KnowledgeGraph
-from marksweep.graph.outcomes import MemorySettings
+from marksweep.graph.pruning import MemorySettings
 from marksweep.heaps.graph import Limits
 from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.falkor import FalkorGraphStore

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from marksweep.graph.memory import KnowledgeGraph
-from marksweep.graph.outcomes import MemorySettings
+from marksweep.graph.pruning import MemorySettings
 from marksweep.heaps.graph import Limits
 from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.sqlite import SqliteGraphStore

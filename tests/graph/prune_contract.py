@@ -18,7 +18,7 @@ from marksweep.errors import (
 )
 from marksweep.graph.client import GraphClient
 from marksweep.graph.memory import GraphMemory
-from marksweep.graph.outcomes import MemorySettings
+from marksweep.graph.pruning import MemorySettings
 from marksweep.graph.strategies import PruneStrategy
 from marksweep.heaps.graph import Limits, refs_of
 from marksweep.mcp.memory_results import prune_text

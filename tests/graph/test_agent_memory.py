@@ -60,7 +60,7 @@ def test_a_note_of_one_session_is_found_in_the_next(tmp_path: Path, clock: Clock
     second.close()
 
 
-def test_all_heaps_are_ranked_together_and_can_be_told_apart(desk: Desk, tmp_path: Path) -> None:
+def test_all_heaps_are_ranked_together_and_can_be_distinguished(desk: Desk, tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "cookie.py").write_text("def bake_cookie(jar):\n    return jar\n")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from marksweep.errors import MarksweepError
 from marksweep.graph.background import COLLECT, Collected, collect_once, collect_regularly
-from marksweep.graph.outcomes import MemorySettings
+from marksweep.graph.pruning import MemorySettings
 from marksweep.heaps.graph import Limits
 from marksweep.model import Event
 from marksweep.stores.graph.leases import hold

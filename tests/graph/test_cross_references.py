@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from marksweep import KnowledgeGraph, Segments, Settings
 from marksweep.cli.app import app
-from marksweep.graph.outcomes import MemorySettings
+from marksweep.graph.pruning import MemorySettings
 from marksweep.model import Reference, Segment
 from marksweep.settings import Memory
 from marksweep.stores.graph.base import Survey
@@ -51,9 +51,7 @@ def log(segment_id: str, world: World, *references: str) -> Segment:
 
 
 class CrossReferencesContract(OnWorld):
-    def test_deleting_a_memory_lets_go_of_the_segments_that_only_it_kept(
-        self, world: World
-    ) -> None:
+    def test_deleting_a_memory_releases_the_segments_that_only_it_kept(self, world: World) -> None:
         memory = world.with_settings(MemorySettings(keeps_segments=True))
         context = Segments(world.store, workspace="w", clock=world.clock)
         context.add(log("cited", world), log("other", world))

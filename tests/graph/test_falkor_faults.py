@@ -70,7 +70,7 @@ def test_a_replica_is_read_and_refuses_to_be_written(tmp_path: Path) -> None:
             copy.close()
 
 
-def test_a_wrong_password_is_told_at_once_and_not_shown(tmp_path: Path) -> None:
+def test_a_wrong_password_is_reported_at_once_and_not_shown(tmp_path: Path) -> None:
     with killable_server(tmp_path, *falkor_options(), "--requirepass", "right") as server:
         for given in (":hunter2@", ""):
             store = FalkorGraphStore(server.url.replace("://", f"://{given}"))

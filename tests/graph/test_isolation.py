@@ -20,7 +20,7 @@ from tests.graph.servers import fresh_graphs
 WORKSPACES = ("one", "two", 'it\'s "three"')
 
 names = st.sampled_from(["a", "b", "c"])
-Deed = Callable[[World, str, Nodes], object]
+Operation = Callable[[World, str, Nodes], object]
 
 
 def put(world: World, workspace_id: str, nodes: Nodes) -> object:
@@ -78,17 +78,17 @@ def final(world: World, workspace_id: str, nodes: Nodes) -> object:
     return world.memory.purge(workspace_id=workspace_id)
 
 
-DEEDS: list[Deed] = [
+OPERATIONS: list[Operation] = [
     put, remove, pin, touch, stale, run, delete, restore, purge, merge, prune, final,
 ]  # fmt: skip
 
-deeds = st.lists(
-    st.tuples(st.sampled_from(WORKSPACES), st.sampled_from(DEEDS)), min_size=1, max_size=8
+operations = st.lists(
+    st.tuples(st.sampled_from(WORKSPACES), st.sampled_from(OPERATIONS)), min_size=1, max_size=8
 )
 
 
 def every_node(store: GraphStore) -> Nodes:
-    """Name the nodes of all workspaces: a deed is always told strangers' ids too."""
+    """Name the nodes of all workspaces: operations get the ids of others too."""
     found = [(w, item) for w in WORKSPACES for item in everything(store, w)]
     memories = tuple(item.memory_id for _, item in found if isinstance(item, Memory))
     entities = tuple(entity_id(w, "function", name) for w in WORKSPACES for name in "abc")
@@ -97,18 +97,18 @@ def every_node(store: GraphStore) -> Nodes:
 
 
 class IsolationContract:
-    def check(self, open_store: OpenStore, steps: list[tuple[str, Deed]]) -> None:
+    def check(self, open_store: OpenStore, steps: list[tuple[str, Operation]]) -> None:
         def body(folder: str) -> None:
             with open_store() as store:
                 world = World(store, Path(folder))
                 for w in WORKSPACES:
                     code = file(w, "a.py", {"a": ["b"], "c": []})
                     store.put(w, [code, note(w, "same", mentions=("a",))])
-                for workspace_id, deed in steps:
+                for workspace_id, operation in steps:
                     others = [w for w in WORKSPACES if w != workspace_id]
                     before = [state(store, w) for w in others]
-                    deed(world, workspace_id, every_node(store))
-                    assert [state(store, w) for w in others] == before, deed.__name__
+                    operation(world, workspace_id, every_node(store))
+                    assert [state(store, w) for w in others] == before, operation.__name__
 
         def state(store: GraphStore, w: str) -> object:
             return everything(store, w), store.counts(w), store.version(w)
@@ -118,40 +118,42 @@ class IsolationContract:
 
 
 class TestIsolationOnSqlite(IsolationContract):
-    @given(steps=deeds)
+    @given(steps=operations)
     @settings(max_examples=25, deadline=None)
-    def test_no_deed_reaches_another_workspace(self, steps: list[tuple[str, Deed]]) -> None:
+    def test_no_operation_reaches_another_workspace(
+        self, steps: list[tuple[str, Operation]]
+    ) -> None:
         with tempfile.TemporaryDirectory() as folder:
             self.check(sqlite_graphs(Path(folder) / "graph.db"), steps)
 
 
 class TestIsolationOnFalkor(IsolationContract):
-    @given(steps=deeds)
+    @given(steps=operations)
     @settings(
         max_examples=5,
         deadline=None,
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )
-    def test_no_deed_reaches_another_workspace(
-        self, falkor_url: str, steps: list[tuple[str, Deed]]
+    def test_no_operation_reaches_another_workspace(
+        self, falkor_url: str, steps: list[tuple[str, Operation]]
     ) -> None:
         self.check(fresh_graphs(falkor_url), steps)
 
 
-@pytest.mark.parametrize("deed", DEEDS, ids=lambda deed: deed.__name__)
-def test_every_deed_changes_its_own_workspace(deed: Deed, tmp_path: Path) -> None:
-    """Guard the property above: a deed that does nothing would prove nothing."""
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.__name__)
+def test_every_operation_changes_its_own_workspace(operation: Operation, tmp_path: Path) -> None:
+    """Guard the property above: an operation that does nothing would prove nothing."""
 
     with sqlite_graphs(tmp_path / "graph.db")() as store:
         world = World(store, tmp_path / "backups")
         store.put("one", [file("one", "a.py", {"a": ["b"], "c": []})])
         nodes = every_node(store)
-        if deed in (prune, final):
+        if operation in (prune, final):
             stale(world, "one", nodes)
-        if deed in (restore, purge):
+        if operation in (restore, purge):
             delete(world, "one", nodes)
-        if deed is final:
+        if operation is final:
             prune(world, "one", nodes)
         before = everything(store, "one")
-        deed(world, "one", nodes)
+        operation(world, "one", nodes)
         assert everything(store, "one") != before

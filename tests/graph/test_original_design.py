@@ -70,7 +70,7 @@ def test_section_6_2_the_answers_are_worded_as_designed(tmp_path: Path) -> None:
             assert prune_text(answer, Limits()).startswith(words)
 
 
-def test_section_8_3_the_audit_tells_deed_workspace_strategy_counts_time_and_who(
+def test_section_8_3_the_audit_has_operation_workspace_strategy_counts_time_and_who(
     tmp_path: Path,
 ) -> None:
     with sqlite_graphs(tmp_path / "graph.db")() as graph:

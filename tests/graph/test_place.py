@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from marksweep import GraphMemory, Settings
 from marksweep.cli.app import app
 from marksweep.errors import BadInput, UnknownName
-from marksweep.graph.outcomes import MemorySettings
 from marksweep.graph.place import ProjectPaths, place_of
+from marksweep.graph.pruning import MemorySettings
 from marksweep.settings import Memory, Store, load_settings
 from marksweep.stores.graph.falkor import FalkorGraphStore
 from marksweep.stores.graph.open import open_graph

@@ -14,7 +14,7 @@ import pytest
 
 from marksweep.errors import StoreBusy
 from marksweep.graph.memory import KnowledgeGraph
-from marksweep.graph.outcomes import MemorySettings
+from marksweep.graph.pruning import MemorySettings
 from marksweep.heaps.graph import Limits
 from marksweep.indexing import indexer
 from marksweep.indexing.indexer import index_codebase

@@ -352,7 +352,7 @@ def test_neutral_messages_are_taken_too() -> None:
     assert talk.messages == [{"role": "user", "parts": [{"text": "hi"}]}]
 
 
-def test_what_cannot_be_read_is_left_out_and_told() -> None:
+def test_what_cannot_be_read_is_left_out_and_reported() -> None:
     talk = Conversation(limit=100)
     with pytest.warns(UnreadableWarning, match="2 of 3 messages"):
         talk.extend([{"role": "user", "content": "hi"}, None, {"role": "banana"}])

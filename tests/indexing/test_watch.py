@@ -75,7 +75,7 @@ async def nothing(following: Next) -> None:
         await asyncio.wait_for(following(), QUIET)
 
 
-def test_a_change_is_indexed_and_watching_ends_when_told(tmp_path: Path, root: Path) -> None:
+def test_a_change_is_indexed_and_watching_ends_when_asked(tmp_path: Path, root: Path) -> None:
     async def body() -> None:
         async with watching(root, tmp_path / "graph.db") as following:
             assert await files(following) == 1
@@ -133,7 +133,7 @@ def test_a_file_that_stops_being_text_is_noticed(tmp_path: Path, root: Path) -> 
     asyncio.run(body())
 
 
-def test_a_run_that_is_refused_is_told_and_the_next_change_starts_another(
+def test_a_run_that_is_refused_is_reported_and_the_next_change_starts_another(
     tmp_path: Path, root: Path
 ) -> None:
     async def body() -> None:

@@ -158,7 +158,7 @@ def test_the_clients_model_shortens_if_it_is_offered(reach: Reach, offers: bool)
     reach(work, **({"sampling_callback": Model("src/parse.py, line 42")} if offers else {}))
 
 
-def test_progress_is_told(reach: Reach, tmp_path: Path) -> None:
+def test_progress_is_reported(reach: Reach, tmp_path: Path) -> None:
     for number in range(20):
         (tmp_path / f"m{number}.py").write_text(f"def f{number}():\n    return {number}\n")
     told: list[tuple[float, float | None]] = []

@@ -197,7 +197,7 @@ def test_a_server_whose_tokens_are_all_revoked_is_closed_and_not_open(tmp_path: 
         assert (says_hello(server, ADA), post(server).status_code) == (401, 401)
 
 
-def test_a_token_file_that_is_damaged_changes_nothing_and_is_told(
+def test_a_token_file_that_is_damaged_changes_nothing_and_is_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "tokens.json"
@@ -271,7 +271,7 @@ def test_other_machines_need_a_token(tmp_path: Path) -> None:
     assert "there is no token" in ran.stderr
 
 
-def test_the_command_serves_and_ends_when_told(tmp_path: Path) -> None:
+def test_the_command_serves_and_ends_when_asked(tmp_path: Path) -> None:
     server = subprocess.Popen(
         [*SERVE, "--http", "--port", "0", "--root", str(tmp_path)],
         stdout=subprocess.PIPE,

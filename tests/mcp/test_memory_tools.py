@@ -148,7 +148,7 @@ def test_bad_input_is_refused_in_words(
     with_agent(code, work)
 
 
-def test_workspaces_of_the_memory_are_apart(code: Path) -> None:
+def test_workspaces_of_the_memory_are_separate(code: Path) -> None:
     async def work(one: Agent) -> None:
         await one.call("index_codebase", workspace_id="other")
         assert (await one.call("memory_stats"))["memories"] == 0

@@ -141,7 +141,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def render_script(installed: Path) -> dict[str, object]:
+def answer(installed: Path) -> dict[str, object]:
     """What a process that has the package installed finds."""
     path = os.pathsep.join([str(installed), *(entry for entry in sys.path if entry)])
     run = subprocess.run(
@@ -151,34 +151,34 @@ def render_script(installed: Path) -> dict[str, object]:
         check=True,
         env={**os.environ, "PYTHONPATH": path},
     )
-    answer: dict[str, object] = json.loads(run.stdout)
-    answer["warnings"] = run.stderr
-    return answer
+    found: dict[str, object] = json.loads(run.stdout)
+    found["warnings"] = run.stderr
+    return found
 
 
-def test_an_installed_plugin_is_found_in_both_groups(told: dict[str, object]) -> None:
-    assert told["found"] == sorted([*BUILT_IN, "gc_custom", "gc_elder", "gc_sulking"])
+def test_an_installed_plugin_is_found_in_both_groups(answer: dict[str, object]) -> None:
+    assert answer["found"] == sorted([*BUILT_IN, "gc_custom", "gc_elder", "gc_sulking"])
 
 
-def test_a_plugin_that_knows_no_budget_runs_unchanged(told: dict[str, object]) -> None:
-    assert (told["kept"], told["freed"], told["config"]) == ([3, 4], 2, {"a": 1})
+def test_a_plugin_that_knows_no_budget_runs_unchanged(answer: dict[str, object]) -> None:
+    assert (answer["kept"], answer["freed"], answer["config"]) == ([3, 4], 2, {"a": 1})
 
 
 def test_a_broken_plugin_is_reported_by_name_and_takes_no_other_down(
-    told: dict[str, object],
+    answer: dict[str, object],
 ) -> None:
-    broken = told["broken"]
+    broken = answer["broken"]
     assert isinstance(broken, dict)
     assert set(broken) == {"gc_broken", "gc_leaving", "gc_nothing", "gc_truncate"}
     assert broken["gc_broken"][0] == "gc-custom 1.2"
     assert "gc_custom_absent" in broken["gc_broken"][1]
     assert "is not a function" in broken["gc_nothing"][1]
-    assert "gc_broken of gc-custom 1.2" in str(told["warnings"])
-    assert "gc-custom 1.2 cannot be loaded" in str(told["refused"])
+    assert "gc_broken of gc-custom 1.2" in str(answer["warnings"])
+    assert "gc-custom 1.2 cannot be loaded" in str(answer["refused"])
 
 
-def test_a_plugin_that_fails_to_start_is_told_by_its_name(told: dict[str, object]) -> None:
-    assert told["not started"] == [
+def test_a_plugin_that_fails_to_start_is_reported_by_its_name(answer: dict[str, object]) -> None:
+    assert answer["not started"] == [
         "the GC plugin 'gc_sulking' cannot be started: KeyError: 'no licence'. "
         "Fix its options or the package that provides it.",
         "the GC plugin 'custom' cannot be started: ZeroDivisionError: oops. "
@@ -186,8 +186,8 @@ def test_a_plugin_that_fails_to_start_is_told_by_its_name(told: dict[str, object
     ]
 
 
-def test_nobody_can_take_the_name_of_a_built_in_plugin(told: dict[str, object]) -> None:
-    broken = told["broken"]
+def test_nobody_can_take_the_name_of_a_built_in_plugin(answer: dict[str, object]) -> None:
+    broken = answer["broken"]
     assert isinstance(broken, dict)
     assert "taken by marksweep itself" in broken["gc_truncate"][1]
 

@@ -50,7 +50,7 @@ def test_gc_truncate_removal_list() -> None:
     assert result.items_collected == 2
 
 
-def test_messages_that_share_an_id_are_told_apart_also_from_one_named_like_that() -> None:
+def test_messages_that_share_an_id_are_distinguished_also_from_one_named_like_that() -> None:
     history = [msgspec.structs.replace(m, message_id="same") for m in talk(6, tools=1)]
     history[1] = msgspec.structs.replace(history[1], message_id="same at 3")
     kept, result = collect(history, limit=1800)

@@ -55,7 +55,7 @@ def wrapped(home: Path, upstream: str, *words: str) -> subprocess.CompletedProce
     )
 
 
-def test_a_client_runs_through_the_proxy_and_its_end_is_told(home: Path) -> None:
+def test_a_client_runs_through_the_proxy_and_its_end_is_reported(home: Path) -> None:
     with serving(Upstream(0, lambda _: "")) as upstream:
         done = wrapped(home, upstream.url, "--limit", "3k", "claude", "--", "-p", "ask")
         found = json.loads(done.stdout)

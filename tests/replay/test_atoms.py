@@ -27,7 +27,7 @@ from marksweep.replay.atoms import EXTRACTORS, Extractor, atoms_of, names, squee
         ("1234", set()),
     ],
 )
-def test_identifiers_are_told_by_their_look(line: str, expected: set[str]) -> None:
+def test_identifiers_are_recognised_by_their_form(line: str, expected: set[str]) -> None:
     assert names(line) == expected
 
 

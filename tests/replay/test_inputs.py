@@ -190,7 +190,7 @@ def test_records_keep_their_own_names_and_prefix(tmp_path: Path) -> None:
     ]
 
 
-def test_conversations_with_questions_are_told_apart(tmp_path: Path) -> None:
+def test_conversations_with_questions_are_distinguished(tmp_path: Path) -> None:
     talk = {
         "id": "t",
         "turns": [{"speaker": "A", "text": "It is blue."}],

@@ -53,7 +53,7 @@ def test_the_oracle_keeps_what_the_next_message_takes_up_within_the_budget() -> 
     assert seen[-2:] == [shown(message) for message in run.messages[step.tail : step.at]]
 
 
-def test_a_collector_is_told_past_messages_only() -> None:
+def test_a_collector_is_sent_past_messages_only() -> None:
     run = run_of(30)
     steps = chosen(run, words)
     for step, seen in collected(run, steps, "truncate", WINDOW, words):

@@ -1,4 +1,4 @@
-"""Strategies of strangers: in processes of their own, told the past only, judged, and named."""
+"""Third-party strategies: in separate processes, sent the past only, judged, and named."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from marksweep.replay.needs import study
 from marksweep.replay.sandbox import NoRecall, SandboxedStrategy, StrategyFailed
 from tests.replay.stories import BASH, by_words
 
-HERE = "tests.replay.strangers"
+HERE = "tests.replay.third_party"
 ENOUGH = 10_000
 
 
@@ -100,7 +100,7 @@ def test_what_it_prints_and_reads_disturbs_nobody(capfd: pytest.CaptureFixture[s
     assert capfd.readouterr().out == ""
 
 
-def test_a_killed_process_is_told_by_its_signal() -> None:
+def test_a_killed_process_is_reported_by_its_signal() -> None:
     collector = maker("gc_truncate")(exact())
     messages = recorded()
     collector.start(messages[:2], 3_000)

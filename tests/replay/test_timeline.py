@@ -63,7 +63,7 @@ def test_with_room_for_all_nothing_goes_and_nothing_is_missed(case: Case) -> Non
     assert line.lives[-1].spans == ()
 
 
-def test_what_went_is_told_at_the_step_it_went_and_when_it_was_last_there(case: Case) -> None:
+def test_what_went_is_reported_at_the_step_it_went_and_when_it_was_last_there(case: Case) -> None:
     tail = case.prices[3] + case.prices[4]
     line = traced(case, case.prices[0] + tail + 10)
     gone = line.moments[2]

@@ -77,7 +77,7 @@ def test_a_name_comes_first_as_written_then_but_for_case() -> None:
         ("", ()),
     ],
 )
-def test_names_are_told_from_words(query: str, names: tuple[str, ...]) -> None:
+def test_names_are_distinguished_from_words(query: str, names: tuple[str, ...]) -> None:
     assert Asked.of(query).names == names
 
 

@@ -115,7 +115,7 @@ def test_nothing_is_found_among_nothing() -> None:
     assert Recall().find("anything", 100, by_words) == []
 
 
-def test_names_and_numbers_are_told_apart_to_the_last_character() -> None:
+def test_names_and_numbers_are_distinguished_to_the_last_character() -> None:
     index = told("load_order_117 is slow", "load_order_118 is slow", "id 1234567", "id 1234568")
     assert index.best("load_order_118", 1)[0][0] == 1
     assert index.best("1234568", 4)[0][0] == 3

@@ -17,7 +17,7 @@ from marksweep.stores.base import Store
 from marksweep.stores.memory import MemoryStore
 from marksweep.stores.open import open_store
 from tests.plugins.histories import text, words
-from tests.session.test_strangers import Custom
+from tests.session.test_third_party_plugins import Custom
 
 SMALL = GCConfig(target_percent=20, preserve_recent_turns=1)
 
@@ -65,7 +65,7 @@ def test_collections_of_every_plugin_are_undone_one_by_one(plugin: str) -> None:
         chat.undo_gc()
     assert list(chat.history) == said
     assert chat.get_context_usage()["total_tokens"] == sum(map(words, said))
-    with pytest.raises(NotFound, match="no undo"):
+    with pytest.raises(NotFound, match="nothing to undo"):
         chat.undo_gc()
 
 
@@ -82,7 +82,7 @@ def test_what_went_is_recalled_also_by_another_session(plugin: str, tmp_path: Pa
     store.close()
 
 
-def test_what_the_plugin_of_a_stranger_takes_is_kept_too() -> None:
+def test_what_a_third_party_plugin_takes_is_kept_too() -> None:
     store = MemoryStore()
     chat = session(store, "gc_truncate")
     before = chat.history
@@ -95,7 +95,7 @@ def test_what_the_plugin_of_a_stranger_takes_is_kept_too() -> None:
     assert events == [Event.UNDONE, Event.RESTORING, Event.SWEPT, Event.SWEEPING]
 
 
-def test_it_is_in_the_stash_before_the_session_lets_go_of_it(
+def test_it_is_in_the_stash_before_the_session_drops_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     chat = session(store := MemoryStore(), "gc_truncate")
@@ -169,7 +169,7 @@ def test_after_a_restart_a_session_goes_on_and_its_collections_are_undone(
     for _ in range(sweeps):
         later.undo_gc()
     assert list(later.history) == said
-    with pytest.raises(NotFound, match="no undo"):
+    with pytest.raises(NotFound, match="nothing to undo"):
         later.undo_gc()
     store.close()
 

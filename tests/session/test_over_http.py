@@ -87,7 +87,7 @@ def test_an_overflow_leads_to_a_collection_and_the_message_gets_through(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_an_overflow_that_cannot_be_helped_is_told_apart_from_other_errors(
+def test_an_overflow_that_cannot_be_helped_is_distinguished_from_other_errors(
     protocol: str, model: Model
 ) -> None:
     model.limit = 50

@@ -246,7 +246,7 @@ def test_a_model_that_cannot_be_reached_leaves_the_history_as_it_was() -> None:
     assert chat.get_context_usage()["turns"] == 0
 
 
-def test_usage_is_told_in_the_providers_tokens_and_collected_by_them() -> None:
+def test_usage_is_reported_in_the_providers_tokens_and_collected_by_them() -> None:
     class Model:
         dialect = "openai_chat"
 

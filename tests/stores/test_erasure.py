@@ -98,7 +98,9 @@ def test_no_file_holds_the_words_while_another_process_has_the_store_open(
     store.close()
 
 
-def test_what_a_reader_keeps_is_told_and_goes_when_the_store_is_next_opened(tmp_path: Path) -> None:
+def test_what_a_reader_keeps_is_reported_and_goes_when_the_store_is_next_opened(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "store.db"
     store = SqliteStore(path, lock_timeout=0.2)
     fill(store)

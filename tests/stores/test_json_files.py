@@ -190,7 +190,7 @@ def test_a_truncated_file_is_refused_with_its_place_and_left_alone(path: Path) -
         file.write_bytes(whole)
 
 
-def test_a_file_that_is_damaged_while_open_is_refused_until_it_is_mended(
+def test_a_file_that_is_damaged_while_open_is_refused_until_it_is_repaired(
     path: Path, store: JsonStore
 ) -> None:
     store.segments.write(DEFAULT_WORKSPACE, put=[segment("a")])
@@ -270,7 +270,7 @@ def test_a_torn_last_line_is_passed_over_and_reported(
         ]
 
 
-def test_who_reported_a_torn_line_does_not_report_its_mending(
+def test_who_reported_a_torn_line_does_not_report_its_repair(
     path: Path, store: JsonStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     store.journal.append(DEFAULT_WORKSPACE, Entry(Event.SWEEPING, NOON))

@@ -1,4 +1,4 @@
-"""A process is killed in the middle of its work; what it was told to be done is done."""
+"""A process is killed in the middle of its work; what was reported as done is done."""
 
 from __future__ import annotations
 

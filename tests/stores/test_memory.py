@@ -14,7 +14,7 @@ class TestMemoryStore(StoreContract):
         return lambda: store
 
 
-def test_changes_are_told_one_by_one_until_there_were_too_many(
+def test_changes_are_reported_one_by_one_until_there_were_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("marksweep.stores.memory.CHANGES_KEPT", 3)

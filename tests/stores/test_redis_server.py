@@ -124,7 +124,7 @@ def lock_key(server: redis.Redis) -> bytes:
     return key
 
 
-def test_a_holder_that_died_lets_go_when_its_lease_runs_out(
+def test_a_holder_that_died_loses_the_lock_when_its_lease_runs_out(
     url: str, server: redis.Redis, store: RedisStore
 ) -> None:
     with store.lock("w"):

@@ -96,7 +96,7 @@ with store.lock("w"):
 """
 
 
-def test_a_holder_that_is_killed_lets_go(path: Path, store: SqliteStore) -> None:
+def test_the_lock_of_a_killed_holder_is_released(path: Path, store: SqliteStore) -> None:
     holder = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE)
     assert holder.stdout is not None
     assert holder.stdout.readline() == b"held\n"

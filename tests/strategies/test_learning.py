@@ -76,7 +76,7 @@ def fed(talk: Conversation, count: int = 12) -> list[str]:
     return ids
 
 
-def test_a_strategy_that_learns_is_told_of_each_message_once() -> None:
+def test_a_strategy_that_learns_observes_each_message_once() -> None:
     strategy = Oldest()
     talk = Conversation(limit=LIMIT, strategy=strategy)
     ids = fed(talk)
@@ -88,7 +88,7 @@ def test_a_strategy_that_learns_is_told_of_each_message_once() -> None:
     assert sorted(said(strategy.forgotten)) == sorted(gone)
 
 
-def test_inside_tiers_it_is_told_the_same() -> None:
+def test_inside_tiers_it_observes_the_same() -> None:
     alone, inside = Oldest(), Oldest()
     for strategy in (alone, (Truncate(), inside)):
         talk = Conversation(limit=LIMIT, strategy=strategy)
@@ -98,7 +98,9 @@ def test_inside_tiers_it_is_told_the_same() -> None:
     assert len(inside.forgotten) == len(set(inside.forgotten)) > 0
 
 
-def test_after_a_restart_it_is_told_of_what_was_said_and_of_what_has_left(tmp_path: Path) -> None:
+def test_after_a_restart_it_observes_what_was_said_and_forgets_what_has_left(
+    tmp_path: Path,
+) -> None:
     first, second = Oldest(), Oldest()
     talk = Conversation(limit=LIMIT, strategy=first, store=SqliteStore(tmp_path / "talk.db"))
     fed(talk)
@@ -121,7 +123,7 @@ def test_what_comes_back_is_observed_again() -> None:
     assert sorted(strategy.observed) == sorted(back)
 
 
-def test_after_a_restart_it_is_told_no_more_than_it_needs(tmp_path: Path) -> None:
+def test_after_a_restart_it_observes_no_more_than_it_needs(tmp_path: Path) -> None:
     strategy = Oldest()
     talk = Conversation(limit=10**6, strategy="truncate", store=SqliteStore(tmp_path / "talk.db"))
     ids = fed(talk, 60)

@@ -77,7 +77,7 @@ def test_only_the_latest_holder_of_a_name_is_referred_to() -> None:
     assert taken(conversation) == ["m3"]
 
 
-def test_what_is_superseded_too_is_told_as_that() -> None:
+def test_what_is_superseded_too_is_reported_as_that() -> None:
     conversation = talk(
         ("look", "ls", f"src/unused_file.py {BULK}"), ("look", "ls", f"src/unused_file.py {BULK}")
     )

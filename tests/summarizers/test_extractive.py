@@ -154,13 +154,13 @@ def test_a_result_without_a_name_goes_by_the_tool_that_was_asked() -> None:
     assert told[1:] == ["Result of read: x = 1", "Result of a tool: x = 1"]
 
 
-def test_arguments_that_are_no_json_are_told_as_well() -> None:
+def test_arguments_that_are_not_json_are_reported_as_well() -> None:
     odd = {"b": {1}, "a": "half \ud83d"}
     asked = Message(Role.MODEL, (Part(function_call=FunctionCall("1", "run", odd)),))
     assert transcript([asked]) == 'Assistant calls run({"a": "half \ud83d", "b": "{1}"})'
 
 
-def test_what_is_said_twice_is_as_new_as_it_was_said_last_and_told_once() -> None:
+def test_what_is_said_twice_is_as_new_as_it_was_said_last_and_reported_once() -> None:
     said = [f"Assistant: We decided on option {n} of the many." for n in range(300)]
     again = "Assistant: As before. We decided on the old plan. We decided on it."
     text = "\n\n".join(["Assistant: Well. We decided on the old plan.", *said, again])

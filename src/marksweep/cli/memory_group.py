@@ -25,7 +25,7 @@ from marksweep.errors import Refused
 from marksweep.graph.backup import Kept
 from marksweep.graph.backup_file import header_of
 from marksweep.graph.erasure import Forgotten
-from marksweep.graph.outcomes import counted
+from marksweep.graph.pruning import counted
 from marksweep.graph.roots import Root
 from marksweep.model import Plan, Report
 from marksweep.stores.graph.base import Nodes

@@ -17,7 +17,7 @@ from marksweep.cli.common import (
 )
 from marksweep.cli.common import command as make_command
 from marksweep.errors import Refused
-from marksweep.graph.outcomes import Preview, blockers_text, counted, deletion_text
+from marksweep.graph.pruning import Preview, blockers_text, counted, deletion_text
 from marksweep.graph.strategies import PruneStrategy
 from marksweep.heaps.graph import Limits, planned
 from marksweep.model import Plan

@@ -206,7 +206,7 @@ def of_segments(entry: Entry) -> str:
 
 def of_nodes(entry: Entry) -> str:
     """Say how much of the memory an entry is about."""
-    from marksweep.graph.outcomes import counted as count_nodes
+    from marksweep.graph.pruning import counted as count_nodes
     from marksweep.heaps.graph import nodes_of, planned
 
     if entry.plan is not None:

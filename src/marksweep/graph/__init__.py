@@ -3,7 +3,7 @@
 memory            KnowledgeGraph: remember, search, prune, restore; GraphMemory for event loops
 agent_memory      what an agent does: remember, recall over all heaps, forget
 strategies        what a collection takes: each only ranks. The heap is `heaps.graph`
-outcomes          the settings, what pruning says it did, and its words
+pruning           its settings, and what it returns
 call_graph        who calls, imports or inherits what, and what a change reaches
 roots             what was indexed, and which roots are no longer there
 notes             a text as chunks and entities; extract finds the entities

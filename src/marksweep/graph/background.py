@@ -15,7 +15,7 @@ import msgspec
 
 from marksweep.errors import MarksweepError, StoreBusy
 from marksweep.graph.memory import KnowledgeGraph
-from marksweep.graph.outcomes import Purged, Swept, blockers_text
+from marksweep.graph.pruning import Purged, Swept, blockers_text
 from marksweep.graph.strategies import PruneStrategy
 from marksweep.stores.graph.leases import hold
 

@@ -33,7 +33,8 @@ from marksweep.graph.call_graph import MAX_DEPTH, MAX_LINKS, Ask, Linked, linked
 from marksweep.graph.cross_references import CrossMarker, KeptAcross
 from marksweep.graph.erasure import Eraser, Forgotten, hide
 from marksweep.graph.notes import note_record
-from marksweep.graph.outcomes import (
+from marksweep.graph.place import place_of
+from marksweep.graph.pruning import (
     MemorySettings,
     Preview,
     PreviewRow,
@@ -41,7 +42,6 @@ from marksweep.graph.outcomes import (
     Purged,
     Swept,
 )
-from marksweep.graph.place import place_of
 from marksweep.graph.roots import Root, code_of, gone_since, lost_roots, named_root, roots_of
 from marksweep.graph.strategies import PruneStrategy
 from marksweep.heaps.graph import (

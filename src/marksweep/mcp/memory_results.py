@@ -12,7 +12,7 @@ from marksweep.mcp.results import Part
 from marksweep.mcp.tool import Result
 
 if TYPE_CHECKING:
-    from marksweep.graph.outcomes import PruneResponse
+    from marksweep.graph.pruning import PruneResponse
     from marksweep.heaps.graph import Limits
     from marksweep.indexing.report import IndexReport
     from marksweep.stores.graph.base import Counts, GraphHit, Nodes
@@ -176,7 +176,7 @@ class MemoryPruned(Result):
 
 def prune_text(response: PruneResponse, limits: Limits) -> str:
     """Say what would be deleted and how to do so, or what was."""
-    from marksweep.graph.outcomes import blockers_text, deletion_text
+    from marksweep.graph.pruning import blockers_text, deletion_text
 
     plan = response.plan
     if response.restorable_until is not None:

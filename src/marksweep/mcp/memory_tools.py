@@ -187,7 +187,7 @@ async def consent(
     """Ask before anything is deleted, if that was not confirmed and the client can ask."""
     if plan is None or not plan.steps or confirm or not can_confirm(ctx):
         return Consent(delete=confirm)
-    from marksweep.graph.outcomes import counted
+    from marksweep.graph.pruning import counted
     from marksweep.heaps.graph import planned
 
     return Elicit(f"Delete {counted(planned(plan))} from workspace {plan.workspace!r}?", Consent)

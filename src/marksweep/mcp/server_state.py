@@ -244,7 +244,7 @@ class ServerState:
     def memory(self) -> GraphMemory:
         """Give the long-term memory of all workspaces."""
         from marksweep.graph.memory import GraphMemory, KnowledgeGraph
-        from marksweep.graph.outcomes import MemorySettings
+        from marksweep.graph.pruning import MemorySettings
         from marksweep.stores.graph.open import open_graph
 
         with self._guard:

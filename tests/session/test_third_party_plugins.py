@@ -1,4 +1,4 @@
-"""Sessions with plugins of strangers: whatever these do, the conversation goes on."""
+"""Sessions with third-party plugins: whatever these do, the conversation goes on."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_custom_plugin_without_a_budget_runs() -> None:
     assert chat.get_context_usage()["percent_used"] < 80
 
 
-def test_a_plugin_that_splits_a_pair_has_its_history_mended() -> None:
+def test_a_plugin_that_splits_a_pair_has_its_history_repaired() -> None:
     def model(messages: Sequence[Message]) -> Message | str:
         assert unpaired(messages) == set()
         if messages[-1].role is Role.USER:

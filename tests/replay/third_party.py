@@ -1,4 +1,4 @@
-"""Strategies of strangers, good and bad, that tests let run in processes of their own."""
+"""Third-party strategies, good and bad, that tests run in separate processes."""
 
 from __future__ import annotations
 

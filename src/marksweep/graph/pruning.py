@@ -1,4 +1,4 @@
-"""What a memory and its pruning are allowed, and what pruning says it did."""
+"""Pruning a memory: its settings, and what it returns."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Purged(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """It in a sentence."""
+        """The result as a sentence."""
         if self.backup is None:
             return "Nothing is past its grace period."
         return f"Purged {counted(self.gone)}. A backup is in {self.backup.path}."
