@@ -6,7 +6,7 @@ WORKERS ?= 2
 # A link that leads nowhere is an error.
 SITE := $(PY) -m sphinx --quiet --fail-on-warning --keep-going -b dirhtml docs build/site
 
-.PHONY: help demo test check bench bench-graph bench-mcp bench-search bench-peers bench-quality bench-replay bench-validity judge conformance nightly mutants call-paths clients docs release-check clean
+.PHONY: help demo test check bench bench-graph bench-mcp soak bench-search bench-peers bench-quality bench-replay bench-validity judge conformance nightly mutants call-paths clients docs release-check clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -55,6 +55,9 @@ bench-validity: .venv/.dev  ## every strategy and budget on MARKSWEEP_DATA: no i
 
 bench-mcp: .venv/.dev  ## the front ends: help, a session of 50 MB; the server on stdio and with fifty clients; the proxy
 	$(PY) -m benchmarks cli mcp proxy
+
+soak: .venv/.dev  ## ten minutes of fifty clients at four servers that share databases, each killed once
+	$(PY) -m benchmarks.soak
 
 bench-graph: .venv/.dev  ## the knowledge graph: indexing, planning, purging, searching
 	$(PY) -m benchmarks indexing graph

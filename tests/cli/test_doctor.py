@@ -21,6 +21,7 @@ from marksweep.stores.open import open_store
 from marksweep.stores.sqlite import SqliteStore
 from tests.cli.support import fill, run
 from tests.graph.graphs import note
+from tests.servers import running_redis
 
 
 @pytest.fixture(autouse=True)
@@ -232,6 +233,22 @@ def test_a_falkordb_that_is_away_is_reported() -> None:
     found = checks("--falkordb", "redis://127.0.0.1:1")["FalkorDB"]
     assert not found["ok"]
     assert "127.0.0.1:1" in found["found"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words", "ok"),
+    [
+        (("--appendonly", "no"), "Set appendonly yes", False),
+        (("--appendonly", "yes"), "can lose seconds", True),
+        (("--appendonly", "yes", "--appendfsync", "always"), "survives a kill", True),
+    ],
+)
+def test_what_a_server_keeps_when_it_is_killed_is_said(
+    options: tuple[str, ...], words: str, ok: bool
+) -> None:
+    with running_redis(*options) as url:
+        found = checks("--store", url)["durability"]
+    assert (words in found["found"], found["ok"]) == (True, ok)
 
 
 @pytest.mark.parametrize("kind", [SqliteStore, JsonStore])

@@ -33,7 +33,7 @@ def locked(url: str) -> str:
 
 @pytest.fixture(scope="module")
 def redis_address() -> Iterator[str]:
-    with running_redis() as url:
+    with running_redis("--appendonly", "yes") as url:
         yield locked(url)
 
 

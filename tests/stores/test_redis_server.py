@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -70,6 +72,22 @@ def test_a_server_that_dies_is_said_and_its_return_is_noticed() -> None:
         with pytest.raises(StoreError, match="cannot be reached"):
             store.segments.changes("w")
     store.close()
+
+
+def test_a_server_that_hangs_is_said_and_gone_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("marksweep.stores.redis.client.ANSWER_TIMEOUT", 0.3)
+    with running_redis() as url, redis.Redis.from_url(url) as server:
+        process = server.info("server")["process_id"]
+        store = RedisStore(url)
+        store.segments.write("w", put=[segment("a")])
+        os.kill(process, signal.SIGSTOP)
+        try:
+            with pytest.raises(StoreError, match="it does not answer"):
+                store.segments.changes("w")
+        finally:
+            os.kill(process, signal.SIGCONT)
+        assert [each.segment_id for each in store.segments.changes("w").put] == ["a"]
+        store.close()
 
 
 def test_a_server_whose_memory_is_full_is_said_and_nothing_is_changed(

@@ -11,6 +11,7 @@ import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -31,6 +32,9 @@ from tests.servers import running_redis
 
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 BACKENDS = ("memory", "sqlite", "json", "redis")
+AROUND = (BACKENDS[-1], BACKENDS[0])
+"""With those that follow each other, every backend is source and target of another."""
+
 ODD = "ψ a/b:c\ud800"
 """A name that needs care in files, keys and JSON."""
 
@@ -86,8 +90,9 @@ def items(path: Path) -> list[bytes]:
     return list(read_items(path))
 
 
-@pytest.mark.parametrize("target", BACKENDS)
-@pytest.mark.parametrize("source", BACKENDS)
+@pytest.mark.parametrize(
+    ("source", "target"), [*zip(BACKENDS, BACKENDS, strict=True), *pairwise(BACKENDS), AROUND]
+)
 def test_what_comes_out_is_what_went_in(
     opened: Callable[[str], Store], tmp_path: Path, source: str, target: str
 ) -> None:
@@ -268,16 +273,16 @@ def test_an_export_that_is_killed_leaves_no_file_under_its_name(tmp_path: Path) 
 def test_a_large_stash_passes_through_little_memory(tmp_path: Path) -> None:
     store, other = open_store(tmp_path / "store.db"), open_store(tmp_path / "other.db")
     text = "x" * 10_000
-    for start in range(0, 2_000, 100):
+    for start in range(0, 1_000, 100):
         store.stash.put("w", [stashed(f"s{n}", text=text) for n in range(start, start + 100)])
     tracemalloc.start()
     export_store(store, tmp_path / "store.jsonl.gz", NOW)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert import_store(other, tmp_path / "store.jsonl.gz")[0].stashed == 2_000
+    assert import_store(other, tmp_path / "store.jsonl.gz")[0].stashed == 1_000
     store.close()
     other.close()
-    assert peak < 6e6, f"{peak / 1e6:.1f} MB for a stash of 20 MB"
+    assert peak < 5e6, f"{peak / 1e6:.1f} MB for a stash of 10 MB"
 
 
 def test_the_command_moves_a_store_and_says_how_much(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ the store is copied into a folder beside it, so nothing can get worse.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
@@ -50,8 +51,15 @@ NOT_THERE = "not there yet; it is made when first used"
 _SCHEMES = {"falkordb": "redis", "falkordbs": "rediss", "redis": "redis", "rediss": "rediss"}
 """How the URL of a FalkorDB may begin, and how its client writes that."""
 
-FALKORDB_SECONDS = 3.0
-"""How long FalkorDB may take to answer."""
+SERVER_SECONDS = 3.0
+"""How long a server may take to answer."""
+
+DURABILITY = {
+    "no": "appendonly no: a kill loses what is newer than the last snapshot. Set appendonly yes",
+    "everysec": "a kill can lose seconds of what was confirmed; appendfsync always loses nothing",
+    "always": "what was confirmed survives a kill (appendfsync always)",
+}
+"""What a server's settings mean."""
 
 
 class Check(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -134,6 +142,7 @@ def _findings(store: str | None, falkordb: str | None) -> Iterator[Finding]:
         places = place_of(settings(store))
         yield from _store(places.store)
         yield from _memory(places)
+        yield from map(Finding, _durability(dict.fromkeys((places.store, places.graph))))
 
 
 def _installed(name: str, use: str) -> str:
@@ -163,13 +172,33 @@ def _answers(where: str) -> str:
     except ModuleNotFoundError as error:
         raise BadInput(f"needs the package {error.name}: pip install 'marksweep[all]'.") from error
     if rest.startswith("//"):
-        graph = FalkorGraphStore(f"{scheme}:{rest}", patience_seconds=FALKORDB_SECONDS)
+        graph = FalkorGraphStore(f"{scheme}:{rest}", patience_seconds=SERVER_SECONDS)
     else:
         graph = FalkorGraphStore.embedded(expanded(rest))
     try:
         return f"answers and has {len(graph.workspaces())} of our graphs"
     finally:
         graph.close()
+
+
+def _durability(places: Iterable[str]) -> Iterator[Check]:
+    """Say what servers keep if they are killed, as far as they are in reach and tell."""
+    try:
+        import redis
+    except ModuleNotFoundError:
+        return
+    for where in places:
+        scheme, rest = split_scheme(where)
+        if scheme not in _SCHEMES or not rest.startswith("//"):
+            continue
+        with (
+            suppress(redis.RedisError, ValueError),
+            redis.Redis.from_url(f"{_SCHEMES[scheme]}:{rest}", socket_timeout=SERVER_SECONDS) as it,
+        ):
+            found = {**it.config_get("appendonly"), **it.config_get("appendfsync")}
+            log, sync = found.get("appendonly"), found.get("appendfsync")
+            kept = DURABILITY.get("no" if log == "no" else str(sync), f"appendfsync {sync}")
+            yield Check(f"durability of {redacted(where)}", kept, ok=log != "no")
 
 
 def _store(where: str) -> Iterator[Finding]:

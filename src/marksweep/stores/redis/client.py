@@ -19,6 +19,9 @@ from marksweep.urls import redacted
 CONNECT_TIMEOUT = 5.0
 """Seconds to wait for a server to answer the door. Lower fails sooner on a slow network."""
 
+ANSWER_TIMEOUT = 30.0
+"""Seconds to wait for an answer. Lower gives up sooner on a server that hangs, or is only slow."""
+
 Given = TypeVar("Given")
 
 Pipeline = Any
@@ -45,7 +48,8 @@ class Client:
             _check_database(url)
             self._redis: Any = redis.Redis.from_url(
                 url,
-                socket_timeout=None,
+                socket_timeout=ANSWER_TIMEOUT,
+                socket_keepalive=True,
                 socket_connect_timeout=CONNECT_TIMEOUT,
                 # A command that is sent again after a lost answer may be done twice.
                 retry=Retry(NoBackoff(), 0),
