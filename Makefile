@@ -5,6 +5,7 @@ INPUTS := pyproject.toml constraints.txt tools/setup.sh
 WORKERS ?= 2
 # A link that leads nowhere is an error.
 SITE := $(PY) -m sphinx --quiet --fail-on-warning --keep-going -b dirhtml docs build/site
+ALL_CLIENTS := claude codex pi opencode gemini aider
 
 .PHONY: help demo test check bench bench-graph bench-mcp soak bench-search bench-peers bench-quality bench-replay bench-validity judge conformance nightly mutants call-paths clients docs release-check clean
 .DEFAULT_GOAL := help
@@ -38,11 +39,13 @@ check: .venv/.dev  ## lint, types, import direction, public names, docs in step
 conformance: .venv/.dev .node/.ready  ## the protocol's own suite and inspector, from npm, against the MCP server
 	$(PY) tools/conformance.py
 
-.clients/.ready: tools/clients.sh
-	@tools/clients.sh && touch $@
+.clients/%.ready: tools/clients.sh
+	@tools/clients.sh $*
 
-clients: .venv/.dev .clients/.ready  ## the real Claude Code, Codex and pi, from npm, through `marksweep wrap`
-	$(PY) -m tests.clients
+# A client that cannot be installed is told in the table; it fails there if it was named.
+clients: .venv/.dev  ## the real coding agents, from npm and PyPI, through `marksweep wrap`; CLIENTS="claude pi" chooses
+	@$(MAKE) --keep-going --silent $(patsubst %,.clients/%.ready,node $(or $(CLIENTS),$(ALL_CLIENTS))) || true
+	$(PY) -m tests.clients $(CLIENTS)
 
 bench: .venv/.dev  ## speed and memory as ratios in one run; prints the table of the README
 	$(PY) -m benchmarks

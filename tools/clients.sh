@@ -1,26 +1,45 @@
 #!/bin/sh
-# Install the clients that `make clients` drives into .clients, pinned, with a Node of their own: pi needs 22 or newer.
+# Install a client that `make clients` drives into .clients/NAME, pinned. All from npm share a Node of their own: the newest
+# pi needs 22.19 or newer. What cannot be installed here is said, and only fails where it must not.
+# usage: tools/clients.sh node|claude|codex|pi|opencode|gemini|aider
 set -eu
 
-node=22.23.3
-claude=2.1.325
-codex=0.166.0
-pi=0.74.2
+name=${1:?usage: tools/clients.sh NAME}
+case $name in
+    node) package=node@22.23.3 ;;
+    claude) package=@anthropic-ai/claude-code@2.1.325 ;;
+    codex) package=@openai/codex@0.166.0 ;;
+    pi) package=@earendil-works/pi-coding-agent@0.87.1 ;;  # the newest whose own parts are all published
+    opencode) package=opencode-ai@1.18.33 ;;
+    gemini) package=@google/gemini-cli@0.61.0 ;;
+    aider) package=aider-chat==0.86.2 ;;
+    *) echo "setup: no client $name is known; known are claude, codex, pi, opencode, gemini and aider." >&2; exit 1 ;;
+esac
 
-if ! command -v npm >/dev/null; then
-    echo "setup: no npm found. Install it (Debian: apt-get install npm)." >&2
-    exit 1
+folder=.clients/$name
+rm -rf "$folder"
+mkdir -p "$folder"
+echo "setup: installing $package into $folder"
+if [ "$name" = aider ]; then
+    python=  # aider does not know 3.13
+    for minor in 12 11 10; do
+        for candidate in "$(command -v python3.$minor || true)" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.$minor.*/bin/python; do
+            if [ -z "$python" ] && "$candidate" -c 'import ensurepip' 2>/dev/null; then python=$candidate; fi
+        done
+    done
+    if [ -z "$python" ]; then
+        echo "setup: aider needs Python 3.10, 3.11 or 3.12, and none was found." >&2
+        exit 1
+    fi
+    "$python" -m venv "$folder"
+    timeout 600 "$folder/bin/pip" install -qqq --disable-pip-version-check "$package"
+else
+    if ! command -v npm >/dev/null; then
+        echo "setup: no npm found. Install it (Debian: apt-get install npm)." >&2
+        exit 1
+    fi
+    # With the machine's own Node: it knows the machine's certificates, which the one installed here does not.
+    echo '{"private": true}' >"$folder/package.json"
+    timeout 600 npm --prefix "$folder" install --no-fund --no-audit --no-package-lock --fetch-timeout=60000 --loglevel=error "$package"
 fi
-
-rm -rf .clients
-mkdir .clients
-cd .clients
-echo '{"private": true}' >package.json
-echo "setup: installing Claude Code $claude, Codex $codex and pi $pi with Node $node, about 700 MB"
-timeout 600 npm install --no-fund --no-audit --no-package-lock --fetch-timeout=60000 --loglevel=error \
-    "node@$node" "@anthropic-ai/claude-code@$claude" "@openai/codex@$codex" "@earendil-works/pi-coding-agent@$pi"
-found=$(node_modules/node/bin/node --version)
-if [ "$found" != "v$node" ]; then
-    echo "setup: the Node installed is $found and not v$node." >&2
-    exit 1
-fi
+touch "$folder.ready"

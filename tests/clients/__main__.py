@@ -1,11 +1,11 @@
 """Real clients through `marksweep wrap`, against a provider on loopback that follows a script.
 
-    make clients            all that are installed in .clients
-    python -m tests.clients claude codex
+    make clients                     all that install
+    make clients CLIENTS="claude pi"
 
 Each does a task of thirty calls at a limit that forces several collections, is resumed, and goes on
 without the proxy after that was killed in the middle of a stream. Prints the table of
-docs/clients.md; ends with 1 if something is not as it must be.
+docs/clients.md; ends with 1 if something is not as it must be, or one that was named is not there.
 """
 
 from __future__ import annotations
@@ -18,102 +18,22 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 
 from marksweep.following import unmarked
+from tests.clients.driven import CALLS, CLIENTS, MORE, output, typed
 from tests.clients.upstream import DONE, Request, Upstream, serving
 
 ROOT = Path(__file__).resolve().parents[2]
-INSTALLED = ROOT / ".clients" / "node_modules"
+INSTALLED = ROOT / ".clients"
 
-CALLS = 30
-TASK = "Do the task, call by call."
-MORE = "And now the second part."
 SECONDS = 240
 
-
-def output(step: int) -> str:
-    """A command that prints about a thousand tokens, different for each step."""
-    return f"for x in $(seq 1 120); do echo step {step} line $x of some output; done"
-
-
-class Driven(msgspec.Struct, frozen=True):
-    """How a client is driven: its limit, its start, how it goes on, and what it needs."""
-
-    limit: str
-    start: list[str]
-    resume: Callable[[str], list[str]]
-    """What to say to go on with the session that an output was about."""
-    prepare: Callable[[Path, str], dict[str, str]]
-    """Write its configuration into a home; give the environment."""
-
-
-def _claude_home(home: Path, url: str) -> dict[str, str]:
-    del home
-    return {
-        "ANTHROPIC_BASE_URL": url,
-        "ANTHROPIC_API_KEY": "x",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "DISABLE_AUTOUPDATER": "1",
-        "IS_SANDBOX": "1",
-    }
-
-
-def _codex_home(home: Path, url: str) -> dict[str, str]:
-    (home / ".codex").mkdir(exist_ok=True)
-    (home / ".codex" / "config.toml").write_text(
-        'model = "scripted"\nmodel_provider = "x"\n[model_providers.x]\nname = "x"\n'
-        f'base_url = "{url}/v1"\nenv_key = "OPENAI_API_KEY"\nwire_api = "responses"\n'
-    )
-    return {"OPENAI_API_KEY": "x"}
-
-
-def _pi_home(home: Path, url: str) -> dict[str, str]:
-    folder = home / ".pi" / "agent"
-    folder.mkdir(parents=True, exist_ok=True)
-    model = {"id": "y", "name": "y", "contextWindow": 200_000, "maxTokens": 4_096}
-    model |= {"input": ["text"], "reasoning": False}
-    model["cost"] = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), 0)
-    provider = {"baseUrl": f"{url}/v1", "api": "openai-completions", "apiKey": "x"}
-    models = {"providers": {"x": {**provider, "models": [model]}}}
-    (folder / "models.json").write_text(json.dumps(models))
-    return {"PI_OFFLINE": "1"}
-
-
-def _session_of(said: str) -> str:
-    return str(json.loads(said)["session_id"])
-
-
-CLAUDE = ["--allowedTools", "Bash", "--output-format", "json"]
-CODEX = ["--skip-git-repo-check", "--json"]
-CODEX_FREE = ["--sandbox", "danger-full-access"]
-PI = ["-p", "--provider", "x", "--model", "y"]
-
-CLIENTS = {
-    "claude": Driven(
-        "28k",
-        ["-p", TASK, *CLAUDE],
-        lambda said: ["-p", MORE, "--resume", _session_of(said), *CLAUDE],
-        _claude_home,
-    ),
-    "codex": Driven(
-        "26k",
-        ["exec", *CODEX, *CODEX_FREE, TASK],
-        lambda _: ["exec", *CODEX_FREE, "resume", "--last", *CODEX, MORE],
-        _codex_home,
-    ),
-    "pi": Driven("16k", [*PI, TASK], lambda _: [*PI, "--continue", MORE], _pi_home),
-}
-
-VERSIONS = {
-    "claude": "@anthropic-ai/claude-code",
-    "codex": "@openai/codex",
-    "pi": "@earendil-works/pi-coding-agent",
-}
+BYTES_PER_TOKEN = 4
+"""By which the provider here counts."""
 
 
 class Run:
@@ -126,32 +46,43 @@ class Run:
         self.upstream = upstream
         self.folder = home / "work"
         self.folder.mkdir()
-        path = f"{INSTALLED / '.bin'}:{INSTALLED / 'node' / 'bin'}:{os.environ['PATH']}"
+        node = INSTALLED / "node" / "node_modules" / "node" / "bin"
+        path = f"{binary(name).parent}:{node}:{os.environ['PATH']}"
         given = self.driven.prepare(home, upstream.url)
         self.environment = {**os.environ, "HOME": str(home), "PATH": path, **given}
 
-    def wrapped(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def typing(self, first: int, last: int, said: str = "") -> str:
+        """What is typed for the steps of the task; nothing where the model calls tools."""
+        return "" if self.driven.has_tools else said + typed(first, last)
+
+    def wrapped(self, *arguments: str, words: str = "") -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "marksweep", "wrap", "--limit", self.driven.limit]
         command += ["--store", str(self.home / "store.db"), self.name, "--"]
-        return self._run([*command, *arguments])
+        return self._run([*command, *arguments], words)
 
     def marksweep(self, *words: str) -> subprocess.CompletedProcess[str]:
         return self._run([sys.executable, "-m", "marksweep", *words])
 
-    def direct(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self._run([str(INSTALLED / ".bin" / self.name), *arguments])
+    def direct(self, *arguments: str, words: str = "") -> subprocess.CompletedProcess[str]:
+        return self._run([str(binary(self.name)), *arguments], words)
 
-    def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+    def _run(self, command: list[str], words: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             command,
             check=False,
             cwd=self.folder,
             env=self.environment,
-            stdin=subprocess.DEVNULL,
+            input=words,
             capture_output=True,
             text=True,
             timeout=SECONDS,
         )
+
+
+def binary(name: str) -> Path:
+    """Where a client is installed: from npm, or from PyPI."""
+    folder = INSTALLED / name
+    return folder / ("bin" if name == "aider" else "node_modules/.bin") / name
 
 
 def rewrites(requests: list[Request]) -> int:
@@ -179,7 +110,7 @@ def task(name: str, row: Row) -> None:
         serving(Upstream(CALLS, output)) as upstream,
     ):
         run = Run(name, Path(home), upstream)
-        first = run.wrapped(*run.driven.start)
+        first = run.wrapped(*run.driven.start, words=run.typing(1, CALLS))
         work = upstream.work
         row.requests = len(work)
         row.rewritten = rewrites(work)
@@ -189,13 +120,16 @@ def task(name: str, row: Row) -> None:
         row.collections = int(said[-1]) if said and said[-1].isdigit() else 0
         expect(row, row.collections >= 3, f"{row.collections} collections")
         expect(row, row.rewritten * 5 <= row.requests, f"{row.rewritten} rewrites")
+        most = BYTES_PER_TOKEN * 1_000 * int(run.driven.limit.removesuffix("k"))
+        expect(row, row.largest <= most, f"a request of {row.largest} bytes, more than {most}")
         upstream.calls += 3
-        second = run.wrapped(*run.driven.resume(first.stdout))
+        words = run.typing(CALLS + 1, CALLS + 3, f"{MORE} ")
+        second = run.wrapped(*run.driven.resume(first.stdout), words=words)
         expect(row, second.returncode == 0, f"resumed: {second.stderr[-300:]}")
         expect(row, MORE in json.dumps(upstream.work[-1].body), "the second part arrived")
         expect(row, upstream.work[-1].last_call() == CALLS + 3, "the second part was done")
-        if name != "pi":
-            offered = any("mcp__marksweep" in json.dumps(each.body) for each in upstream.work)
+        if run.driven.has_recall:
+            offered = any(each.offers("recall") for each in upstream.work)
             expect(row, offered, "recall is among its tools")
         faults = [request.fault for request in upstream.requests if request.fault]
         expect(row, not faults, f"400: {faults[:1]}")
@@ -210,24 +144,31 @@ def killed(name: str, row: Row) -> None:
         run = Run(name, Path(home), upstream)
         upstream.holds_at = 4
         done: list[subprocess.CompletedProcess[str]] = []
-        thread = threading.Thread(target=lambda: done.append(run.wrapped(*run.driven.start)))
+        words = run.typing(1, 8)
+        thread = threading.Thread(
+            target=lambda: done.append(run.wrapped(*run.driven.start, words=words))
+        )
         thread.start()
         expect(row, upstream.is_holding.wait(SECONDS), "a stream was under way")
         for pid in proxies_of(run.home):
             os.kill(pid, signal.SIGKILL)
         upstream.go_on.set()
         thread.join(SECONDS)
-        expect(row, bool(done) and DONE in done[0].stdout, "it went on after the kill")
+        went_on = bool(done) and DONE in done[0].stdout
+        expect(row, went_on or not run.driven.is_retrying, "it went on after the kill")
         upstream.calls += 2
-        after = run.direct(*run.driven.resume(done[0].stdout if done else ""))
+        said = done[0].stdout if done else ""
+        after = run.direct(*run.driven.resume(said), words=run.typing(9, 10))
         expect(row, after.returncode == 0, f"it goes on without: {after.stderr[-300:]}")
+        expect(row, upstream.work[-1].last_call() == upstream.calls, "what was left was done")
         faults = [request.fault for request in upstream.requests if request.fault]
         expect(row, not faults, f"400 after the kill: {faults[:1]}")
 
 
 def collected(name: str, row: Row) -> None:
     """A session on disk is collected under a new id, and the client goes on with that."""
-    if name not in RESUMED:
+    copy = CLIENTS[name].copy
+    if copy is None:
         return
     with (
         tempfile.TemporaryDirectory() as home,
@@ -240,7 +181,7 @@ def collected(name: str, row: Row) -> None:
         expect(row, done.returncode == 0, f"a copy was written: {done.stderr[-300:]}")
         words = " ".join(done.stderr.split())
         upstream.calls += 2
-        after = run.direct(*RESUMED[name](words.split()[-1]))
+        after = run.direct(*copy(words.split()[-1]))
         expect(row, after.returncode == 0, f"the copy was resumed: {after.stderr[-300:]}")
         later = [each for each in upstream.work if MORE in json.dumps(each.body)]
         expect(row, bool(later), f"the second part arrived: {after.stdout[-300:]} {words[-300:]}")
@@ -252,17 +193,11 @@ def collected(name: str, row: Row) -> None:
         expect(row, not faults, f"400 after a resume: {faults[:1]}")
 
 
-RESUMED: dict[str, Callable[[str], list[str]]] = {
-    "claude": lambda session: ["-p", MORE, "--resume", session, *CLAUDE],
-    "codex": lambda session: ["exec", *CODEX_FREE, "resume", session, *CODEX, MORE],
-}
-
-
 def plugged(name: str, row: Row) -> None:
     """The plugin is valid in the client's eyes, and shortens what a tool gives."""
     if name != "claude":
         return
-    bulky = "for x in $(seq 1 700); do echo line $x of some bulky output; done"
+    bulky = "seq -f 'line %g of some bulky output' 700"
     with (
         tempfile.TemporaryDirectory() as home,
         serving(Upstream(2, lambda _: bulky)) as upstream,
@@ -299,27 +234,53 @@ def expect(row: Row, is_so: bool, what: str) -> None:
         row.faults.append(what)
 
 
+def version(name: str) -> str:
+    """Read which version of a client is installed."""
+    if name == "aider":
+        found = next((INSTALLED / name).glob("lib/python*/site-packages/aider_chat-*.dist-info"))
+        return found.name.split("-")[1].removesuffix(".dist")
+    package = INSTALLED / name / "node_modules" / CLIENTS[name].package / "package.json"
+    return str(json.loads(package.read_text())["version"])
+
+
+def driven(name: str) -> Row:
+    """Drive one client through all there is to show."""
+    row = Row(name, faults=[])
+    for check in (task, killed, collected, plugged):
+        try:
+            check(name, row)
+        except (subprocess.TimeoutExpired, ValueError, KeyError) as error:
+            row.faults.append(f"{check.__name__}: {type(error).__name__} {error}"[:300])
+    return row
+
+
 def main(names: list[str]) -> int:
+    unknown = [name for name in names if name not in CLIENTS]
+    if unknown:
+        print(f"no client {unknown[0]!r} is known; known are {', '.join(CLIENTS)}")
+        return 1
+    missing = [name for name in names or CLIENTS if not binary(name).exists()]
     rows = []
-    for name in names or list(CLIENTS):
+    for name in [name for name in names or CLIENTS if name not in missing]:
         began = time.monotonic()
-        row = Row(name, faults=[])
-        for check in (task, killed, collected, plugged):
-            try:
-                check(name, row)
-            except (subprocess.TimeoutExpired, ValueError, KeyError) as error:
-                row.faults.append(f"{check.__name__}: {type(error).__name__} {error}"[:300])
+        row = driven(name)
         rows.append(row)
-        print(f"{name}: {time.monotonic() - began:.0f} s; {row.faults or 'as it must be'}")
-    print("\n| client | requests | collections | prefix rewritten | largest request | 400s |")
-    print("|---|---|---|---|---|---|")
+        print(
+            f"{name}: {time.monotonic() - began:.0f} s; {row.faults or 'as it must be'}", flush=True
+        )
+    print(
+        "\n| client | limit | requests | collections | prefix rewritten | largest request | 400s |"
+    )
+    print("|---|---|---|---|---|---|---|")
     for row in rows:
-        package = INSTALLED / VERSIONS[row.client] / "package.json"
-        version = json.loads(package.read_text())["version"]
         wrong = sum("400" in fault for fault in row.faults)
-        cells = [f"{row.client} {version}", row.requests, row.collections, row.rewritten]
-        print("|", " | ".join(map(str, [*cells, f"{row.largest:,} bytes", wrong])), "|")
-    return 1 if any(row.faults for row in rows) else 0
+        cells = [f"{row.client} {version(row.client)}", CLIENTS[row.client].limit, row.requests]
+        cells += [row.collections, row.rewritten, f"{row.largest:,} bytes", wrong]
+        print("|", " | ".join(map(str, cells)), "|")
+    for name in missing:
+        print(f"| {name} | not installed |" + " |" * 5)
+    must = [name for name in missing if name in names or CLIENTS[name].is_required]
+    return 1 if must or any(row.faults for row in rows) else 0
 
 
 if __name__ == "__main__":

@@ -52,6 +52,10 @@ class Request:
     def has_tools(self) -> bool:
         return bool(self.body.get("tools"))
 
+    def offers(self, tool: str) -> bool:
+        """Whether the model is offered a tool of marksweep."""
+        return bool(re.search(rf"marksweep_*{tool}", json.dumps(self.body.get("tools"))))
+
     def last_call(self) -> int:
         """The number of the call that the newest result answers; 0 if none was made yet."""
         for message in reversed(self.messages):
@@ -85,7 +89,8 @@ class Upstream:
     @property
     def work(self) -> list[Request]:
         """Requests that belong to the task, and not to a title or the like."""
-        return [each for each in self.requests if each.has_tools]
+        with_tools = [each for each in self.requests if each.has_tools]
+        return with_tools or [each for each in self.requests if each.messages]
 
     def answer(self, request: Request) -> tuple[int, str, Iterator[bytes]]:
         self.requests.append(request)
@@ -96,7 +101,7 @@ class Upstream:
         if request.fault:
             return 400, "application/json", iter([_error(request, request.fault)])
         if request.messages:
-            findings = validate(request.messages, request.dialect)
+            findings = validate(_judged(request), request.dialect)
             if findings:
                 request.fault = f"messages.{findings[0].position}: {findings[0].what}"
                 return 400, "application/json", iter([_error(request, request.fault)])
@@ -130,6 +135,26 @@ class Upstream:
                 self.is_holding.set()
                 self.go_on.wait(60)
             yield chunk
+
+
+def _judged(request: Request) -> list[Body]:
+    """Give the messages that the provider's rules are held against.
+
+    Gemini CLI breaks one by itself, without a proxy: a session that it resumes has every result
+    twice.
+    """
+    if request.dialect != "gemini":
+        return request.messages
+    seen: set[str] = set()
+    out = []
+    for message in request.messages:
+        parts = []
+        for part in message.get("parts", ()):
+            name = part.get("functionResponse", {}).get("id")
+            parts += [] if name in seen else [part]
+            seen |= {name} if name else set()
+        out.append({**message, "parts": parts})
+    return out
 
 
 def _bare(message: Body) -> str:
@@ -257,13 +282,16 @@ def _chat(text: str, call: Called, usage: Usage, name: str) -> Iterator[bytes]:
 
 
 def _gemini(text: str, call: Called, usage: Usage, name: str) -> Iterator[bytes]:
-    parts: list[Body] = [{"text": text}]
-    if call is not None:
-        parts.append({"functionCall": {"id": call[0], "name": call[1], "args": call[2]}})
-    candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}
+    def event(*parts: Body, **more: object) -> bytes:
+        candidate = {"content": {"role": "model", "parts": parts}, "index": 0, **more}
+        return _event({"candidates": [candidate], "usageMetadata": counted, "responseId": name})
+
     counted = {"promptTokenCount": usage.whole, "cachedContentTokenCount": usage.cached}
     counted |= {"candidatesTokenCount": 9, "totalTokenCount": usage.whole + 9}
-    yield _event({"candidates": [candidate], "usageMetadata": counted, "responseId": name})
+    yield event({"text": text})
+    if call is not None:
+        yield event({"functionCall": {"id": call[0], "name": call[1], "args": call[2]}})
+    yield event(finishReason="STOP")
 
 
 SPEAKERS: dict[str, Callable[[str, Called, Usage, str], Iterator[bytes]]] = {
