@@ -107,13 +107,14 @@ class Conversation:
         cache_minutes: float = CACHE_MINUTES,
         clock: Callable[[], datetime] = utc_now,
         actor: str = "",
+        ids: str = "m",
         watch: Watch | None = None,
     ) -> None:
         """Begin or reopen a conversation.
 
         `counter` gives the tokens of a message, which it is given in the form it was passed.
         `watch` observes each collection, such as `telemetry.Telemetry().watch`.
-        `keep` names tools and roles (user, assistant) whose messages never go.
+        `keep` names tools and roles (user, assistant) whose messages never go; `ids` begins ids.
         """
         if not isinstance(preserve_recent_turns, int) or preserve_recent_turns < 0:
             raise BadInput(
@@ -152,7 +153,7 @@ class Conversation:
         self._backoff: Backoff | None = None
         self._passed = ""
         self._follower = Follower(self._heap, self._collector, self.store)
-        self._intake = Intake(self._heap, dialect)
+        self._intake = Intake(self._heap, dialect, ids)
         self.skipped: list[Skipped] = self._intake.skipped
         """What `extend` could not read, by its position in the list that was passed."""
         self._intake.fix("system", system, clock())
@@ -536,8 +537,9 @@ class Conversation:
 class Intake:
     """Reads for one heap."""
 
-    def __init__(self, heap: ConversationHeap, dialect: str | None) -> None:
+    def __init__(self, heap: ConversationHeap, dialect: str | None, ids: str) -> None:
         self._heap = heap
+        self._ids = ids
         self.dialect = dialect or PLAIN
         """The format of the messages."""
         self.is_sure = dialect is not None
@@ -562,7 +564,7 @@ class Intake:
         """Read messages or a whole request, and fix what of it takes room in every request."""
         self.learn_from(messages)
         start = self._heap.next_position
-        history = insist_on(read(messages, self.dialect, start=start), stacklevel=4)
+        history = insist_on(read(messages, self.dialect, start=start, ids=self._ids), stacklevel=4)
         self.skipped += history.skipped
         if isinstance(messages, dict):
             self.fix("system", history.system.raw if history.system else None, now)

@@ -6,13 +6,17 @@
 A conversation is known by the host's own key, if it has one, and by what was said: of those that
 begin alike, the one that shares the longest beginning is gone on with. A host that rewinds past
 what was swept gets a branch of its own, so that neither loses its sweeps. Idle conversations are
-left to their store, and opened again when something of them is said.
+left to their store, and opened again when something of them is said, until they `expire`.
+
+Conversations of a store are numbered, and the number is part of their messages' ids: m6 is of the
+first, m3.6 of the third.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from datetime import datetime
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -25,7 +29,8 @@ from marksweep.dialects.base import Json
 from marksweep.dialects.history import LISTS
 from marksweep.errors import BadInput
 from marksweep.following import Kept, digest, listed
-from marksweep.stores.base import Store
+from marksweep.stores.base import Query, Store
+from marksweep.stores.checkpoint import forget
 from marksweep.stores.memory import store_of
 
 PREFIX = "fit:"
@@ -74,6 +79,8 @@ class Fit:
             n for n in self.store.segments.workspaces() if n.startswith(PREFIX)
         )
         """All conversations of the store."""
+        self._models: dict[str, str] = {}
+        """The model that each conversation last went to."""
         self._guard = RLock()
 
     def __call__(self, messages: Json, key: str = "") -> Json:
@@ -90,11 +97,17 @@ class Fit:
         return PREFIX + _hashed(key.encode())
 
     def follow(
-        self, messages: Json, key: str = "", dialect: str | None = None, state: Json = None
+        self,
+        messages: Json,
+        key: str = "",
+        dialect: str | None = None,
+        state: Json = None,
+        model: str = "",
     ) -> Fitted:
         """Take in a whole history; give what to send, collected when due.
 
         `state` is what a checkpoint of the host holds, for a conversation that is not known here.
+        `model` is where it goes: another than the last has nothing of it in its prompt cache.
         """
         name = dialect or self._dialect or detect(messages)
         values = listed(messages, name)
@@ -103,6 +116,10 @@ class Fit:
         group = f"{self.group(key)}{_hashed(name.encode() + digest(values[0]))}:"
         with self._guard:
             talk = self._find(group, messages, name, state)
+            before = self._models.get(talk.workspace)
+            self._models[talk.workspace] = model
+        if before and before != model:
+            talk.note_cold_cache()
         return Fitted(talk.follow(messages), talk, len(values))
 
     def _find(self, group: str, messages: Json, dialect: str, state: Json) -> Conversation:
@@ -112,18 +129,22 @@ class Fit:
         found = [(talk.overlap(messages), talk) for talk in talks]
         found.sort(key=lambda each: (each[0].known, -each[0].taken_back), reverse=True)
         if not found:
-            first = f"{group}1"
+            first = f"{group}{self._next_number()}"
             return self._opened(first, dialect) if state is None else self._copy(state, first)
         overlap, talk = found[0]
         if not overlap.loses_sweep or len(found) >= MOST_BRANCHES:
             return talk
-        number = max(int(name.rpartition(":")[2]) for name in names) + 1
-        return self._copy(talk.state(), f"{group}{number}")
+        return self._copy(talk.state(), f"{group}{self._next_number()}")
 
     def _copy(self, state: Json, name: str) -> Conversation:
         return self._hold(
             Conversation.from_state(
-                state, limit=self._limit, store=self.store, workspace=name, **self._options
+                state,
+                limit=self._limit,
+                store=self.store,
+                workspace=name,
+                ids=_ids(name),
+                **self._options,
             )
         )
 
@@ -141,8 +162,14 @@ class Fit:
             store=self.store,
             workspace=workspace,
             dialect=dialect,
+            ids=_ids(workspace),
             **self._options,
         )
+
+    def _next_number(self) -> int:
+        """Give a number that no conversation of the store has, also of other processes."""
+        names = {*self._names, *self.store.segments.workspaces()}
+        return 1 + max((_number(name) for name in names if name.startswith(PREFIX)), default=0)
 
     def _opened(self, name: str, dialect: str) -> Conversation:
         return self._hold(self.conversation(name, dialect))
@@ -161,6 +188,24 @@ class Fit:
         """How many conversations are held open."""
         return len(self._open)
 
+    def expire(self, before: datetime) -> int:
+        """Delete the conversations in which nothing was said since then; give their number."""
+        since = Query(since=before, limit=1)
+        idle = [
+            name
+            for name in self.store.segments.workspaces()
+            if name.startswith(PREFIX) and not self.store.segments.search(name, since)
+        ]
+        deleted = 0
+        for name in idle:
+            with self._guard:
+                if name not in self._open:
+                    forget(self.store, name)
+                    self._names.pop(name, None)
+                    self._models.pop(name, None)
+                    deleted += 1
+        return deleted
+
     def close(self) -> None:
         """Close the store."""
         self.store.close()
@@ -168,3 +213,15 @@ class Fit:
 
 def _hashed(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=8).hexdigest()
+
+
+def _number(workspace: str) -> int:
+    """Read the number of a conversation; 0 for what is not one."""
+    last = workspace.rpartition(":")[2]
+    return int(last) if last.isdecimal() else 0
+
+
+def _ids(workspace: str) -> str:
+    """Say what the ids of a conversation's messages begin with."""
+    number = _number(workspace)
+    return "m" if number == 1 else f"m{number}."

@@ -23,7 +23,7 @@ RECALL_TOKENS = 4_000
 MOST_FOUND = 5
 """Messages that a search gives back, as far as they fit."""
 
-_ID = re.compile(r"\s*[\"']?([mh]\d+)[\"']?\s*")
+_ID = re.compile(r"\s*[\"']?([mh](?:\d+\.)?\d+)[\"']?\s*")
 
 
 def recall(
@@ -31,8 +31,8 @@ def recall(
 ) -> str:
     """Give a swept message by its id, from a character on, or those that hold these words.
 
-    Of messages with the same id in several conversations, the one that was swept last is meant.
-    `group` is what the names of the conversations begin with; see `Fit.group`.
+        Branches of a conversation share ids, and so do conversations of older stores: the one that was
+    swept last is meant. `group` is what the names of the conversations begin with: `Fit.group`.
     """
     names = [name for name in store.segments.workspaces() if name.startswith(group)]
     named = _ID.fullmatch(what)

@@ -13,6 +13,10 @@ LIMIT = "100k"
 """Tokens that requests are made to fit unless told otherwise: half of a common window."""
 
 
+KEEP_DAYS = 30.0
+"""Days that a conversation stays in the store after the last that was said in it."""
+
+
 def tokens_in(limit: str) -> int:
     """Read a limit in tokens."""
     found = Size.read(limit).tokens
@@ -31,6 +35,13 @@ upstream_option = click.option(
 dry_run_option = click.option(
     "--dry-run", is_flag=True, help="Send what came; only say what would go."
 )
+keep_option = click.option(
+    "--keep-days",
+    default=KEEP_DAYS,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="Delete conversations in which nothing was said for so long.",
+)
 subscription_option = click.option(
     "--rewrite-subscriptions",
     is_flag=True,
@@ -48,6 +59,7 @@ subscription_option = click.option(
 @store_option
 @dry_run_option
 @subscription_option
+@keep_option
 @click.option("--allow-remote", is_flag=True, help="Let other machines connect.")
 def command(
     limit: str,
@@ -59,6 +71,7 @@ def command(
     store: str | None,
     dry_run: bool,
     rewrite_subscriptions: bool,
+    keep_days: float,
     allow_remote: bool,
 ) -> None:
     """Make the requests of any agent fit, between it and its model.
@@ -82,6 +95,7 @@ def command(
         strategy=strategy or found.conversation.choice(),
         is_dry_run=dry_run,
         rewrites_subscriptions=rewrite_subscriptions,
+        keep_days=keep_days,
     )
     serve(
         Listening(host=host, port=port, allows_others=allow_remote),

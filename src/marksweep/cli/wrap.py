@@ -11,6 +11,7 @@ from marksweep.cli.common import command as make_command
 from marksweep.cli.common import say, settings, store_option
 from marksweep.cli.proxy import (
     dry_run_option,
+    keep_option,
     limit_option,
     strategy_option,
     subscription_option,
@@ -24,6 +25,7 @@ from marksweep.cli.proxy import (
 @store_option
 @dry_run_option
 @subscription_option
+@keep_option
 @click.argument("client")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(
@@ -32,6 +34,7 @@ def command(
     store: str | None,
     dry_run: bool,
     rewrite_subscriptions: bool,
+    keep_days: float,
     client: str,
     arguments: tuple[str, ...],
 ) -> None:
@@ -50,7 +53,7 @@ def command(
     arguments = arguments[1:] if arguments[:1] == ("--",) else arguments
     tokens_in(limit)
     location = settings(store).store.location
-    options = ["--limit", limit, "--store", location]
+    options = ["--limit", limit, "--store", location, "--keep-days", str(keep_days)]
     options += ["--strategy", strategy] if strategy else []
     options += ["--dry-run"] if dry_run else []
     options += ["--rewrite-subscriptions"] if rewrite_subscriptions else []

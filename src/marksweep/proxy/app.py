@@ -22,7 +22,7 @@ from starlette.types import ASGIApp
 
 from marksweep.errors import NotFound
 from marksweep.monitoring import Monitor
-from marksweep.proxy.endpoints import Upstreams, dialect_at
+from marksweep.proxy.endpoints import Upstreams, dialect_at, model_at
 from marksweep.proxy.projection import Outgoing, Projection
 from marksweep.proxy.usage import UsageReader
 
@@ -100,7 +100,7 @@ class Proxy:
         if dialect is None or "content-encoding" in headers:
             outgoing, dialect = Outgoing(body), ""
         else:
-            outgoing = await self._outgoing(dialect, headers, body)
+            outgoing = await self._outgoing(dialect, headers, body, model_at(request.url.path))
             headers["accept-encoding"] = "identity"
         request_out = self._client.build_request(
             request.method, url, headers=headers, content=outgoing.body or None
@@ -117,9 +117,11 @@ class Proxy:
             return _unreachable(request_out.url.host, error)
         return self._answer(answer, outgoing, dialect)
 
-    async def _outgoing(self, dialect: str, headers: Mapping[str, str], body: bytes) -> Outgoing:
+    async def _outgoing(
+        self, dialect: str, headers: Mapping[str, str], body: bytes, model: str
+    ) -> Outgoing:
         """Have the body made in a thread; the client's own if that takes too long."""
-        work = asyncio.to_thread(self._projection.outgoing, dialect, headers, body)
+        work = asyncio.to_thread(self._projection.outgoing, dialect, headers, body, model)
         started = time.perf_counter()
         try:
             return await asyncio.wait_for(asyncio.shield(work), SECONDS_TO_PROJECT)

@@ -89,6 +89,12 @@ def dialect_at(path: str) -> str | None:
     return found[0] if found else None
 
 
+def model_at(path: str) -> str:
+    """Give the model that a path names, as Gemini's do; empty if it names none."""
+    _, found, rest = path.rpartition("/models/")
+    return rest.partition(":")[0] if found else ""
+
+
 def session_of(headers: Mapping[str, str], body: Mapping[str, Json]) -> str:
     """Give the client's own name for the conversation; empty if it has none."""
     named = [headers[name] for name in SESSION_HEADERS if headers.get(name)]

@@ -10,6 +10,7 @@ found by `marksweep swept`, by the id that stands in the output or by words.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -37,6 +38,9 @@ SHORTENED = "Bash|Grep|Glob|WebFetch|WebSearch|mcp__.*"
 SESSION = "session"
 """The segment that stays, so that a session with all else in the stash is still listed."""
 
+MOST_SESSIONS = 100_000
+"""Numbers for sessions in ids. More make ids longer; fewer let two sessions share one sooner."""
+
 Hook = Callable[[Json, Store, datetime], Json]
 
 
@@ -46,7 +50,8 @@ def stashed(store: Store, session: str, texts: Sequence[str], now: datetime) -> 
     if kept.workspace not in store.segments.workspaces():
         kept.add(_segment(SESSION, f"Kept for session {session}.", now))
     first = store.stash.count(kept.workspace) + 1
-    made = [_segment(f"h{number}", text, now) for number, text in enumerate(texts, first)]
+    of_session = zlib.crc32(session.encode()) % MOST_SESSIONS
+    made = [_segment(f"h{of_session}.{n}", text, now) for n, text in enumerate(texts, first)]
     names = [segment.segment_id for segment in made]
     if names:
         kept.add(*made)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any
 
 import msgspec
@@ -17,7 +19,7 @@ from marksweep.dialects.base import parsed, spelled
 from marksweep.dialects.history import LISTS
 from marksweep.errors import in_a_line
 from marksweep.fit import Fit
-from marksweep.model import Plan, Report
+from marksweep.model import Plan, Report, utc_now
 from marksweep.monitoring import Labels, Reading
 from marksweep.proxy.endpoints import is_subscription, session_of
 from marksweep.proxy.usage import Usage
@@ -27,6 +29,14 @@ from marksweep.telemetry import installed_watch
 
 UNTOUCHED = ("previous_response_id", "conversation")
 """Fields of requests whose history the provider keeps; these go straight through."""
+
+KEEP_DAYS = 30.0
+"""Days after which a conversation in which nothing was said is deleted from the store.
+
+Longer lets `recall` reach further back, and takes more room: as much as its requests had in all.
+"""
+
+SECONDS_PER_DAY = 86_400
 
 logger = logging.getLogger("marksweep.proxy")
 
@@ -39,6 +49,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     is_dry_run: bool = False
     """Whether requests go out as they came, and the log says what would have gone."""
     rewrites_subscriptions: bool = False
+    keep_days: float = KEEP_DAYS
+    """For how long the store keeps a conversation in which nothing is said."""
 
 
 class Outgoing(msgspec.Struct, frozen=True):
@@ -75,6 +87,8 @@ class Projection:
         self.totals = Totals()
         self._lock = Lock()
         self._told = installed_watch()
+        self._expires_at = time.monotonic()
+        """When old conversations are next looked for."""
         limit = options.limit
         more: dict[str, Any] = {"strategy": options.strategy, "actor": "proxy"}
         Conversation(limit=limit, **more)  # so that a bad option is told now
@@ -82,19 +96,24 @@ class Projection:
             more["watch"] = self._watch
         self.fit = Fit(limit, store="memory:" if options.is_dry_run else store, **more)
 
-    def outgoing(self, dialect: str, headers: Mapping[str, str], body: bytes) -> Outgoing:
-        """Give the body to send for one that came."""
+    def outgoing(
+        self, dialect: str, headers: Mapping[str, str], body: bytes, model: str = ""
+    ) -> Outgoing:
+        """Give the body to send for one that came; `model`, where the body does not name it."""
+        self._expire_daily()
         with self._lock:
             self.totals.requests += 1
         if is_subscription(headers) and not self.options.rewrites_subscriptions:
             return Outgoing(body)
         try:
-            return self._projected(dialect, headers, body)
+            return self._projected(dialect, headers, body, model)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client goes on
             self.failed(error, headers)
             return Outgoing(body)
 
-    def _projected(self, dialect: str, headers: Mapping[str, str], body: bytes) -> Outgoing:
+    def _projected(
+        self, dialect: str, headers: Mapping[str, str], body: bytes, model: str
+    ) -> Outgoing:
         request = parsed(body)
         field = LISTS[dialect]
         if not isinstance(request, dict) or any(request.get(name) for name in UNTOUCHED):
@@ -102,7 +121,8 @@ class Projection:
         given = request.get(field)
         if not isinstance(given, list) or not given:
             return Outgoing(body)
-        fitted = self.fit.follow(request, session_of(headers, request), dialect)
+        model = str(request.get("model") or model)
+        fitted = self.fit.follow(request, session_of(headers, request), dialect, model=model)
         talk = fitted.conversation
         if not fitted.is_changed:
             return Outgoing(body, talk)
@@ -114,6 +134,22 @@ class Projection:
             self.totals.rewritten += 1
             self.totals.bytes_saved += len(body) - len(sent)
         return Outgoing(sent, talk, is_changed=True)
+
+    def _expire_daily(self) -> None:
+        """Delete old conversations, once a day and beside the requests."""
+        with self._lock:
+            if time.monotonic() < self._expires_at:
+                return
+            self._expires_at += SECONDS_PER_DAY
+        Thread(target=self._expire, daemon=True).start()
+
+    def _expire(self) -> None:
+        try:
+            deleted = self.fit.expire(utc_now() - timedelta(days=self.options.keep_days))
+            if deleted:
+                logger.info("deleted %s conversations of which nothing was said for long", deleted)
+        except Exception as error:  # noqa: BLE001 - requests go on
+            logger.warning("old conversations are not deleted: %s", in_a_line(error))
 
     def failed(self, error: object, headers: Mapping[str, str]) -> None:
         """Note that something of ours failed, for whom, in one line; without what was said."""

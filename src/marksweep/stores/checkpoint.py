@@ -45,6 +45,17 @@ def get_state(store: Store, workspace: str, dialect: str) -> object:
     return msgspec.to_builtins(checkpoint)
 
 
+def forget(store: Store, workspace: str) -> None:
+    """Delete all that a store holds of a workspace; its journal keeps that something was done."""
+    with store.lock(workspace):
+        live = [segment.segment_id for segment in store.segments.changes(workspace).put]
+        stash = [hit.found for hit in store.stash.search(workspace, EVERYTHING)]
+        for entry in stash:
+            store.stash.remove(workspace, entry.plan_id, [entry.segment.segment_id])
+        store.segments.write(workspace, remove=live)
+        store.journal.redact(workspace, {*live, *(entry.segment.segment_id for entry in stash)})
+
+
 def _made_in(plan: Plan) -> set[str]:
     return {step.replacement.segment_id for step in plan.steps if step.replacement is not None}
 
