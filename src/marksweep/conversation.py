@@ -130,7 +130,7 @@ class Conversation:
         self._heap = ConversationHeap(
             self.store,
             workspace,
-            form=ProviderForm(dialect_named(dialect or PLAIN)),
+            form=ProviderForm(dialect_named(dialect or PLAIN), ids),
             counter=count_message if counter is count_message else as_passed(counter),
             keep=keep,
         )
@@ -564,7 +564,7 @@ class Intake:
         """Read messages or a whole request, and fix what of it takes room in every request."""
         self.learn_from(messages)
         start = self._heap.next_position
-        history = insist_on(read(messages, self.dialect, start=start, ids=self._ids), stacklevel=4)
+        history = insist_on(read(messages, self.dialect, start=start), stacklevel=4)
         self.skipped += history.skipped
         if isinstance(messages, dict):
             self.fix("system", history.system.raw if history.system else None, now)
@@ -595,7 +595,7 @@ class Intake:
         self.is_sure = True
         if dialect != self.dialect:
             self.dialect = dialect
-            self._heap.set_form(ProviderForm(dialect_named(dialect)))
+            self._heap.set_form(ProviderForm(dialect_named(dialect), self._ids))
 
 
 def _as_text(value: Json) -> str:

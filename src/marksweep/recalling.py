@@ -31,7 +31,7 @@ def recall(
 ) -> str:
     """Give a swept message by its id, from a character on, or those that hold these words.
 
-        Branches of a conversation share ids, and so do conversations of older stores: the one that was
+    Branches of a conversation share ids, and so do conversations of older stores: the one that was
     swept last is meant. `group` is what the names of the conversations begin with: `Fit.group`.
     """
     names = [name for name in store.segments.workspaces() if name.startswith(group)]

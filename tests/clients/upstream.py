@@ -54,7 +54,8 @@ class Request:
 
     def offers(self, tool: str) -> bool:
         """Whether the model is offered a tool of marksweep."""
-        return bool(re.search(rf"marksweep_*{tool}", json.dumps(self.body.get("tools"))))
+        tools = json.dumps(self.body.get("tools"))
+        return "marksweep" in tools and tool in tools
 
     def last_call(self) -> int:
         """The number of the call that the newest result answers; 0 if none was made yet."""

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -121,6 +122,92 @@ def test_requests_fit_and_are_valid_and_the_prefix_is_rarely_rewritten(
         for before, after in pairwise(arrived)
     )
     assert 3 <= rewrites <= len(arrived) / 5
+
+
+def thinking(steps: int) -> list[Any]:
+    """A task whose model thinks, with signatures, before each of its calls."""
+    history = work("a task to think about", steps, lines=20)
+    for n, message in enumerate(history):
+        if message["role"] == "assistant":
+            thought = {"type": "thinking", "thinking": f"thought {n} " * 20, "signature": f"s{n}"}
+            message["content"] = [thought, *message["content"]]
+    return history
+
+
+def marks(value: Any) -> int:
+    return json.dumps(value).count('"cache_control"')
+
+
+def test_all_but_old_messages_is_as_the_client_sent_it(
+    running: Running, upstream: Upstream
+) -> None:
+    mark = {"cache_control": {"type": "ephemeral"}}
+    rest = {
+        "model": "m",
+        "system": [{"type": "text", "text": "be brief", **mark}],
+        "tools": [{"name": "read", "input_schema": {"type": "object"}, **mark}],
+        "thinking": {"type": "enabled", "budget_tokens": 1_024},
+        "context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]},
+    }
+    history = thinking(30)
+    thoughts = [message["content"][0] for message in history if message["role"] == "assistant"]
+    upstream.calls, first = 0, len(upstream.requests)
+    for end in range(1, len(history) + 1, 2):
+        messages = json.loads(json.dumps(history[:end]))
+        last = messages[-1]
+        if isinstance(last["content"], str):
+            last["content"] = [{"type": "text", "text": last["content"]}]
+        last["content"][-1] |= mark
+        sent = {**rest, "messages": messages}
+        running.post("anthropic", json.dumps(sent).encode()).raise_for_status()
+        arrived = upstream.requests[-1]
+        assert {k: v for k, v in arrived.body.items() if k != "messages"} == rest
+        assert marks(arrived.body) <= marks(sent)
+        assert marks(arrived.messages[-1]) == 1
+        said = [
+            block for m in arrived.messages for block in m["content"] if isinstance(block, dict)
+        ]
+        assert all(block in thoughts for block in said if block["type"] == "thinking")
+        assert arrived.messages[-1] == messages[-1]
+    assert not any(request.fault for request in upstream.requests[first:])
+    assert len(upstream.requests[-1].raw) < len(json.dumps(history)) / 2
+
+
+def test_another_model_has_a_cold_cache(upstream: Upstream, tmp_path: Path) -> None:
+    history = work("a task for two models", 12, lines=12)
+    bodies = [{"model": model, "messages": history} for model in ("one", "other")]
+    gemini = work("a task for two models", 12, "gemini", lines=12)
+    limit = str(int(len(json.dumps(history)) / 4 / 0.85))
+    with proxy(tmp_path, upstream.url, "--limit", limit) as running:
+        grown(running, upstream, "anthropic", history)
+        running.post("anthropic", json.dumps({"model": "m", "messages": history}).encode())
+        assert running.totals["collections"] == 0
+        running.post("anthropic", json.dumps(bodies[0]).encode())
+        assert running.totals["collections"] == 1
+        grown(running, upstream, "gemini", gemini)
+        assert running.totals["collections"] == 1
+        path = PATHS["gemini"].replace("/m:", "/other:")
+        running.client.post(running.url + path, json={"contents": gemini})
+        assert running.totals["collections"] == 2
+
+
+def test_conversations_of_which_nothing_was_said_for_long_are_deleted(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    store = tmp_path / "proxy.db"
+    old, new = work("an old task", 20), work("a new task", 20)
+    with proxy(tmp_path, upstream.url, "--limit", "3k") as running:
+        grown(running, upstream, "anthropic", old)
+        kept = [sys.executable, "-m", "marksweep", "swept", "--store", str(store), "old"]
+        assert subprocess.run(kept, check=False, capture_output=True).returncode == 0
+    with proxy(tmp_path, upstream.url, "--limit", "3k", "--keep-days", "0.0000001") as running:
+        running.send("anthropic", new).raise_for_status()
+        deadline = time.monotonic() + 20
+        while "deleted 1 conversations" not in running.log and time.monotonic() < deadline:
+            running.send("anthropic", new).raise_for_status()
+        assert "deleted 1 conversations" in running.log
+    assert subprocess.run(kept, check=False, capture_output=True).returncode == 2
+    assert b"an old task: content of file" not in store.read_bytes()
 
 
 def test_the_clients_own_bytes_go_out_until_something_is_swept(

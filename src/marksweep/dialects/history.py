@@ -266,10 +266,10 @@ class History(msgspec.Struct, frozen=True):
     """What was read: a list of messages, a whole request, or the lines of a transcript."""
 
 
-def read(given: Json, dialect: str | None = None, *, start: int = 0, ids: str = "m") -> History:
+def read(given: Json, dialect: str | None = None, *, start: int = 0) -> History:
     """Read provider messages, a whole request or the lines of a transcript.
 
-    Messages are named by `ids` and position, counted from `start`. What cannot be read is in
+    Messages are named by position, counted from `start`. What cannot be read is reported in
     `skipped` and kept as an aside. Neutral messages are written first.
     """
     name = dialect or detect(given)
@@ -280,7 +280,7 @@ def read(given: Json, dialect: str | None = None, *, start: int = 0, ids: str = 
         values, alive = _values(values, name), None
     else:
         alive = live(values) if name == "claude_code" else None
-    return _read(values, given, kind, lambda at: f"{ids}{start + at}", alive)
+    return _read(values, given, kind, start, alive)
 
 
 def insist_on(history: History, stacklevel: int = 3) -> History:
@@ -322,11 +322,7 @@ def _text(text: str, name: str) -> dict[str, Json]:
 
 
 def _read(
-    values: list[Json],
-    given: Json,
-    dialect: Dialect,
-    name: Callable[[int], str],
-    alive: Container[int] | None,
+    values: list[Json], given: Json, dialect: Dialect, start: int, alive: Container[int] | None
 ) -> History:
     """Read values; only those `alive` are messages, if that is said."""
     messages: list[Message] = []
@@ -340,7 +336,7 @@ def _read(
             skipped += _reason_to_skip(position, value)
             continue
         try:
-            messages.append(message_of(dialect, value, name(position)))
+            messages.append(message_of(dialect, value, f"m{start + position}"))
             positions.append(position)
         except NotAMessage:
             asides.append(Aside(position, value))

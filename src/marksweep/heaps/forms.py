@@ -81,8 +81,9 @@ class MessageForm(Protocol):
 class ProviderForm:
     """Messages in one provider's format, named by their position: m1, m2, …"""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, ids: str = "m") -> None:
         self.dialect = dialect
+        self._ids = ids
 
     @property
     def rules(self) -> Rules:
@@ -91,7 +92,7 @@ class ProviderForm:
 
     def named(self, message: Message, position: int) -> Message:
         """Name a message by its position; mostly it was read with that name."""
-        name = f"m{position}"
+        name = f"{self._ids}{position}"
         return message if message.message_id == name else replace(message, message_id=name)
 
     def write(self, message: Message) -> str:
