@@ -130,7 +130,7 @@ def task(name: str, row: Row) -> None:
         expect(row, MORE in json.dumps(upstream.work[-1].body), "the second part arrived")
         expect(row, upstream.work[-1].last_call() == CALLS + 3, "the second part was done")
         if run.driven.has_recall:
-            offered = any(each.offers("recall") for each in upstream.work)
+            offered = any(each.offers_recall for each in upstream.work)
             expect(row, offered, "recall is among its tools")
         faults = [request.fault for request in upstream.requests if request.fault]
         expect(row, not faults, f"400: {faults[:1]}")

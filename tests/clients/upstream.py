@@ -52,10 +52,10 @@ class Request:
     def has_tools(self) -> bool:
         return bool(self.body.get("tools"))
 
-    def offers(self, tool: str) -> bool:
-        """Whether the model is offered a tool of marksweep."""
-        tools = json.dumps(self.body.get("tools"))
-        return "marksweep" in tools and tool in tools
+    @property
+    def offers_recall(self) -> bool:
+        """Whether the model is offered the tool: at once, or by its name alone."""
+        return re.search("mcp__marksweep|marksweep_recall", json.dumps(self.body)) is not None
 
     def last_call(self) -> int:
         """The number of the call that the newest result answers; 0 if none was made yet."""

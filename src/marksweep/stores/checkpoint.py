@@ -49,7 +49,7 @@ def forget(store: Store, workspace: str) -> None:
     """Delete all that a store holds of a workspace; its journal keeps that something was done."""
     with store.lock(workspace):
         live = [segment.segment_id for segment in store.segments.changes(workspace).put]
-        stash = [hit.found for hit in store.stash.search(workspace, EVERYTHING)]
+        stash = list(store.stash.entries(workspace))
         for entry in stash:
             store.stash.remove(workspace, entry.plan_id, [entry.segment.segment_id])
         store.segments.write(workspace, remove=live)
