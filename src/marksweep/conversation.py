@@ -574,7 +574,11 @@ class Intake:
     def fix(self, kind: str, value: Json, now: datetime) -> None:
         """Count something that takes room in every request; None is nothing."""
         if value is not None:
-            text = _as_text(value)
+            text = (
+                value
+                if isinstance(value, str)
+                else json.dumps(value, ensure_ascii=False, default=str)
+            )
             self._heap.set_overhead(kind, kind, count(text), now, text=text)
 
     def learn(self, values: Json) -> None:
@@ -596,7 +600,3 @@ class Intake:
         if dialect != self.dialect:
             self.dialect = dialect
             self._heap.set_form(ProviderForm(dialect_named(dialect), self._ids))
-
-
-def _as_text(value: Json) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
