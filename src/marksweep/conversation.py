@@ -574,11 +574,8 @@ class Intake:
     def fix(self, kind: str, value: Json, now: datetime) -> None:
         """Count something that takes room in every request; None is nothing."""
         if value is not None:
-            text = (
-                value
-                if isinstance(value, str)
-                else json.dumps(value, ensure_ascii=False, default=str)
-            )
+            is_text = isinstance(value, str)
+            text = value if is_text else json.dumps(value, ensure_ascii=False, default=str)
             self._heap.set_overhead(kind, kind, count(text), now, text=text)
 
     def learn(self, values: Json) -> None:
