@@ -248,7 +248,7 @@ class AdapterContract:
         assert largest(agent) <= LIMIT
 
     def test_a_second_turn_goes_on_with_the_first(self) -> None:
-        agent = self.make([*reading(30), *reading(30, 30)])
+        agent = self.make([*reading(22), *reading(22, 30)])
         agent.ask("Read the first half.")
         before = len(agent.requests)
         agent.ask("Read the other half.")
@@ -259,7 +259,7 @@ class AdapterContract:
         assert largest(agent) <= LIMIT
 
     def test_streaming_is_the_same(self) -> None:
-        plain, streamed = self.make(reading(40)), self.make(reading(40))
+        plain, streamed = self.make(reading(25)), self.make(reading(25))
         plain.ask("Read all files of the project.")
         streamed.stream("Read all files of the project.")
         ids = re.compile(r"call_\w+")
@@ -269,7 +269,7 @@ class AdapterContract:
         assert streamed.adapter.failures == 0
 
     def test_after_a_restart_what_was_collected_stays_so(self, tmp_path: Path) -> None:
-        agent = self.make(reading(40), options={"store": tmp_path / "swept.db"})
+        agent = self.make(reading(25), options={"store": tmp_path / "swept.db"})
         agent.ask("Read the first half.")
         agent.adapter.close()
         again = agent.restarted()
@@ -284,7 +284,7 @@ class AdapterContract:
             again.adapter.close()
 
     def test_a_rewind_goes_on_from_where_it_went_to(self) -> None:
-        agent = self.make([*reading(40), *reading(2, 100)])
+        agent = self.make([*reading(25), *reading(2, 100)])
         agent.ask("Read all files of the project.")
         agent.rewind(5)
         agent.ask("Read something else.")
@@ -292,10 +292,10 @@ class AdapterContract:
         assert last.is_paired
         assert "src/0.py: line 20" in last.text
         assert "src/101.py: line 20" in last.text
-        assert "src/30.py" not in last.text
+        assert "src/20.py" not in last.text
 
     def test_recall_finds_what_is_gone_of_that_thread_only(self) -> None:
-        agent = self.make([*reading(40), Answer("hello")])
+        agent = self.make([*reading(25), Answer("hello")])
         agent.ask("Read all files of the project.")
         gone = swept(agent.requests[-1])
         agent.ask("Something else", "b")
@@ -311,7 +311,7 @@ class AdapterContract:
     def test_a_failure_of_ours_changes_nothing_and_is_logged_once(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        agent = self.make(reading(30))
+        agent = self.make(reading(22))
 
         def fails(*_: Any, **__: Any) -> Any:
             raise RuntimeError("broken on purpose")
@@ -319,13 +319,13 @@ class AdapterContract:
         monkeypatch.setattr(agent.adapter, "fit", fails)
         with caplog.at_level(logging.WARNING, "marksweep.adapters"):
             agent.ask("Read all files of the project.")
-        assert all(content(f"src/{n}.py") in agent.requests[-1].text for n in range(30))
+        assert all(content(f"src/{n}.py") in agent.requests[-1].text for n in range(22))
         assert [r.name for r in caplog.records if r.name.startswith("marksweep")] == [
             "marksweep.adapters"
         ]
 
     def test_two_threads_at_once_do_not_mix(self) -> None:
-        agents = [self.make(reading(30, start)) for start in (0, 100)]
+        agents = [self.make(reading(22, start)) for start in (0, 100)]
         shared = self.make([])
         for agent in agents:
             self.share(agent, shared)
@@ -340,7 +340,7 @@ class AdapterContract:
         assert "src/100.py" not in agents[0].requests[-1].text
         assert "src/0.py" not in agents[1].requests[-1].text
         for agent in agents:
-            assert len(agent.requests) == 31
+            assert len(agent.requests) == 23
             assert all(request.is_paired for request in agent.requests)
         assert shared.adapter.failures == 0
 

@@ -186,25 +186,25 @@ class TestLangChain(AdapterContract):
 
     def test_a_call_that_waits_for_approval_is_left_alone(self) -> None:
         asks = HumanInTheLoopMiddleware(interrupt_on={"read": True})
-        agent = LangChainAgent(reading(30), more={"middleware": [asks]})
+        agent = LangChainAgent(reading(22), more={"middleware": [asks]})
         result = agent.ask("Read all files of the project.")
         while "__interrupt__" in result:
             result = agent.ask(Command(resume={"decisions": [{"type": "approve"}]}))
-        assert len(agent.requests) == 31
+        assert len(agent.requests) == 23
         assert all(request.is_paired for request in agent.requests)
         assert swept(agent.requests[-1])
         assert agent.adapter.failures == 0
 
     def test_a_hand_off_to_another_agent_is_a_conversation_of_its_own(self) -> None:
         middleware = MarksweepMiddleware(LIMIT)
-        other = LangChainAgent(reading(30, 100), middleware=middleware)
+        other = LangChainAgent(reading(22, 100), middleware=middleware)
 
         def delegate(task: str) -> str:
             """Let another agent work on something."""
             return str(other.ask(task, "a")["messages"][-1].content)
 
         call = {"name": "delegate", "args": {"task": "Read the rest."}, "id": "hand_off"}
-        steps = [*reading(30)[:-1], AIMessage("", tool_calls=[call]), Answer("done")]
+        steps = [*reading(22)[:-1], AIMessage("", tool_calls=[call]), Answer("done")]
         agent = LangChainAgent(steps, middleware=middleware, tools=[read, delegate])
         agent.ask("Read all files of the project.")
         assert "src/100.py" not in agent.requests[-1].text
@@ -221,7 +221,7 @@ class TestLangChain(AdapterContract):
         first = AIMessage(
             [thinks, words, use], tool_calls=[call], response_metadata={"model_name": "m"}, id="ai1"
         )
-        agent = LangChainAgent([first, *reading(40, 1)])
+        agent = LangChainAgent([first, *reading(25, 1)])
         agent.ask([{"type": "text", "text": "What is this?"}, picture])
         sent = agent.requests[-1].objects
         assert sent[0].content[1] == picture
@@ -233,7 +233,7 @@ class TestLangChain(AdapterContract):
         assert all(request.is_paired for request in agent.requests)
 
     def test_a_changed_result_keeps_its_id_name_artifact_and_status(self) -> None:
-        agent = LangChainAgent(reading(40))
+        agent = LangChainAgent(reading(25))
         agent.ask("Read all files of the project.")
         request = agent.requests[-1]
         own = {message.id: message for message in request.own}
@@ -249,15 +249,15 @@ class TestLangChain(AdapterContract):
         class Found(BaseModel):
             files: int
 
-        call = {"name": "Found", "args": {"files": 40}, "id": "found"}
-        steps = [*reading(40)[:-1], AIMessage("", tool_calls=[call])]
+        call = {"name": "Found", "args": {"files": 25}, "id": "found"}
+        steps = [*reading(25)[:-1], AIMessage("", tool_calls=[call])]
         agent = LangChainAgent(steps, more={"response_format": ToolStrategy(Found)})
-        assert agent.ask("Read all files of the project.")["structured_response"] == Found(files=40)
+        assert agent.ask("Read all files of the project.")["structured_response"] == Found(files=25)
         assert swept(agent.requests[-1])
 
     def test_a_checkpoint_alone_is_enough_to_go_on(self) -> None:
         """No store: what was collected is in the thread's checkpoint, beside its messages."""
-        agent = LangChainAgent(reading(40))
+        agent = LangChainAgent(reading(25))
         agent.ask("Read all files of the project.")
         again = agent.restarted()
         again.answers = reading(1, 100)
@@ -267,7 +267,7 @@ class TestLangChain(AdapterContract):
         assert content(gone.path) in again.recall(gone.id)
 
     def test_percent_is_of_the_window_that_the_model_declares(self) -> None:
-        agent = LangChainAgent(reading(40), limit="30%")
+        agent = LangChainAgent(reading(25), limit="30%")
         agent.profile = {"max_input_tokens": LIMIT * 10 // 3}
         agent.build()
         agent.ask("Read all files of the project.")
@@ -276,14 +276,14 @@ class TestLangChain(AdapterContract):
 
     def test_usage_calibrates_the_limit(self) -> None:
         """A provider that counts twice what we count is sent half."""
-        agent = LangChainAgent(reading(40))
+        agent = LangChainAgent(reading(25))
         agent.usage = lambda text: {"input_tokens": 2 * count(text), "output_tokens": 1}
         agent.ask("Read all files of the project.")
         assert largest(agent) < 0.6 * LIMIT
 
     def test_a_graph_of_ones_own_can_use_it_too(self) -> None:
         middleware = MarksweepMiddleware(LIMIT)
-        agent = LangChainAgent(reading(40), limit=10**6)
+        agent = LangChainAgent(reading(25), limit=10**6)
         agent.ask("Read all files of the project.")
         history = agent.history()
         sent = middleware.fitted(history, "mine")

@@ -183,20 +183,20 @@ class TestPydanticAI(AdapterContract):
     def test_a_call_that_waits_for_approval_is_left_alone(self) -> None:
         approved = Tool(read, requires_approval=True)
         more = {"tools": [approved], "output_type": [str, DeferredToolRequests]}
-        agent = PydanticAIAgent(reading(30), more=more)
+        agent = PydanticAIAgent(reading(22), more=more)
         result = agent.ask("Read all files of the project.")
         while isinstance(result, DeferredToolRequests):
             calls = {call.tool_call_id: True for call in result.approvals}
             agent.deferred = DeferredToolResults(approvals=calls)
             result = agent.ask(None)
-        assert len(agent.requests) == 31
+        assert len(agent.requests) == 23
         assert all(request.is_paired for request in agent.requests)
         assert swept(agent.requests[-1])
         assert agent.adapter.failures == 0
 
     def test_a_hand_off_to_another_agent_is_a_conversation_of_its_own(self) -> None:
         capability = Marksweep(LIMIT)
-        other = PydanticAIAgent(reading(30, 100), capability=capability)
+        other = PydanticAIAgent(reading(22, 100), capability=capability)
 
         async def delegate(task: str) -> str:
             """Let another agent work on something."""
@@ -204,7 +204,7 @@ class TestPydanticAI(AdapterContract):
 
         call = ToolCallPart("delegate", {"task": "Read the rest."}, tool_call_id="hand_off")
         agent = PydanticAIAgent(
-            [*reading(30)[:-1], [call], Answer("done")],
+            [*reading(22)[:-1], [call], Answer("done")],
             capability=capability,
             more={"tools": [read, delegate]},
         )
@@ -219,7 +219,7 @@ class TestPydanticAI(AdapterContract):
         thinks = ThinkingPart("hm " * 50, signature="sig", provider_name="p")
         words = TextPart("\n\n".join(f"Paragraph {n}. " * 30 for n in range(60)))
         call = ToolCallPart("read", {"path": "src/0.py"}, tool_call_id="first")
-        agent = PydanticAIAgent([[thinks, words, call], *reading(40, 1)])
+        agent = PydanticAIAgent([[thinks, words, call], *reading(25, 1)])
         agent.ask(["What is this?", picture])
         prompt, answer, *_ = agent.requests[-1].objects
         own = agent.requests[-1].own[1]
@@ -232,7 +232,7 @@ class TestPydanticAI(AdapterContract):
         assert all(request.is_paired for request in agent.requests)
 
     def test_a_changed_result_keeps_its_id_name_and_metadata(self) -> None:
-        agent = PydanticAIAgent(reading(40))
+        agent = PydanticAIAgent(reading(25))
         agent.ask("Read all files of the project.")
         request = agent.requests[-1]
         own = {p.tool_call_id: p for m in request.own for p in m.parts if is_result(p)}
@@ -248,11 +248,11 @@ class TestPydanticAI(AdapterContract):
         class Found(BaseModel):
             files: int
 
-        call = ToolCallPart("final_result", {"files": 40}, tool_call_id="found")
+        call = ToolCallPart("final_result", {"files": 25}, tool_call_id="found")
         agent = PydanticAIAgent(
-            [*reading(40)[:-1], [call]], more={"output_type": ToolOutput(Found)}
+            [*reading(25)[:-1], [call]], more={"output_type": ToolOutput(Found)}
         )
-        assert agent.ask("Read all files of the project.") == Found(files=40)
+        assert agent.ask("Read all files of the project.") == Found(files=25)
         assert swept(agent.requests[-1])
 
     def test_a_retry_that_the_framework_asks_for_is_paired(self) -> None:
@@ -272,7 +272,7 @@ class TestPydanticAI(AdapterContract):
 
     def test_usage_calibrates_the_limit(self) -> None:
         """A provider that counts twice what we count is sent half."""
-        agent = PydanticAIAgent(reading(40), factor=2)
+        agent = PydanticAIAgent(reading(25), factor=2)
         agent.ask("Read all files of the project.")
         assert largest(agent) < 0.6 * LIMIT
 

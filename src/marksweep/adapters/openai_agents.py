@@ -113,26 +113,38 @@ class MarksweepSession:
 
     async def get_items(self, limit: int | None = None) -> list[Json]:
         """Give what is stored, and let the filter know whose it is."""
-        made = self._filter
-        if made is not None and made.adapter.rewrite_history:
-            await self._rewrite(made)
-        items: list[Json] = await self.inner.get_items(limit)
+        items: list[Json]
+        if self._filter is not None and self._filter.adapter.rewrite_history:
+            items = await self._rewritten(self._filter)
+            items = items if limit is None else items[max(0, len(items) - limit) :]
+        else:
+            items = await self.inner.get_items(limit)
         _session.set(_Opened(self.session_id, _value(items[0]) if items else None))
         return items
 
-    async def _rewrite(self, made: MarksweepFilter) -> None:
+    async def _rewritten(self, made: MarksweepFilter) -> list[Json]:
         items: list[Json] = await self.inner.get_items()
         left = await made.adapter.guarded_async(
             lambda: made.fitted(items, self.session_id) if items else items, items
         )
         if left is items:
-            return
-        await self.inner.clear_session()
+            return items
         try:
+            await self.inner.clear_session()
             await self.inner.add_items(left)
-        except Exception as error:  # noqa: BLE001 - whatever it is, nothing is lost
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
             made.adapter.failed(error)
+            await self._put_back(made, items)
+            return items
+        return left
+
+    async def _put_back(self, made: MarksweepFilter, items: list[Json]) -> None:
+        """Store what there was, as it could not be replaced."""
+        try:
+            await self.inner.clear_session()
             await self.inner.add_items(items)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
+            made.adapter.failed(error)
 
     async def add_items(self, items: list[Json]) -> None:
         """Store more."""
