@@ -123,3 +123,12 @@ def test_what_the_readme_installs_exists() -> None:
     assert extras
     for extra in extras:
         assert re.search(rf"^{extra} = ", project, re.MULTILINE), extra
+
+
+def test_the_line_for_each_framework_names_what_its_adapter_has() -> None:
+    rows = re.findall(r"^\| [\w -]+ \| `([\w-]+)` \| `(.+)` \|", README.read_text(), re.MULTILINE)
+    assert len(rows) == 6
+    for extra, line in rows:
+        source = (ROOT / f"src/marksweep/adapters/{extra.replace('-', '_')}.py").read_text()
+        (name,) = re.findall(r"(Marksweep\w*)\(|marksweep\.adapters\.litellm\.(\w+)", line)
+        assert re.search(rf"^(class )?{''.join(name)}\b", source, re.MULTILINE), line
