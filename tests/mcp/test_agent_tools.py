@@ -102,6 +102,14 @@ def test_code_is_indexed_recalled_asked_and_pruned(tmp_path: Path) -> None:
         (tmp_path / "other.py").write_text("x = 1\n")
         await say(one, "index_codebase", max_shrink=1)
         assert "shop.py" in await say(one, "prune_memory")
+        confirmed = {"dry_run": False, "confirm": True, "workspace_id": "default"}
+        done = await say(one, "prune_memory", **confirmed)
+        plan = done.rpartition("by plan ")[2].strip(".")
+        assert "shop.py" not in await say(one, "prune_memory")
+        assert (await say(one, "forget", ids=plan, restore=True)).startswith("Restored: m")
+        assert "shop.py" in await say(one, "prune_memory")
+        await say(one, "prune_memory", **confirmed)
+        assert (await say(one, "forget", ids="latest", restore=True)).startswith("Restored: m")
 
     with_agent(tmp_path, work, tools="few")
 

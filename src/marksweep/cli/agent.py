@@ -123,6 +123,7 @@ def forget(ids: tuple[str, ...], restore: bool, yes: bool, here: Here) -> int:
     \b
     Examples:  marksweep forget m1a2b3c
                marksweep forget latest --yes
+               marksweep forget --restore latest
     """
     if not restore and not confirmed(f"Delete {', '.join(ids)}?", yes=yes):
         return REFUSED

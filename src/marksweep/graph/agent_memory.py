@@ -47,6 +47,9 @@ ALIKE = 0.6
 Higher names fewer.
 """
 
+PLAN_PREFIX = "plan-"
+"""What the ids of plans begin with."""
+
 NEWEST = frozenset({"", "*", "latest", "newest", "recent"})
 """Queries that ask for the newest notes."""
 
@@ -282,19 +285,30 @@ class AgentMemory:
         return Let(done=tuple(done), left=tuple(left))
 
     def restore(self, ids: Sequence[str]) -> Let:
-        """Take back what was forgotten or swept."""
+        """Take back what was forgotten, pruned or swept: by id, by plan, or the latest deletion."""
         done: list[str] = []
         left: list[str] = []
         for each in dict.fromkeys(ids):
             try:
-                if self._segments.store.stash.get(self._workspace, [each]):
-                    done += self._segments.restore(each)
-                else:
-                    back = self._memory.restore(memory_ids=[each], workspace_id=self._workspace)
-                    done += back.memories
+                done += self._taken_back(each)
             except NotFound as missing:
                 left.append(f"{each}: {missing}")
         return Let(done=tuple(done), left=tuple(left))
+
+    def _taken_back(self, name: str) -> Sequence[str]:
+        workspace = self._workspace
+        if name.casefold() == "latest":
+            name = self._memory.collector(workspace).latest() or ""
+            if not name:
+                raise NotFound("nothing was deleted from the memory of late.")
+        if self._segments.store.stash.get(workspace, [name]):
+            return self._segments.restore(name)
+        if not name.startswith(PLAN_PREFIX):
+            return self._memory.restore(memory_ids=[name], workspace_id=workspace).memories
+        try:
+            return self._memory.restore(plan_id=name, workspace_id=workspace).memories
+        except NotFound:
+            return self._segments.undo(name)
 
     def _latest(self) -> str:
         query = GraphQuery(sources=(AGENT, "user"), limit=1)

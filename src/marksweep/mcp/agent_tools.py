@@ -165,7 +165,7 @@ def forget(
     ctx: Ctx,
     here: CurrentWorkspace,
     *,
-    ids: Annotated[Ids, Field(description="Ids that recall gave, or latest.")],
+    ids: Annotated[Ids, Field(description="Ids that recall gave, a plan to restore, or latest.")],
     restore: Annotated[bool, Field(description="Take back instead.")] = False,
 ) -> Said:
     """Delete what the user wants gone or what was never true; restorable for a week. For a fact

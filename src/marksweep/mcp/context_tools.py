@@ -83,15 +83,24 @@ def context_add(
     Call for what this task may need again; a fact for later sessions: remember."""
     now = utc_now()
     with here.segments() as context:
-        before = max((entry.seq for entry in context.history(1)), default=0)
+        before = _last_entry(context)
         added = context.add(*(_segment(given, now) for given in segments))
-        swept = (e for e in context.history(NEWEST) if e.seq > before and e.event is Event.SWEPT)
         return Added(
-            evicted=[each for entry in swept if entry.report for each in entry.report.swept],
+            evicted=_evicted(context, before),
             segment_ids=[segment.segment_id for segment in added],
             tokens=sum(segment.tokens for segment in added),
             usage=usage(context),
         )
+
+
+def _last_entry(context: Segments) -> int:
+    return max((entry.seq for entry in context.history(1)), default=0)
+
+
+def _evicted(context: Segments, since: int) -> list[str]:
+    """Name what was swept to make room after an entry of the journal."""
+    swept = (e for e in context.history(NEWEST) if e.seq > since and e.event is Event.SWEPT)
+    return [each for entry in swept if entry.report for each in entry.report.swept]
 
 
 def _segment(given: NewSegment, now: datetime) -> Segment:
@@ -237,12 +246,14 @@ def context_recall(
         )
         newest = list({entry.segment.segment_id: entry for entry in reversed(entries)}.values())
         names = [entry.segment.segment_id for entry in reversed(newest)]
+        before = _last_entry(context)
         restored = context.restore(*names) if names and action == "restore" else ()
         if restored:
             context.touch(*restored)
         return Recalled(
             found=[Found.of(entry) for entry in reversed(newest)],
             restored=list(restored),
+            evicted=_evicted(context, before),
             usage=usage(context),
         )
 

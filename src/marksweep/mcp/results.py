@@ -190,6 +190,7 @@ class Recalled(Result):
 
     found: list[Found]
     restored: list[str]
+    evicted: list[str] = Field(description="Segments that were swept to make room.")
     usage: Usage
 
     def words(self) -> str:
@@ -197,7 +198,8 @@ class Recalled(Result):
         if not self.found:
             return "Nothing in the stash fits. Try other words."
         back = f"{len(self.restored)} back in the working set." if self.restored else "Only shown."
-        return f"{len(self.found)} found. {back}"
+        room = f" Swept to make room: {_named(self.evicted)}." * bool(self.evicted)
+        return f"{len(self.found)} found. {back}{room}"
 
 
 def _named(names: list[str]) -> str:
