@@ -12,8 +12,7 @@
 Plain text is the same in several dialects, so a conversation settles on one only when a message has
 its marks. A system prompt and tools take room in every request, and are kept as what is fixed.
 
-For a single list of messages there is `tidy`, in reading.py; for an event loop there is
-`AsyncConversation`, in async_conversation.py.
+For a single list of messages there is `tidy`, for an event loop `AsyncConversation`.
 """
 
 from __future__ import annotations
@@ -527,10 +526,11 @@ class Conversation:
 
     def context(self, target: int | None = None) -> PlanningContext:
         """Give all that a strategy may look at, as it is now."""
-        lines = self._lines()
-        pressure = max(Pressure.SOFT, lines.pressure_at(self._heap.size()))
-        protection = Protection(self._recent_turns, words_room=words_room(lines.limit))
-        context = self._heap.context(protection, pressure, self._clock())
+        with self._guard:
+            lines = self._lines()
+            pressure = max(Pressure.SOFT, lines.pressure_at(self._heap.size()))
+            protection = Protection(self._recent_turns, words_room=words_room(lines.limit))
+            context = self._heap.context(protection, pressure, self._clock())
         return replace(context, target=target, limit=lines.limit if target is None else None)
 
 

@@ -100,7 +100,11 @@ def test_what_was_swept_is_searched_and_restored_by_clicks(tab: Tab, folder: Pat
     tab.click("#find-swept button")
     tab.wait("document.querySelectorAll('#swept li').length === 1")
     assert "<img src=x onerror=alert(1)>" in tab.text("#swept li"), "hostile text is only text"
-    tab.click("#swept li .row > button")
+    tab.click("#swept li .link")
+    tab.wait("document.querySelector('#detail').open")
+    assert tab.text("#detail-why").startswith("swept at ")
+    tab.click("#detail-actions button")
+    tab.wait("!document.querySelector('#detail').open")
     wait_for_size(tab, "1,840")
 
 

@@ -43,8 +43,11 @@ const get = async (path, query) => (await ask(path, {query: {heap, ...query}})).
 const post = async (path, body) => (await ask(path, {body: {heap, ...body}})).json();
 
 function complain(problem) {
-  $("problem").textContent = problem ? problem.message : "";
-  $("problem").hidden = !problem;
+  const shown = $("detail").open ? "detail-problem" : "problem";
+  for (const id of ["problem", "detail-problem"]) {
+    $(id).textContent = problem && id === shown ? problem.message : "";
+    $(id).hidden = !$(id).textContent;
+  }
   $("enter").hidden = problem?.status !== 401;
 }
 
@@ -290,17 +293,20 @@ async function list(from) {
 
 async function stash() {
   const found = await get("swept", {words: $("swept-words").value});
-  $("swept").replaceChildren(...(found.length ? found.slice(0, 50).map(each => make("li", {},
+  $("swept").replaceChildren(...(found.length ? found.slice(0, 20).map(each => make("li", {},
     make("div", {className: "row"},
       make("div", {}, make("button", {className: "link", click: doing(() => open(each.segment.segment_id))}, each.segment.segment_id),
         make("small", {}, `${when(each.stashed_at)} · ${each.reason ?? ""}`),
         make("small", {}, each.segment.text?.slice(0, 160) ?? "")),
-      make("button", {click: doing(async () => {
-        const back = await post("restore", {names: [each.segment.segment_id]});
-        said(`Restored: ${number(back.length)} are back where they were.`);
-        await refresh();
-      })}, "Restore")))) : [make("li", {}, $("swept-words").value ? "Nothing there has these words." : "Nothing was swept.")]));
-  if (found.length > 50) $("swept").append(make("li", {className: "fine"}, `and more: search for it by its words`));
+      make("button", {click: doing(() => restore(each.segment.segment_id))}, "Restore")))) : [make("li", {}, $("swept-words").value ? "Nothing there has these words." : "Nothing was swept.")]));
+  if (found.length > 20) $("swept").append(make("li", {className: "fine"}, "and more: search for it by its words"));
+}
+
+async function restore(name) {
+  const back = await post("restore", {names: [name]});
+  $("detail").close();
+  said(`Restored: ${number(back.length)} are back where they were.`);
+  await refresh();
 }
 
 const pinning = (path, name) => doing(async () => {
@@ -326,14 +332,15 @@ function drawRoots() {
 }
 
 async function open(name) {
-  const {segment, why} = await get("segment", {name});
-  const tile = view.pins.some(each => each.name === name);
+  const {segment, why, is_live: live} = await get("segment", {name});
   $("detail-name").textContent = name;
   $("detail-facts").textContent = [segment.type, segment.file_path, segment.task_id && `task ${segment.task_id}`,
     `${number(segment.tokens ?? 0)} ${view.unit}`, when(segment.created_at)].filter(Boolean).join(" · ");
   $("detail-why").textContent = why;
   $("detail-text").textContent = segment.text ?? "";
-  $("detail-actions").replaceChildren(make("button", {click: pinning(tile ? "unpin" : "pin", name)}, tile ? "Unpin" : "Pin"));
+  $("detail-actions").replaceChildren(!live ? make("button", {click: doing(() => restore(name))}, "Restore")
+    : segment.pinned ? make("button", {click: pinning("unpin", name)}, "Unpin")
+    : make("button", {click: pinning("pin", name)}, "Pin"));
   if (!$("detail").open) $("detail").showModal();
 }
 

@@ -59,6 +59,8 @@ class Detail(msgspec.Struct, frozen=True):
 
     segment: Segment
     why: str
+    is_live: bool = True
+    """Or it was swept, and can come back."""
 
 
 class Source(Protocol):
@@ -172,8 +174,9 @@ class WorkingSet(_Stored):
 
     def read(self, name: str) -> Detail:
         """Give a segment, live or swept."""
-        segment = self._segments.get(name) or self._swept_segment(name)
-        return Detail(segment, self._segments.why(name))
+        live = self._segments.get(name)
+        why = self._segments.why(name)
+        return Detail(live or self._swept_segment(name), why, live is not None)
 
     def plan(self, target: int | None) -> Plan:
         """Plan, and keep the plan."""
@@ -228,8 +231,9 @@ class Talk(_Stored):
 
     def read(self, name: str) -> Detail:
         """Give a message, live or swept."""
-        live = {each.segment_id: each for each in self._talk.context().segments}
-        return Detail(live.get(name) or self._swept_segment(name), self._talk.why(name))
+        live = {each.segment_id: each for each in self._talk.context().segments}.get(name)
+        why = self._talk.why(name)
+        return Detail(live or self._swept_segment(name), why, live is not None)
 
     def plan(self, target: int | None) -> Plan:
         """Plan, and keep the plan."""
@@ -363,7 +367,9 @@ class Remembered:
         memory = found[0].memory
         why = f"pinned by {memory.pinned_by}" if memory.pinned else ""
         why = why or ("its file was not there any more" if memory.stale else "remembered")
-        return Detail(_segment(found[0]), why)
+        if memory.deleted_at is not None:
+            why = f"deleted at {memory.deleted_at:%Y-%m-%d %H:%M}"
+        return Detail(_segment(found[0]), why, memory.deleted_at is None)
 
     def find(self, words: str, limit: int) -> tuple[str, ...]:
         """Search the memory."""
