@@ -231,6 +231,14 @@ def cli_reference() -> str:
         "Exit codes: 0 done, 1 nothing to do or findings, 2 bad usage or input, 3 refused, "
         "4 a store problem, 130 interrupted. What is printed with `--json` is in "
         "[json.md](json.md). Colours are for terminals, and not for those that set `NO_COLOR`.",
+        "",
+        "The shell completes commands and options:",
+        "",
+        "```sh",
+        'eval "$(_MARKSWEEP_COMPLETE=bash_source marksweep)"        # bash; in ~/.bashrc',
+        'eval "$(_MARKSWEEP_COMPLETE=zsh_source marksweep)"         # zsh; in ~/.zshrc',
+        "_MARKSWEEP_COMPLETE=fish_source marksweep | source         # fish; in its config.fish",
+        "```",
     ]
     for path, command in _commands(app, ("marksweep",)):
         context = click.Context(

@@ -1,4 +1,4 @@
-"""The shells complete commands and options as the README says."""
+"""The shells complete commands and options as the reference says."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from marksweep.cli.app import COMMANDS
 
 COMMAND = Path(sys.executable).with_name("marksweep")
-README = Path(__file__).parents[2] / "README.md"
+REFERENCE = Path(__file__).parents[2] / "docs/cli.md"
 
 
 def asked(**env: str) -> str:
@@ -29,7 +29,7 @@ def asked(**env: str) -> str:
 def test_every_shell_gets_a_script(shell: str) -> None:
     script = asked(_MARKSWEEP_COMPLETE=f"{shell}_source")
     assert "_MARKSWEEP_COMPLETE" in script
-    assert f"_MARKSWEEP_COMPLETE={shell}_source" in README.read_text()
+    assert f"_MARKSWEEP_COMPLETE={shell}_source" in REFERENCE.read_text()
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -38,7 +38,7 @@ def test_every_shell_gets_a_script(shell: str) -> None:
     [
         ("marksweep ", set(COMMANDS)),
         ("marksweep an", {"analyze"}),
-        ("marksweep stash ", {"list", "search", "restore", "put"}),
+        ("marksweep stash ", {"list", "search", "restore", "put", "compress"}),
         (
             "marksweep memory ",
             {
