@@ -7,7 +7,7 @@ WORKERS ?= 2
 SITE := $(PY) -m sphinx --quiet --fail-on-warning --keep-going -b dirhtml docs build/site
 ALL_CLIENTS := claude codex pi opencode gemini aider
 
-.PHONY: help demo test check bench bench-graph bench-mcp soak bench-search bench-peers bench-quality bench-replay bench-validity judge conformance nightly mutants call-paths clients docs release-check clean
+.PHONY: help demo test check bench bench-graph bench-mcp soak bench-search bench-peers bench-quality bench-replay bench-validity judge conformance nightly mutants call-paths clients adapters docs release-check clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -46,6 +46,9 @@ conformance: .venv/.dev .node/.ready  ## the protocol's own suite and inspector,
 clients: .venv/.dev  ## the real coding agents, from npm and PyPI, through `marksweep wrap`; CLIENTS="claude pi" chooses
 	@$(MAKE) --keep-going --silent $(patsubst %,.clients/%.ready,node $(or $(CLIENTS),$(ALL_CLIENTS))) || true
 	$(PY) -m tests.clients $(CLIENTS)
+
+adapters: .venv/.dev  ## agent frameworks with their own fake models, newest and oldest, each in an environment of its own
+	$(PY) -m tests.adapters
 
 bench: .venv/.dev  ## speed and memory as ratios in one run; prints the table of the README
 	$(PY) -m benchmarks
@@ -95,4 +98,4 @@ release-check: .venv/.dev  ## build wheel and sdist, install them as users would
 	$(PY) tools/release_check.py
 
 clean:
-	rm -rf .venv .venv-peers .node .clients build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-peers .node .clients .adapters build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

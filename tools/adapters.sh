@@ -8,10 +8,10 @@ name=${1:?usage: tools/adapters.sh NAME newest|oldest}
 which=${2:?usage: tools/adapters.sh NAME newest|oldest}
 case "$name $which" in
     "langchain newest") packages="langchain==1.4.7 langgraph==1.2.20" ;;
-    "langchain oldest") packages="langchain==1.2.0" ;;
+    "langchain oldest") packages="langchain==1.2.18" ;;
     "pydantic-ai newest") packages="pydantic-ai-slim==2.66.0" ;;
     "pydantic-ai oldest") packages="pydantic-ai-slim==2.0.0" ;;
-    "openai-agents newest") packages="openai-agents==0.20.0" ;;
+    "openai-agents newest") packages="openai-agents==0.24.0" ;;
     "openai-agents oldest") packages="openai-agents==0.20.0" ;;
     "litellm newest") packages="litellm[proxy]==1.106.2" ;;
     "litellm oldest") packages="litellm[proxy]==1.100.0" ;;

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
+
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # nothing is asked of the network
 
 FRAMEWORKS = {
     "test_agent_framework.py": "agent_framework",

@@ -5,23 +5,39 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import os
-from collections.abc import AsyncIterator
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import httpx
 import litellm
 import pytest
 from litellm import CustomLLM, ModelResponse
 
 from marksweep.adapters.core import Adapter
 from marksweep.adapters.litellm import RECALL, MarksweepHook
+from marksweep.dialects import validate
 from marksweep.errors import BadInput
-from tests.adapters.contract import AdapterContract, Agent, Request, content
+from marksweep.testing.histories import Answered, Call, Said, Script, render_script
+from marksweep.tokens import count
+from tests.adapters.contract import (
+    LIMIT,
+    AdapterContract,
+    Agent,
+    Request,
+    content,
+    reading,
+)
+from tests.clients.upstream import Upstream, serving
+from tests.servers import free_port
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:pydantic")
-
-os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # nothing is asked of the network
 
 NUMBERS = itertools.count()
 READ = {
@@ -83,7 +99,6 @@ class Loop(Agent):
     threads: dict[str, list[Any]] = field(default_factory=dict)
     own: list[Any] = field(default_factory=list)
     sent: list[Any] = field(default_factory=list)
-    reported: int = 0
 
     def __post_init__(self) -> None:
         self.hook = self.hook or MarksweepHook(self.limit, **self.options)
@@ -113,8 +128,7 @@ class Loop(Agent):
             for name, key, value in [("read", "path", path) for path in made.reads]
         ]
         message = {"role": "assistant", "content": made.text, "tool_calls": asked or None}
-        usage = {"prompt_tokens": self.reported, "completion_tokens": 1, "total_tokens": 1}
-        return ModelResponse(choices=[{"message": message}], usage=usage)
+        return ModelResponse(choices=[{"message": message}])
 
     def ask(self, prompt: Any, thread: str = "a", stream: bool = False) -> Any:
         litellm.callbacks = [BEFORE, self.hook, AFTER]
@@ -172,3 +186,172 @@ class TestLiteLLM(AdapterContract):
         """The history is the client's, which is said at once."""
         with pytest.raises(BadInput, match="the history is the client's"):
             MarksweepHook(1_000, rewrite_history=True)
+
+    def test_calls_that_are_not_awaited_are_fitted_by_hand(self) -> None:
+        agent = Loop(reading(40), limit=10**6)
+        agent.ask("Read all files of the project.")
+        hook, messages = MarksweepHook(LIMIT), agent.history()
+        given = {"model": "m", "messages": messages, "litellm_session_id": "x", "temperature": 0}
+        fitted = hook.fit(given)
+        assert given["messages"] is messages
+        assert fitted["temperature"] == 0
+        assert count(said(fitted["messages"])) < LIMIT * 1.05
+        assert not validate(fitted["messages"], "openai_chat")
+        assert hook.fit({"model": "m", "input": "hello"}, "embedding") == {
+            "model": "m",
+            "input": "hello",
+        }
+
+    def test_a_request_that_goes_on_from_a_stored_one_passes_as_it_is(self) -> None:
+        hook = MarksweepHook(100)
+        given = {"input": render_script(work(), "openai_responses"), "previous_response_id": "r"}
+        assert hook.fit(given, "responses") is given
+        assert hook.fit({**given, "previous_response_id": None}, "responses") != given
+
+    def test_percent_is_of_the_window_that_litellm_knows(self) -> None:
+        known = litellm.model_cost["claude-sonnet-4-5"]["max_input_tokens"]
+        hook = MarksweepHook(f"{LIMIT * 100 / known}%")
+        given = {"messages": render_script(work(), "openai_chat")}
+        for model in ("claude-sonnet-4-5", "anthropic/claude-sonnet-4-5"):
+            fitted = hook.fit({**given, "model": model})["messages"]
+            assert count(json.dumps(fitted)) < LIMIT * 1.2
+        assert hook.adapter is not None
+        assert hook.adapter.failures == 0
+        assert hook.fit({**given, "model": "nobody/knows"})["messages"] is given["messages"]
+        assert hook.adapter.failures == 1
+
+    def test_usage_calibrates_the_limit(self) -> None:
+        """A provider that counts twice what we count is sent half."""
+        hook, history = MarksweepHook(LIMIT), render_script(work(), "openai_chat")
+        for end in range(1, len(history) + 1, 2):
+            sent = hook.fit({"messages": history[:end], "litellm_call_id": f"{end}"})["messages"]
+            tokens = 2 * count(json.dumps(sent))
+            usage = {"prompt_tokens": tokens, "completion_tokens": 1, "total_tokens": tokens + 1}
+            reported = ModelResponse(usage=usage)
+            event = hook.async_log_success_event({"litellm_call_id": f"{end}"}, reported, 0, 1)
+            asyncio.run(event)
+        assert count(json.dumps(sent)) < 0.6 * LIMIT
+
+    @pytest.mark.parametrize("settings", [{"limt": 5}, {"limit": "much"}, "60%"])
+    def test_settings_of_the_proxy_that_are_wrong_are_logged_once_and_requests_pass(
+        self, settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr(litellm, "marksweep", settings, raising=False)
+        hook, given = (
+            MarksweepHook(),
+            {"model": "m", "messages": render_script(work(), "openai_chat")},
+        )
+        assert hook.fit(given) is given
+        assert asyncio.run(hook.async_pre_call_deployment_hook(given, "acompletion")) is None
+        assert [record.name for record in caplog.records] == ["marksweep.adapters"]
+        assert "settings" in hook.recall("m3")
+
+    def test_two_api_keys_with_the_same_session_do_not_meet(self) -> None:
+        hook = MarksweepHook(LIMIT)
+        for key in ("one", "other"):
+            hook.fit(
+                {
+                    "messages": render_script(work(key), "openai_chat"),
+                    "litellm_session_id": "s",
+                    "metadata": {"user_api_key": key},
+                }
+            )
+        assert hook.adapter is not None
+        found = hook.adapter.recall("content of one", '["other","s"]')
+        assert "content of one" not in found.replace("'content of one'", "")
+
+
+def work(task: str = "files") -> Script:
+    beats: list[Said | Answered] = [Said(f"Read {task}.")]
+    for n in range(40):
+        calls = (Call("bash", {"command": f"cat {n}"}, f"content of {task} {n}\n" * 120),)
+        beats.append(Answered(f"Step {n}.", calls=calls))
+    return Script(tuple(beats))
+
+
+TOOLS = {
+    "openai_chat": [{"type": "function", "function": {"name": "bash", "parameters": {}}}],
+    "openai_responses": [{"type": "function", "name": "bash", "parameters": {}}],
+    "anthropic": [{"name": "bash", "input_schema": {"type": "object"}}],
+}
+ROUTES = {
+    "openai_chat": ("/v1/chat/completions", "messages"),
+    "openai_responses": ("/v1/responses", "input"),
+    "anthropic": ("/v1/messages", "messages"),
+}
+
+
+@contextmanager
+def proxy(folder: Path, upstream: str) -> Iterator[httpx.Client]:
+    """Run LiteLLM's proxy, with the callback in its configuration."""
+    models = [
+        {
+            "model_name": provider,
+            "litellm_params": {"model": f"{provider}/m", "api_base": url, "api_key": "x"},
+        }
+        for provider, url in (("openai", f"{upstream}/v1"), ("anthropic", upstream))
+    ]
+    settings = {
+        "callbacks": "marksweep.adapters.litellm.hook",
+        "marksweep": {"limit": LIMIT, "store": str(folder / "swept.db")},
+    }
+    config = folder / "config.yaml"
+    key = f"sk-{secrets.token_hex(32)}"
+    general = {"master_key": key}
+    config.write_text(
+        json.dumps(
+            {"model_list": models, "litellm_settings": settings, "general_settings": general}
+        )
+    )
+    port = free_port()
+    program = str(Path(sys.executable).parent / "litellm")
+    command = [program, "--config", str(config), "--port", str(port)]
+    log = folder / "log"
+    with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as server:
+        try:
+            with httpx.Client(
+                base_url=f"http://127.0.0.1:{port}",
+                headers={"authorization": f"Bearer {key}"},
+                timeout=60,
+            ) as client:
+                deadline = time.monotonic() + 120
+                while not _is_alive(client):
+                    assert server.poll() is None, log.read_text()[-3_000:]
+                    assert time.monotonic() < deadline, log.read_text()[-3_000:]
+                    time.sleep(0.2)
+                yield client
+        finally:
+            server.terminate()
+
+
+def _is_alive(client: httpx.Client) -> bool:
+    try:
+        return client.get("/health/liveliness").is_success
+    except httpx.TransportError:
+        return False
+
+
+def test_the_proxy_sends_what_fits_on_every_route(tmp_path: Path) -> None:
+    with serving(Upstream(1_000, str)) as upstream, proxy(tmp_path, upstream.url) as client:
+        for dialect, (route, name) in ROUTES.items():
+            model = "anthropic" if dialect == "anthropic" else "openai"
+            history = render_script(work(dialect), dialect)
+            ends = [n for n, m in enumerate(history, 1) if _is_result(m)][::4]
+            for end in ends:
+                body = {"model": model, "stream": True, "max_tokens": 9, "tools": TOOLS[dialect]}
+                answer = client.post(
+                    route,
+                    json={**body, name: history[:end]},
+                    headers={"x-litellm-session-id": dialect},
+                )
+                assert answer.is_success, answer.text
+            sent = upstream.requests[-len(ends) :]
+            assert [each.dialect for each in sent] == [dialect] * len(ends)
+            assert not any(each.fault for each in sent)
+            assert "[marksweep: " in json.dumps(sent[-1].messages)
+            assert count(json.dumps(sent[-1].messages)) < LIMIT * 1.2
+    assert (tmp_path / "swept.db").exists()
+
+
+def _is_result(message: Any) -> bool:
+    return "content of" in json.dumps(message) and message.get("role") != "assistant"
