@@ -37,6 +37,7 @@ LAST_RESORT = "truncate"
 """The tier after a strategy in tiers: it takes whatever may go, the oldest first."""
 
 _law = settings(
+    deadline=None,
     max_examples=max(10, settings().max_examples // 5),
     suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow],
 )
