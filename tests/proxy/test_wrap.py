@@ -69,6 +69,7 @@ def test_a_client_runs_through_the_proxy_and_its_end_is_reported(home: Path) -> 
         assert not any(request.fault for request in upstream.requests)
     assert "31 requests, " in done.stderr
     assert "tokens freed" in done.stderr
+    assert "/marksweep/#" in done.stderr, "where the page is"
 
 
 def test_a_proxy_that_cannot_start_leaves_the_client_alone(home: Path) -> None:

@@ -68,6 +68,7 @@ def wrap(
             except (MarksweepError, OSError) as error:
                 say(f"{error} {client.binary} runs without the proxy.")
                 return Wrapped(_run([binary, *arguments], environment), None)
+            say(f"the page of this session: {proxy.page}")
             status = _run_launch(binary, launch, environment)
             return Wrapped(status, proxy.totals())
 
@@ -114,8 +115,10 @@ class Supervised:
         self._options = list(options)
         self._log = log
         self._is_ending = threading.Event()
+        self._environment = dict(os.environ)
         self._process = self._start(0)
-        self.url = self._address(self._process)
+        self.url, self.page = self._addresses(self._process)
+        self._environment["MARKSWEEP_TOKEN"] = self.page.partition("#")[2]
         self._watcher = threading.Thread(target=self._watch, daemon=True)
         self._watcher.start()
 
@@ -132,24 +135,25 @@ class Supervised:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
+                env=self._environment,
                 text=True,
                 start_new_session=True,
             )
 
-    def _address(self, process: subprocess.Popen[str]) -> str:
-        """Wait for the proxy to say where it listens."""
+    def _addresses(self, process: subprocess.Popen[str]) -> tuple[str, str]:
+        """Wait for the proxy to say where it listens, and where its page is."""
         timer = threading.Timer(SECONDS_TO_START, process.kill)
         timer.start()
         try:
-            line = process.stdout.readline() if process.stdout else ""
+            lines = [process.stdout.readline() for _ in range(2)] if process.stdout else ["", ""]
         finally:
             timer.cancel()
-        if not line.startswith("listening on "):
+        if not lines[1].startswith("the page is at "):
             process.kill()
             process.wait()
             said = " ".join(self._log.read_text().split()[-60:]) or "it said nothing."
             raise BadInput(f"The proxy did not start: {said.removeprefix('marksweep: ')}")
-        return line.split()[-1]
+        return lines[0].split()[-1], lines[1].split()[-1]
 
     def _watch(self) -> None:
         """Start the proxy again at its port whenever it dies."""
