@@ -8,9 +8,6 @@ import msgspec
 
 from marksweep.errors import BadInput, UnknownName
 
-AS_OF = "October 2026"
-"""When the table was taken from the providers' price lists."""
-
 
 class ModelPrice(msgspec.Struct, frozen=True):
     """Dollars for a million tokens."""
@@ -36,6 +33,9 @@ class ModelPrice(msgspec.Struct, frozen=True):
         prices = f"${self.input:g} in, ${self.cached:g} cached, ${self.output:g} out per million"
         return f"{self.model} ({prices}{f', {AS_OF}' if self.model in MODELS else ''})"
 
+
+AS_OF = "October 2026"
+"""When the table was taken from the providers' price lists."""
 
 MODELS = {
     price.model: price

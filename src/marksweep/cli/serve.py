@@ -82,32 +82,21 @@ def command(
         _print_config(client, workspace, roots, store, tools)
         return
     try:
+        from marksweep.mcp.server_state import ServerState
+
+        given = roots or ((".",) if http else None)  # else the client is asked for its folders
+        state = ServerState(given, store=store, workspace=workspace, tools=tools)
         if http:
             from marksweep.mcp.http import HttpOptions, serve_http
 
             options = HttpOptions(
                 host=host, port=port, token_file=token_file, hosts=hosts, rate=rate
             )
-            serve_http(
-                options,
-                roots or (".",),
-                store,
-                workspace,
-                log_level=log_level,
-                collect_every=collect_every,
-                tools=tools,
-            )
+            serve_http(options, state, log_level=log_level, collect_every=collect_every)
         else:
             from marksweep.mcp.stdio import serve_stdio
 
-            serve_stdio(
-                roots or None,
-                store,
-                workspace,
-                log_level=log_level,
-                collect_every=collect_every,
-                tools=tools,
-            )
+            serve_stdio(state, log_level=log_level, collect_every=collect_every)
     except ModuleNotFoundError as error:
         raise click.UsageError(
             f"serve needs the package {error.name}. Install it: pip install 'marksweep[mcp]'"

@@ -40,7 +40,7 @@ class Skipped(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Fault(msgspec.Struct, frozen=True):
+class Fault(NamedTuple):
     """Where a rule is broken, or was repaired, and how."""
 
     position: int

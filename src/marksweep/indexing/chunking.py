@@ -7,8 +7,7 @@ What no definition owns is a block. Runs that are too long are cut at blank line
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-
-import msgspec
+from typing import NamedTuple
 
 from marksweep.indexing.tree import Definition
 
@@ -19,7 +18,7 @@ MAX_CHUNK_CHARS = 8_000
 """Characters after which a run is cut, within a line if need be, as in minified code."""
 
 
-class Run(msgspec.Struct, frozen=True, gc=False):
+class Run(NamedTuple):
     """Consecutive rows with one owner, cut to size."""
 
     owner: int

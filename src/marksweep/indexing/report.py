@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 import msgspec
 
@@ -12,7 +13,7 @@ SKIPPED_SHOWN = 10
 """Skipped files that are named in the text; the rest are counted."""
 
 
-class Progress(msgspec.Struct, frozen=True, gc=False):
+class Progress(NamedTuple):
     """How far a run has come."""
 
     done: int

@@ -1,7 +1,7 @@
 """Walk a folder: which files are there to be indexed, and which are skipped and why.
 
-Links are never followed: what they point to is indexed under its own name if it lies within the
-root, and is none of our business if it does not.
+Links are never followed: what they point to is indexed under its own name if it is within the
+root, and ignored if it is not.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Collection
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,7 +21,7 @@ from marksweep.indexing.selection import Selection
 from marksweep.paths import expanded, kind_of
 
 
-class Found(msgspec.Struct, frozen=True, gc=False):
+class Found(NamedTuple):
     """A file to index."""
 
     path: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -22,7 +21,7 @@ from marksweep.mcp.background import collecting
 from marksweep.mcp.guard import ACCESS_KEY, Guard, Rates, Tokens
 from marksweep.mcp.logs import log_to_stderr
 from marksweep.mcp.page import page_routes
-from marksweep.mcp.server_state import ACCESS, ServerState, ToolSet
+from marksweep.mcp.server_state import ACCESS, ServerState
 from marksweep.monitoring import unhealthy_without_store
 from marksweep.stores.files import is_exposed
 from marksweep.urls import is_loopback
@@ -62,17 +61,9 @@ class HttpOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def serve_http(
-    options: HttpOptions,
-    roots: Sequence[str],
-    store: str,
-    workspace: str,
-    *,
-    log_level: str = "info",
-    collect_every: float | None = None,
-    tools: str = ToolSet.FEW,
+    options: HttpOptions, state: ServerState, *, log_level: str, collect_every: float | None
 ) -> None:
     """Serve until interrupted. Refused without a token unless only this machine can connect."""
-    state = ServerState(roots, store=store, workspace=workspace, tools=tools)
     tokens = Tokens.load(options.token_file, state.workspace())
     if not tokens and not options.is_loopback:
         raise Refused(

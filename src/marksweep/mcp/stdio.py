@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import cast
 
@@ -20,7 +19,7 @@ from pydantic import ValidationError
 from marksweep.mcp.app import build_server
 from marksweep.mcp.background import collecting
 from marksweep.mcp.logs import log_to_stderr
-from marksweep.mcp.server_state import ServerState, ToolSet
+from marksweep.mcp.server_state import ServerState
 
 Incoming = SessionMessage | Exception
 """A message, or what was wrong with a line that is not one."""
@@ -31,18 +30,9 @@ MESSAGE_DEPTH = 2
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def serve_stdio(
-    roots: Sequence[str] | None,
-    store: str,
-    workspace: str,
-    *,
-    log_level: str = "info",
-    collect_every: float | None = None,
-    tools: str = ToolSet.FEW,
-) -> None:
-    """Serve until the client closes its end. Without roots, its client's folders are asked for."""
+def serve_stdio(state: ServerState, *, log_level: str, collect_every: float | None) -> None:
+    """Serve until the client closes its end."""
     log_to_stderr(log_level)
-    state = ServerState(roots, store=store, workspace=workspace, tools=tools)
     anyio.run(_serve, state, collect_every)
 
 

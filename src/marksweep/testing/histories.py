@@ -98,10 +98,8 @@ def _chat(script: Script) -> list[Raw]:
         elif not beat.text:
             message["content"] = ""
         out.append(_extra(script, message, at))
-        out += [
-            {"role": "tool", "tool_call_id": call_id, "content": result}
-            for call_id, result in _results(beat, at)
-        ]
+        for call_id, result in _results(beat, at):
+            out.append({"role": "tool", "tool_call_id": call_id, "content": result})
         out += _remark(beat)
     return out
 
