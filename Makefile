@@ -55,6 +55,7 @@ bench: .venv/.dev  ## speed and memory as ratios in one run; prints the table of
 
 bench-peers: .venv/.dev  ## the same transcripts through other libraries, in environments of their own
 	$(PY) -m benchmarks.peers
+	$(PY) -m benchmarks.peers.recorded
 
 bench-validity: .venv/.dev  ## every strategy and budget on MARKSWEEP_DATA: no invalid history
 	$(PY) -m benchmarks validity

@@ -16,6 +16,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "agent_framework": ("agent-framework-core",),
     "pydantic_harness": ("pydantic-ai-harness",),
     "openai_agents": ("openai-agents",),
+    "google_adk": ("google-adk",),
     "contextgc": ("contextgc",),
 }
 """What is installed for each driver. Newest versions: a peer is met as it is today."""

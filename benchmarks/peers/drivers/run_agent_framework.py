@@ -47,7 +47,7 @@ def _built(message: dict[str, Any]) -> object:
         Content.from_function_call(
             c["id"], c["function"]["name"], arguments=c["function"]["arguments"]
         )
-        for c in message.get("tool_calls", ())
+        for c in message.get("tool_calls") or ()
     ]
     return Message(message["role"], [message["content"], *calls])
 

@@ -31,7 +31,7 @@ def _items(message: dict[str, Any]) -> list[dict[str, Any]]:
             "name": c["function"]["name"],
             "arguments": c["function"]["arguments"],
         }
-        for c in message.get("tool_calls", ())
+        for c in message.get("tool_calls") or ()
     ]
     return [{"type": "message", "role": message["role"], "content": message["content"]}, *calls]
 

@@ -41,7 +41,7 @@ def _built(message: dict[str, Any], names: dict[str, str]) -> object:
         return ModelRequest(parts=[ToolReturnPart(names[call_id], said, call_id)])
     calls = [
         ToolCallPart(c["function"]["name"], c["function"]["arguments"], c["id"])
-        for c in message.get("tool_calls", ())
+        for c in message.get("tool_calls") or ()
     ]
     return ModelResponse(parts=[TextPart(said), *calls])
 

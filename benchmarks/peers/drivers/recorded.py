@@ -1,0 +1,34 @@
+"""The frame of drivers that are asked for a context before every step of recorded runs.
+
+Takes jobs as JSON lines on stdin: messages, a limit, and before which messages a context is asked
+for. Prints for each job the contexts and the seconds that the peer took.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+Messages = list[dict[str, Any]]
+Collect = Callable[[Messages], Messages]
+"""Give the context for a history as far as it has come. It is longer each time."""
+
+START, LAND = 0.9, 0.6
+"""Shares of the limit at which a peer that has such lines begins and lands: those of marksweep."""
+
+
+def main(peers: dict[str, Callable[[int], Collect]]) -> None:
+    """Run the peer that is named on the command line."""
+    for line in sys.stdin:
+        job = json.loads(line)
+        collect = peers[sys.argv[1]](job["limit"])
+        contexts, seconds = [], 0.0
+        for at in job["steps"]:
+            history = job["messages"][:at]
+            started = time.process_time()
+            contexts.append(collect(history))
+            seconds += time.process_time() - started
+        print(json.dumps({"contexts": contexts, "seconds": seconds}))
