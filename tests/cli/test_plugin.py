@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from marksweep.dialects import validate
 from tests.dialects.test_chain import line, session
+from tests.test_fit import work
 
 
 def run(folder: Path, *words: str, given: Any = None) -> subprocess.CompletedProcess[str]:
@@ -99,3 +101,35 @@ def test_the_plugin_is_a_new_folder_and_overwrites_nothing(tmp_path: Path) -> No
     assert run(tmp_path, "plugin", "claude", "here").returncode == 3
     assert run(tmp_path, "plugin", "vim", "there").returncode == 2
     assert run(tmp_path, "hook", "unheard", given={}).returncode == 2
+
+
+@pytest.mark.parametrize("agent", ["opencode", "pi"])
+def test_the_plugins_in_javascript_ask_this_very_marksweep(agent: str, tmp_path: Path) -> None:
+    assert run(tmp_path, "plugin", agent, "here", "--limit", "60k").returncode == 0
+    asking = (tmp_path / "here" / "fit.js").read_text()
+    assert json.dumps([sys.executable, "-m", "marksweep"]) in asking
+    assert '"60k"' in asking
+    package = json.loads((tmp_path / "here" / "package.json").read_text())
+    assert package["type"] == "module"
+    assert 'from "./fit.js"' in (tmp_path / "here" / "index.js").read_text()
+    assert run(tmp_path, "plugin", agent, "there", "--limit", "much").returncode == 2
+    assert not (tmp_path / "there").exists()
+
+
+def test_requests_of_a_plugin_fit_one_a_line_and_what_is_none_stays_as_it_is(
+    tmp_path: Path,
+) -> None:
+    history = work("a task of a plugin", 20)
+    ends = range(1, len(history) + 1, 2)
+    asked = [{"key": "a", "request": {"messages": history[:end]}} for end in ends]
+    lines = [json.dumps(each | {"dialect": "anthropic"}) for each in asked]
+    lines[3:3] = ["not json", '{"request": 17}', '{"request": {"messages": []}}']
+    done = run(tmp_path, "hook", "fit", "--limit", "3k", given="\n".join(lines))
+    answers = [json.loads(line)["kept"] for line in done.stdout.splitlines()]
+    assert len(answers) == len(lines)
+    assert answers[:6] == [None] * 6
+    assert done.stderr.count("marksweep hook fit: ") == 3
+    kept = [each["message"] or history[each["at"]] for each in answers[-1]]
+    assert not validate(kept, "anthropic")
+    assert len(json.dumps(kept)) < len(json.dumps(history)) / 2
+    assert 'recall("m' in str(kept)

@@ -93,6 +93,11 @@ def rewrites(requests: list[Request]) -> int:
     return sum(after[: len(before) - 1] != before[:-1] for before, after in pairwise(plain))
 
 
+def bytes_at(limit: str) -> int:
+    """Give what a request may have at a limit, as the provider here counts."""
+    return BYTES_PER_TOKEN * 1_000 * int(limit.removesuffix("k"))
+
+
 class Row(msgspec.Struct):
     """What was found about one client."""
 
@@ -121,7 +126,7 @@ def task(name: str, row: Row) -> None:
         row.collections = int(said[-1]) if said and said[-1].isdigit() else 0
         expect(row, row.collections >= 3, f"{row.collections} collections")
         expect(row, row.rewritten * 5 <= row.requests, f"{row.rewritten} rewrites")
-        most = BYTES_PER_TOKEN * 1_000 * int(run.driven.limit.removesuffix("k"))
+        most = bytes_at(run.driven.limit)
         expect(row, row.largest <= most, f"a request of {row.largest} bytes, more than {most}")
         upstream.calls += 3
         words = run.typing(CALLS + 1, CALLS + 3, f"{MORE} ")
@@ -195,7 +200,37 @@ def collected(name: str, row: Row) -> None:
 
 
 def plugged(name: str, row: Row) -> None:
-    """The plugin is valid in the client's eyes, and shortens what a tool gives."""
+    """The plugin of a client makes the same task fit, without a proxy."""
+    driven = CLIENTS[name]
+    if driven.plug is None:
+        return
+    with (
+        tempfile.TemporaryDirectory() as home,
+        serving(Upstream(CALLS, output)) as upstream,
+    ):
+        run = Run(name, Path(home), upstream)
+        plugin = Path(home) / "plugin"
+        written = run.marksweep("plugin", name, str(plugin), "--limit", driven.limit)
+        expect(row, written.returncode == 0, f"plugin: {written.stderr[-300:]}")
+        done = run.direct(*driven.start, *driven.plug(Path(home), plugin))
+        ended = done.returncode == 0 and DONE in done.stdout
+        expect(row, ended, f"with the plugin: {done.stderr[-300:]}")
+        work = upstream.work
+        largest = max(request.size for request in work)
+        most = bytes_at(driven.limit) + work[0].size  # opencode does not show what is fixed
+        expect(row, largest <= most, f"a request of {largest} bytes with the plugin")
+        expect(row, "recall(" in json.dumps(work[-1].messages), "something was left out")
+        expect(row, rewrites(work) * 5 <= len(work), f"{rewrites(work)} rewrites with the plugin")
+        tools = json.dumps(work[-1].body["tools"])
+        expect(row, 'recall"' in tools, "recall is offered")
+        faults = [request.fault for request in upstream.requests if request.fault]
+        expect(row, not faults, f"400 with the plugin: {faults[:1]}")
+        figures = f"{len(work)} requests, {rewrites(work)} rewrites, {largest:,} bytes at most"
+        print(f"{name} with its plugin: {figures}")
+
+
+def shortened(name: str, row: Row) -> None:
+    """Claude Code's plugin is valid in its eyes, and shortens what a tool gives."""
     if name != "claude":
         return
     bulky = "seq -f 'line %g of some bulky output' 700"
@@ -248,7 +283,7 @@ def version(name: str) -> str:
 def driven(name: str) -> Row:
     """Drive one client through all there is to show."""
     row = Row(name, faults=[])
-    for check in (task, killed, collected, plugged):
+    for check in (task, killed, collected, plugged, shortened):
         try:
             check(name, row)
         except (subprocess.TimeoutExpired, ValueError, KeyError) as error:

@@ -38,6 +38,8 @@ class Driven(msgspec.Struct, frozen=True):
     """Write its configuration into a home; give the environment."""
     copy: Callable[[str], list[str]] | None = None
     """What to say to go on with a session by its id; None: `marksweep resume` does not know it."""
+    plug: Callable[[Path, Path], list[str]] | None = None
+    """Put the plugin of a folder into a home, and give what to add; None: there is none."""
     is_required: bool = False
     """Whether it is a fault if it is not installed."""
     has_recall: bool = True
@@ -101,6 +103,12 @@ def _opencode_home(home: Path, url: str) -> dict[str, str]:
             ]
         },
     }
+
+
+def _opencode_plug(home: Path, folder: Path) -> list[str]:
+    file = home / ".config" / "opencode" / "opencode.json"
+    _write(file, {**json.loads(file.read_text()), "plugin": [f"file://{folder}/index.js"]})
+    return []
 
 
 def _gemini_home(home: Path, url: str) -> dict[str, str]:
@@ -173,6 +181,7 @@ CLIENTS = {
         [*PI, TASK],
         lambda _: [*PI, "--continue", MORE],
         _pi_home,
+        plug=lambda _, folder: ["--extension", str(folder)],
         is_required=True,
         has_recall=False,
     ),
@@ -182,6 +191,7 @@ CLIENTS = {
         [*OPENCODE, TASK],
         lambda _: [*OPENCODE, "--continue", MORE],
         _opencode_home,
+        plug=_opencode_plug,
     ),
     "gemini": Driven(
         "@google/gemini-cli",

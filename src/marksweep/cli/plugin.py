@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from contextlib import closing
+from importlib.resources import files
 from pathlib import Path
 
 import click
@@ -13,12 +14,21 @@ import click
 import marksweep
 from marksweep.cli.common import command as make_command
 from marksweep.cli.common import say, settings, store_option
+from marksweep.cli.proxy import LIMIT, tokens_in
 from marksweep.dialects.base import Json
 from marksweep.errors import BadInput, Refused
+from marksweep.fit import Fit
 from marksweep.model import utc_now
 
 SECONDS = 20
 """How long the client waits for a hook."""
+
+PLUGINS = {
+    "claude": "claude --plugin-dir {}",
+    "opencode": "name {}/index.js under plugin in opencode.json",
+    "pi": "pi --extension {}",
+}
+"""The agents, and how the folder is used."""
 
 README = """\
 # marksweep for Claude Code
@@ -34,26 +44,47 @@ the same way, and after it the task is said again. Written by `marksweep plugin 
 @make_command("plugin")
 @click.argument("agent")
 @click.argument("folder", type=click.Path(path_type=Path))
-def plugin(agent: str, folder: Path) -> None:
-    """Write a ready plugin for an agent into a new folder.
+@click.option("--limit", default=LIMIT, show_default=True, help="Tokens of a request; not claude.")
+def plugin(agent: str, folder: Path, limit: str) -> None:
+    """Write a ready plugin for claude, opencode or pi into a new folder.
 
     For Claude Code: bulky output is shortened as it enters, with a way back; what a compaction
-    would lose is saved; the task is said again after one; the tools and two commands.
+    would lose is saved; the task is said again after one; the tools and two commands. For opencode
+    and pi: every request fits the limit, as with the proxy, and the model can recall.
 
     Example:  marksweep plugin claude ./marksweep-plugin && claude --plugin-dir ./marksweep-plugin
     """
-    if agent != "claude":
-        raise BadInput(f"there is no plugin for {agent!r}; there is one for claude.")
+    if agent not in PLUGINS:
+        raise BadInput(f"there is no plugin for {agent!r}; there are for {', '.join(PLUGINS)}.")
     if folder.exists() and any(folder.iterdir()):
         raise Refused(f"{folder} is not empty, and nothing is overwritten. Name a new folder.")
-    for name, text in _files().items():
+    tokens_in(limit)
+    written = _claude_files() if agent == "claude" else _script_files(agent, limit)
+    for name, text in written.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    say(f"{folder} is written. To use it:  claude --plugin-dir {shlex.quote(str(folder))}")
+    use = PLUGINS[agent].format(shlex.quote(str(folder.absolute())))
+    say(f"{folder} is written. To use it:  {use}")
 
 
-def _files() -> dict[str, str]:
+def _script_files(agent: str, limit: str) -> dict[str, str]:
+    """Give the files of a plugin in JavaScript, which asks this very marksweep."""
+    scripts = files("marksweep.cli") / "agent_plugins"
+    asking = (scripts / "fit.js").read_text()
+    command = json.dumps([sys.executable, "-m", "marksweep"])
+    asking = asking.replace('["marksweep"]', command).replace('"100k"', json.dumps(limit))
+    package: Json = {"name": f"marksweep-{agent}", "version": marksweep.__version__}
+    package["type"] = "module"
+    package |= {"pi": {"extensions": ["./index.js"]}} if agent == "pi" else {"main": "index.js"}
+    return {
+        "fit.js": asking,
+        "index.js": (scripts / f"{agent}.js").read_text(),
+        "package.json": json.dumps(package, indent=2),
+    }
+
+
+def _claude_files() -> dict[str, str]:
     from marksweep.proxy.hooks import SHORTENED
 
     own = [sys.executable, "-m", "marksweep"]
@@ -92,17 +123,23 @@ def _files() -> dict[str, str]:
 
 @make_command("hook")
 @click.argument("name")
+@click.option("--limit", default=LIMIT, show_default=True, help="Tokens of a request, for fit.")
 @store_option
-def hook(name: str, store: str | None) -> None:
+def hook(name: str, limit: str, store: str | None) -> None:
     """Do what a plugin's hook asks for: read an event, print what the client is to do.
+
+    fit reads requests, one a line, until there are no more, and answers each with a line.
 
     Whatever goes wrong is said on stderr, and the client goes on as if there were no hook.
     """
     from marksweep.proxy.hooks import HOOKS
     from marksweep.stores.open import open_store
 
+    if name == "fit":
+        _fit_lines(Fit(tokens_in(limit), store=settings(store).store.location, actor="hook"))
+        return
     if name not in HOOKS:
-        raise BadInput(f"{name!r} is not a hook; known are {', '.join(HOOKS)}.")
+        raise BadInput(f"{name!r} is not a hook; known are {', '.join(HOOKS)} and fit.")
     try:
         event = json.load(sys.stdin)
         with closing(open_store(settings(store).store.location)) as opened:
@@ -111,3 +148,17 @@ def hook(name: str, store: str | None) -> None:
             click.echo(json.dumps(answer))
     except Exception as error:  # noqa: BLE001 - the client goes on
         click.echo(f"marksweep hook {name}: {type(error).__name__}: {error}", err=True)
+
+
+def _fit_lines(fit: Fit) -> None:
+    """Answer requests, one a line; what goes wrong is null, and said on stderr."""
+    from marksweep.proxy.hooks import fitted
+
+    with closing(fit):
+        for line in sys.stdin:
+            try:
+                answer = fitted(json.loads(line), fit)
+            except Exception as error:  # noqa: BLE001 - the client goes on
+                click.echo(f"marksweep hook fit: {type(error).__name__}: {error}", err=True)
+                answer = {"kept": None}
+            click.echo(json.dumps(answer))

@@ -4,6 +4,8 @@ post-tool-use   bulky output is shortened in the tool's own shape, the rest is i
 pre-compact     what was said goes to the stash before the client summarizes it
 session-start   after a compaction, the task and what is pinned are said again
 
+fit             requests of other clients' plugins, one a line, made to fit
+
 Each takes the event that the client passes, and gives what it is to do. What is in the stash is
 found by `marksweep swept`, by the id that stands in the output or by words.
 """
@@ -18,7 +20,7 @@ from pathlib import Path
 from marksweep.dialects.base import Json
 from marksweep.dialects.history import History, read, read_lines
 from marksweep.errors import BadInput
-from marksweep.fit import PREFIX
+from marksweep.fit import PREFIX, Fit
 from marksweep.messages import said_in, starts_turn
 from marksweep.model import Segment
 from marksweep.sections import Gap, Piece, Section, Sections, sections, shown
@@ -105,6 +107,19 @@ def _fitting(pieces: Sequence[Piece], room: int) -> int:
         if room < 0:
             return number
     return len(pieces)
+
+
+def fitted(event: Json, fit: Fit) -> Json:
+    """Say what to send of a request: by index, or what stands there; None: all as it is."""
+    if not isinstance(event, dict) or not isinstance(event.get("request"), dict):
+        raise BadInput('this is not a request; expected {"key": …, "request": {…}}.')
+    request, key = event["request"], str(event.get("key") or "")
+    model = str(request.get("model") or "")
+    found = fit.follow(request, key, event.get("dialect") or None, model=model)
+    if not found.is_changed:
+        return {"kept": None}
+    kept = [{"at": k.key, "message": k.message if k.is_changed else None} for k in found.kept]
+    return {"kept": kept}
 
 
 def pre_compact(event: Json, store: Store, now: datetime) -> Json:
