@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from marksweep.dialects import validate
+from marksweep.dialects import repair, validate
 from marksweep.dialects.chain import faults, live, relinked
 from marksweep.dialects.history import read
 from marksweep.reading import tidy
@@ -109,3 +109,21 @@ def test_a_broken_chain_is_found() -> None:
     assert "lines-linked" in [finding.rule for finding in validate(lines)]
     lines = [*session(2), {"type": "user", "message": {"role": "user", "content": "hi"}}]
     assert [finding.rule for finding in validate(lines)] == ["lines-linked"]
+
+
+def test_a_broken_chain_is_mended_and_what_hung_on_nothing_is_live_again() -> None:
+    whole = session(3)
+    lines = [line for i, line in enumerate(whole) if i != 3]
+    lines.append({"type": "user", "message": {"role": "user", "content": "and now?"}})
+    assert len(read(lines, "claude_code").messages) < len(lines)
+    fixed, changes = repair(lines)
+    assert [change.rule for change in changes].count("lines-linked") == 2
+    assert not validate(fixed)
+    assert len(read(fixed, "claude_code").messages) == len(lines) - 1  # a result without its call
+    assert fixed[:3] == lines[:3]
+    assert repair(fixed) == (fixed, [])
+
+
+def test_a_chain_that_holds_is_left_as_it_is() -> None:
+    lines = session(3)
+    assert repair(lines)[0] is lines

@@ -170,3 +170,15 @@ def test_a_file_that_unpacks_to_more_than_it_may_is_refused() -> None:
     assert len(read_transcript(packed, "session.gz", most=100_000).history.messages) == 5
     with pytest.raises(BadInput, match="unpacks to more than 100 bytes"):
         read_transcript(packed, "session.gz", most=100)
+
+
+def test_of_a_codex_session_only_what_follows_its_last_compaction_is_live() -> None:
+    """Codex goes on from there; the lines before stay in the file as they are."""
+    compacted = {"timestamp": "t", "type": "compacted", "payload": {"message": "what was done"}}
+    later = [*ROLLOUT, compacted, *ROLLOUT[1:]]
+    history = read_lines(lines(later))
+    assert [m.role for m in history.messages] == [Role.USER, Role.MODEL, Role.TOOL]
+    assert min(history.positions) == len(ROLLOUT) + 1
+    assert write(history) == later
+    assert write(history, history.messages[:1])[: len(ROLLOUT) + 1] == later[: len(ROLLOUT) + 1]
+    assert validate(later) == validate(ROLLOUT) == []

@@ -91,6 +91,22 @@ def faults(lines: Sequence[Json]) -> list[Fault]:
     return found
 
 
+def mended(lines: Sequence[Json]) -> tuple[list[Json], list[Fault]]:
+    """Link what hangs on nothing to the line before it; give the lines, and what was done."""
+    broken = {fault.position for fault in faults(lines)}
+    out: list[Json] = []
+    last: Json = None
+    for i, line in enumerate(lines):
+        made = line
+        if i in broken:
+            made = line if _has_link(line) else _named(line, last, i)
+            made = {**made, "parentUuid": last["uuid"] if last else None}
+        if _is_linked(made):
+            last = made
+        out.append(made)
+    return out, [Fault(i, "linked it to the line before it") for i in sorted(broken)]
+
+
 def _is_spoken(line: Json) -> bool:
     return isinstance(line, dict) and line.get("type") in SPOKEN and "message" in line
 

@@ -14,7 +14,8 @@ Codex rollouts: one JSON object per line, with a Responses item as payload.
     {"timestamp": …, "type": "response_item", "payload": {"type": "function_call", …}}
 
 Older rollouts have bare items. Lines of other types (session_meta, turn_context, event_msg,
-compacted) are not part of the conversation; they are kept in their place.
+compacted) are not part of the conversation, and neither is what comes before the last compaction;
+they are kept in their place.
 """
 
 from __future__ import annotations

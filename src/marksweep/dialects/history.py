@@ -266,6 +266,23 @@ class History(msgspec.Struct, frozen=True):
     """What was read: a list of messages, a whole request, or the lines of a transcript."""
 
 
+def _since_compaction(lines: Sequence[Json]) -> range:
+    """Give the indices of the lines that a Codex session goes on from: after its last compaction.
+
+    What the compaction made is in its own line, which stays where it is.
+    """
+    kinds = [line.get("type") if isinstance(line, dict) else None for line in lines]
+    last = max((i for i, kind in enumerate(kinds) if kind == "compacted"), default=-1)
+    return range(last + 1, len(lines))
+
+
+ALIVE: dict[str, Callable[[Sequence[Json]], Container[int]]] = {
+    "claude_code": live,
+    "codex": _since_compaction,
+}
+"""Which lines of a session its client would still send."""
+
+
 def read(given: Json, dialect: str | None = None, *, start: int = 0) -> History:
     """Read provider messages, a whole request or the lines of a transcript.
 
@@ -279,7 +296,7 @@ def read(given: Json, dialect: str | None = None, *, start: int = 0) -> History:
     if any(isinstance(value, Message) for value in values):
         values, alive = _values(values, name), None
     else:
-        alive = live(values) if name == "claude_code" else None
+        alive = ALIVE[name](values) if name in ALIVE else None
     return _read(values, given, kind, start, alive)
 
 

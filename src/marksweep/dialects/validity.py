@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from marksweep.dialects.base import Change, Finding, Json, Messages
-from marksweep.dialects.chain import faults
+from marksweep.dialects.base import Change, Fault, Finding, Json, Messages
+from marksweep.dialects.chain import faults, mended
 from marksweep.dialects.history import History, detect, dialect_named, read, rewritten
 from marksweep.messages import Message
 
@@ -71,7 +71,12 @@ def repair(messages: Json, dialect: str | None = None) -> tuple[Json, list[Chang
     Neutral messages come back neutral, all else in the form it was given.
     """
     history = _history(messages, dialect)
-    changes = [
+    linked: list[Fault] = []
+    if history.dialect == "claude_code" and isinstance(history.given, list):
+        lines, linked = mended(history.given)
+        history = read(lines, history.dialect) if linked else history
+    changes = [Change(LINKED, fault.position, fault.what) for fault in linked]
+    changes += [
         Change(READABLE, skipped.position, f"took it out: {skipped.reason}")
         for skipped in history.skipped
     ]
@@ -79,6 +84,8 @@ def repair(messages: Json, dialect: str | None = None) -> tuple[Json, list[Chang
     changes += more
     if not changes:
         return messages, []
+    if len(changes) == len(linked):
+        return history.given, changes
     if isinstance(messages, Sequence) and any(isinstance(m, Message) for m in messages):
         return fixed, changes
     unreadable = {skipped.position for skipped in history.skipped}
