@@ -41,7 +41,9 @@ class TestDefaults:
         settings = Settings()
         assert settings.window.budget() == Budget.of(128_000)
         assert settings.window.threshold_percent == budget.SOFT_PERCENT
-        assert settings.steps == Steps(batch=increment.BATCH, sample=increment.SAMPLE)
+        assert settings.steps == Steps(
+            batch=increment.MAX_BATCH_UNITS, sample=increment.SAMPLE_SEGMENTS
+        )
         assert settings.roots.last_messages == 10
         assert settings.roots.decision_hours == 1
         assert settings.prices == Prices()

@@ -150,12 +150,12 @@ class TestExact:
 
         agree()
         code = "".join(token_texts.source_code())
-        assert len(code) > 2 * tokens.CHUNK
+        assert len(code) > 2 * tokens.CHUNK_CHARS
         assert tiktoken.count(code) == o200k(code)
 
     def test_tiktoken_takes_a_million_blanks(self, tiktoken: TokenCounter, o200k: Count) -> None:
         """One seamless run is cut every CHUNK characters; that adds at most a token per cut."""
-        cuts = MEGABYTE // tokens.CHUNK
+        cuts = MEGABYTE // tokens.CHUNK_CHARS
         assert 0 <= tiktoken.count(" " * MEGABYTE) - o200k(" " * MEGABYTE) <= cuts
 
     @pytest.mark.parametrize("content", [None, b"IQ== 0\n"])

@@ -27,14 +27,14 @@ from marksweep.messages import Message
 Given = ParamSpec("Given")
 T = TypeVar("T")
 
-THREADS = 8
+MAX_THREADS = 8
 """Conversations that work at once. More only wait for the interpreter and the store."""
 
 
 @cache
 def shared_pool() -> ThreadPoolExecutor:
     """Give the threads that all conversations share."""
-    return ThreadPoolExecutor(THREADS, thread_name_prefix="marksweep")
+    return ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="marksweep")
 
 
 class InOrder:

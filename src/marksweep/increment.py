@@ -25,10 +25,10 @@ from marksweep.core.words import age_in_words
 from marksweep.heaps.segments import SegmentHeap
 from marksweep.model import Action, Segment
 
-BATCH = 20
+MAX_BATCH_UNITS = 20
 """Most units one step takes. More frees faster, and makes single changes slower."""
 
-SAMPLE = 16
+SAMPLE_SEGMENTS = 16
 """Old segments that each step ranks again. More keeps the pool fresher, and costs time."""
 
 
@@ -50,8 +50,8 @@ class Increment:
         scorer: Scorer,
         clock: Callable[[], datetime],
         *,
-        batch: int = BATCH,
-        sample: int = SAMPLE,
+        batch: int = MAX_BATCH_UNITS,
+        sample: int = SAMPLE_SEGMENTS,
     ) -> None:
         self._heap = heap
         self._collector = collector

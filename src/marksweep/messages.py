@@ -463,13 +463,13 @@ MEDIA = {
 HIDDEN_CHARACTERS_PER_TOKEN = 6
 """Of thoughts that only their provider can read: an estimate, from base64 of the words."""
 
-FRAME = 4
+FRAME_TOKENS = 4
 """Tokens that providers add around each message: its role and its borders."""
 
 
 def count_message(message: Message) -> int:
     """Count a message; what we do not understand is counted as the JSON it is."""
-    return FRAME + sum(map(_weigh, message.parts))
+    return FRAME_TOKENS + sum(map(_weigh, message.parts))
 
 
 def as_passed(counter: Callable[..., float]) -> Counter:

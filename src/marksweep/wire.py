@@ -22,7 +22,7 @@ import msgspec
 from marksweep.errors import BadInput, ModelError
 from marksweep.urls import redacted
 
-TIMEOUT = 60.0
+TIMEOUT_SECONDS = 60.0
 """Seconds to wait for an answer to begin, and for more of it. Shorter gives up on slow models."""
 
 TOTAL_SECONDS = 300.0
@@ -31,7 +31,7 @@ TOTAL_SECONDS = 300.0
 MAX_ANSWER_BYTES = 16_000_000
 """Size over which an answer is not read. No model writes as much; something that is none might."""
 
-TRIES = 3
+MAX_ATTEMPTS = 3
 """Attempts in all. More outlast a longer outage, and wait longer before they give up."""
 
 FIRST_PAUSE = 0.5
@@ -69,8 +69,8 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     url: str
     headers: Mapping[str, str] = {}
-    timeout: float = TIMEOUT
-    tries: int = TRIES
+    timeout: float = TIMEOUT_SECONDS
+    tries: int = MAX_ATTEMPTS
     total_seconds: float = TOTAL_SECONDS
 
     def __post_init__(self) -> None:
@@ -168,8 +168,8 @@ class Model:
         model: str,
         *,
         api_key_env: str = "",
-        timeout: float = TIMEOUT,
-        tries: int = TRIES,
+        timeout: float = TIMEOUT_SECONDS,
+        tries: int = MAX_ATTEMPTS,
         most_tokens: int = 0,
     ) -> None:
         key = key_from(api_key_env, url) if api_key_env else ""

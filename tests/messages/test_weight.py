@@ -9,7 +9,7 @@ from marksweep import Conversation
 from marksweep.dialects import read
 from marksweep.errors import BadInput
 from marksweep.messages import (
-    FRAME,
+    FRAME_TOKENS,
     FunctionCall,
     InlineData,
     Message,
@@ -31,7 +31,7 @@ def test_each_part_is_counted_by_itself_and_the_frame_once() -> None:
         ),
     )
     parts = count("some text") + count("a thought") + count("read") + count('{"path": "a.py"}')
-    assert count_message(message) == FRAME + parts
+    assert count_message(message) == FRAME_TOKENS + parts
 
 
 def test_a_picture_weighs_what_it_costs_and_not_what_its_bytes_spell() -> None:
@@ -45,10 +45,10 @@ def test_a_picture_weighs_what_it_costs_and_not_what_its_bytes_spell() -> None:
     asked, answered = read(
         [{"role": "user", "content": [image]}, {"role": "user", "content": [result]}]
     ).messages
-    assert count_message(asked) == FRAME + IMAGE_TOKENS
-    assert count_message(answered) == FRAME + IMAGE_TOKENS + count("ok")
+    assert count_message(asked) == FRAME_TOKENS + IMAGE_TOKENS
+    assert count_message(answered) == FRAME_TOKENS + IMAGE_TOKENS + count("ok")
     inline = Message(Role.USER, (Part(inline_data=InlineData("image/png", "A" * 100_000)),))
-    assert count_message(inline) == FRAME + IMAGE_TOKENS
+    assert count_message(inline) == FRAME_TOKENS + IMAGE_TOKENS
 
 
 @pytest.mark.parametrize("kind", [["string", "null"], {"const": 1}, None, 7])
@@ -56,7 +56,7 @@ def test_a_result_with_a_type_of_its_own_is_counted_as_what_it_is(kind: object) 
     schema = {"type": kind, "description": "any JSON schema says such things"}
     for result in (schema, [schema]):
         answered = Message(Role.TOOL, (Part(function_response=ToolResult("a", "f", result)),))
-        assert count_message(answered) > FRAME + count("any JSON schema says such things")
+        assert count_message(answered) > FRAME_TOKENS + count("any JSON schema says such things")
 
 
 def test_hidden_thoughts_and_unknown_parts_are_not_free() -> None:
@@ -67,8 +67,8 @@ def test_hidden_thoughts_and_unknown_parts_are_not_free() -> None:
         ],
         "openai_responses",
     ).messages
-    assert count_message(hidden) == FRAME + 100
-    assert count_message(unknown) > FRAME + count("many words in here")
+    assert count_message(hidden) == FRAME_TOKENS + 100
+    assert count_message(unknown) > FRAME_TOKENS + count("many words in here")
 
 
 @pytest.mark.parametrize("place", ["talk.db", "talk.json"])
@@ -95,4 +95,4 @@ def test_a_counter_that_gives_no_count_is_refused_and_nothing_is_added(figure: A
 def test_nothing_weighs_only_its_frame() -> None:
     for empty in ("", None):
         (message,) = read([{"role": "assistant", "content": empty}]).messages
-        assert count_message(message) == FRAME
+        assert count_message(message) == FRAME_TOKENS

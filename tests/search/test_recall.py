@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from marksweep.search.recall import FRAMING, SEAM, Recall, speaker_of
+from marksweep.search.recall import BREAK_TOKENS, PASSAGE_TOKENS, Recall, speaker_of
 from marksweep.search.words import stem
 
 
@@ -50,7 +50,7 @@ def test_the_best_text_comes_first_to_the_limit() -> None:
     index = told(
         *(f"filler number {n}" for n in range(60)), "the secret port is 8080", *("x",) * 60
     )
-    size = by_words("the secret port is 8080") + FRAMING + SEAM
+    size = by_words("the secret port is 8080") + PASSAGE_TOKENS + BREAK_TOKENS
     assert index.find("which secret port", size, by_words) == [60]
 
 
@@ -67,7 +67,7 @@ def test_texts_come_in_their_order_and_within_the_limit() -> None:
     assert found == sorted(found)
     passages = told(*texts).passages(found)
     assert found
-    assert sum(by_words(passage) + FRAMING for passage in passages) <= 50
+    assert sum(by_words(passage) + PASSAGE_TOKENS for passage in passages) <= 50
 
 
 def test_neighbours_are_one_passage() -> None:

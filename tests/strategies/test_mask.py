@@ -12,10 +12,10 @@ from marksweep.core.strategy import Proposal
 from marksweep.messages import Outcome, Place
 from marksweep.model import Segment, Snapshot
 from marksweep.sections import Sections
-from marksweep.strategies.mask import BULKY, Mask
+from marksweep.strategies.mask import BULKY_CHARS, Mask
 from marksweep.testing.builders import segment
 
-BULKY_TEXT = "x" * BULKY
+BULKY_TEXT = "x" * BULKY_CHARS
 
 
 class Heap:

@@ -23,7 +23,7 @@ LINKED = "lines-linked"
 
 LINK = "Link it to the message before it, as `marksweep collect` does."
 
-PASSES = 8
+MAX_PASSES = 8
 """How often a repair may go through the rules. One pass is nearly always enough: a repair that
 breaks an earlier rule is corrected in the next. Higher only costs time on those that need it."""
 
@@ -98,7 +98,7 @@ def repaired(messages: Messages, dialect: str) -> tuple[list[Message], list[Chan
     kind = dialect_named(dialect)
     current = list(messages)
     changes: list[Change] = []
-    for _ in range(PASSES):
+    for _ in range(MAX_PASSES):
         before = len(changes)
         for rule in kind.rules:
             if next(rule.check(current), None) is None:

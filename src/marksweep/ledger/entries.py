@@ -171,16 +171,16 @@ class Saved(msgspec.Struct, frozen=True, omit_defaults=True):
     arrived: Mapping[str, float] = {}
 
 
-BAR = 24
+BAR_CHARS = 24
 """Characters of a bar for the whole context window."""
 
-CHILDREN = 5
+MAX_CHILDREN = 5
 """Children shown per source, heaviest first; the rest are one line."""
 
 _EIGHTHS = "▏▎▍▌▋▊▉█"
 
 
-def bar(tokens: int, whole: int, width: int = BAR) -> str:
+def bar(tokens: int, whole: int, width: int = BAR_CHARS) -> str:
     """A bar for a share of the window, exact to an eighth of a character, padded to its width."""
     eighths = min(width * 8, round(width * 8 * tokens / whole)) if whole else 0
     if tokens and not eighths:
@@ -189,7 +189,7 @@ def bar(tokens: int, whole: int, width: int = BAR) -> str:
     return ("█" * full + (_EIGHTHS[part - 1] if part else "")).ljust(width)
 
 
-def render(ledger: BudgetSnapshot, *, children: int = CHILDREN) -> str:
+def render(ledger: BudgetSnapshot, *, children: int = MAX_CHILDREN) -> str:
     """Write the ledger out."""
     rows = [*_rows(ledger, children), ("total", "", ledger.total_tokens)]
     name = max(len(row[0]) for row in rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from marksweep.errors import NotFound
 from marksweep.replay.records import Count
 
-REMEMBERED = 20_000
+MAX_REMEMBERED = 20_000
 """Texts whose counts are remembered. More counts less often, and takes memory."""
 
 
@@ -23,7 +23,7 @@ def exact() -> Count:
     def tokens(text: str) -> int:
         size = known.get(text)
         if size is None:
-            if len(known) >= REMEMBERED:
+            if len(known) >= MAX_REMEMBERED:
                 known.clear()
             size = known[text] = count(text)
         return size

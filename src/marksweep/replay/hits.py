@@ -1,7 +1,7 @@
 """The hit test: whether what a step needs was verbatim in the context it was given.
 
 A source line that holds the atom must be there as it was. A short line must be there whole; of a
-long one the WINDOW characters around the atom must be inside one line. A list of bare names
+long one the WINDOW_CHARS characters around the atom must be inside one line. A list of bare names
 scores nothing.
 """
 
@@ -15,9 +15,9 @@ from marksweep.replay.atoms import squeeze
 from marksweep.replay.needs import Need, Study
 from marksweep.replay.records import Wire, calls_of, content_of, text_of
 
-WINDOW = 200
+WINDOW_CHARS = 200
 """Characters of a long line that must be there; a shorter line must be there whole."""
-LEAD = 40
+LEAD_CHARS = 40
 """Characters of the window before the atom."""
 
 
@@ -43,9 +43,9 @@ def proofs(found: Study) -> tuple[StepProofs, ...]:
 
 
 def window(line: str, atom: str) -> str:
-    """The part of a long line that proves an atom: WINDOW characters from LEAD before it."""
-    start = max(0, min(line.find(atom) - LEAD, len(line) - WINDOW))
-    return line[start : start + WINDOW]
+    """The part of a long line that proves an atom: WINDOW_CHARS, of which LEAD_CHARS before it."""
+    start = max(0, min(line.find(atom) - LEAD_CHARS, len(line) - WINDOW_CHARS))
+    return line[start : start + WINDOW_CHARS]
 
 
 class Shown:
@@ -93,7 +93,7 @@ class Reader:
         key = (content_of(message), *calls_of(message))
         if key not in self._cache:
             flat = {squeeze(line) for line in text_of(message).split("\n")}
-            long = sorted(line for line in flat if len(line) >= WINDOW)
+            long = sorted(line for line in flat if len(line) >= WINDOW_CHARS)
             self._cache[key] = frozenset(flat), "\n".join(long)
         return self._cache[key]
 
@@ -104,6 +104,6 @@ def _proofs(found: Study, needs: tuple[Need, ...]) -> tuple[tuple[Proof, ...], .
 
 def _proof(found: Study, sources: tuple[int, ...], atom: str) -> Proof:
     lines = {line for source in sources for line in found.lines[source][atom]}
-    short = frozenset(line for line in lines if len(line) < WINDOW)
-    long = sorted({window(line, atom) for line in lines if len(line) >= WINDOW})
+    short = frozenset(line for line in lines if len(line) < WINDOW_CHARS)
+    long = sorted({window(line, atom) for line in lines if len(line) >= WINDOW_CHARS})
     return Proof(short, tuple(long))

@@ -13,14 +13,14 @@ from marksweep.replay.catalog import CLAIRVOYANT
 from marksweep.replay.recommend import Recommendation
 from marksweep.replay.table import Result, Row
 
-COLOURS = 5
+MAX_COLOURS = 5
 """Colours for strategies that can be used; references are grey, and differ in shape."""
 SHAPES = ("circle", "square", "triangle", "diamond", "cross")
-NARROW = 500
+NARROW_PIXELS = 500
 """Pixels up to which a picture has no room for names; the legend has them."""
 LABEL_ROOM = 230
 """Pixels that names may take at most, beside the picture."""
-LABEL = 30
+LABEL_CHARS = 30
 """Characters of a name that fit there."""
 LINE_HEIGHT = 15.0
 """Pixels between two labels, at least."""
@@ -61,7 +61,7 @@ def marks(result: Result) -> dict[str, Mark]:
     usable = sorted((n for n in names if catalog.is_usable(n)), key=_fixed)
     others = [n for n in names if n not in usable and n != CLAIRVOYANT]
     drawn = {
-        name: Mark(f"s{at % COLOURS + 1}", SHAPES[at // COLOURS % len(SHAPES)])
+        name: Mark(f"s{at % MAX_COLOURS + 1}", SHAPES[at // MAX_COLOURS % len(SHAPES)])
         for at, name in enumerate(usable)
     }
     drawn |= {name: Mark("ref", SHAPES[1 + at % 4]) for at, name in enumerate(others)}
@@ -126,7 +126,7 @@ def _frame(rows: Sequence[Row], width: int, height: int) -> Frame:
     cheap = max(0.0, math.floor(10 * min(costs) - 0.5) / 10)
     dear = math.ceil(10 * max(costs) + 0.5) / 10
     longest = max(len(row.strategy) for row in rows)
-    right = min(LABEL_ROOM, int(28 + 7.6 * longest)) if width > NARROW else 16
+    right = min(LABEL_ROOM, int(28 + 7.6 * longest)) if width > NARROW_PIXELS else 16
     return Frame(width, height, 40, right, min(low, 90.0), cheap, dear)
 
 
@@ -184,7 +184,7 @@ def _ring(row: Row, frame: Frame) -> str:
 
 def _labels(rows: Sequence[Row], looks: dict[str, Mark], frame: Frame) -> str:
     """Name each line at its end, on wide pictures, moved so that they do not overlap."""
-    if frame.width <= NARROW:
+    if frame.width <= NARROW_PIXELS:
         return ""
     ends = []
     for name, mark in looks.items():
@@ -209,7 +209,7 @@ def _labels(rows: Sequence[Row], looks: dict[str, Mark], frame: Frame) -> str:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= LABEL else name[: LABEL - 1] + "…"
+    return name if len(name) <= LABEL_CHARS else name[: LABEL_CHARS - 1] + "…"
 
 
 def wrapped(name: str) -> str:

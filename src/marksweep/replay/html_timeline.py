@@ -11,11 +11,11 @@ import msgspec
 
 from marksweep.replay.timeline import Life, Missed, Moment, State, Timeline
 
-ROW = 7
+ROW_PIXELS = 7
 """Pixels of a message's row, where there are few enough."""
 MAX_HEIGHT = 460
 """Pixels that all rows may take."""
-SEEN = 5
+MIN_MARK_PIXELS = 5
 """Pixels that the mark of a miss has, at least, to be seen among thin rows."""
 MAX_DROPPED = 12
 """Messages named among those that went at a step, here and in the script."""
@@ -69,8 +69,8 @@ def _sizes(timeline: Timeline, start: int) -> str:
 
 def _lives(timeline: Timeline, start: int) -> str:
     rows = {life.at: row for row, life in enumerate(timeline.lives)}
-    height = min(MAX_HEIGHT, ROW * max(8, len(rows)))
-    tall = max(1.2, SEEN * len(rows) / height)
+    height = min(MAX_HEIGHT, ROW_PIXELS * max(8, len(rows)))
+    tall = max(1.2, MIN_MARK_PIXELS * len(rows) / height)
     bars = "".join(_life(life, row) for row, life in enumerate(timeline.lives))
     lost = "".join(
         _lost(miss, k, rows[miss.source], tall)

@@ -10,7 +10,7 @@ from scipy.sparse import coo_array  # type: ignore[import-untyped]
 
 from marksweep.replay.clairvoyant import Foresight, Problem, Solved, covered
 
-GAP = 1e-4
+EXACT_GAP = 1e-4
 """Relative gap at which a solution counts as exact."""
 MAX_PROGRAM_SIZE = 500_000
 """Coefficients of a program that is given to the solver; a transcript of 130k tokens has 115,000.
@@ -39,7 +39,7 @@ def solve(problem: Problem, nodes: int) -> Foresight | None:
         constraints=program.constraint(),
         integrality=np.array([1] * keeps + [0] * needs),
         bounds=Bounds(0, 1),
-        options={"node_limit": nodes, "mip_rel_gap": GAP},
+        options={"node_limit": nodes, "mip_rel_gap": EXACT_GAP},
     )
     if result.x is None:
         return None

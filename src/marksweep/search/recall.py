@@ -22,18 +22,18 @@ from typing import NamedTuple, TypeVar
 from marksweep.search.bm25 import frequency, rarity
 from marksweep.search.words import stems
 
-SPAN = 10
+CLUSTER_SPAN = 10
 """Texts after which a word that comes again no longer belongs to the same cluster.
 
 Higher sees wider clusters, as of long discussions, and fewer of a few turns.
 """
-STREWN = 0.3
+EVEN_WEIGHT = 0.3
 """Weight of a word that is strewn evenly; clusters add up to 1. Higher listens more to grammar."""
 FULL_WEIGHT_CHARS = 5
 """Letters of a stem from which a word counts in full. Higher mistrusts more words as too short."""
 NEIGHBOURS = (0.4, 0.2, 0.1)
 """Share of its score that a text gives to those at distance 1, 2, … on both sides."""
-STRETCH = 12
+STRETCH_TEXTS = 12
 """Texts on both sides that count as the same stretch of talk."""
 STRETCH_SHARE, STRETCH_BEST = 0.5, 3
 """Share of the mean of the stretch's best texts that each of its texts gets."""
@@ -42,13 +42,13 @@ REGION, REGION_SHARE = 25, 1.0
 
 A wide region finds where a matter was discussed at length; its small turns are evidence too.
 """
-OTHERS = 0.6
+OTHERS_WEIGHT = 0.6
 """Weight of what others say, if the query names a speaker."""
 SIZE_POWER = 0.3
 """A text is taken by score / tokens ** SIZE_POWER. Higher favours short texts."""
-FRAMING = 4
+PASSAGE_TOKENS = 4
 """Tokens that each passage costs beyond its own."""
-SEAM = 1
+BREAK_TOKENS = 1
 """Tokens that a line break between texts may cost."""
 
 N = TypeVar("N", int, float)
@@ -119,7 +119,7 @@ class Recall:
         postings = self._postings(query)
         holders = {number for posting in postings for number, _ in posting.held}
         found = [
-            (score / (length + FRAMING) ** SIZE_POWER, number)
+            (score / (length + PASSAGE_TOKENS) ** SIZE_POWER, number)
             for number, (score, length) in enumerate(
                 zip(self._scores(query, postings), self._lengths, strict=True)
             )
@@ -136,20 +136,20 @@ class Recall:
     ) -> list[int]:
         """Numbers of the texts to take within a limit in tokens, in order.
 
-        Neighbours are meant to be given as one passage, so only the first of them pays FRAMING.
-        What is to be skipped still lends its score to its neighbours.
+        Neighbours are meant to be given as one passage, so only the first of them pays
+        PASSAGE_TOKENS. What is to be skipped still lends its score to its neighbours.
         """
         order: list[tuple[float, int]] = []
         sizes = {}
         for number, score in enumerate(self.scores(query)):
             if score > 0 and number not in skip:
-                sizes[number] = count(self._texts[number]) + SEAM
-                order.append((-score / (sizes[number] + FRAMING) ** SIZE_POWER, number))
+                sizes[number] = count(self._texts[number]) + BREAK_TOKENS
+                order.append((-score / (sizes[number] + PASSAGE_TOKENS) ** SIZE_POWER, number))
         order.sort()
         taken: set[int] = set()
         for _, number in order:
             beside = (number - 1 in taken) + (number + 1 in taken)
-            cost = sizes[number] + FRAMING * (1 - beside)
+            cost = sizes[number] + PASSAGE_TOKENS * (1 - beside)
             if cost <= limit:
                 limit -= cost
                 taken.add(number)
@@ -223,7 +223,7 @@ class Recall:
         if not named:
             return scores
         return [
-            score if who in named else OTHERS * score
+            score if who in named else OTHERS_WEIGHT * score
             for who, score in zip(self._speakers, scores, strict=True)
         ]
 
@@ -236,11 +236,13 @@ def _weight(word: str, holders: Sequence[int], count: int) -> float:
     Distances are by number, across gaps too.
     """
     share = len(holders) / count
-    expected = (1 - (1 - share) ** SPAN) / share
-    strewn = sum(min(next_ - last, SPAN) for last, next_ in pairwise(holders)) / expected
+    expected = (1 - (1 - share) ** CLUSTER_SPAN) / share
+    strewn = sum(min(next_ - last, CLUSTER_SPAN) for last, next_ in pairwise(holders)) / expected
     clustered = max(0.0, 1 - (strewn + 0.5) / len(holders))
     is_short = word.isalpha() and len(word) < FULL_WEIGHT_CHARS
-    return (STREWN + clustered) * (math.sqrt(len(word) / FULL_WEIGHT_CHARS) if is_short else 1.0)
+    return (EVEN_WEIGHT + clustered) * (
+        math.sqrt(len(word) / FULL_WEIGHT_CHARS) if is_short else 1.0
+    )
 
 
 def _around(values: Sequence[int]) -> list[int]:
@@ -262,7 +264,7 @@ def _spread(own: Sequence[float]) -> list[float]:
                 if number + distance < count:
                     scores[number + distance] += share * score
     for at in range(count):
-        stretch = own[max(0, at - STRETCH) : at + STRETCH + 1]
+        stretch = own[max(0, at - STRETCH_TEXTS) : at + STRETCH_TEXTS + 1]
         best = sorted(stretch, reverse=True)[:STRETCH_BEST]
         scores[at] += STRETCH_SHARE * sum(best) / STRETCH_BEST
     return scores

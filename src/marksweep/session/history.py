@@ -30,7 +30,7 @@ from marksweep.model import IN_PLACE, Action, Event, GCPolicy, Plan, Pressure, S
 from marksweep.plugins.base import GCConfig, GCResult
 from marksweep.stores.base import Store
 
-EXCERPT = 60
+EXCERPT_CHARS = 60
 """Characters by which an error quotes a message."""
 
 replace = msgspec.structs.replace
@@ -227,7 +227,7 @@ class _Changes:
         for i in touched:
             if i in roots:
                 segment = self._segments[i]
-                said = shorten(segment.text, EXCERPT, placeholder="…")
+                said = shorten(segment.text, EXCERPT_CHARS, placeholder="…")
                 raise Refused(
                     f"it removed or changed {segment.segment_id} ({said}), which must stay: "
                     f"{roots[i]}."

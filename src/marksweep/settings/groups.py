@@ -37,7 +37,7 @@ from marksweep.errors import BadInput
 from marksweep.heaps.graph import CAP_PERCENT, RECENTLY_READ
 from marksweep.heaps.graph import GRACE as MEMORY_GRACE
 from marksweep.heaps.segments import GRACE
-from marksweep.increment import BATCH, SAMPLE
+from marksweep.increment import MAX_BATCH_UNITS, SAMPLE_SEGMENTS
 from marksweep.settings.checks import Count, Group, Hours, Percent, Positive, Price, Share, checked
 from marksweep.stores.base import DEFAULT_WORKSPACE, KEEP_PLANS, PlanRetention
 from marksweep.strategies.scored import COLD_HOURS, DELETE_AFTER_HOURS, VERBOSE_TOKENS
@@ -204,9 +204,9 @@ class Retention(Group, frozen=True):
 class Steps(Group, frozen=True):
     """The small sweep that follows a change."""
 
-    batch: Annotated[int, Meta(ge=5, le=20)] = BATCH
+    batch: Annotated[int, Meta(ge=5, le=20)] = MAX_BATCH_UNITS
     """Most segments one step takes. More frees faster, and makes single changes slower."""
-    sample: Annotated[int, Meta(ge=0, le=1_000)] = SAMPLE
+    sample: Annotated[int, Meta(ge=0, le=1_000)] = SAMPLE_SEGMENTS
     """Old segments each step looks at again. More finds better candidates, and costs time."""
 
 

@@ -8,7 +8,7 @@ from marksweep.errors import BadInput, Refused
 from marksweep.model import Entry, Event, Plan, Segment, Stashed
 from marksweep.stores.base import Store
 
-VERSION = 1
+STATE_VERSION = 1
 """The form of a checkpoint. It changes when an older marksweep could not read a newer one."""
 
 replace = msgspec.structs.replace
@@ -36,7 +36,7 @@ def get_state(store: Store, workspace: str, dialect: str) -> object:
     plans = {entry.plan_id for entry in stash}
     plans |= {entry.plan_id for entry in entries if entry.plan and _made_in(entry.plan) & names}
     checkpoint = Checkpoint(
-        VERSION,
+        STATE_VERSION,
         dialect,
         tuple(sorted(live, key=lambda segment: (segment.position, segment.segment_id))),
         stash,
@@ -66,9 +66,9 @@ def put_state(store: Store, workspace: str, state: object) -> str:
         checkpoint = msgspec.convert(state, Checkpoint)
     except msgspec.ValidationError as error:
         raise BadInput(f"this is not a state of a conversation: {error}.") from error
-    if checkpoint.version != VERSION:
+    if checkpoint.version != STATE_VERSION:
         raise BadInput(
-            f"the state is of version {checkpoint.version}; this marksweep reads {VERSION}."
+            f"the state is of version {checkpoint.version}; this marksweep reads {STATE_VERSION}."
         )
     with store.lock(workspace):
         if store.segments.changes(workspace).put or store.stash.count(workspace, 1):

@@ -23,7 +23,7 @@ KEPT = ".before-"
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 
-OTHERS = 0o077
+OTHERS_RIGHTS = 0o077
 """The rights of everybody but the owner."""
 
 PROJECT_FOLDER = ".marksweep"
@@ -101,7 +101,7 @@ def make_database(path: Path) -> None:
 def tighten(path: Path) -> None:
     """Close a file or folder to all but its owner. One of somebody else is left alone."""
     with suppress(FileNotFoundError, PermissionError):
-        if mode := path.stat().st_mode & OTHERS:
+        if mode := path.stat().st_mode & OTHERS_RIGHTS:
             path.chmod(stat.S_IMODE(path.stat().st_mode) & ~mode)
 
 
@@ -121,7 +121,7 @@ def is_exposed(path: Path) -> bool:
         found = path.lstat().st_mode
     except FileNotFoundError:
         return False
-    return os.name != "nt" and not stat.S_ISLNK(found) and bool(found & OTHERS)
+    return os.name != "nt" and not stat.S_ISLNK(found) and bool(found & OTHERS_RIGHTS)
 
 
 def check_writable(path: Path) -> None:

@@ -43,12 +43,12 @@ from marksweep.strategies.summarize import SUMMARIES
 from marksweep.strategies.truncate import Truncate
 from marksweep.tokens import count
 
-SMALLEST = 400
+MIN_KEPT_CHARS = 400
 """Characters of a result or a paste that are left at least, beginning and end together.
 
 Lower lets more large results share a small window, of each of which less can be understood.
 """
-STEP = 0.6
+RETRY_SHARE = 0.6
 """Share of each text's room that is kept when the first try was not enough."""
 
 Texts = Callable[[Segment], Sequence[Text]]
@@ -102,9 +102,9 @@ class FitByTrimming:
                 shorter = self._trimmed(context.segments[i], kept) if kept else None
                 if shorter is not None:
                     yield Proposal((i,), Action.TRIM, TRIMMED, shorter)
-            if room <= SMALLEST:
+            if room <= MIN_KEPT_CHARS:
                 return
-            room = max(SMALLEST, int(room * STEP))
+            room = max(MIN_KEPT_CHARS, int(room * RETRY_SHARE))
 
     def _mask(self, context: PlanningContext, yielding: Iterable[int]) -> Iterator[Proposal]:
         for i in sorted(yielding):
@@ -119,10 +119,10 @@ class FitByTrimming:
         """Find the results of a message that can be trimmed, and what the user pasted."""
         found: list[_Bulky] = []
         for text in self._texts(segment):
-            if not text.is_observed or len(text.words) <= SMALLEST:
+            if not text.is_observed or len(text.words) <= MIN_KEPT_CHARS:
                 continue
             bulky = _Bulky.pasted(text) if text.is_said else _Bulky.of(text)
-            if bulky.characters > SMALLEST:
+            if bulky.characters > MIN_KEPT_CHARS:
                 found.append(bulky)
         return found
 
@@ -217,7 +217,7 @@ def _ends(run: Sequence[Piece], room: int, measure: Measure, rate: float) -> Ite
 
 def _finer(run: Sequence[Piece]) -> Iterator[Piece]:
     """Cut sections into lines, and long lines into parts, where there is little room."""
-    part = SMALLEST // 4
+    part = MIN_KEPT_CHARS // 4
     for piece in run:
         if isinstance(piece, Gap):
             yield piece
@@ -232,10 +232,10 @@ def _room(found: Sequence[_Bulky], excess: int) -> int:
     """Choose the most characters that each may keep, so that enough goes of the bulkiest."""
     order = sorted(found, key=lambda bulky: -bulky.characters)
     for n in range(1, len(order) + 1):
-        following = order[n].characters if n < len(order) else SMALLEST
+        following = order[n].characters if n < len(order) else MIN_KEPT_CHARS
         characters = sum([each.characters for each in order[:n]])
         tokens = sum([each.tokens for each in order[:n]])
         wanted = excess * characters / max(1, tokens)
         if (characters - wanted) / n >= following:
-            return max(SMALLEST, int((characters - wanted) / n))
-    return SMALLEST
+            return max(MIN_KEPT_CHARS, int((characters - wanted) / n))
+    return MIN_KEPT_CHARS

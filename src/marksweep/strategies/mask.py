@@ -16,10 +16,10 @@ Outcomes = Callable[[Segment], Sequence[Outcome]]
 Trimmed = Callable[[Segment, Mapping[Place, Sections]], Segment | None]
 """Show of some texts only these sections; None if that does not make the message shorter."""
 
-BULKY = 400
+BULKY_CHARS = 400
 """Characters from which a result is worth masking. Lower masks more, and frees less each."""
 
-SPARED = 3
+SPARED_MESSAGES = 3
 """How many of the latest messages with results are left alone. More keeps more results readable."""
 
 
@@ -29,7 +29,12 @@ class Mask:
     name = "mask"
 
     def __init__(
-        self, outcomes: Outcomes, trimmed: Trimmed, *, bulky: int = BULKY, spare: int = SPARED
+        self,
+        outcomes: Outcomes,
+        trimmed: Trimmed,
+        *,
+        bulky: int = BULKY_CHARS,
+        spare: int = SPARED_MESSAGES,
     ) -> None:
         self._outcomes = outcomes
         self._trimmed = trimmed

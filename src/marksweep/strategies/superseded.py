@@ -22,7 +22,7 @@ from marksweep.strategies.mask import Outcomes, Trimmed
 WRITE_WORDS = ("write", "edit", "replace", "create", "patch", "update", "insert", "delete", "move")
 """Words in a tool's name that mean it changes its file."""
 
-SMALLEST = 200
+MIN_RESULT_CHARS = 200
 """Characters from which a result is worth a line in its place. Lower frees almost nothing more."""
 
 SAME_TEXT = 200
@@ -48,7 +48,7 @@ class Superseded:
             masked: dict[Place, Sections] = {
                 (outcome.part, ()): left_out(outcome.text, found[i][outcome.part])
                 for outcome in self._outcomes(segment)
-                if outcome.part in found[i] and len(outcome.text) >= SMALLEST
+                if outcome.part in found[i] and len(outcome.text) >= MIN_RESULT_CHARS
             }
             shorter = self._trimmed(segment, masked) if masked else None
             if shorter is not None:

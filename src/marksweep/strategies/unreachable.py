@@ -20,7 +20,7 @@ from marksweep.messages import Outcome
 from marksweep.model import Action
 from marksweep.strategies.coverage import Texts
 from marksweep.strategies.coverage.text import maybe_names_in, names_in
-from marksweep.strategies.mask import BULKY, SPARED, Outcomes, Trimmed, masked
+from marksweep.strategies.mask import BULKY_CHARS, SPARED_MESSAGES, Outcomes, Trimmed, masked
 
 WHY = "unreachable: nothing in use refers to it"
 
@@ -42,7 +42,7 @@ class Unreachable:
         for i in range(len(context.segments) - 1, -1, -1):
             if reached[i] or not context.may_go((i,)):
                 continue
-            bulky = [outcome for outcome in outcomes[i] if len(outcome.text) >= BULKY]
+            bulky = [outcome for outcome in outcomes[i] if len(outcome.text) >= BULKY_CHARS]
             if not bulky:
                 continue
             segment = context.segments[i]
@@ -60,7 +60,7 @@ class Unreachable:
         for i in carrying:
             for mate in context.units.members(i):
                 reached[mate] = False
-        for i in chain(carrying[len(carrying) - SPARED :], context.roots, references.said):
+        for i in chain(carrying[len(carrying) - SPARED_MESSAGES :], context.roots, references.said):
             reached[i] = True
         for i in range(len(outcomes) - 1, -1, -1):
             if reached[i]:

@@ -15,7 +15,7 @@ import msgspec
 from marksweep.errors import BadInput, ModelError, Refused
 from marksweep.summarizers.base import Summarizer, Summary, shrunk
 from marksweep.summarizers.extractive import NAME, Extractive
-from marksweep.wire import TIMEOUT, TRIES, Model
+from marksweep.wire import MAX_ATTEMPTS, TIMEOUT_SECONDS, Model
 
 CALL_SECONDS = 120.0
 """Seconds a function may take. Shorter gives up on slow ones; longer holds the caller up."""
@@ -166,8 +166,8 @@ class _Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     endpoint: str
     model: str
     api_key_env: str = ""
-    timeout: float = TIMEOUT
-    tries: int = TRIES
+    timeout: float = TIMEOUT_SECONDS
+    tries: int = MAX_ATTEMPTS
     most_tokens: int = MOST_TOKENS
 
 

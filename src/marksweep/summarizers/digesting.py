@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
 from marksweep.errors import MarksweepError
-from marksweep.messages import FRAME
+from marksweep.messages import FRAME_TOKENS
 from marksweep.model import GCPolicy, Link, Reference, Segment
 from marksweep.summarizers.base import Summarizer
 from marksweep.summarizers.extractive import Extractive
@@ -24,7 +24,7 @@ _COUNT = re.compile(r"Summary of (\d+) ")
 
 def weight(text: str) -> int:
     """Tokens of a text as a message."""
-    return count(text) + FRAME
+    return count(text) + FRAME_TOKENS
 
 
 def texts_of(segments: Sequence[Segment]) -> str:

@@ -22,7 +22,7 @@ from marksweep.summarizers.transcript import OUTPUT, TALK
 MOST_CHARACTERS = 6_000
 """The longest summary, about 1,500 tokens. Longer keeps more and frees less."""
 
-RATIO = 0.2
+MAX_SHARE = 0.2
 """The longest summary as a share of the conversation. Higher keeps more of short conversations."""
 
 LONGEST_SENTENCE = 240
@@ -110,7 +110,7 @@ _SYMBOL = re.compile(
     r"\b(?:[A-Za-z]\w*\.)*(?:[A-Za-z]+_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*|\w+(?=\(\)))"
 )
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
-CHUNK = 1 << 17
+CHUNK_CHARS = 1 << 17
 """Characters that are read at a time.
 
 Few enough to stay in the processor's cache: a very long conversation would be fetched again for
@@ -123,7 +123,7 @@ NAMES_SHARE = 0.25
 class Extractive:
     """Summarises by picking sentences and names."""
 
-    def __init__(self, *, most_characters: int = MOST_CHARACTERS, ratio: float = RATIO) -> None:
+    def __init__(self, *, most_characters: int = MOST_CHARACTERS, ratio: float = MAX_SHARE) -> None:
         self._most = most_characters
         self._ratio = ratio
 
@@ -245,7 +245,7 @@ def _chunks(text: str) -> Iterator[str]:
     """Give a text in chunks of whole lines."""
     start = 0
     while start < len(text):
-        end = text.find("\n", start + CHUNK) + 1 or len(text)
+        end = text.find("\n", start + CHUNK_CHARS) + 1 or len(text)
         yield text[start:end]
         start = end
 

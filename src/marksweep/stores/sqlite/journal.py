@@ -79,7 +79,7 @@ class SqliteJournal:
         while True:
             with self._file.asking() as database:
                 place = columns.find_workspace(database, workspace)
-                span = (place.number, after, sql.PAGE)
+                span = (place.number, after, sql.PAGE_ROWS)
                 rows = database.execute(sql.ENTRIES_FROM, span).fetchall()
             if not rows:
                 return

@@ -85,7 +85,7 @@ class SqliteStash:
         after = first - 1
         while True:
             with self._file.asking() as database:
-                rows = database.execute(sql.STASHED_FROM, (after, last, sql.PAGE)).fetchall()
+                rows = database.execute(sql.STASHED_FROM, (after, last, sql.PAGE_ROWS)).fetchall()
             if not rows:
                 return
             yield from self._read(body for _, body in rows)

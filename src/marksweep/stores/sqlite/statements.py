@@ -15,7 +15,7 @@ def rows_of(workspace: int) -> tuple[int, int]:
     return workspace << ROW_BITS, ((workspace + 1) << ROW_BITS) - 1
 
 
-PAGE = 100
+PAGE_ROWS = 100
 """Rows that are read at a time where all are. More take more memory."""
 
 # Opening

@@ -29,7 +29,7 @@ from marksweep.stores.graph.nouns import (
     hash_content,
 )
 
-PAGE = 5000
+PAGE_ITEMS = 5000
 """Nodes or edges read or loaded at a time."""
 
 MEMORIES = "MATCH (n:Memory) WHERE id(n) > $after RETURN id(n), n ORDER BY id(n) LIMIT $limit"
@@ -78,8 +78,8 @@ def migrate(url: str, graph: str, store: GraphStore, now: datetime) -> dict[str,
     old = read_old(url, graph)
     counts = {}
     for workspace_id, items in sorted(by_workspace(old, now).items()):
-        for start in range(0, len(items), PAGE):
-            store.load(workspace_id, items[start : start + PAGE])
+        for start in range(0, len(items), PAGE_ITEMS):
+            store.load(workspace_id, items[start : start + PAGE_ITEMS])
         counts[workspace_id] = len(items)
     return counts
 
@@ -109,11 +109,11 @@ def _all(graph: object, statement: str) -> list[Found]:
     while True:
         after = found[-1].number if found else -1
         answer = graph.ro_query(  # type: ignore[attr-defined]
-            statement, {"after": after, "limit": PAGE}
+            statement, {"after": after, "limit": PAGE_ITEMS}
         )
         page = [Found(row[0], row[1].properties, *row[2:]) for row in answer.result_set]
         found += page
-        if len(page) < PAGE:
+        if len(page) < PAGE_ITEMS:
             return found
 
 

@@ -21,7 +21,7 @@ from marksweep.stores.graph.rows import (
     survey_row,
 )
 
-BATCH = 1000
+BATCH_NODES = 1000
 """Nodes that one transaction works on: the server answers nobody else meanwhile.
 
 Larger is a little faster in all; a thousand take about 30 ms.
@@ -86,8 +86,8 @@ def _columns(db: Connection, workspace_id: str, statement: str, count: int) -> l
 def ids(db: Connection, workspace_id: str, kind: Kind, keys: Sequence[int]) -> tuple[str, ...]:
     """Turn keys into ids."""
     found: dict[int, str] = {}
-    for start in range(0, len(keys), 10 * BATCH):
-        batch = list(keys[start : start + 10 * BATCH])
+    for start in range(0, len(keys), 10 * BATCH_NODES):
+        batch = list(keys[start : start + 10 * BATCH_NODES])
         for key, node_id in db.read(workspace_id, cypher.IDS[kind], keys=batch):
             found[int(key or 0)] = str(node_id)
     return tuple(found.get(key, "") for key in keys)
@@ -109,7 +109,7 @@ def soft_delete(
         (Kind.CHUNK, cypher.HIDE_CHUNKS),
         (Kind.ENTITY, cypher.HIDE_ENTITIES),
     ):
-        for batch in _batches(nodes.of(kind), BATCH):
+        for batch in _batches(nodes.of(kind), BATCH_NODES):
             given = {"ids": batch, "seen": version, "plan_id": plan_id, "at": micros(at)}
             check: Step = (cypher.HIDDEN_BY[kind], {"ids": batch, "plan_id": plan_id})
             _, hidden = db.write(workspace_id, (statement, given), check)
@@ -122,10 +122,10 @@ def restore(db: Connection, workspace_id: str, nodes: Nodes) -> Nodes:
     chunks: set[str] = set()
     entities: set[str] = set()
     memories: set[str] = set()
-    for batch in _batches(nodes.entities, BATCH):
+    for batch in _batches(nodes.entities, BATCH_NODES):
         (rows,) = db.write(workspace_id, (cypher.SHOW_ENTITIES, {"ids": batch}))
         entities |= _first(rows)
-    for batch in _batches(nodes.memories, BATCH):
+    for batch in _batches(nodes.memories, BATCH_NODES):
         given = {"ids": batch}
         of_entities, of_chunks, rows = db.write(
             workspace_id,
@@ -136,7 +136,7 @@ def restore(db: Connection, workspace_id: str, nodes: Nodes) -> Nodes:
         entities |= _first(of_entities)
         chunks |= _first(of_chunks)
         memories |= _first(rows)
-    for batch in _batches(nodes.chunks, BATCH):
+    for batch in _batches(nodes.chunks, BATCH_NODES):
         given = {"ids": batch}
         of_entities, rows = db.write(
             workspace_id, (cypher.SHOW_ENTITIES_OF_CHUNKS, given), (cypher.SHOW_CHUNKS, given)
