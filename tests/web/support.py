@@ -55,9 +55,9 @@ def web(folder: Path, *options: str) -> Iterator[Page]:
         process.stdout.close()
 
 
-def filled(path: Path, count: int = 60) -> Segments:
+def filled(path: Path, count: int = 60, workspace: str = "default") -> Segments:
     """A working set with something of every state, over its soft limit of 2,000 tokens."""
-    context = Segments(path, limit=10 * count * count)
+    context = Segments(path, workspace=workspace, limit=10 * count * count)
     old = utc_now() - timedelta(days=3)
     made = [
         Segment(

@@ -21,40 +21,45 @@ from tests.web.support import Page, filled, web
 SET = "segments:default"
 
 
-@pytest.fixture
-def page(tmp_path: Path) -> Iterator[Page]:
-    filled(tmp_path / "heap.db").close()
-    with web(tmp_path, "--store", "heap.db", "--limit", "2k") as running:
-        yield running
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("web") / "heap.db"
+    filled(path).close()
+    return path
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """A page for those who only look."""
-    folder = tmp_path_factory.mktemp("shared")
-    filled(folder / "heap.db").close()
-    with web(folder, "--store", "heap.db", "--limit", "2k") as running:
+def page(store: Path) -> Iterator[Page]:
+    with web(store.parent, "--store", "heap.db", "--limit", "2k") as running:
         yield running
+
+
+@pytest.fixture
+def heap(store: Path, request: pytest.FixtureRequest) -> str:
+    """A working set of the test's own."""
+    workspace = request.node.name
+    filled(store, workspace=workspace).close()
+    return f"segments:{workspace}"
 
 
 def names(found: Any) -> list[str]:
     return [tile["name"] for tile in found["tiles"]]
 
 
-def test_a_plan_is_shown_collected_by_its_id_and_undone(page: Page) -> None:
-    before = page.get("view", heap=SET)
+def test_a_plan_is_shown_collected_by_its_id_and_undone(page: Page, heap: str) -> None:
+    before = page.get("view", heap=heap)
     assert before["size"] == 60 * 30 + 40
     assert [(each["name"], each["size"]) for each in before["staying"]] == [("pinned by ada", 40)]
     states = {each["name"]: each["size"] for each in before["states"]}
     assert states == {"root": 40, "reached": 30, "related": 14 * 30, "garbage": 45 * 30}
-    shown = page.post("plan", heap=SET)
+    shown = page.post("plan", heap=heap)
     plan = shown["plan"]
     assert shown["steps"] == len(plan["steps"]) > 0
     assert all(step["reason"] for step in plan["steps"])
-    assert page.get("view", heap=SET)["size"] == before["size"], "a plan touches nothing"
+    assert page.get("view", heap=heap)["size"] == before["size"], "a plan touches nothing"
 
-    report = page.post("collect", heap=SET, plan_id=plan["plan_id"])
-    after = page.get("view", heap=SET)
+    report = page.post("collect", heap=heap, plan_id=plan["plan_id"])
+    after = page.get("view", heap=heap)
     assert report["size_after"] == after["size"] == plan["size_after"] < before["size"]
     assert after["timeline"][0] == {
         **after["timeline"][0],
@@ -64,74 +69,74 @@ def test_a_plan_is_shown_collected_by_its_id_and_undone(page: Page) -> None:
         "size_after": after["size"],
         "can_undo": True,
     }
-    assert len(page.post("undo", heap=SET, plan_id=plan["plan_id"])) == len(report["swept"])
-    undone = page.get("view", heap=SET)
+    assert len(page.post("undo", heap=heap, plan_id=plan["plan_id"])) == len(report["swept"])
+    undone = page.get("view", heap=heap)
     assert undone["size"] == before["size"]
     assert [each["can_undo"] for each in undone["timeline"]] == [False, False]
-    assert page.get("plan", heap=SET, plan=plan["plan_id"]) == shown
+    assert page.get("plan", heap=heap, plan=plan["plan_id"]) == shown
 
 
 def test_a_plan_of_a_heap_that_has_moved_is_refused_and_nothing_is_done(
-    page: Page, tmp_path: Path
+    page: Page, heap: str, store: Path
 ) -> None:
-    plan = page.post("plan", heap=SET)["plan"]
-    other = Segments(tmp_path / "heap.db", limit=1_000_000)
+    plan = page.post("plan", heap=heap)["plan"]
+    other = Segments(store, workspace=heap.partition(":")[2], limit=1_000_000)
     other.write("somebody else was here", segment_id="new")
     other.close()
-    said = page.post("collect", 409, heap=SET, plan_id=plan["plan_id"])["error"]
+    said = page.post("collect", 409, heap=heap, plan_id=plan["plan_id"])["error"]
     assert "has changed since" in said
     assert "Plan again" in said
-    view = page.get("view", heap=SET)
+    view = page.get("view", heap=heap)
     assert view["tiles"] == 62, "the page sees what others wrote"
     assert view["timeline"] == []
 
 
-def test_what_was_swept_is_found_by_words_and_restored(page: Page) -> None:
-    plan = page.post("plan", heap=SET, target=100)["plan"]
-    page.post("collect", heap=SET, plan_id=plan["plan_id"])
-    assert page.get("view", heap=SET)["swept"] == len(page.get("swept", heap=SET))
-    found = page.get("swept", heap=SET, words="failed")
+def test_what_was_swept_is_found_by_words_and_restored(page: Page, heap: str) -> None:
+    plan = page.post("plan", heap=heap, target=100)["plan"]
+    page.post("collect", heap=heap, plan_id=plan["plan_id"])
+    assert page.get("view", heap=heap)["swept"] == len(page.get("swept", heap=heap))
+    found = page.get("swept", heap=heap, words="failed")
     assert [each["segment"]["segment_id"] for each in found] == ["log-0"]
-    assert page.post("restore", heap=SET, names=["log-0"]) == ["log-0"]
-    assert names(page.get("tiles", heap=SET, words="failed")) == ["log-0"]
-    assert page.post("restore", 404, heap=SET, names=["log-0"])["error"].startswith("not in")
+    assert page.post("restore", heap=heap, names=["log-0"]) == ["log-0"]
+    assert names(page.get("tiles", heap=heap, words="failed")) == ["log-0"]
+    assert page.post("restore", 404, heap=heap, names=["log-0"])["error"].startswith("not in")
 
 
-def test_tiles_are_listed_by_state_by_words_and_page_by_page(shared: Page) -> None:
-    found = shared.get("tiles", heap=SET)
+def test_tiles_are_listed_by_state_by_words_and_page_by_page(page: Page) -> None:
+    found = page.get("tiles", heap=SET)
     assert (found["total"], names(found)[0]) == (61, "note")
-    assert names(shared.get("tiles", heap=SET, offset=60)) == names(found)[60:]
-    assert names(shared.get("tiles", heap=SET, state="reached")) == ["log-1"]
-    assert names(shared.get("tiles", heap=SET, words="Ada", state="garbage")) == []
-    detail = shared.get("segment", heap=SET, name="log-1")
+    assert names(page.get("tiles", heap=SET, offset=60)) == names(found)[60:]
+    assert names(page.get("tiles", heap=SET, state="reached")) == ["log-1"]
+    assert names(page.get("tiles", heap=SET, words="Ada", state="garbage")) == []
+    detail = page.get("segment", heap=SET, name="log-1")
     assert detail["why"] == "note must stay: pinned by ada: who to ask, which refers to log-1"
 
 
-def test_a_pin_set_on_the_page_keeps_and_one_taken_off_does_not(page: Page) -> None:
-    page.post("pin", heap=SET, names=["log-7"])
-    assert [tile["name"] for tile in page.get("view", heap=SET)["pins"]] == ["log-7", "note"]
-    plan = page.post("plan", heap=SET, target=0)["plan"]
+def test_a_pin_set_on_the_page_keeps_and_one_taken_off_does_not(page: Page, heap: str) -> None:
+    page.post("pin", heap=heap, names=["log-7"])
+    assert [tile["name"] for tile in page.get("view", heap=heap)["pins"]] == ["log-7", "note"]
+    plan = page.post("plan", heap=heap, target=0)["plan"]
     assert "log-7" not in {name for step in plan["steps"] for name in step["segments"]}
-    page.post("unpin", heap=SET, names=["log-7"])
-    plan = page.post("plan", heap=SET, target=0)["plan"]
+    page.post("unpin", heap=heap, names=["log-7"])
+    plan = page.post("plan", heap=heap, target=0)["plan"]
     assert "log-7" in {name for step in plan["steps"] for name in step["segments"]}
 
 
-def test_what_did_not_change_is_not_sent_again(page: Page) -> None:
-    first = page.client.get("api/view", params={"heap": SET})
+def test_what_did_not_change_is_not_sent_again(page: Page, heap: str) -> None:
+    first = page.client.get("api/view", params={"heap": heap})
     tag = {"If-None-Match": first.headers["etag"]}
-    again = page.client.get("api/view", params={"heap": SET}, headers=tag)
+    again = page.client.get("api/view", params={"heap": heap}, headers=tag)
     tag_of_next_minute = first.headers["etag"].rpartition(".")[0]
     assert again.status_code == 304 or not again.headers["etag"].startswith(tag_of_next_minute)
-    page.post("pin", heap=SET, names=["log-7"])
-    assert page.client.get("api/view", params={"heap": SET}, headers=tag).status_code == 200
+    page.post("pin", heap=heap, names=["log-7"])
+    assert page.client.get("api/view", params={"heap": heap}, headers=tag).status_code == 200
 
 
-def test_the_picture_is_well_formed_whatever_the_texts_say(shared: Page) -> None:
-    plan = shared.post("plan", heap=SET)["plan"]
+def test_the_picture_is_well_formed_whatever_the_texts_say(page: Page) -> None:
+    plan = page.post("plan", heap=SET)["plan"]
     for by in ("kind", "tool", "file", "state"):
         query = {"heap": SET, "by": by, "plan": plan["plan_id"], "width": "1200"}
-        drawn = shared.client.get("api/picture", params=query)
+        drawn = page.client.get("api/picture", params=query)
         assert drawn.headers["content-type"] == "image/svg+xml"
         root = ElementTree.fromstring(drawn.text)  # noqa: S314 - it is ours
         tags = {each.tag.partition("}")[2] for each in root.iter()}
@@ -209,17 +214,17 @@ def test_a_transcript_is_shown_and_its_file_stays_as_it_is(tmp_path: Path) -> No
     ],
 )
 def test_other_sites_and_those_without_the_token_are_refused(
-    shared: Page, status: int, headers: dict[str, Any]
+    page: Page, status: int, headers: dict[str, Any]
 ) -> None:
     for path in ("plan", "collect"):
         sent = {"Content-Type": "application/json", **headers}
-        answer = shared.client.post(f"api/{path}", headers=sent, content=b"{}")
+        answer = page.client.post(f"api/{path}", headers=sent, content=b"{}")
         assert answer.status_code == status
     if status != 415:
-        assert shared.client.get("api/heaps", headers=headers).status_code == status
+        assert page.client.get("api/heaps", headers=headers).status_code == status
 
 
-def test_bad_requests_are_answered_in_words(shared: Page) -> None:
+def test_bad_requests_are_answered_in_words(page: Page) -> None:
     for status, path, query in (
         (404, "view", {"heap": "segments:nobody"}),
         (404, "view", {}),
@@ -228,23 +233,23 @@ def test_bad_requests_are_answered_in_words(shared: Page) -> None:
         (404, "picture", {"heap": SET, "plan": "plan-0"}),
         (404, "segment", {"heap": SET, "name": "nothing"}),
     ):
-        answer = shared.client.get(f"api/{path}", params=query)
+        answer = page.client.get(f"api/{path}", params=query)
         assert (answer.status_code, bool(answer.json()["error"])) == (status, True), path
     for body in (b"", b"{", b"[]", b'{"heap": 1}', b'{"heap": "x", "more": 1}'):
-        answer = shared.client.post(
+        answer = page.client.post(
             "api/plan", content=body, headers={"Content-Type": "application/json"}
         )
         assert answer.status_code == 400
         assert "body cannot be read" in answer.json()["error"]
-    large = shared.client.post("api/pin", json={"heap": SET, "names": ["x" * 200_000]})
+    large = page.client.post("api/pin", json={"heap": SET, "names": ["x" * 200_000]})
     assert large.status_code == 413
-    assert shared.client.get("api/collect").status_code == 404, "looking changes nothing"
+    assert page.client.get("api/collect").status_code == 404, "looking changes nothing"
 
 
 def test_the_page_itself_holds_nothing_of_the_users_and_loads_nothing_from_elsewhere(
-    shared: Page,
+    page: Page,
 ) -> None:
-    base = shared.address.partition("#")[0]
+    base = page.address.partition("#")[0]
     for name in ("", "page.css", "page.js", "picture.css"):
         answer = httpx.get(base + name)
         assert answer.status_code == 200

@@ -129,7 +129,7 @@ def test_a_tile_opens_by_keys_alone_and_says_what_keeps_it(tab: Tab) -> None:
 def test_it_fits_narrow_and_wide_in_light_and_dark(
     tab: Tab, page: Page, width: int, scheme: str
 ) -> None:
-    tab.size(width, 500, scheme=scheme)
+    tab.size(width, 400 if width > 1_000 else 700, scheme=scheme)
     tab.go(page.address)
     tab.wait(READY)
     assert tab.value("document.documentElement.scrollWidth") == width, "nothing sticks out"
