@@ -113,6 +113,8 @@ def test_the_verbs_of_an_agent() -> None:
     assert printed("recall", "recall", "when", "are", "ants", "fed")[0]["id"] == new["memory_id"]
     assert printed("recall", "recall", "open_zoo", "--in", "code")[0]["where"] == "code"
     assert printed("recall", "recall", "zebra", codes=(1,)) == []
+    then = ("--as-of", "2020-01-01T00:00:00Z")
+    assert printed("recall", "recall", "ants", *then, codes=(1,)) == []
     (link,) = printed("callers", "callers", "ant")["links"]
     assert (link["link"]["source"], link["link"]["lines"]) == ("open_zoo", [5])
     assert printed("callers", "callers", "zoo.py", "--ask", "imports")["links"]

@@ -25,6 +25,11 @@ def _agent(here: Here) -> Iterator[AgentMemory]:
         yield AgentMemory(memory, segments)
 
 
+MOMENT = click.DateTime(
+    ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
+)
+
+
 @make_command("remember")
 @click.argument("text")
 @click.option("--tag", "tags", multiple=True, help="May be repeated.")
@@ -63,7 +68,7 @@ def _remembered(done: Remembered) -> RenderableType:
 )
 @click.option("--tag", "tags", multiple=True, help="All of these.")
 @click.option("--path", default="", help="A file, or the folder it is in.")
-@click.option("--as-of", type=click.DateTime(), help="What notes were valid then; by default now.")
+@click.option("--as-of", type=MOMENT, help="What notes were valid then, in UTC; by default now.")
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1))
 @click.option("--tokens", default=2000, show_default=True, type=click.IntRange(1))
 @in_workspace
@@ -85,7 +90,7 @@ def recall(
     Examples:  marksweep recall which port
                marksweep recall port --as-of 2026-05-01
     """
-    moment = as_of.replace(tzinfo=UTC) if as_of else None
+    moment = as_of if as_of is None or as_of.tzinfo else as_of.replace(tzinfo=UTC)
     with _agent(here) as memory:
         found = memory.recall(
             " ".join(words),
