@@ -134,6 +134,21 @@ def test_idle_conversations_are_left_to_the_store_and_go_on_from_there(tmp_path:
         each.close()
 
 
+def test_processes_that_take_turns_on_one_store_go_on_with_each_others(tmp_path: Path) -> None:
+    """As workers behind a load balancer do."""
+    path = tmp_path / "fit.db"
+    workers = [Fit(3_000, store=path, dialect="anthropic") for _ in range(3)]
+    history = work("fix the parser", 40)
+    for number, end in enumerate(range(1, len(history) + 1, 2)):
+        fitted = workers[number % 3].follow(history[:end])
+        assert len(fitted.kept) <= end
+        assert fitted.conversation.overlap(history[:end]).known == end
+        assert not validate([kept.message for kept in fitted.kept], "anthropic")
+    assert len(workers[0].store.segments.workspaces()) == 1
+    for worker in workers:
+        worker.close()
+
+
 def test_a_whole_request_comes_back_as_one() -> None:
     body = {"model": "m", "system": "be brief", "messages": work("fix the parser", 3)}
     assert Fit(100_000)(body) == body

@@ -28,7 +28,7 @@ from marksweep.dialects import detect
 from marksweep.dialects.base import Json
 from marksweep.dialects.history import LISTS
 from marksweep.errors import BadInput
-from marksweep.following import Kept, digest, listed
+from marksweep.following import Kept, Overlap, digest, listed
 from marksweep.stores.base import Query, Store
 from marksweep.stores.checkpoint import forget
 from marksweep.stores.memory import store_of
@@ -75,10 +75,8 @@ class Fit:
         self._most_open = most_open
         self._options = options
         self._open: OrderedDict[str, Conversation] = OrderedDict()
-        self._names = dict.fromkeys(
-            n for n in self.store.segments.workspaces() if n.startswith(PREFIX)
-        )
-        """All conversations of the store."""
+        self._names = dict.fromkeys(self._stored(PREFIX))
+        """The conversations of the store that are known of."""
         self._models: dict[str, str] = {}
         """The model that each conversation last went to."""
         self._guard = RLock()
@@ -117,17 +115,17 @@ class Fit:
         with self._guard:
             talk = self._find(group, messages, name, state)
             before = self._models.get(talk.workspace)
-            self._models[talk.workspace] = model
-        if before and before != model:
+            self._models[talk.workspace] = model or before or ""
+        if before and model and before != model:
             talk.note_cold_cache()
         return Fitted(talk.follow(messages), talk, len(values))
 
     def _find(self, group: str, messages: Json, dialect: str, state: Json) -> Conversation:
         """Give the conversation that a history goes on with; a new one if none does."""
-        names = [name for name in self._names if name.startswith(group)]
-        talks = [self._opened(name, dialect) for name in names]
-        found = [(talk.overlap(messages), talk) for talk in talks]
-        found.sort(key=lambda each: (each[0].known, -each[0].taken_back), reverse=True)
+        found = self._ranked(group, messages, dialect)
+        if not found or found[0][0].loses_sweep:  # perhaps another process goes on with it
+            self._names |= dict.fromkeys(self._stored(group))
+            found = self._ranked(group, messages, dialect)
         if not found:
             first = f"{group}{self._next_number()}"
             return self._opened(first, dialect) if state is None else self._copy(state, first)
@@ -135,6 +133,18 @@ class Fit:
         if not overlap.loses_sweep or len(found) >= MOST_BRANCHES:
             return talk
         return self._copy(talk.state(), f"{group}{self._next_number()}")
+
+    def _ranked(
+        self, group: str, messages: Json, dialect: str
+    ) -> list[tuple[Overlap, Conversation]]:
+        """Give the conversations of a group, the one that shares the most with a history first."""
+        names = [name for name in self._names if name.startswith(group)]
+        talks = [self._opened(name, dialect) for name in names]
+        found = [(talk.overlap(messages), talk) for talk in talks]
+        return sorted(found, key=lambda each: (each[0].known, -each[0].taken_back), reverse=True)
+
+    def _stored(self, group: str) -> list[str]:
+        return [name for name in self.store.segments.workspaces() if name.startswith(group)]
 
     def _copy(self, state: Json, name: str) -> Conversation:
         return self._hold(

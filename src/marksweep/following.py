@@ -102,6 +102,8 @@ class Follower:
         self._store = store
         self.known: list[Link] | None = None
         """All that was said, in order; None: it is to be looked up, as somebody added to it."""
+        self._as_of = 0
+        """Changes by others that `known` includes."""
         self._last: tuple[Sequence[Json], list[bytes]] = ((), [])
         self._host: list[Link] = []
         """What the host last had, if that is not all that was said."""
@@ -111,7 +113,8 @@ class Follower:
     @property
     def links(self) -> list[Link]:
         """All that was said, in order."""
-        if self.known is None:
+        if self.known is None or self._as_of != self._heap.foreign_changes:
+            self._as_of = self._heap.foreign_changes
             self.known = [
                 Link(digest(parsed(s.raw)), s.segment_id, s.position) for s in self._said()
             ]
@@ -124,6 +127,7 @@ class Follower:
 
     def agreed(self, values: Sequence[Json], dialect: str) -> Agreed:
         """Compare a host's list with all that was said, what it had last, and what it was given."""
+        self._heap.refresh()
         found = self._matched(values, self.links, dialect)
         if found.position is not None and len(found.names) < len(values):
             others = (
@@ -180,6 +184,7 @@ class Follower:
 
     def drop_last(self, number: int, now: datetime) -> None:
         """Take back the last messages."""
+        self._heap.refresh()
         if not 0 <= number <= len(self.links):
             raise BadInput(f"drop_last({number}) of {len(self.links)} messages.")
         self.rewind_to(self.links[-number].position if number else None, now)

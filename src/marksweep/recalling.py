@@ -32,9 +32,11 @@ def recall(
     """Give a swept message by its id, from a character on, or those that hold these words.
 
     Branches of a conversation share ids, and so do conversations of older stores: the one that was
-    swept last is meant. `group` is what the names of the conversations begin with: `Fit.group`.
+    swept last is meant. `group` is what the names of the conversations begin with, `Fit.group`, or
+    the whole name of one.
     """
-    names = [name for name in store.segments.workspaces() if name.startswith(group)]
+    names = [n for n in store.segments.workspaces() if n.startswith(group)]
+    names = [group] if group in names else names
     named = _ID.fullmatch(what)
     if named is None:
         return _found(store, names, what, limit)

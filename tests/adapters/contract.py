@@ -138,7 +138,7 @@ class Swept(NamedTuple):
 
 def swept(request: Request) -> Swept:
     """Find the first line that stands for something."""
-    found = re.search(r'lines of (src/\w+\.py) left out[^"]*recall\(\\?"(m\d+)', request.text)
+    found = re.search(r'lines of (src/\w+\.py) left out[^"]*recall\(\\?"(m[\d.]+)', request.text)
     assert found, request.text[:1_000]
     return Swept(found[1], found[2])
 

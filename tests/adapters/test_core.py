@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -55,6 +58,15 @@ def test_a_limit_in_percent_is_of_the_models_window() -> None:
     history = work("fix the parser", 20)
     assert sent(grown(adapter("30%"), history, window=10_000)) == sent(grown(adapter(), history))
     assert sent(grown(adapter("30%", window=10_000), history)) == sent(grown(adapter(), history))
+
+
+def test_another_model_with_another_window_goes_on_with_the_same_conversation() -> None:
+    made, history = adapter("30%"), work("fix the parser", 40)
+    for number, end in enumerate(range(1, len(history) + 1, 2)):
+        fitted = made.fit(history[:end], "a", window=(20_000, 40_000)[number % 2])
+        assert len(fitted.kept) <= end
+        assert fitted.conversation.tokens <= (6_000, 12_000)[number % 2]
+        assert not validate(sent(fitted), "openai_chat")
 
 
 def test_a_limit_in_percent_without_a_window_says_what_to_pass() -> None:
@@ -137,6 +149,28 @@ def test_recall_finds_by_id_and_words_what_was_swept_of_that_key_only() -> None:
     assert "nothing" in made.recall("content of file 1", "b")
 
 
+def test_recall_can_keep_to_one_conversation_of_many_with_a_key() -> None:
+    made = adapter()
+    talks = [grown(made, work(f"task {n}", 12), "a").conversation for n in range(12)]
+    assert "task 1: content" in made.recall("content of file 1", talk=talks[1])
+    for talk in talks:
+        assert talk.workspace.rpartition(":")[2] in {str(n) for n in range(1, 13)}
+    assert "task 10: content" not in made.recall("task content of file", talk=talks[1])
+    assert "task 10: content" in made.recall("task content of file", talk=talks[10])
+
+
+def test_another_model_finds_no_cached_prompt() -> None:
+    """So that it is a good time to collect."""
+    history = work("fix the parser", 16)
+    same, other = adapter(12_000), adapter(12_000)
+    for end in range(1, len(history) + 1, 2):
+        same.fit(history[:end], "a", model="one")
+        other.fit(history[:end], "a", model="one")
+    more = [*history, {"role": "user", "content": "go on"}]
+    assert not same.fit(more, "a", model="one").is_changed
+    assert other.fit(more, "a", model="two").is_changed
+
+
 def test_usage_calibrates_the_conversation() -> None:
     made, history = adapter(), work("fix the parser", 20)
     fitted = grown(made, history[:9])
@@ -169,6 +203,35 @@ def test_many_threads_may_share_one() -> None:
         assert set(re.findall(r"task \d", str(sent(each)))) == {f"task {n}"}
         assert len(str(sent(each))) < len(str(histories[n])) / 2
         assert not validate(sent(each), "openai_chat")
+
+
+def test_in_an_event_loop_the_work_is_done_in_a_thread() -> None:
+    made = adapter()
+    assert asyncio.run(made.guarded_async(threading.get_ident, 0)) != threading.get_ident()
+
+
+FRAMEWORKS = {
+    "langchain": ("langchain.agents.middleware", "langchain"),
+    "pydantic_ai": ("pydantic_ai", "pydantic-ai"),
+    "openai_agents": ("agents", "openai-agents"),
+    "litellm": ("litellm", "litellm"),
+    "google_adk": ("google.adk", "google-adk"),
+    "agent_framework": ("agent_framework", "agent-framework"),
+}
+"""What each adapter imports, and the extra that installs it."""
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_an_adapter_without_its_framework_says_what_to_install(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, extra = FRAMEWORKS[name]
+    monkeypatch.delitem(sys.modules, f"marksweep.adapters.{name}", raising=False)
+    for each in [m for m in sys.modules if m == module or m.startswith(f"{module}.")]:
+        monkeypatch.delitem(sys.modules, each)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=rf"pip install 'marksweep\[{extra}\]'"):
+        import_module(f"marksweep.adapters.{name}")
 
 
 def test_a_missing_framework_is_named_with_what_to_install() -> None:

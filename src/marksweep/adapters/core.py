@@ -107,6 +107,7 @@ class Adapter:
         key: str,
         *,
         window: int | None = None,
+        model: str = "",
         fixed: Json = None,
         state: Json = None,
         dialect: str | None = None,
@@ -114,8 +115,9 @@ class Adapter:
         """Give what to send of a history, collected when due.
 
         `key` is the framework's own id of the conversation. `window` is that of the model, if the
-        framework knows it. `fixed` takes room in every request: system prompt, tools. `state` is
-        what `checkpoint` gave. `dialect` is that of these values, if it is another than usual.
+        framework knows it; `model` its name, as another one has no cached prompt. `fixed` takes
+        room in every request: system prompt, tools. `state` is what `checkpoint` gave. `dialect`
+        is that of these values, if it is another than usual.
         """
         limit = self._tokens(self._window or window)
         with self._lock:
@@ -126,7 +128,8 @@ class Adapter:
             fit = self._fits[limit]
         dialect = dialect or self._dialect
         request = {LISTS[dialect]: list(values), "tools": fixed or None}
-        fitted = fit.follow(request, key, dialect, state=state["state"] if state else None)
+        known = state["state"] if state else None
+        fitted = fit.follow(request, key, dialect, state=known, model=model)
         with self._lock:
             self._last[key] = fitted.conversation
             self._last.move_to_end(key)

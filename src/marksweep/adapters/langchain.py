@@ -119,6 +119,7 @@ class MarksweepMiddleware(AgentMiddleware):
             request.messages,
             key,
             window=window,
+            model=_name(request.model),
             fixed=[*system, *map(_schema, request.tools)],
             state=request.state.get("marksweep"),
         )
@@ -172,6 +173,10 @@ def _key(config: Json, messages: Sequence[AnyMessage]) -> str:
     """Give the thread's id; without one, that of the first message, which goes with the history."""
     thread = (config.get("configurable") or {}).get("thread_id")
     return str(thread or (messages[0].id if messages else None) or "")
+
+
+def _name(model: Json) -> str:
+    return str(getattr(model, "model_name", None) or getattr(model, "model", None) or "")
 
 
 def _schema(given: Json) -> Json:

@@ -69,15 +69,18 @@ class MarksweepFilter:
         fixed = [given.instructions, *map(_schema, data.agent.tools)]
         items = list(given.input)
         key = _key(items)
-        fitted = await self.adapter.guarded_async(lambda: self._fit(items, key, fixed), None)
+        model = str(getattr(data.agent.model, "model", data.agent.model) or "")
+        fitted = await self.adapter.guarded_async(
+            lambda: self._fit(items, key, fixed=fixed, model=model), None
+        )
         _talk.set(fitted.conversation if fitted else None)
         if fitted is None or not fitted.is_changed:
             return given
         sent = self.adapter.guarded(lambda: _sent(items, fitted), items)
         return ModelInputData(input=sent, instructions=given.instructions)
 
-    def _fit(self, items: list[Json], key: str, fixed: Json = None) -> Fitted:
-        return self.adapter.fit([_value(item) for item in items], key, fixed=fixed)
+    def _fit(self, items: list[Json], key: str, **more: Json) -> Fitted:
+        return self.adapter.fit([_value(item) for item in items], key, **more)
 
     def fitted(self, items: list[Json], key: str) -> list[Json]:
         """Give what to keep of a session's items; the same list if that is all of them."""

@@ -98,8 +98,14 @@ class Marksweep(AbstractCapability[Any]):
     ) -> list[ModelMessage]:
         places = list(_places(messages))
         values = [_value(messages[place.message], place.part) for place in places]
-        window = getattr(request.model, "context_window", None)
-        fitted = self.adapter.fit(values, key, window=window, fixed=_fixed(messages, request))
+        model = request.model
+        fitted = self.adapter.fit(
+            values,
+            key,
+            window=getattr(model, "context_window", None),
+            model=model.model_name,
+            fixed=_fixed(messages, request),
+        )
         return _rebuilt(messages, places, fitted.kept) if fitted.is_changed else messages
 
 

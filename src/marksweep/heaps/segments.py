@@ -75,6 +75,8 @@ class SegmentHeap:
         self._recent_messages = recent_messages
         self._guard = RLock()
         self._version = 0
+        self.foreign_changes = 0
+        """How often something that others did was taken in."""
         self._last_position = 0
         self._fingerprint = fingerprint or ContentFingerprint()
         self.index = LiveIndex(recent_messages, self._fingerprint)
@@ -93,6 +95,7 @@ class SegmentHeap:
             self._let_go(changes.removed)
             self._take_in(changes.put)
             self._version = changes.version
+            self.foreign_changes += 1
 
     def _reset(self) -> None:
         self._fingerprint.clear()
