@@ -9,7 +9,7 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # nothing is aske
 
 FRAMEWORKS = {
     "test_agent_framework.py": "agent_framework",
-    "test_google_adk.py": "google.genai",
+    "test_google_adk.py": "google.adk",
     "test_langchain.py": "langchain",
     "test_litellm.py": "litellm",
     "test_openai_agents.py": "agents",
