@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 from marksweep.replay.catalog import canonical, maker
+from marksweep.replay.conversation_collector import ConversationCollector
 from marksweep.replay.counting import exact
 from marksweep.replay.datasets import folder
 from marksweep.replay.needs import uses_calls
@@ -107,10 +108,15 @@ def _acts(message: Wire, *, by_calls: bool) -> bool:
 def collected(
     run: Trajectory, steps: Sequence[Step], name: str, window: int, count: Count
 ) -> Iterator[tuple[Step, Shown]]:
-    """Drive a collector through a run and give what it shows at each of these steps."""
+    """Drive a collector through a run and give what it shows at each of these steps.
+
+    Ours are driven as a program has them: what waits is trimmed too, if it does not fit.
+    """
     collector = maker(name)(count)
     prefix = list(run.messages[: run.pinned])
     collector.start(prefix, window + sum(price(message, count) for message in prefix))
+    if isinstance(collector, ConversationCollector):
+        collector.trim_what_waits()
     wanted = {step.at: step for step in steps}
     tail = run.pinned
     for at in range(run.pinned, max(wanted) + 1):

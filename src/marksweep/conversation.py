@@ -384,6 +384,8 @@ class Conversation:
                 plan = self.plan()
                 if is_time(wanted, plan.cost, self._pays_within_turns):
                     report = self._collector.collect(plan, now=now, trigger="threshold")
+            if report is not None and self._requested:  # The prompt is new anyway: fill its room.
+                self._bring_back(now)
             freed = report.tokens_freed if report else 0
             self._backoff = after_pass(freed, self.tokens, self._changes, self._backoff)
             self._passed = self._heap.index.fingerprint()
@@ -394,15 +396,15 @@ class Conversation:
     def _page_in(self) -> None:
         """Bring back what the newest messages speak of, if the strategy finds it worth its room.
 
-        Decided once for each change, so that reading twice is the same: what a collection takes
-        comes back only if something new speaks of it.
+        Decided once for each change, so that reading twice is the same.
         """
-        if self._feed is None or self._paged == self._changes:
-            return
-        self._paged = self._changes
-        if not self.store.stash.count(self.workspace, 1):
-            return
-        now = self._clock()
+        if self._feed is not None and self._paged != self._changes:
+            self._paged = self._changes
+            if self.store.stash.count(self.workspace, 1):
+                self._bring_back(self._clock())
+
+    def _bring_back(self, now: datetime) -> None:
+        """Carry out what `plan_recall` decides."""
         with self._collector.holding(now), self._heap.without_refresh():
             plan = self.plan_recall()
             if plan is not None:
@@ -512,9 +514,8 @@ class Conversation:
             weigh=heap.weigh,
             render=lambda segments: transcript([heap.message(s) for s in segments]),
         )
-        return MessageTools(
-            heap.outcomes, digest, heap.texts, heap.trimmed, heap.note, lambda: self.budget.limit
-        )
+        limit = lambda: self.budget.limit  # noqa: E731
+        return MessageTools(heap.outcomes, digest, heap.texts, heap.trimmed, heap.note, limit)
 
     def _learnt_context(self, target: int | None) -> PlanningContext:
         """Give a context that a strategy that learns has observed."""

@@ -27,8 +27,13 @@ class ConversationCollector:
             counter=self._tokens,
             dialect=CHAT,
         )
+        self._trims = self._talk.last_resort
         self._talk.last_resort = FitByDropping(lambda _: (), lambda *_: None)
         self._talk.extend(pinned, pin=True)
+
+    def trim_what_waits(self) -> None:
+        """Let what the model has not answered be trimmed too, as a program's conversation does."""
+        self._talk.last_resort = self._trims
 
     def add(self, messages: list[Wire]) -> None:
         """Take new messages."""

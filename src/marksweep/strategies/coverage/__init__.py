@@ -33,7 +33,7 @@ from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
 from marksweep.messages import Text
 from marksweep.model import Action, Hold, Segment, Snapshot
-from marksweep.sections import Section, Sections, has_gap, paragraphs, sections
+from marksweep.sections import MAX_CHARACTERS, Section, Sections, has_gap, paragraphs, sections
 from marksweep.strategies.coverage.choose import ECONOMY, QUALITY, Setting, Sweep
 from marksweep.strategies.coverage.index import Block, BlockIndex, CutText, MessageBlocks
 from marksweep.strategies.coverage.text import action_in, atoms_of
@@ -382,13 +382,25 @@ class CoverageState:
         """Cut what somebody wrote; scripts only if they are too large for the window."""
         limit = self._limit() if self._limit else 0
         largest = int(SCRIPT_SHARE * limit * CHARACTERS_PER_TOKEN)
-        return paragraphs(text.words, largest or None)
+        cut = paragraphs(text.words, largest or None)
+        return _with_pastes_cut(cut) if text.is_said else cut
 
     def _settle(self, message: MessageBlocks, segment: Segment) -> MessageBlocks:
         message.parts_kept = len(message.parts())
         message.know_form(_form(segment), message.blocks())
         self.messages[message.segment_id] = message
         return message
+
+
+def _with_pastes_cut(cut: Sections) -> Sections:
+    """Cut what nobody types: the output of a tool, said in the user's name."""
+    pieces = [
+        sections(piece.text).pieces
+        if isinstance(piece, Section) and len(piece.text) > MAX_CHARACTERS
+        else (piece,)
+        for piece in cut.pieces
+    ]
+    return msgspec.structs.replace(cut, pieces=tuple([each for run in pieces for each in run]))
 
 
 def _headed(cut: Sections) -> tuple[tuple[Section, ...], Sections]:
