@@ -406,8 +406,7 @@ class Conversation:
     def _bring_back(self, now: datetime) -> None:
         """Carry out what `plan_recall` decides."""
         with self._collector.holding(now), self._heap.without_refresh():
-            plan = self.plan_recall()
-            if plan is not None:
+            if (plan := self.plan_recall()) is not None:
                 self._collector.collect(plan, now=now, trigger="recall")
 
     def plan_recall(self) -> Plan | None:
