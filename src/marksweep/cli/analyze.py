@@ -24,6 +24,7 @@ from marksweep.cli.common import (
     settings,
 )
 from marksweep.cli.common import command as make_command
+from marksweep.cli.session_window import SessionWindow, session_window, shown
 from marksweep.conversation import Conversation
 from marksweep.core.budget import Line
 from marksweep.dialects import Finding, History, Skipped, validate
@@ -110,6 +111,8 @@ class Analysis(msgspec.Struct, frozen=True):
     skipped: tuple[Skipped, ...]
     recommended: str
     """The command to run next."""
+    window: SessionWindow | None = None
+    """What fills the window, if this is a session of Claude Code or Codex."""
 
 
 class WorkingSetPlan(Plan, frozen=True):
@@ -247,6 +250,7 @@ def analyse(
         findings=findings,
         skipped=history.skipped,
         recommended=_recommended(name, target),
+        window=session_window(history, tokens),
     )
 
 
@@ -296,6 +300,7 @@ def _render(name: str, found: Analysis) -> RenderableType:
         ),
         render.title("Who uses the window"),
         render.ledger(found.ledger, of="messages"),
+        *(shown(found.window) if found.window else ()),
         render.title(f"Dead weight: {found.dead_tokens:,} tokens ({share:.0%})"),
         _dead(found.dead_weight),
         render.title(f"What each strategy would do, down to {found.target_tokens:,} tokens"),
