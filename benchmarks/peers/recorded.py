@@ -2,10 +2,12 @@
 
 python -m benchmarks.peers.recorded        a few runs of each set, at a quarter of their size
 
-Share: tokens sent, of those without any collection. Valid: steps without a broken rule (a call
-without its result, a changed system prompt or task, more than the limit). Availability: how much
-of what the agent used next was in its context; an invalid step has none. Cost: of the input with a
-prompt cache, beside no collection. A model's summaries are replaced by a text that knows nothing.
+Share: tokens sent, of those without any collection. Paired: steps in which every call has its
+result, as providers ask. Within our rules: steps that also keep the limit, the first messages up to
+the task, and what came since the last step, as the replay lab asks; no provider refuses the others.
+Availability: how much of what the agent used next was in its context; the lab counts 0 for a step
+outside its rules. Cost: of the input with a prompt cache, beside no collection. All times are by
+the clock. A model's summaries are replaced by a text that knows nothing.
 """
 
 from __future__ import annotations
@@ -17,19 +19,21 @@ from pathlib import Path
 
 import msgspec
 
+from benchmarks.peers.drivers.pairing import is_paired
 from benchmarks.peers.environments import CannotInstall, interpreter, last_line
 from benchmarks.trimmed import Job, Told
 from marksweep.replay.catalog import ECONOMY, QUALITY
 from marksweep.replay.counting import exact
 from marksweep.replay.datasets import Case, load
 from marksweep.replay.drive import Pricer, drive, limit_of
+from marksweep.replay.guards import Violation
 from marksweep.replay.hits import Reader, proofs
 from marksweep.replay.measures import Outcome, figures
 from marksweep.replay.records import Wire
 from marksweep.replay.runner import run
 
 PERCENT = 25
-RUNS = 8
+RUNS = 6
 """Runs of each set. More take longer: some peers are quadratic."""
 MINUTES = 5
 """How long a peer may take for one set."""
@@ -44,6 +48,7 @@ PEERS = {
     "Agent Framework ToolResultCompactionStrategy": ("agent_framework", "compact"),
 }
 OURS = {"marksweep coverage": ECONOMY, "marksweep coverage_quality": QUALITY}
+UNPAIRED = Violation.PAIRING.value
 DRIVERS = Path(__file__).parent / "drivers"
 
 
@@ -59,35 +64,44 @@ def main() -> int:
     for name, cases in load(exact()).items():
         some = cases[:RUNS]
         print(f"\n`{name}`, {len(some)} runs, limit {PERCENT} % of each\n")
-        print("| | share | valid | availability | cost | rewritten | ms a step |")
-        print("|---|---|---|---|---|---|---|", flush=True)
+        print(
+            "| | share | paired | within our rules | availability | cost | rewritten | ms a step |"
+        )
+        print("|---|---|---|---|---|---|---|---|", flush=True)
         done = run(some, tuple(OURS.values()), PERCENT)
         for label, strategy in OURS.items():
             outcomes = [each.outcomes[strategy] for each in done]
-            _print(label, outcomes, figures(outcomes).ms_mean)
+            found = figures(outcomes)
+            steps = sum(len(outcome.steps) for outcome in outcomes)
+            _print(label, outcomes, found.ms_mean, steps - found.violations.get(UNPAIRED, 0))
         for label, (driver, argument) in PEERS.items():
             try:
                 _print(label, *peer(some, driver, argument))
             except (CannotInstall, subprocess.TimeoutExpired) as error:
-                print(f"| {label} | {error} | | | | | |", flush=True)
+                print(f"| {label} | {error} | | | | | | |", flush=True)
     return 0
 
 
-def _print(label: str, outcomes: Sequence[Outcome], milliseconds: float) -> None:
+def _print(label: str, outcomes: Sequence[Outcome], milliseconds: float, paired: int) -> None:
     found = figures(outcomes)
     steps = sum(len(outcome.steps) for outcome in outcomes)
     share = (found.fresh + found.cached) / (found.fresh_uncollected + found.cached_uncollected)
     broken = ", ".join(f"{n} × {rule}" for rule, n in found.violations.items())
     valid = f"{steps - sum(found.violations.values())} of {steps}"
     cells = (
-        f"{share:.0%}", f"{valid}{f' ({broken})' if broken else ''}", f"{found.nr:.1f}",
-        f"{found.cost:.2f}", f"{found.rewrites:.0f} %", f"{milliseconds:.1f}",
-    )  # fmt: skip
+        f"{share:.0%}",
+        f"{paired} of {steps}",
+        f"{valid}{f' ({broken})' if broken else ''}",
+        f"{found.nr:.1f}",
+        f"{found.cost:.2f}",
+        f"{found.rewrites:.0f} %",
+        f"{milliseconds:.1f}",
+    )
     print(f"| {label} | {' | '.join(cells)} |", flush=True)
 
 
-def peer(cases: Sequence[Case], driver: str, argument: str) -> tuple[list[Outcome], float]:
-    """Drive a peer over runs; give the outcomes, and milliseconds a step."""
+def peer(cases: Sequence[Case], driver: str, argument: str) -> tuple[list[Outcome], float, int]:
+    """Drive a peer over runs; give the outcomes, milliseconds a step, and how many are paired."""
     limits = [limit_of(case.prices, case.study.trajectory.pinned, PERCENT) for case in cases]
     jobs = [
         Job(case.study.trajectory.messages, limit, [step.at for step in case.study.steps])
@@ -110,7 +124,8 @@ def peer(cases: Sequence[Case], driver: str, argument: str) -> tuple[list[Outcom
         steps = drive(case.study, proofs(case.study), told, limit, tokens=price, reader=reader)
         outcomes.append(Outcome(case.study.trajectory.id, tuple(steps)))
     total = sum(len(job.steps) for job in jobs)
-    return outcomes, sum(each.seconds for each in made) * 1_000 / max(1, total)
+    paired = sum(is_paired(context) for each in made for context in each.contexts)
+    return outcomes, sum(each.seconds for each in made) * 1_000 / max(1, total), paired
 
 
 if __name__ == "__main__":

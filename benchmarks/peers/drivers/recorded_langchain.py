@@ -26,13 +26,16 @@ def clear(limit: int) -> Collect:
     def collect(history: Messages) -> Messages:
         built = _built(history)
         edit.apply(built, count_tokens=count_tokens_approximately)
-        return [{**history[int(m.id)], "content": m.content} for m in built]
+        return [
+            {**was, "content": now.content} if was["role"] == "tool" else was
+            for was, now in zip(history, built, strict=True)
+        ]
 
     return collect
 
 
 def summarize(limit: int) -> Collect:
-    """`SummarizationMiddleware`, whose summaries stay in the state."""
+    """`SummarizationMiddleware`, whose summaries stay in the state, beside the system."""
     middleware = SummarizationMiddleware(
         GenericFakeChatModel(messages=repeat(AIMessage(SUMMARY))),
         trigger=("tokens", int(limit * START)),
@@ -43,17 +46,21 @@ def summarize(limit: int) -> Collect:
 
     def collect(history: Messages) -> Messages:
         nonlocal state, seen
-        state += _built(history)[seen:]
+        state += [m for m in _built(history)[seen:] if m.type != "system"]
         seen = len(history)
         changed = middleware.before_model({"messages": state}, None)
         if changed:
             state = list(changed["messages"][1:])
-        return [
-            history[int(m.id)] if m.id.isdigit() else {"role": "user", "content": m.content}
+        return [m for m in history if m["role"] == "system"] + [
+            history[int(m.id)] if _is_own(m) else {"role": "user", "content": m.content}
             for m in state
         ]
 
     return collect
+
+
+def _is_own(message: Any) -> bool:  # noqa: ANN401
+    return (message.id or "").isdigit()
 
 
 def _built(history: Messages) -> list[Any]:
