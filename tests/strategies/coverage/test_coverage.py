@@ -145,3 +145,37 @@ def test_a_call_stays_whole_or_goes_with_its_results(strategy: str, share: float
         m for m in messages if m.get("tool_calls") and m in left
     ]
     assert validate(left) == []
+
+
+def test_output_that_is_said_in_the_users_name_is_trimmed_and_does_not_go_whole() -> None:
+    output = "\n".join(f"{n:4} value_{n} = compute({n})" for n in range(150))
+    talk = Conversation(limit=10**6, strategy="coverage")
+    said = ["fix it", "I run it.", output, "ok", "go on", "done"]
+    roles = ["user", "assistant"] * 3
+    talk.extend([{"role": r, "content": c} for r, c in zip(roles, said, strict=True)])
+    (step,) = [step for step in talk.plan(talk.tokens - 200).steps if step.segments == ("m3",)]
+    assert step.action is Action.TRIM
+
+
+def test_room_that_a_sweep_freed_beyond_need_is_filled_in_the_same_request() -> None:
+    talk = Conversation(limit=1_500, strategy="coverage")
+    talk.extend([{"role": "user", "content": "fix the parser"}])
+    for n in range(11):
+        is_big = n == 9
+        path = {"path": f"f{n}.py"}
+        large = {"content": "\n".join(f"x_{k} = {k}" for k in range(230))} if is_big else {}
+        function = {"name": "edit", "arguments": json.dumps(path | large)}
+        result = "\n".join(f"def handle_{n}_{k}(): return {n * k}" for k in range(8))
+        talk.extend(
+            [
+                {
+                    "role": "assistant",
+                    "content": None,
+                    "tool_calls": [{"id": f"c{n}", "type": "function", "function": function}],
+                },
+                {"role": "tool", "tool_call_id": f"c{n}", "content": "ok" if is_big else result},
+            ]
+        )
+        sent = json.dumps(talk.messages)
+    assert "x_100" not in sent, "the large call went, and more than had to"
+    assert "[recalled]" in sent
