@@ -1,4 +1,4 @@
-"""The README says how to add the server to each client as the server itself does."""
+"""The page on the server says how to add it to each client as the server itself does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from marksweep.mcp.config_snippets import FILES
 
-README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/mcp.md").read_text("utf-8")
 COMMAND = Path(sys.executable).with_name("marksweep")
 
 
@@ -27,10 +27,10 @@ def printed(client: str, path: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("client", FILES)
-def test_the_readme_has_the_snippet_that_is_printed(client: str) -> None:
+def test_the_page_has_the_snippet_that_is_printed(client: str) -> None:
     ran = printed(client, os.pathsep.join([str(COMMAND.parent), os.environ["PATH"]]))
-    assert f"in `{FILES[client]}`:" in README
-    assert f"\n{ran.stdout.strip()}\n```" in README
+    assert f"in `{FILES[client]}`:" in PAGE
+    assert f"\n{ran.stdout.strip()}\n```" in PAGE
 
 
 def test_what_is_not_on_the_path_is_named_by_its_own_path(tmp_path: Path) -> None:
