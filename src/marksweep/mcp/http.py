@@ -8,7 +8,6 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 import msgspec
-import uvicorn
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
@@ -27,15 +26,12 @@ from marksweep.stores.files import is_exposed
 from marksweep.urls import is_loopback
 from marksweep.web.routes import LOOPBACK
 from marksweep.web.routes import PATH as PAGE
-from marksweep.web.server import TOKEN
+from marksweep.web.server import TOKEN, Listening, listen
 
 PATH = "/mcp"
 
 MAX_BODY = 4 * 1024 * 1024
 """Bytes that a request may have. Larger lets one caller take more memory."""
-
-GRACEFUL_SECONDS = 5
-"""How long running calls may take to finish when the server ends."""
 
 THREADS = 8
 """Tools that run at once. More only wait for each other's workspace, and no longer in turn."""
@@ -82,24 +78,16 @@ async def _serve(
     options: HttpOptions, state: ServerState, tokens: Tokens, collect_every: float | None
 ) -> None:
     anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
-    config = uvicorn.Config(
-        http_app(options, state, tokens),
-        host=options.host,
-        port=options.port,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=GRACEFUL_SECONDS,
-    )
-    socket = config.bind_socket()
-    try:
-        url = f"http://{options.host}:{socket.getsockname()[1]}"
+    app = http_app(options, state, tokens)
+
+    def started(url: str) -> None:
         logger.info("listening on %s%s", url, PATH)
         logger.info("the page is at %s%s/", url, PAGE)
+
+    try:
         async with collecting(state, collect_every):
-            await uvicorn.Server(config).serve(sockets=[socket])
+            await listen(app, Listening(host=options.host, port=options.port), started)
     finally:
-        socket.close()
         await state.close()
 
 
