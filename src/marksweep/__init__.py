@@ -1,7 +1,7 @@
 """One garbage collector for everything an agent remembers.
 
 The names below are the public surface. They are loaded when first used, so that importing marksweep
-costs next to nothing.
+is quick.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ __version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name from where it lives."""
+    """Load a public name from its module."""
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'marksweep' has no attribute {name!r}")
@@ -233,5 +233,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """Name what can be imported from here."""
+    """List the public names."""
     return sorted([*globals(), *_HOMES])

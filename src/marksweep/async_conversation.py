@@ -1,12 +1,12 @@
-"""The async face of a conversation: the same calls, none of which blocks the event loop.
+"""The async API of a conversation: the same calls, none of which blocks the event loop.
 
     async with AsyncConversation(Conversation(limit=100_000, store=path)) as talk:
         await talk.extend(new_messages)
         request(messages=await talk.messages())
 
-All decisions are those of `Conversation`. Its calls run one after the other, in the order in which
-they were made, in a pool of threads that all conversations share. A call whose task is cancelled is
-still carried out: half a sweep would be worse.
+`Conversation` makes all decisions. Its calls run one after the other, in the order they were made,
+in a thread pool that all conversations share. A call whose task is cancelled still completes: half
+a sweep would be worse.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ Given = ParamSpec("Given")
 T = TypeVar("T")
 
 MAX_THREADS = 8
-"""Conversations that work at once. More only wait for the interpreter and the store."""
+"""Conversations that run in parallel. More would only wait for the interpreter and the store."""
 
 
 @cache
 def shared_pool() -> ThreadPoolExecutor:
-    """Give the threads that all conversations share."""
+    """Return the threads that all conversations share."""
     return ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="marksweep")
 
 
 class InOrder:
-    """Runs calls in the shared threads one after the other, in the order in which they came."""
+    """Runs calls in the shared threads one after the other, in order of arrival."""
 
     def __init__(self) -> None:
         self._waiting: deque[Callable[[], None]] = deque()
@@ -46,7 +46,7 @@ class InOrder:
         self._lock = Lock()
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
-        """Let a call run once those before it are done."""
+        """Queue a call behind those made before it."""
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()
         with self._lock:
@@ -57,7 +57,7 @@ class InOrder:
         return future
 
     def _run(self) -> None:
-        """Run one call, then queue for the next: so that others get their turn."""
+        """Run one call, then queue again, so that other conversations get their turn."""
         self._waiting.popleft()()
         with self._lock:
             self._is_running = bool(self._waiting)
@@ -75,7 +75,7 @@ def _settle(future: Future[T], call: Callable[[], T]) -> None:
 def _as_async(
     work: Callable[Concatenate[Conversation, Given], T],
 ) -> Callable[Concatenate[AsyncConversation, Given], Coroutine[object, object, T]]:
-    """Make a method of `AsyncConversation` of one of `Conversation`."""
+    """Turn a method of `Conversation` into one of `AsyncConversation`."""
 
     @wraps(work)
     async def call(talk: AsyncConversation, /, *args: Given.args, **kwargs: Given.kwargs) -> T:
@@ -93,11 +93,11 @@ class AsyncConversation:
         self._calls = InOrder()
 
     async def messages(self) -> list[Json]:
-        """Give the messages for the next request; collected when due."""
+        """Return the messages for the next request; collected when due."""
         return await self.run(lambda: self.sync.messages)
 
     async def history(self) -> list[Message]:
-        """Give the messages as they are, neutral. Nothing is collected."""
+        """Return the messages as they are, neutral. Nothing is collected."""
         return await self.run(lambda: self.sync.history)
 
     extend = _as_async(Conversation.extend)
@@ -140,5 +140,5 @@ class AsyncConversation:
         await self.close()
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Run a call on the conversation once those before it are done."""
+        """Run a call on the conversation after those made before it."""
         return await asyncio.shield(asyncio.wrap_future(self._calls.submit(call)))

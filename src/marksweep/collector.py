@@ -8,10 +8,10 @@ exactly that plan.
     collect  lock → settle → journal → heap sweeps → journal       does exactly that
     undo     lock → settle → journal → heap brings back → journal  reverses a whole sweep
 
-Only the first and the last step touch the world. A heap keeps what it sweeps (`core.heap`), so one
-collector serves all of them: the working set, conversations and the knowledge graph. The intent is
-in the journal before the heap changes, and the outcome after. What a crash cut off is settled by
-the heap before anything else happens: it leaves an extra copy, never a hole.
+Only the first and the last step have side effects. A heap keeps what it sweeps (`core.heap`), so
+one collector serves all of them: the working set, conversations and the knowledge graph. The intent
+is in the journal before the heap changes, and the outcome after. The heap settles an interrupted
+operation before anything else happens: a crash leaves an extra copy, never a hole.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OPERATIONS = (
     Event.UNDONE,
     Event.ROLLED_BACK,
 )
-"""The events between which a crash can fall."""
+"""The events between which a crash can happen."""
 
 INTENTS = (Event.SWEEPING, Event.RESTORING)
 """Events that announce an operation; the outcome follows."""
@@ -70,7 +70,7 @@ def decide(
 
 
 class Collector:
-    """Carries plans out on a heap, so that nothing is lost whenever it dies."""
+    """Carries out plans on a heap. Nothing is lost if the process dies at any moment."""
 
     def __init__(
         self, heap: Heap, journal: Journal, *, actor: str = "", watch: Watch | None = None
@@ -172,25 +172,25 @@ class Collector:
             return gone
 
     def record(self, event: Event, *, now: datetime, segments: tuple[str, ...]) -> None:
-        """Write down what was done or seen beside plans: an erasure, a root that is gone."""
+        """Record an event that is not a plan: an erasure, a root that is gone."""
         self._log(event, now, segments=segments)
 
     def recover(self, *, now: datetime) -> None:
-        """Settle what a crash left half done. Every operation does so first; always harmless."""
+        """Settle what a crash left half done. Every operation does this first; it is idempotent."""
         with self.holding(now):
             pass
 
     @contextlib.contextmanager
     def holding(self, now: datetime) -> Iterator[None]:
-        """Hold the heap, in a state that no crash has left half done."""
+        """Lock the heap, and settle what a crash left half done."""
         with self._heap.lock():
             self._settle(now)
             yield
 
     def _settle(self, now: datetime) -> None:
-        """Close the last operation, if it was cut off.
+        """Settle the last operation if it was interrupted.
 
-        Operations on one heap follow each other under its lock, so only the last can have been.
+        Operations on one heap run one at a time under its lock, so only the last can have been.
         """
         for last in self._journal.read(self._heap.journal_name, events=OPERATIONS, limit=1):
             if last.event in INTENTS:
@@ -207,7 +207,7 @@ class Collector:
         segments: tuple[str, ...] = (),
         plan: Plan | None = None,
     ) -> Iterator[Entry]:
-        """Announce an operation; if it fails, settle it at once, or let the next one do so."""
+        """Announce an operation; if it fails, settle it now, or leave that to the next one."""
         try:
             yield self._log(event, now, plan_id=plan_id, segments=segments, plan=plan)
         except MarksweepError:
@@ -238,7 +238,7 @@ class Collector:
 
 
 def _done_but_for_settling() -> contextlib.AbstractContextManager[None]:
-    """Let what follows the heap's change fail, on a full disk say: the operation is done.
+    """Suppress errors after the heap's change, such as a full disk: the operation is done.
 
     An error would claim otherwise. The next operation settles this one first, as after a crash.
     """

@@ -9,10 +9,10 @@
     talk.undo()                            # and back, in place, to the last field
     talk.recall("the port of the proxy")   # or just look something up
 
-Plain text is the same in several dialects, so a conversation settles on one only when a message has
-its marks. A system prompt and tools take room in every request, and are kept as what is fixed.
+Plain text is the same in several dialects, so a conversation settles on one only when a message
+shows it. A system prompt and tools take room in every request, and are counted as fixed.
 
-For a single list of messages there is `tidy`, for an event loop `AsyncConversation`.
+For a single list of messages use `tidy`; in an event loop, `AsyncConversation`.
 """
 
 from __future__ import annotations
@@ -66,16 +66,16 @@ from marksweep.summarizers.transcript import transcript
 from marksweep.tokens import Calibration, count
 
 COVERAGE = "coverage"
-"""The strategy of a conversation that names none."""
+"""The default strategy of a conversation."""
 
 PLAIN = "openai_chat"
-"""The dialect of a conversation that has been plain text so far."""
+"""The dialect of a conversation that has only plain text so far."""
 
 TRANSCRIPTS = ("claude_code", "codex")
 """Dialects whose lines hold messages of others."""
 
 RECALL_TOKENS = 2_000
-"""Tokens that `recall` may give back, unless said otherwise."""
+"""Default limit, in tokens, of what `recall` returns."""
 
 REPLAYED_WINDOWS = 8
 """What a learning strategy observes after a restart, in multiples of the limit: the newest.
@@ -85,7 +85,7 @@ More lets older text come back, and makes opening a long conversation slower.
 
 
 class Conversation:
-    """The messages of one conversation: extend, collect, undo, recall. Safe between threads."""
+    """The messages of one conversation: extend, collect, undo, recall. Thread-safe."""
 
     def __init__(
         self,
@@ -111,9 +111,10 @@ class Conversation:
     ) -> None:
         """Begin or reopen a conversation.
 
-        `counter` gives the tokens of a message, which it is given in the form it was passed.
+        `counter` returns the tokens of a message, which it gets in the form it was passed.
         `watch` observes each collection, such as `telemetry.Telemetry().watch`.
-        `keep` names tools and roles (user, assistant) whose messages never go; `ids` begins ids.
+        `keep` names tools and roles (user, assistant) whose messages never go; `ids` is the prefix
+        of message ids.
         """
         if not isinstance(preserve_recent_turns, int) or preserve_recent_turns < 0:
             raise BadInput(
@@ -139,9 +140,9 @@ class Conversation:
         self._start_learning()
         lines = Budget.at_limit if goes_to_limit(self._strategy) else Budget.of
         self.budget = budget or lines(limit)
-        """The lines in the provider's tokens, as shares of the room beside what must stay."""
+        """The limits in the provider's tokens, as shares of the room beside what must stay."""
         self._held = 0
-        """What had to stay when it was last looked at, without what waits for an answer."""
+        """What had to stay at the last check, without what waits for an answer."""
         self._cache = PromptCache(cache_minutes)
         self._calibration = Calibration()
         self._pace = Pace()
@@ -167,7 +168,7 @@ class Conversation:
         strategy: Choice | None = None,
         **more: Any,  # noqa: ANN401 - what the constructor takes besides
     ) -> Conversation:
-        """Begin a conversation as the settings say, such as `tune` writes them."""
+        """Start a conversation from settings, such as those that `tune` writes."""
         named = settings.conversation
         limit = settings.window.limit_tokens if limit is None else limit
         given = {
@@ -191,7 +192,7 @@ class Conversation:
         limit: int,
         **more: Any,  # noqa: ANN401 - what the constructor takes besides
     ) -> Conversation:
-        """Go on with a conversation that `state` gave, in a store that does not know it yet."""
+        """Continue a conversation from its `state`, in a store that does not have it yet."""
         store = store_of(more.pop("store", None))
         workspace = more.pop("workspace", "conversation")
         dialect = put_state(store, workspace, state)
@@ -200,7 +201,7 @@ class Conversation:
         )
 
     def state(self) -> Json:
-        """Give all there is of the conversation as plain JSON data, for a host's checkpoint."""
+        """Return the whole conversation as plain JSON data, for a host's checkpoint."""
         with self._guard:
             dialect = self._intake.dialect if self._intake.is_sure else ""
             return get_state(self.store, self.workspace, dialect)
@@ -211,11 +212,11 @@ class Conversation:
         return self._intake.dialect
 
     def extend(self, messages: Json, pin: bool = False) -> list[str]:
-        """Add messages at the end; give the ids they are known by here.
+        """Add messages at the end; return the ids they get here.
 
         Takes provider messages, neutral ones, or a whole request, whose system prompt and tools
         then count as part of the conversation. Pinned messages never go. What cannot be read is
-        left out with a warning and listed in `skipped`; if that is all of it, BadInput is raised.
+        left out with a warning and listed in `skipped`; if nothing can be read, BadInput is raised.
         """
         with self._guard:
             self._follower.known = None
@@ -223,10 +224,10 @@ class Conversation:
             return self._take(history.messages, "the caller" if pin else "")
 
     def follow(self, messages: Json, keys: Sequence[Json] | None = None) -> list[Kept]:
-        """Take in the whole history as its host has it now; give what to send, collected when due.
+        """Take the whole history as its host has it now; return what to send, collected when due.
 
         What is new is added. Where the history differs from the known one, the host has rewound:
-        what was said from there on is taken back. `keys` are the host's own names for its messages.
+        messages from there on are removed. `keys` are the host's own names for its messages.
         The same history again gives the same messages. See `following`.
         """
         with self._guard:
@@ -252,26 +253,26 @@ class Conversation:
             return self._follower.overlap(listed(messages, self.dialect), self.dialect)
 
     def drop_last(self, number: int = 1) -> None:
-        """Take back the last messages, as if they had never been said; live or swept."""
+        """Remove the last messages, live or swept, as if they had never been said."""
         with self._guard:
             self._follower.drop_last(number, self._clock())
             self._restart()
 
     def clear(self) -> None:
-        """Take back all messages; what was swept of them is gone, too."""
+        """Remove all messages, swept ones too."""
         with self._guard:
             self._follower.drop_last(len(self._follower.links), self._clock())
             self._restart()
 
     def _restart(self) -> None:
-        """Go on from an earlier state of the conversation."""
+        """Continue from an earlier state of the conversation."""
         self._changes += 1
         self._backoff = None
         self._held = 0
         self._start_learning()
 
     def _start_learning(self) -> None:
-        """Begin with a strategy that has observed nothing yet."""
+        """Start over with a strategy that has observed nothing yet."""
         self._strategy = strategy_of(self._choice, self._tools())
         self.last_resort: LastResort | None = FitByTrimming(self._heap.texts, self._heap.trimmed)
         self._feed = LearningFeed(self._strategy) if isinstance(self._strategy, Learning) else None
@@ -303,7 +304,7 @@ class Conversation:
     def messages(self) -> list[Json]:
         """The messages for the next request, in the provider's format; collected when due.
 
-        The list is yours; the messages in it are those you passed, and are not to be changed.
+        The list is yours; the messages in it are those you passed. Do not change them.
         """
         with self._guard:
             self._prepare_request()
@@ -318,9 +319,9 @@ class Conversation:
     def observe(self, input_tokens: int, cached_tokens: int | None = None) -> None:
         """Learn from the usage that the provider reported for the last request.
 
-        `input_tokens` are all it read, with those from its cache; they calibrate the limit to the
-        provider's own count. `cached_tokens` are those from the cache: none, after an earlier
-        request, mean that it is cold.
+        `input_tokens` are all it read, including those from its cache; they calibrate the limit to
+        the provider's own count. `cached_tokens` are those from the cache: 0 after an earlier
+        request means that the cache is cold.
         """
         for name, tokens in (("input_tokens", input_tokens), ("cached_tokens", cached_tokens or 0)):
             if not isinstance(tokens, int) or tokens < 0:
@@ -348,13 +349,13 @@ class Conversation:
 
     @property
     def is_due(self) -> bool:
-        """Whether a collection is due. Takes the same time however long the conversation is."""
+        """Whether a collection is due. Takes constant time."""
         return self._wanted() is not Due.NOTHING
 
     def _wanted(self) -> Due:
         """Say what is due.
 
-        A pass right after another would find nothing new. A request over the limit fails, so then
+        A pass right after another finds nothing new. A request over the limit fails, so above it
         every new message is reason enough to try again.
         """
         if self._heap.index.fingerprint() == self._passed:
@@ -365,11 +366,11 @@ class Conversation:
         return due(self.tokens, lines, self._changes, waits, is_cold=is_cold)
 
     def _lines(self, held: int = 0) -> Budget:
-        """Give the budget in our tokens, beside so many that must stay."""
+        """Return the budget in our tokens, with this many that must stay."""
         return self.budget.calibrated(self._calibration.ratio).beside(held, self._pace.mean)
 
     def collect_if_due(self) -> Report | None:
-        """Collect if it is due and pays, see `core.budget`. After a futile pass it waits a bit."""
+        """Collect if it is due and pays (see `core.budget`). Backs off after a futile pass."""
         with self._guard:
             self._page_in()
             if self._wanted() is Due.NOTHING:
@@ -394,9 +395,9 @@ class Conversation:
             return report
 
     def _page_in(self) -> None:
-        """Bring back what the newest messages speak of, if the strategy finds it worth its room.
+        """Bring back what the newest messages mention, if the strategy finds it worth its room.
 
-        Decided once for each change, so that reading twice is the same.
+        Decided once per change, so that reading twice gives the same messages.
         """
         if self._feed is not None and self._paged != self._changes:
             self._paged = self._changes
@@ -404,13 +405,13 @@ class Conversation:
                 self._bring_back(self._clock())
 
     def _bring_back(self, now: datetime) -> None:
-        """Carry out what `plan_recall` decides."""
+        """Carry out the plan of `plan_recall`."""
         with self._collector.holding(now), self._heap.without_refresh():
             if (plan := self.plan_recall()) is not None:
                 self._collector.collect(plan, now=now, trigger="recall")
 
     def plan_recall(self) -> Plan | None:
-        """Decide what would come back by itself, and why; None if nothing. Nothing is touched."""
+        """Decide what would come back automatically, and why; None if nothing. Changes nothing."""
         with self._guard:
             if not isinstance(self._strategy, Learning):
                 return None
@@ -438,7 +439,7 @@ class Conversation:
             return self._collector.collect(plan or self.plan(), now=now)
 
     def undo(self, plan_id: str | None = None) -> tuple[str, ...]:
-        """Reverse a whole sweep; the latest, if none is named. Give the ids that came back."""
+        """Reverse a whole sweep, by default the latest; return the ids that came back."""
         with self._guard:
             latest = plan_id or self.latest()
             if latest is None:
@@ -450,12 +451,12 @@ class Conversation:
         return self._collector.latest()
 
     def restore(self, *message_ids: str) -> tuple[str, ...]:
-        """Bring messages back to where they were, each with those it is valid only with."""
+        """Bring messages back to where they were, each with its whole unit."""
         with self._guard:
             return self._collector.restore(message_ids, now=self._clock())
 
     def recall(self, query: str, limit: int = RECALL_TOKENS) -> list[Recalled]:
-        """Find what was swept and answers a question, in order, in at most so many tokens."""
+        """Find swept text that answers a question, in order, within a limit in tokens."""
         with self._guard:
             live = self._heap.snapshot().segments
         return recalled(self.store.stash, self.workspace, live, query, limit)
@@ -487,12 +488,12 @@ class Conversation:
             self._heap.pin(message_id, by)
 
     def unpin(self, message_id: str) -> None:
-        """Take the protection away."""
+        """Remove the protection."""
         with self._guard:
             self._heap.unpin(message_id)
 
     def journal(self, limit: int | None = None) -> tuple[Entry, ...]:
-        """Give what was planned and done, newest first."""
+        """Return what was planned and done, newest first."""
         return self.store.journal.read(self.workspace, limit=limit)
 
     def save(self, plan: Plan) -> None:
@@ -517,7 +518,7 @@ class Conversation:
         return MessageTools(heap.outcomes, digest, heap.texts, heap.trimmed, heap.note, limit)
 
     def _learnt_context(self, target: int | None) -> PlanningContext:
-        """Give a context that a strategy that learns has observed."""
+        """Return a context that a strategy that learns has observed."""
         self._teach()
         context = self.context(target)
         if self._feed is not None:
@@ -525,7 +526,7 @@ class Conversation:
         return context
 
     def context(self, target: int | None = None) -> PlanningContext:
-        """Give all that a strategy may look at, as it is now."""
+        """Return what a strategy may look at, as it is now."""
         with self._guard:
             lines = self._lines()
             pressure = max(Pressure.SOFT, lines.pressure_at(self._heap.size()))
@@ -535,7 +536,7 @@ class Conversation:
 
 
 class Intake:
-    """Reads for one heap."""
+    """Reads messages for one heap."""
 
     def __init__(self, heap: ConversationHeap, dialect: str | None, ids: str) -> None:
         self._heap = heap
@@ -547,7 +548,7 @@ class Intake:
         self.learn(heap.stored())
 
     def learn_from(self, messages: Json) -> None:
-        """Settle on a dialect by messages or a whole request, if they have its marks."""
+        """Settle on a dialect if messages or a whole request show it."""
         if isinstance(messages, dict):
             if not self.is_sure:
                 self._speak(read(messages).dialect)
@@ -555,13 +556,13 @@ class Intake:
         self.learn(messages)
 
     def read_more(self, messages: Json, rest: Json, now: datetime) -> History:
-        """Read the rest of messages or of a whole request of which the beginning is known."""
+        """Read the rest of messages, or of a whole request, whose beginning is known."""
         if isinstance(messages, dict):
             rest = {**messages, LISTS[self.dialect]: rest}
         return self.read(rest, now)
 
     def read(self, messages: Json, now: datetime) -> History:
-        """Read messages or a whole request, and fix what of it takes room in every request."""
+        """Read messages or a whole request; count what takes room in every request as fixed."""
         self.learn_from(messages)
         start = self._heap.next_position
         history = insist_on(read(messages, self.dialect, start=start), stacklevel=4)
@@ -572,14 +573,14 @@ class Intake:
         return history
 
     def fix(self, kind: str, value: Json, now: datetime) -> None:
-        """Count something that takes room in every request; None is nothing."""
+        """Count something that takes room in every request; None counts 0."""
         if value is not None:
             is_text = isinstance(value, str)
             text = value if is_text else json.dumps(value, ensure_ascii=False, default=str)
             self._heap.set_overhead(kind, kind, count(text), now, text=text)
 
     def learn(self, values: Json) -> None:
-        """Settle on a dialect if one of these messages has its marks."""
+        """Settle on a dialect if one of these messages shows it."""
         if self.is_sure or isinstance(values, str) or not isinstance(values, Sequence):
             return
         named = [m.dialect for m in values if isinstance(m, Message) and m.dialect]

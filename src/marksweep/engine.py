@@ -5,7 +5,7 @@
     candidates = engine.analyze_pruning_candidates(segments, roots)
     plan = engine.generate_pruning_plan(candidates, target_tokens=4_000)
 
-Nothing is changed or stored: what to do with the plan is the caller's business.
+Nothing is changed or stored: the caller decides what to do with the plan.
 """
 
 from __future__ import annotations
@@ -62,17 +62,17 @@ class IGCEngine(Protocol):
     def analyze_pruning_candidates(
         self, segments: Sequence[Segment], roots: Collection[str]
     ) -> list[PruningCandidate]:
-        """Give what no root reaches, highest score first."""
+        """Return what no root reaches, highest score first."""
         ...
 
     def compute_reachability(
         self, roots: Collection[str], references: Mapping[str, Collection[str]]
     ) -> set[str]:
-        """Give the roots and all they refer to, directly or not."""
+        """Return the roots and all they refer to, directly or not."""
         ...
 
     def score_segment(self, segment: Segment, now: datetime) -> float:
-        """Give the prune score: high goes first."""
+        """Return the prune score: high goes first."""
         ...
 
     def generate_pruning_plan(
@@ -124,7 +124,7 @@ class GCEngine:
     def analyze_pruning_candidates(
         self, segments: Sequence[Segment], roots: Collection[str]
     ) -> list[PruningCandidate]:
-        """Give what no root reaches and nobody pinned, highest score first, each with a reason."""
+        """Return what no root reaches and nobody pinned, highest score first, with reasons."""
         counted = tuple(self._with_tokens(segment) for segment in segments)
         named = {
             i: "named as a root" for i, s in enumerate(counted) if s.pinned or s.segment_id in roots
@@ -145,7 +145,7 @@ class GCEngine:
     def compute_reachability(
         self, roots: Collection[str], references: Mapping[str, Collection[str]]
     ) -> set[str]:
-        """Give the roots and all they refer to, directly or not. Cycles are fine."""
+        """Return the roots and all they refer to, directly or not. Cycles are fine."""
         reached = set(roots)
         stack = list(roots)
         while stack:
@@ -155,7 +155,7 @@ class GCEngine:
         return reached
 
     def score_segment(self, segment: Segment, now: datetime) -> float:
-        """Give the prune score, from 0 to 1: high goes first."""
+        """Return the prune score, from 0 to 1: high goes first."""
         return self._scorer(segment, now)
 
     def generate_pruning_plan(
@@ -163,7 +163,7 @@ class GCEngine:
     ) -> PruningPlan:
         """Choose candidates, highest score first, until `target_tokens` are freed.
 
-        All are stashed, but for logs and notes that nothing refers to and that are past their age.
+        All are stashed, except logs and notes that nothing refers to and that are past their age.
         """
         if target_tokens < 0:
             raise BadInput(f"target_tokens is {target_tokens}; expected 0 or more tokens to free.")

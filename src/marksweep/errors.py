@@ -6,16 +6,16 @@
     ├── Refused              the request is understood and will not be done
     │   ├── PlanOutdated     the heap has moved since the plan was made
     │   ├── NotConfirmed     a deletion without the plan's id
-    │   └── NotTrusted       a project's own file sends data elsewhere, and nobody agreed to it
+    │   └── NotTrusted       a project's own file sends data elsewhere, and the user has not agreed
     ├── NotFound             no such segment, plan or stash entry (also a LookupError)
     ├── ModelError           a model did not answer, or not as expected
     │   └── ContextOverflow  the request is longer than the model's context
     └── StoreError           a store cannot be read or written
         ├── StoreCorrupt     its content is damaged; the file is left as it is
-        ├── StoreBusy        another process holds it for longer than we wait
+        ├── StoreBusy        another process holds its lock for longer than the timeout
         └── StoreTooNew      written by a newer marksweep
 
-and what it warns of:
+and its warnings:
 
     UnreadableWarning        some of the messages that were passed in cannot be read
     OverLimitWarning         what must stay of a conversation does not fit its limit
@@ -81,7 +81,7 @@ class StoreCorrupt(StoreError):
 
 
 class StoreBusy(StoreError):
-    """Another process holds the store for longer than we wait."""
+    """Another process holds the store's lock for longer than the timeout."""
 
 
 class StoreTooNew(StoreError):

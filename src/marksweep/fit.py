@@ -1,15 +1,15 @@
-"""The one-line form for a host that sends whole histories: any number of conversations, told apart.
+"""The one-line API for a host that sends whole histories of any number of conversations.
 
     fit = Fit(limit=100_000)
     request(messages=fit(messages))        # in a hook, before every call of the model
 
-A conversation is known by the host's own key, if it has one, and by what was said: of those that
-begin alike, the one that shares the longest beginning is gone on with. A host that rewinds past
-what was swept gets a branch of its own, so that neither loses its sweeps. Idle conversations are
-left to their store, and opened again when something of them is said, until they `expire`.
+A conversation is identified by the host's own key, if it has one, and by its content: among those
+that begin alike, the one with the longest common beginning is continued. A host that rewinds past
+what was swept gets a separate branch, so that neither loses its sweeps. Idle conversations are
+closed, and opened again from their store when they continue, until they `expire`.
 
-Conversations of a store are numbered, and the number is part of their messages' ids: m6 is of the
-first, m3.6 of the third.
+Conversations of a store are numbered, and the number is part of their messages' ids: m6 belongs to
+the first, m3.6 to the third.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from marksweep.stores.checkpoint import forget
 from marksweep.stores.memory import store_of
 
 PREFIX = "fit:"
-"""What the workspaces of conversations that are told apart here begin with."""
+"""The prefix of the workspaces in which these conversations are stored."""
 
 MOST_OPEN = 32
-"""Conversations that are held open. More take memory; fewer are opened again more often."""
+"""Conversations that are kept open. More take memory; fewer are reopened more often."""
 
 MOST_BRANCHES = 8
 """Branches of one conversation. A host that rewinds more often loses the oldest branch's sweeps."""
@@ -58,7 +58,7 @@ class Fitted(msgspec.Struct, frozen=True):
 
 
 class Fit:
-    """Makes histories fit a limit, whichever conversation they belong to. Safe between threads."""
+    """Makes histories fit a limit, whichever conversation they belong to. Thread-safe."""
 
     def __init__(
         self,
@@ -76,13 +76,13 @@ class Fit:
         self._options = options
         self._open: OrderedDict[str, Conversation] = OrderedDict()
         self._names = dict.fromkeys(self._stored(PREFIX))
-        """The conversations of the store that are known of."""
+        """The known conversations of the store."""
         self._models: dict[str, str] = {}
-        """The model that each conversation last went to."""
+        """The model to which each conversation was last sent."""
         self._guard = RLock()
 
     def __call__(self, messages: Json, key: str = "") -> Json:
-        """Give messages that fit, in the form they were given: a list, or a whole request."""
+        """Return messages that fit, in the form they were given: a list, or a whole request."""
         fitted = self.follow(messages, key)
         sent = [kept.message for kept in fitted.kept]
         if not isinstance(messages, dict):
@@ -91,7 +91,7 @@ class Fit:
 
     @staticmethod
     def group(key: str) -> str:
-        """Give what the workspaces of all conversations with a key begin with."""
+        """Return the prefix of the workspaces of all conversations with a key."""
         return PREFIX + _hashed(key.encode())
 
     def follow(
@@ -102,10 +102,10 @@ class Fit:
         state: Json = None,
         model: str = "",
     ) -> Fitted:
-        """Take in a whole history; give what to send, collected when due.
+        """Take a whole history; return what to send, collected when due.
 
-        `state` is what a checkpoint of the host holds, for a conversation that is not known here.
-        `model` is where it goes: another than the last has nothing of it in its prompt cache.
+        `state` is the host's checkpoint of a conversation that is not known here. `model` is where
+        it is sent: a model other than the last one has nothing of it in its prompt cache.
         """
         name = dialect or self._dialect or detect(messages)
         values = listed(messages, name)
@@ -121,7 +121,7 @@ class Fit:
         return Fitted(talk.follow(messages), talk, len(values))
 
     def _find(self, group: str, messages: Json, dialect: str, state: Json) -> Conversation:
-        """Give the conversation that a history goes on with; a new one if none does."""
+        """Return the conversation that a history continues, or a new one."""
         found = self._ranked(group, messages, dialect)
         if not found or found[0][0].loses_sweep:  # perhaps another process goes on with it
             self._names |= dict.fromkeys(self._stored(group))
@@ -137,7 +137,7 @@ class Fit:
     def _ranked(
         self, group: str, messages: Json, dialect: str
     ) -> list[tuple[Overlap, Conversation]]:
-        """Give the conversations of a group, the one that shares the most with a history first."""
+        """Return the conversations of a group, the one with the longest common beginning first."""
         names = [name for name in self._names if name.startswith(group)]
         talks = [self._opened(name, dialect) for name in names]
         found = [(talk.overlap(messages), talk) for talk in talks]
@@ -159,13 +159,13 @@ class Fit:
         )
 
     def workspaces(self) -> tuple[str, ...]:
-        """Name the conversations, the one that was used last first."""
+        """List the conversations, most recently used first."""
         with self._guard:
             names = [*self._names, *self._open]
         return tuple(dict.fromkeys(reversed(names)))
 
     def conversation(self, workspace: str, dialect: str | None = None) -> Conversation:
-        """Give a conversation as it is: the one at work, or another look into the store."""
+        """Return a conversation as it is: the open one, or one read from the store."""
         talk = self._open.get(workspace)
         return talk or Conversation(
             limit=self._limit,
@@ -177,7 +177,7 @@ class Fit:
         )
 
     def _next_number(self) -> int:
-        """Give a number that no conversation of the store has, also of other processes."""
+        """Return a number that no conversation of the store has, in any process."""
         names = {*self._names, *self.store.segments.workspaces()}
         return 1 + max((_number(name) for name in names if name.startswith(PREFIX)), default=0)
 
@@ -185,7 +185,7 @@ class Fit:
         return self._hold(self.conversation(name, dialect))
 
     def _hold(self, talk: Conversation) -> Conversation:
-        """Note that a conversation is in use; the one that was not for longest is let go."""
+        """Note that a conversation is in use; close the least recently used one."""
         self._names[talk.workspace] = None
         self._open[talk.workspace] = talk
         self._open.move_to_end(talk.workspace)
@@ -195,11 +195,11 @@ class Fit:
 
     @property
     def open_count(self) -> int:
-        """How many conversations are held open."""
+        """How many conversations are open."""
         return len(self._open)
 
     def expire(self, before: datetime) -> int:
-        """Delete the conversations in which nothing was said since then; give their number."""
+        """Delete the conversations without a new message since then; return their number."""
         since = Query(since=before, limit=1)
         idle = [
             name
@@ -232,6 +232,6 @@ def _number(workspace: str) -> int:
 
 
 def _ids(workspace: str) -> str:
-    """Say what the ids of a conversation's messages begin with."""
+    """Return the prefix of the ids of a conversation's messages."""
     number = _number(workspace)
     return "m" if number == 1 else f"m{number}."

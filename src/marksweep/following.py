@@ -1,15 +1,14 @@
-"""A history that its host owns and sends whole each time: matched with what is known of it.
+"""A history that its host owns and sends whole each time, matched with what is known of it.
 
     for kept in talk.follow(request["messages"]):
-        kept.message       the caller's own object, or what stands in its place
+        kept.message       the caller's own object, or what replaces it
         kept.key           the caller's key for it, or its index; None for what a collection added
         kept.is_changed    whether it is not what the caller passed
 
-What agrees with the known history from its start is known; from the first difference on the host
-has rewound, and the rest is taken in anew. A host may also keep what it was given to send, and
-resend that instead of all that was said. Marks that steer a provider's prompt cache move with
-every request, so they are neither compared nor kept; what is written again has at most the marks
-that the caller set.
+The common prefix of both histories is known; at the first difference the host has rewound, and the
+rest is read again. A host may also keep what it was given to send, and resend that instead of the
+full history. Prompt cache marks move with every request, so they are neither compared nor kept; the
+output has at most the marks that the caller set.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from marksweep.model import Segment
 from marksweep.stores.base import Store
 
 MARK = "cache_control"
-"""The field that marks the end of what a provider is to cache."""
+"""The field that marks the end of what a provider should cache."""
 
 _MARK = f'"{MARK}"'.encode()
 
@@ -43,14 +42,14 @@ class Kept(msgspec.Struct, frozen=True):
     """One message of what the host should send."""
 
     message: Json
-    """The caller's own object if it is unchanged, else what stands in its place."""
+    """The caller's own object if it is unchanged, else what replaces it."""
     key: Json = None
     """The caller's key, or its index where no keys were passed; None: a collection added it."""
     is_changed: bool = False
 
 
 class Link(NamedTuple):
-    """One known message of the host: what it says, as a digest, its name and position here."""
+    """One known message of the host: a digest of its content, its id and position here."""
 
     digest: bytes
     name: str
@@ -58,12 +57,12 @@ class Link(NamedTuple):
 
 
 class Agreed(NamedTuple):
-    """How far a host's history and the known one are the same."""
+    """How much of a host's history equals the known one."""
 
     names: list[str | None]
-    """Of the host's messages up to the first difference; None: cannot be read, stays in place."""
+    """Of the host's messages up to the first difference; None: unreadable, stays in place."""
     position: int | None
-    """From where on the known one has what the host's has not; None: the host's has all of it."""
+    """Where the known history differs from the host's; None: the host has all of it."""
 
 
 class Overlap(msgspec.Struct, frozen=True):
@@ -74,11 +73,11 @@ class Overlap(msgspec.Struct, frozen=True):
     taken_back: int
     """Known messages that it does not have."""
     loses_sweep: bool = False
-    """Whether something of those was swept."""
+    """Whether any of those was swept."""
 
 
 def listed(messages: Json, dialect: str) -> list[Json]:
-    """Give the messages of a list or of a whole request."""
+    """Return the messages of a list or of a whole request."""
     values = messages.get(LISTS.get(dialect, "")) if isinstance(messages, dict) else messages
     if not isinstance(values, list | tuple):
         raise BadInput(
@@ -101,18 +100,18 @@ class Follower:
         self._collector = collector
         self._store = store
         self.known: list[Link] | None = None
-        """All that was said, in order; None: it is to be looked up, as somebody added to it."""
+        """The full history, in order; None: look it up again, since somebody added to it."""
         self._as_of = 0
         """Changes by others that `known` includes."""
         self._last: tuple[Sequence[Json], list[bytes]] = ((), [])
         self._host: list[Link] = []
-        """What the host last had, if that is not all that was said."""
+        """What the host last had, if that is not the full history."""
         self._digested: dict[str, tuple[Message, bytes]] = {}
-        """The digest of a live message, as long as it is the same object."""
+        """The digest of a live message, valid while it is the same object."""
 
     @property
     def links(self) -> list[Link]:
-        """All that was said, in order."""
+        """The full history, in order."""
         if self.known is None or self._as_of != self._heap.foreign_changes:
             self._as_of = self._heap.foreign_changes
             self.known = [
@@ -126,7 +125,7 @@ class Follower:
         return [segment for segment in everything if was_said(segment)]
 
     def agreed(self, values: Sequence[Json], dialect: str) -> Agreed:
-        """Compare a host's list with all that was said, what it had last, and what it was given."""
+        """Compare a host's list with the full history, what it had last, and what it was given."""
         self._heap.refresh()
         found = self._matched(values, self.links, dialect)
         if found.position is not None and len(found.names) < len(values):
@@ -162,13 +161,13 @@ class Follower:
         ]
 
     def _digests(self, values: Sequence[Json]) -> list[bytes]:
-        """Digest a list; the same again right after, as `overlap` and then `agreed`, once."""
+        """Digest a list; the same list right after that, as in `overlap` then `agreed`, is free."""
         if len(values) != len(self._last[0]) or not all(map(is_, values, self._last[0])):
             self._last = (values, [digest(value) for value in values])
         return self._last[1]
 
     def overlap(self, values: Sequence[Json], dialect: str) -> Overlap:
-        """Say how much of a host's list is known, and what following it would take back."""
+        """Say how much of a host's list is known, and what following it would remove."""
         names, position = self.agreed(values, dialect)
         known = sum(name is not None for name in names)
         back = [link.name for link in self._links_from(position)]
@@ -176,14 +175,14 @@ class Follower:
         return Overlap(known, len(back), loses_sweep=swept)
 
     def extend(self, values: Sequence[Json], taken: Mapping[int, str]) -> list[str | None]:
-        """Add what was taken in, named by index in the list; give the names of all in it."""
+        """Add new messages, named by index in the list; return the names of all in it."""
         live = self._heap.index.live
         for at, name in taken.items():
             self.links.append(Link(digest(values[at]), name, live[name].position))
         return [taken.get(at) for at in range(len(values))]
 
     def drop_last(self, number: int, now: datetime) -> None:
-        """Take back the last messages."""
+        """Remove the last messages."""
         self._heap.refresh()
         if not 0 <= number <= len(self.links):
             raise BadInput(f"drop_last({number}) of {len(self.links)} messages.")
@@ -193,9 +192,10 @@ class Follower:
         return [] if position is None else [k for k in self.links if k.position >= position]
 
     def rewind_to(self, position: int | None, now: datetime) -> bool:
-        """Take back all messages from a position on; say whether there is one.
+        """Remove all messages from a position on; return whether there were any.
 
-        What is then the newest, from the model's last answer on, comes back if it was swept.
+        The messages that are then the newest, from the model's last answer on, come back if they
+        were swept.
         """
         if position is None:
             return False
@@ -209,7 +209,7 @@ class Follower:
         return True
 
     def _last_answer_before(self, position: int) -> int:
-        """Give the position where the model's last answer before a position begins."""
+        """Return the position where the model's last answer before a position begins."""
         start = position
         for segment in reversed([s for s in self._said() if s.position < position]):
             is_model = self._heap.message(segment).role is Role.MODEL
@@ -226,7 +226,7 @@ class Follower:
     def project(
         self, values: Sequence[Json], names: Sequence[str | None], keys: Sequence[Json]
     ) -> list[Kept]:
-        """Give the live messages as the host's own objects wherever they are unchanged."""
+        """Return the live messages, as the host's own objects where they are unchanged."""
         index = {name: i for i, name in enumerate(names) if name is not None}
         digests = self._digests(values)
         self._last = ((), [])
@@ -248,7 +248,7 @@ class Follower:
         return out + [Kept(values[at], keys[at]) for at in reversed(asides)]
 
     def _had(self, names: Sequence[str | None], digests: Sequence[bytes]) -> list[Link]:
-        """Give the messages of a host that keeps what it was given; none for any other host."""
+        """Return the messages of a host that keeps what it was given; none for any other host."""
         read = [(name, said) for name, said in zip(names, digests, strict=True) if name is not None]
         if read == [(link.name, link.digest) for link in self.links]:
             return []
@@ -265,7 +265,7 @@ class Follower:
 
 
 def digest(value: Json) -> bytes:
-    """Give what a message says in sixteen bytes: equal with and without cache marks."""
+    """Digest a message into sixteen bytes: equal with and without cache marks."""
     said = plain(value)
     data = spelled(said)
     if _MARK in data:
@@ -278,12 +278,12 @@ def digest(value: Json) -> bytes:
 
 
 def _is_text(block: Json) -> bool:
-    """Whether a block is nothing but text. Clients write it bare where it bears no mark."""
+    """Whether a block is plain text. Clients write it as a string where it has no mark."""
     return isinstance(block, dict) and block.keys() == {"type", "text"} and block["type"] == "text"
 
 
 def unmarked(value: Json) -> Json:
-    """Give a message without cache marks: on itself, its blocks, and the blocks of a result."""
+    """Return a message without cache marks: on itself, its blocks, and the blocks of a result."""
     if not isinstance(value, dict):
         return value
     content = value.get("content")

@@ -26,7 +26,7 @@ from marksweep.heaps.segments import SegmentHeap
 from marksweep.model import Action, Segment
 
 MAX_BATCH_UNITS = 20
-"""Most units one step takes. More frees faster, and makes single changes slower."""
+"""Units that one step takes at most. More frees faster, and makes single changes slower."""
 
 SAMPLE_SEGMENTS = 16
 """Old segments that each step ranks again. More keeps the pool fresher, and costs time."""
@@ -65,7 +65,7 @@ class Increment:
         self._backoff: Backoff | None = None
 
     def step(self, focus: Focus) -> Due:
-        """Take in what changed and collect a batch if it is due; say what is still due."""
+        """Read what changed and collect a batch if it is due; return what is still due."""
         self._changes += 1
         self._take_in(focus)
         wanted = due(self._heap.size(), self._budget, self._changes, self._backoff)
@@ -125,7 +125,7 @@ class Batch:
 
     @property
     def left_over(self) -> Iterator[Segment]:
-        """What was drawn and not looked at."""
+        """What was drawn and not examined."""
         return (segment for _, segment in self._waiting)
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
@@ -144,9 +144,9 @@ class Batch:
 
 
 class CandidatePool:
-    """Which segments a step would take next, without looking at all of them.
+    """Which segments a step would take next, without examining all of them.
 
-    Scores change with time, so no order can be kept for good. The pool holds the best candidates
+    Scores change with time, so no order stays valid. The pool holds the best candidates
     seen: what changed is ranked at once, and every step ranks a few old segments in turn, so that
     each gets its turn. What is drawn is ranked again, and put back if others now rank before it.
     """
@@ -176,7 +176,7 @@ class CandidatePool:
             self._ranks = {segment_id: rank for rank, segment_id in self._heap}
 
     def in_turn(self, count: int, live: Mapping[str, Segment]) -> list[Segment]:
-        """Give the next few live segments in turn."""
+        """Return the next few live segments in turn."""
         found: list[Segment] = []
         for _ in range(min(2 * count, len(self._turn))):
             if self._cursor >= len(self._turn):
@@ -193,7 +193,7 @@ class CandidatePool:
         return found
 
     def draw(self, live: Mapping[str, Segment], tries: int) -> Iterator[tuple[Rank, Segment]]:
-        """Give candidates, first to go first; what is given leaves the pool."""
+        """Yield candidates, first to go first; each leaves the pool."""
         while self._heap and tries:
             remembered, segment_id = heapq.heappop(self._heap)
             if self._ranks.get(segment_id) != remembered:

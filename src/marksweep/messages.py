@@ -1,16 +1,15 @@
 """Messages in neutral form, and the one definition of what follows from them.
 
-1. `Message`, `Part`, `Role`: what every provider's messages become, and plugins work on. Dialects
-   turn provider formats into these and back. A message that was read keeps the provider's own value
-   in `raw`, beside what we understood of it, so that writing gives back every field, also those we
-   do not know.
-2. What a message says, as text to search in and to shorten, and what its calls came to.
+1. `Message`, `Part`, `Role`: the form that plugins work on. Dialects convert provider formats to it
+   and back. A message that was read keeps the provider's own value in `raw`, so that writing it
+   preserves every field, including unknown ones.
+2. The text of a message, to search and to shorten, and the outcomes of its calls.
 3. Turns, for conversations, the ledger and GC plugins. A turn goes from one message typed by the
-   user to the next; an image counts. What comes before the first is the preamble. Results of tools,
-   and the summaries and notices that a collection put into the history, speak with the user's voice
-   in some formats, but start nothing. The first turn is `turn_0`; one keeps its number when others
+   user to the next; an image counts. What comes before the first is the preamble. Tool results, and
+   the summaries and notices that a collection put into the history, have the role of the user in
+   some formats, but start no turn. The first turn is `turn_0`; a turn keeps its number when others
    go.
-4. Tokens of a message: each of its parts by itself, and a frame around them.
+4. Tokens of a message: the sum of its parts, and a frame around them.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     """The format of `raw`."""
 
     def __post_init__(self) -> None:
-        """Give the message an id, and freeze its parts."""
+        """Assign an id if there is none, and freeze the parts."""
         if type(self.parts) is not tuple:
             msgspec.structs.force_setattr(self, "parts", tuple(self.parts))
         if not self.message_id:
@@ -147,7 +146,7 @@ PATH_ARGUMENTS = (
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """What a call came to: one result of a message, with the call it answers."""
+    """The outcome of a call: one result of a message, with the call it answers."""
 
     part: int
     """Index of the result among the parts of its message."""
@@ -157,7 +156,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     """What the result says, without pictures."""
     is_error: bool = False
     call: bytes = b""
-    """The call as one value: equal for equal calls, whatever the order of their arguments."""
+    """The call as one value: equal for equal calls, in any order of arguments."""
 
     @property
     def path(self) -> str | None:
@@ -188,10 +187,10 @@ def _in_few_words(text: str) -> str:
 
 
 Path = tuple[str | int, ...]
-"""The way to a value inside a call's arguments, by keys and indices."""
+"""The path to a value inside a call's arguments, as keys and indices."""
 
 Place = tuple[int, Path]
-"""Where a text is: the index of its part, and the way to it inside; () is the part itself."""
+"""Where a text is: the index of its part, and the path inside it; () is the part itself."""
 
 
 class Text(msgspec.Struct, frozen=True, gc=False):
@@ -204,7 +203,7 @@ class Text(msgspec.Struct, frozen=True, gc=False):
     is_observed: bool = True
     """Whether it comes from outside, not from the agent itself."""
     is_said: bool = False
-    """Whether the user said it, and no tool."""
+    """Whether the user said it, not a tool."""
 
 
 Counter = Callable[[Message], int]
@@ -221,8 +220,8 @@ _sorted = msgspec.json.Encoder(order="sorted").encode
 def as_json(value: object) -> str:
     """Write a value so that `json.loads` gives it back exactly.
 
-    The fast encoder writes what is not a number as null, and refuses half characters and very
-    large numbers; those few go through the slow one.
+    The fast encoder writes NaN as null, and refuses lone surrogates and very large numbers; those
+    few go through the slow one.
     """
     try:
         written = _encode(value)
@@ -232,9 +231,9 @@ def as_json(value: object) -> str:
 
 
 def said_in(message: Message) -> str:
-    """Give what a message says: text, calls with their arguments, results. No thoughts.
+    """Return what a message says: text, calls with their arguments, results. No thoughts.
 
-    It is for searching and reading: half characters, which no store takes, become question marks.
+    It is for searching and reading: lone surrogates, which no store takes, become question marks.
     """
     parts = message.parts
     said = _said(parts[0]) if len(parts) == 1 else "\n".join(filter(None, map(_said, parts)))
@@ -259,7 +258,7 @@ def _said(part: Part) -> str:
 
 
 def texts_of(message: Message) -> Iterator[Text]:
-    """Give the texts of a message. Thoughts and pictures have none."""
+    """Return the texts of a message. Thoughts and pictures have none."""
     is_observed = message.role is not Role.MODEL
     for at, part in enumerate(message.parts):
         if part.function_call is not None:
@@ -270,7 +269,7 @@ def texts_of(message: Message) -> Iterator[Text]:
 
 
 def _texts_of_call(at: int, call: FunctionCall) -> Iterator[Text]:
-    """Give a call as one text, and each long string in its arguments as another."""
+    """Return a call as one text, and each long string in its arguments as another."""
     short = [call.name]
     for path, leaf in _leaves(call.args):
         if path and len(leaf) >= MIN_TEXT_CHARS:
@@ -282,7 +281,7 @@ def _texts_of_call(at: int, call: FunctionCall) -> Iterator[Text]:
 
 
 def _leaves(value: object, path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Give the strings and numbers in a call's arguments, with the way to each string."""
+    """Return the strings and numbers in a call's arguments, with the path to each string."""
     if isinstance(value, dict):
         for key, each in value.items():
             yield from _leaves(each, (*path, key))
@@ -296,7 +295,7 @@ def _leaves(value: object, path: Path = ()) -> Iterator[tuple[Path, str]]:
 
 
 def result_text(result: object) -> str:
-    """Give what a result says, also if it is wrapped; one without text is written as JSON."""
+    """Return what a result says, also if it is wrapped; one without text is written as JSON."""
     if isinstance(result, str):
         return result
     if isinstance(result, dict) and len(result) == 1:
@@ -307,12 +306,12 @@ def result_text(result: object) -> str:
 
 
 def result_sent(result: object) -> str:
-    """Give a result as its provider is sent it, for counting."""
+    """Return a result as it is sent to its provider, for counting."""
     return _text_in(result) or _plain(result)
 
 
 def _text_in(value: object) -> str:
-    """Give the text a block or a result holds, however deep; images and numbers give none."""
+    """Return the text in a block or a result, at any depth; images and numbers have none."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
@@ -329,7 +328,7 @@ def _plain(value: object) -> str:
 
 
 def outcomes_of(message: Message, calls: Sequence[FunctionCall]) -> Iterator[Outcome]:
-    """Give the results of a message, each with its call among these."""
+    """Return the results of a message, each with its call among these."""
     left = list(calls)
     for at, part in enumerate(message.parts):
         result = part.function_response
@@ -357,7 +356,7 @@ PREAMBLE = "preamble"
 """The name of what comes before the first turn."""
 
 SUMMARY = "gc_summary_"
-"""Message ids, ledger keys and first lines of summaries start with this, then a number."""
+"""Prefix of the message ids, ledger keys and first lines of summaries; a number follows."""
 
 NOTICE = "gc_notice_"
 """The same for notices of a collection."""
@@ -379,7 +378,7 @@ def starts_turn(message: Message) -> bool:
 
 
 def is_summary(message: Message) -> bool:
-    """Recognise a summary of a collection, also if it was sent to a provider and read again."""
+    """Recognise a collection's summary, also after a round trip through a provider."""
     made = made_by_collection(message)
     if made is not None:
         return made[0] == SUMMARY
@@ -389,7 +388,7 @@ def is_summary(message: Message) -> bool:
 
 
 def left_out_in(message: Message) -> LeftOut | None:
-    """Recognise the line that stands where messages were; what says more than that is none."""
+    """Recognise the line that replaces dropped messages; a message that says more is not one."""
     if message.role is not Role.USER or len(message.parts) != 1:
         return None
     return LeftOut.read(message.parts[0].text or "")
@@ -411,16 +410,16 @@ def turn_name(number: int) -> str:
 
 
 def turn_number(name: str | None) -> int:
-    """Give the number of a turn by its name; -1 for anything else."""
+    """Return the number of a turn by its name; -1 for anything else."""
     digits = (name or "").removeprefix("turn_")
     return int(digits) if digits.isdigit() else -1
 
 
 class TurnNumbers:
-    """Numbers for turns that stay theirs when others are collected.
+    """Turn numbers that stay the same when other turns are collected.
 
-    A turn is known by the id of its first message. A pin on turn 3 means the same turn before and
-    after turn 1 went.
+    A turn is identified by its first message. A pin on turn 3 means the same turn before and after
+    turn 1 is swept.
     """
 
     def __init__(self, known: Mapping[str, int] | None = None, upcoming: int = 0) -> None:
@@ -435,7 +434,7 @@ class TurnNumbers:
         return self._known[started_by]
 
     def reserve(self, number: int) -> None:
-        """Give no new turn this number or one below it."""
+        """Use no number up to this one for a new turn."""
         self._upcoming = max(self._upcoming, number + 1)
 
     @property
@@ -461,21 +460,21 @@ MEDIA = {
 """Blocks in results that are not text, and what they are."""
 
 HIDDEN_CHARACTERS_PER_TOKEN = 6
-"""Of thoughts that only their provider can read: an estimate, from base64 of the words."""
+"""Of encrypted thoughts: an estimate, from the base64 of the words."""
 
 FRAME_TOKENS = 4
 """Tokens that providers add around each message: its role and its borders."""
 
 
 def count_message(message: Message) -> int:
-    """Count a message; what we do not understand is counted as the JSON it is."""
+    """Count a message; unknown parts are counted as JSON."""
     return FRAME_TOKENS + sum(map(_weigh, message.parts))
 
 
 def as_passed(counter: Callable[..., float]) -> Counter:
-    """Let a counter see messages in the form they were passed in, or neutral if it wants that.
+    """Pass messages to a counter in the caller's form, or in neutral form if it expects that.
 
-    Which of the two it wants shows at the first message that it can count in one form only.
+    The first message that it can count in only one of the two forms decides.
     """
     counter = in_whole(counter)
     wants_neutral = False
@@ -509,7 +508,7 @@ def _weigh(part: Part) -> int:
 
 
 def _arguments(part: Part) -> str:
-    """Give the arguments of a call as they are sent: the provider's own string, if it has one."""
+    """Return the arguments of a call as they are sent: the provider's own string, if it has one."""
     raw = part.raw if isinstance(part.raw, dict) else {}
     function = raw.get("function")
     sent = (function if isinstance(function, dict) else raw).get("arguments")
@@ -522,7 +521,7 @@ def _arguments(part: Part) -> str:
 
 
 def _weigh_result(value: object) -> int:
-    """Count a result block by block, so that a picture weighs what it costs, not what it spells."""
+    """Count a result block by block, so that an image counts as an image, not as base64 text."""
     if isinstance(value, str):
         return count(value)
     if isinstance(value, list):

@@ -1,8 +1,8 @@
 """The nouns. Frozen, compact, and the same for every heap.
 
 A heap gives a `Snapshot` of `Segment`s, joined by `Reference`s. Deciding turns it into a `Plan` of
-`Step`s; doing the plan yields a `Report`. What a sweep took out lies in the stash as `Stashed`, and
-the journal records it all in `Entry`s.
+`Step`s; applying the plan yields a `Report`. Swept segments are in the stash as `Stashed`, and the
+journal records everything in `Entry`s.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Hold(StrEnum):
 
 
 class Link(StrEnum):
-    """What a reference means; `why` reads it aloud."""
+    """What a reference means; `why` shows it."""
 
     REFERS = "refers to"
     DERIVED = "derived from"
@@ -52,7 +52,7 @@ class GCPolicy(StrEnum):
     PARTIAL = "partial"
     """When the budget asks for it."""
     EPHEMERAL = "ephemeral"
-    """First: it is regenerated, or has served its purpose."""
+    """First: it can be regenerated, or has served its purpose."""
     CONDITIONAL = "conditional"
     """Its owner is asked."""
 
@@ -123,7 +123,7 @@ NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 def utc_now() -> datetime:
-    """Read the clock, for those who are given no other."""
+    """Read the clock: the default where no other is passed."""
     return datetime.now(UTC)
 
 
@@ -144,7 +144,7 @@ class Segment(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     created_at: datetime
     text: str = ""
     raw: str = ""
-    """The thing itself in its own format, where `text` is only what it says."""
+    """The original in its own format, where `text` is only its words."""
     last_touched_at: datetime = NEVER
     """When it was last read or written; `created_at` if not given."""
     tokens: int = 0
@@ -155,7 +155,7 @@ class Segment(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     gc_survival_count: int = 0
     """Full collections survived, counted up to OLD_AFTER."""
     refcount: int = 0
-    """How many live segments refer to it, those that are paired with it aside."""
+    """How many live segments refer to it, not counting those paired with it."""
     file_path: str | None = None
     line_range: tuple[int, int] | None = None
     symbol: str | None = None
@@ -169,7 +169,7 @@ class Segment(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     """Order in the heap, ties broken by id. A restored segment goes back to its position."""
 
     def __post_init__(self) -> None:
-        """Read what callers pass generously, so that the rest need not."""
+        """Normalize what callers pass, so that nothing else has to."""
         put = msgspec.structs.force_setattr
         try:
             is_naive = self.created_at.tzinfo is None
@@ -225,14 +225,14 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False):
     workspace: str = ""
     heap: str = "segments"
     rest_size: int | None = None
-    """Size of what is in the heap and not in here, if this is a part only; None: it is whole."""
+    """Size of the rest of the heap, if this is only a part of it; None: it is whole."""
     rest_segments: int = 0
-    """How many segments that rest has."""
+    """How many segments the rest has."""
     unit: Unit = Unit.TOKENS
 
 
 class Step(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One unit's fate: what happens to it and why."""
+    """What happens to one unit, and why."""
 
     segments: tuple[str, ...]
     action: Action
@@ -255,10 +255,10 @@ class Blocker(msgspec.Struct, frozen=True, gc=False):
 
 
 class Cost(msgspec.Struct, frozen=True, gc=False):
-    """What a sweep costs at the prompt cache, and when it has paid for itself."""
+    """What a sweep costs in the prompt cache, and when it has paid for itself."""
 
     edits_from: int | None
-    """Index of the first segment that changes: everything behind it is read uncached once."""
+    """Index of the first segment that changes: everything after it is read uncached once."""
     reread_tokens: int = 0
     pays_after_turns: float | None = None
     """Turns until the tokens saved outweigh the tokens re-read. None: it never pays."""
@@ -294,7 +294,7 @@ class _Sized:
 
 
 def _in_tokens(size: int, unit: Unit) -> int:
-    """Give a size that is one in tokens."""
+    """Return a size if its unit is tokens."""
     if unit is not Unit.TOKENS:
         raise BadInput(
             f"the size is {size} {unit}, not tokens. Read size_before, size_after, target_size or "
@@ -314,10 +314,10 @@ class Plan(_Sized, msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     size_before: int
     size_after: int
     target_size: int
-    """Where it set out to land: what its caller asked for, or all that the strategy offered."""
+    """The size it aimed for: the caller's, or that of taking all the strategy offered."""
     steps: tuple[Step, ...] = ()
     blockers: tuple[Blocker, ...] = ()
-    """If the target was not reached: what keeps it from there, largest first."""
+    """If the target was not reached: why not, largest first."""
     cost: Cost = Cost(None)
     workspace: str = ""
     heap: str = "segments"
@@ -423,7 +423,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def packed(noun: object) -> bytes:
-    """Pack all that nouns hold, also half characters and numbers beyond 64 bits."""
+    """Encode all that nouns hold, including lone surrogates and numbers beyond 64 bits."""
     try:
         return _encode(noun)
     except (UnicodeEncodeError, OverflowError):

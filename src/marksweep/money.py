@@ -1,4 +1,4 @@
-"""Money: what the tokens of a model cost. One small table; prices change, so it carries a date."""
+"""Money: what the tokens of a model cost. One small table, dated because prices change."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class ModelPrice(msgspec.Struct, frozen=True):
     """Input that is written to the cache while it is read."""
 
     def of_input(self, fresh: int, cached: int) -> float:
-        """Give the dollars for input tokens, those that the cache lacks and those it holds."""
+        """Return the dollars for input tokens, uncached and cached."""
         return (fresh * self.write + cached * self.cached) / 1_000_000
 
     def of_reread(self, tokens: int) -> float:
-        """Give what it costs, above the cached price, to read tokens again that a cache held."""
+        """Return the cost, above the cached price, of reading again what a cache held."""
         return tokens * (self.write - self.cached) / 1_000_000
 
     def __str__(self) -> str:
-        """Say what is paid for a million tokens, and since when that is known."""
+        """Show the prices per million tokens, and their date."""
         prices = f"${self.input:g} in, ${self.cached:g} cached, ${self.output:g} out per million"
         return f"{self.model} ({prices}{f', {AS_OF}' if self.model in MODELS else ''})"
 

@@ -1,6 +1,6 @@
-"""What `serve --http` and `proxy` tell those who run them: /healthz and /metrics.
+"""Monitoring of `serve --http` and `proxy`: /healthz and /metrics.
 
-    /healthz   whether it can do its work: 200, or 503 if its store is away
+    /healthz   whether it can work: 200, or 503 if its store is unavailable
     /metrics   the numbers of METRICS, in Prometheus' text format
 
 Labels come from fixed sets, so the number of series is bounded, and none names a workspace.
@@ -32,10 +32,10 @@ HEALTH_PATH = "/healthz"
 METRICS_PATH = "/metrics"
 
 SECONDS_TO_ANSWER = 3.0
-"""How long a store may take to answer before it counts as away."""
+"""How long a store may take to answer before it counts as unavailable."""
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
-"""Upper bounds of the histogram, in seconds. More take room, and tell percentiles better."""
+"""Upper bounds of the histogram, in seconds. More give finer percentiles, and take room."""
 
 UNAVAILABLE = 503
 
@@ -77,7 +77,7 @@ class Reading(NamedTuple):
 
 
 class Monitor:
-    """The numbers and the health of one process. Safe between threads."""
+    """The numbers and the health of one process. Thread-safe."""
 
     def __init__(self, read: Callable[[], Iterable[Reading]], measure: Callable[[], int]) -> None:
         """Let `read` give further numbers; `measure` the bytes stored, or raise a StoreError."""
@@ -152,7 +152,7 @@ class Monitor:
         return "\n".join([*lines, ""])
 
     def routes(self, health: Callable[[str], tuple[int, Mapping[str, object]]]) -> list[Route]:
-        """Give the two paths; `health` makes an answer of what is wrong with the store, if any."""
+        """Return the two routes; `health` makes a response from the store's error, if any."""
 
         async def answer_health(_: Request) -> Response:
             problem = ""

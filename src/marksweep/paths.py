@@ -1,4 +1,4 @@
-"""Paths and files as users name them: a home that does not exist, a pipe where a file should be."""
+"""Paths and files as users name them: a home that does not exist, a pipe instead of a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from marksweep.errors import BadInput
 
 MAX_CONFIG_BYTES = 1_000_000
-"""Size over which a configuration file is taken for something else."""
+"""Size above which a file is not read as configuration."""
 
 OPEN_AT_ONCE = (
     os.O_RDONLY
@@ -19,7 +19,7 @@ OPEN_AT_ONCE = (
     | getattr(os, "O_CLOEXEC", 0)
     | getattr(os, "O_BINARY", 0)
 )
-"""How to open what may be a pipe or a device: without waiting for its other end."""
+"""How to open a file that may be a pipe or a device: without waiting for its other end."""
 
 _KINDS = {
     stat.S_IFIFO: "a pipe",

@@ -1,4 +1,4 @@
-"""What a plan would do, for people: what goes, what the model sees in its place, what it may miss.
+"""What a plan would do, for people: what goes, what the model sees instead, what it may miss.
 
 before = talk.history
 talk.collect(plan)
@@ -49,11 +49,11 @@ class Change(msgspec.Struct, frozen=True):
     before: str
     """The beginning of what it was."""
     after: str
-    """What stands in its place, around the first gap; empty if nothing does."""
+    """What replaces it, around the first gap; empty if nothing does."""
 
 
 class Missed(msgspec.Struct, frozen=True):
-    """A name that the agent used and that is in no message any more."""
+    """A name that the agent used and that no message contains any more."""
 
     name: str
     uses: int
@@ -71,7 +71,7 @@ class _Sides(NamedTuple):
     left: dict[str, int]
 
     def stand_in(self, at: int) -> Sequence[Message]:
-        """Give the message that stands where one was dropped, if there is one."""
+        """Return the message that stands where one was dropped, if there is one."""
         kept = (
             self.left[m.message_id] for m in reversed(self.before[:at]) if m.message_id in self.left
         )
@@ -107,10 +107,10 @@ def largest_changes(
 
 
 def likely_missed(before: Sequence[Message], after: Sequence[Message]) -> tuple[Missed, ...]:
-    """Name what the agent used lately and no longer has: what it used twice it uses again.
+    """List names that the agent used lately and no longer has: it often uses a name again.
 
-    A name is a word that tells something apart: with a digit, an underscore, a path, a capital
-    inside. What nobody but the agent said it can say again, so that does not count.
+    A name is a distinctive word: with a digit, an underscore, a path, a capital inside. A name that
+    only the agent itself said does not count, since it can say it again.
     """
     spoken = [m for m in before if m.role is Role.MODEL][-MAX_SPOKEN:]
     uses = Counter(name for message in spoken for name in _names(said_in(message)))
@@ -143,7 +143,7 @@ def _names(text: str) -> set[str]:
 
 
 def excerpt(text: str) -> str:
-    """Give the first lines of a text; of one with a gap, those around it."""
+    """Return the first lines of a text; of one with a gap, those around it."""
     lines = [line[:MAX_COLUMNS] for line in text.strip().splitlines() if line.strip()]
     gap = next((n for n, line in enumerate(lines) if _STAND_IN.match(line)), 0)
     first = max(0, min(gap - MAX_LINES // 2, len(lines) - MAX_LINES))

@@ -30,11 +30,11 @@ def tidy(
     counter: Callable[..., float] = count_message,
     dialect: str | None = None,
 ) -> Json:
-    """Give messages that fit the limit, in the form they were given; the input is left alone.
+    """Return messages that fit the limit, in the form they were given; the input is left alone.
 
-    Takes what `Conversation.extend` takes. What fits already comes back as it is. What cannot fit,
-    because too much of it must stay, comes back as small as it can be, with an OverLimitWarning.
-    What cannot be read stays where it is, with a warning.
+    Takes what `Conversation.extend` takes. A history that fits is returned unchanged. One that
+    cannot fit, because too much of it must stay, is made as small as possible, with an
+    OverLimitWarning. A message that cannot be read stays where it is, with a warning.
     """
     history = insist_on(read(messages, dialect))
     talk = Reading(history, limit=limit, strategy=strategy, counter=counter)
@@ -91,7 +91,7 @@ DEAD = "dead"
 
 
 class DeadWeight(msgspec.Struct, frozen=True):
-    """One reason why messages are no longer needed, which they are and what they weigh."""
+    """One reason why messages are no longer needed, with their ids and tokens."""
 
     reason: str
     messages: tuple[str, ...]

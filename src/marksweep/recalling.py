@@ -1,4 +1,4 @@
-"""What was swept from conversations that `Fit` follows, found again by id or by words."""
+"""Find what was swept from conversations of `Fit`, by id or by words."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ DESCRIPTION = (
     "Bring back what marksweep left out of this conversation. A line such as "
     '[marksweep: … recall("m6")] names what is missing: pass that id, or words to search for.'
 )
-"""What a model is told of the tool."""
+"""The tool's description for a model."""
 
 RECALL_TOKENS = 4_000
-"""Tokens that are given back at once. More fills the window that was just emptied."""
+"""Tokens returned per call. More fills the window that was just emptied."""
 
 MOST_FOUND = 5
 """Messages that a search gives back, as far as they fit."""
@@ -29,11 +29,11 @@ _ID = re.compile(r"\s*[\"']?([mh](?:\d+\.)?\d+)[\"']?\s*")
 def recall(
     store: Store, what: str, start: int = 0, limit: int = RECALL_TOKENS, group: str = PREFIX
 ) -> str:
-    """Give a swept message by its id, from a character on, or those that hold these words.
+    """Return a swept message by its id, from a character on, or those that contain these words.
 
-    Branches of a conversation share ids, and so do conversations of older stores: the one that was
-    swept last is meant. `group` is what the names of the conversations begin with, `Fit.group`, or
-    the whole name of one.
+    Branches of a conversation share ids, and so do conversations of older stores: the most recently
+    swept one is returned. `group` is a prefix of the conversations' names, `Fit.group`, or one
+    whole name.
     """
     names = [n for n in store.segments.workspaces() if n.startswith(group)]
     names = [group] if group in names else names
@@ -76,7 +76,7 @@ def _found(store: Store, names: list[str], words: str, limit: int) -> str:
 
 
 def _cut(text: str, tokens: int) -> str:
-    """Give the beginning of a text, in so many tokens."""
+    """Return the beginning of a text, in so many tokens."""
     if count(text) <= tokens:
         return text
     low, high = 0, len(text)

@@ -1,16 +1,17 @@
-"""Sections: a text cut where a reader would cut it, and what is shown of it when some go.
+"""Sections: a text cut where a reader would cut it, and how it looks with some left out.
 
     sections    a function, a paragraph, a fenced block, a record, a traceback, a hunk, a log entry
     paragraphs  the same for what somebody wrote: at blank lines and fences only
-    shown       the sections that are kept, and one short line where others stood
-    LeftOut     the line that stands where whole messages were
+    shown       the sections that are kept, and one short line in place of others
+    LeftOut     the line that replaces whole messages
 
 A text too large for one section is cut at the strongest border it has: fences and hunks, blank
-lines before its outermost lines, those lines themselves, any blank line, and at last any line. What
-is too small by itself is joined with its neighbours. A very long line is cut where a record ends.
+lines before its outermost lines, those lines themselves, any blank line, and finally any line. A
+section that is too small is joined with its neighbours. A very long line is cut where a record
+ends.
 
-The line that stands in for what was left out says what it was, how much, and how to get it back. It
-is read again as what it is: a text that is cut twice has one such line, with the new numbers.
+The line in place of what was left out says what it was, how much, and how to get it back. It is
+recognised when a text is read again: a text that is cut twice has one such line, with new numbers.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ import msgspec
 from marksweep.tokens import count
 
 MAX_LINES, MAX_CHARACTERS = 20, 1_000
-"""What one section holds at most: what a reader takes in at a glance.
+"""The size of a section at most: what a reader takes in at a glance.
 
 Larger keeps functions whole and takes more room for each thing that is kept.
 """
 FEW_LINES, FEW_CHARACTERS = 10, 500
-"""Up to here neighbours are joined: a section of two lines says little, and its gap costs a line.
+"""Smaller neighbours are joined: a section of two lines says little, and its gap costs a line.
 
-Larger leaves fewer gaps, and takes more along that nobody asked for.
+Larger leaves fewer gaps, and keeps more that nobody asked for.
 """
 MAX_DEPTH = 8
-"""How deep a text is cut at ever weaker borders before it is cut at any line."""
+"""Levels of ever weaker borders to try before a text is cut at any line."""
 
 RECORD_ENDS = ("}, ", "},", "], ", "],", '", ', '",', "; ", ". ", ", ", ",", " ")
 """Where a long line may be cut, best first: the ends of records, of values, of words."""
@@ -50,11 +51,11 @@ _COLUMNS = re.compile(r"[|+]|-- +--")
 
 
 class Measure(StrEnum):
-    """What a gap is counted in."""
+    """The unit of a gap's size."""
 
     LINES = "lines"
     CHARACTERS = "characters"
-    """For a text with lines so long that they are cut."""
+    """For a text whose lines are so long that they are cut."""
 
 
 class Section(msgspec.Struct, frozen=True, gc=False):
@@ -62,12 +63,12 @@ class Section(msgspec.Struct, frozen=True, gc=False):
 
     text: str
     glued: bool = False
-    """Whether it goes on in the line of the section before it."""
+    """Whether it continues the line of the section before it."""
     head: str = ""
-    """The head of the table that it goes on with: shown in front of it if nothing else shows it."""
+    """The header of the table that it continues: shown before it if nothing else shows it."""
 
     def size(self, measure: Measure) -> int:
-        """Give its lines or characters."""
+        """Return its lines or characters."""
         if measure is Measure.CHARACTERS:
             return len(self.text)
         return self.text.count("\n") + (not self.glued)
@@ -84,7 +85,7 @@ Piece = Section | Gap
 
 
 class Sections(msgspec.Struct, frozen=True, gc=False):
-    """A text in pieces, which joined give the text again."""
+    """A text in pieces; joined, they are the text."""
 
     pieces: tuple[Piece, ...]
     measure: Measure = Measure.LINES
@@ -141,7 +142,7 @@ def _cut(text: str, *, is_prose: bool) -> Sections:
 
 
 def _runs(lines: list[str], *, is_prose: bool) -> Iterator[Section]:
-    """Cut lines without a gap between them; very long ones each by itself."""
+    """Cut lines without a gap between them; very long ones separately."""
     start = 0
     for at, line in enumerate(lines):
         if len(line) > MAX_CHARACTERS and not is_prose:
@@ -172,7 +173,7 @@ def _sections_of_line(line: str) -> Iterator[Section]:
 
 
 def _paragraphs_of(lines: list[str]) -> Iterator[Section]:
-    """Give each paragraph with the blank lines behind it, and each fenced block."""
+    """Return each paragraph with the blank lines after it, and each fenced block."""
     borders, fenced = _fences(lines)
     start = 0
     for at in range(1, len(lines)):
@@ -192,14 +193,14 @@ class _Outline:
         self._inside: set[int] = set()
         """Lines that belong to the one before them."""
         self._closers: set[int] = set()
-        """Lines that end what was opened before them."""
+        """Lines that close what was opened before them."""
         self._rules: list[int] = []
-        """Lines between the head of a table and its rows."""
+        """Lines between the header of a table and its rows."""
         self._indents = [self._indent(at, line) for at, line in enumerate(lines)]
         self._sizes = [len(line) + 1 for line in lines]
 
     def _indent(self, at: int, line: str) -> int:
-        """Give the indentation of a line; -1 for a blank one. Note the borders that it shows."""
+        """Return the indentation of a line; -1 for a blank one. Note the borders at it."""
         margin = _MARGIN.match(line)
         bare = line[margin.end() :] if margin else line
         words = bare.lstrip()
@@ -226,13 +227,13 @@ class _Outline:
                 return
 
     def cut(self) -> Iterator[Section]:
-        """Give the sections."""
+        """Return the sections."""
         heads = self._heads() if self._rules else {}
         for start, end in self._split(0, len(self._lines), 0):
             yield Section("\n".join(self._lines[start:end]), head=heads.get(start, ""))
 
     def _heads(self) -> dict[int, str]:
-        """Give the head of its table for each row."""
+        """Return the table header of each row."""
         heads: dict[int, str] = {}
         for rule in self._rules:
             head = "\n".join(self._lines[rule - 1 : rule + 1])
@@ -253,7 +254,7 @@ class _Outline:
         borders = [start, *(starts or range(start + 1, end)), end]
         low = start
         for at, high in pairwise(borders[1:]):
-            # Close what is so far if one more part makes it more than a few lines.
+            # Close the section if one more part makes it more than a few lines.
             if not self._fits(low, high, FEW_LINES, FEW_CHARACTERS):
                 yield from self._split(low, at, depth + 1)
                 low = at
@@ -263,7 +264,7 @@ class _Outline:
         return end - start <= lines and sum(self._sizes[start:end]) <= characters
 
     def _starts(self, start: int, end: int) -> list[int]:
-        """Give the strongest borders inside a range."""
+        """Return the strongest borders inside a range."""
         inner = range(start + 1, end)
         strong = [at for at in inner if at in self._strong]
         if strong:
@@ -298,7 +299,7 @@ def _fences(lines: Sequence[str]) -> tuple[set[int], set[int]]:
 
 
 _COUNT = r"(\d[\d,]{0,17})"
-"""A number as it is written here. What has more digits was not: a tool may print anything."""
+"""A number as written here. One with more digits is not ours: a tool may print anything."""
 _FIRST_GAP = re.compile(
     rf"\[marksweep: (?:all|{_COUNT} of) {_COUNT} (line|character)s? "
     rf".*left out, {_COUNT} tokens?\b.*\]"
@@ -307,7 +308,7 @@ _NEXT_GAP = re.compile(rf"\[… {_COUNT} (?:line|character)s? …\]")
 
 
 def _gaps(lines: Sequence[str]) -> tuple[dict[int, Gap], Measure]:
-    """Find the lines that stand in for something; the first says how much is missing in all.
+    """Find the lines that replace something; the first says how much is missing in total.
 
     A text with very long lines is measured in characters, unless that line says otherwise.
     """
@@ -336,14 +337,14 @@ def _number(text: str) -> int:
 
 
 def is_left_out(text: str) -> bool:
-    """Say whether nothing of a text is shown, or nothing was ever there."""
+    """Whether nothing of a text is shown, or it was empty to begin with."""
     return not text or (
         text.startswith("[marksweep: all ") and _FIRST_GAP.fullmatch(text) is not None
     )
 
 
 def missing_tokens(text: str) -> int:
-    """Give the tokens that were left out of a text before."""
+    """Return the tokens that were left out of a text earlier."""
     if "[marksweep: " not in text:
         return 0
     gaps, _ = _gaps(text.split("\n"))
@@ -351,12 +352,12 @@ def missing_tokens(text: str) -> int:
 
 
 def has_gap(text: str) -> bool:
-    """Whether something was left out of a text before."""
+    """Whether something was left out of a text earlier."""
     return "[marksweep: " in text and bool(_gaps(text.split("\n"))[0])
 
 
 def left_out(text: str, why: str = "") -> Sections:
-    """Give a text of which nothing is shown."""
+    """Return a text of which nothing is shown."""
     lines = text.split("\n")
     gaps, measure = _gaps(lines)
     missing = sum([gap.size for gap in gaps.values()])
@@ -367,7 +368,7 @@ def left_out(text: str, why: str = "") -> Sections:
 
 
 def shown(kept: Sections, what: str, message_id: str) -> str:
-    """Write a text in pieces, with one line for each gap; the first says all, and how to undo it.
+    """Write a text in pieces, with one line per gap; the first has the total and how to undo it.
 
     `what` names the text for a reader, such as a file.
     """
@@ -404,8 +405,7 @@ def stand_in(much: str, what: str, tokens: int, message_id: str, why: str = "") 
 
 
 MAX_NAMES = 3
-"""Tools that a line names of which calls are gone. More say better what is missing, and cost more.
-"""
+"""Tools that a line names. More say better what is missing, and cost more."""
 _NAME = re.compile(r"[\w.:/-]{1,40}")
 _RUN = re.compile(
     rf"\[marksweep: {_COUNT} messages? left out(?: \(calls of ([^()]+)\))?, {_COUNT} tokens?; "
@@ -414,18 +414,18 @@ _RUN = re.compile(
 
 
 class LeftOut(msgspec.Struct, frozen=True, gc=False):
-    """Whole messages that went: how many, whose calls were among them, where to begin reading."""
+    """Whole messages that were swept: how many, whose calls, the id of the first."""
 
     messages: int
     tokens: int
     first: str
-    """The id of the first of them, which brings them back."""
+    """The id of the first, which brings them back."""
     calls: tuple[str, ...] = ()
     """Names of tools, in the order they were first called."""
 
     @classmethod
     def read(cls, line: str) -> LeftOut | None:
-        """Read such a line; None if it is none."""
+        """Parse such a line; None if a text is not one."""
         found = _RUN.fullmatch(line) if line.startswith("[marksweep: ") else None
         if found is None:
             return None
@@ -433,7 +433,7 @@ class LeftOut(msgspec.Struct, frozen=True, gc=False):
         return cls(_number(found[1]), _number(found[3]), found[4], calls)
 
     def joined(self, other: LeftOut) -> LeftOut:
-        """Give one for both, where the other follows."""
+        """Merge it with the one that follows it."""
         calls = tuple(dict.fromkeys((*self.calls, *other.calls)))
         return LeftOut(
             self.messages + other.messages, self.tokens + other.tokens, self.first, calls
@@ -457,7 +457,7 @@ def _counted(number: int, plural: str) -> str:
 
 
 def _with_heads(pieces: Iterable[Piece], measure: Measure) -> list[Piece]:
-    """Take the head of a table out of the gap before its rows, if nothing before shows it."""
+    """Take a table's header out of the gap before its rows, if nothing earlier shows it."""
     out: list[Piece] = []
     for piece in pieces:
         gap = out[-1] if out else None
@@ -473,7 +473,7 @@ def _with_heads(pieces: Iterable[Piece], measure: Measure) -> list[Piece]:
 
 
 def _merged(pieces: Sequence[Piece]) -> Iterator[Piece]:
-    """Make one gap of those that follow each other."""
+    """Merge adjacent gaps."""
     open_gap: Gap | None = None
     for piece in pieces:
         if isinstance(piece, Gap):

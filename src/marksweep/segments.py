@@ -6,9 +6,9 @@
     context.collect(plan)          # exactly that
     context.undo(plan.plan_id)     # and back
 
-Every change is followed by a small step whose time does not depend on how much there is: above the
-soft limit it stashes a handful of the least valuable segments; above the hard limit, or when asked,
-everything is looked at.
+Every change is followed by a small step whose time does not depend on the heap's size: above the
+soft limit it stashes a few of the least valuable segments; above the hard limit, or on request, the
+whole heap is examined.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ class Segments:
         actor: str = "",
         watch: Watch | None = None,
     ) -> None:
-        """Open the working set. What is not given is taken from the settings.
+        """Open the working set. The settings provide what is not passed.
 
-        `shorten` turns a long text into a shorter one; without it nothing is compressed unasked.
+        `shorten` turns a long text into a shorter one; without it only `compress` compresses.
         `watch` observes each collection, such as `telemetry.Telemetry().watch`.
         """
         self.settings = settings = settings or Settings()
@@ -116,12 +116,12 @@ class Segments:
         return self._heap.live().get(segment_id)
 
     def read(self, segment_id: str) -> Segment:
-        """Give a live segment, and note that it was used."""
+        """Return a live segment, and note that it was used."""
         self.touch(segment_id)
         return self._heap.index.live[segment_id]
 
     def list(self) -> tuple[Segment, ...]:
-        """Give all live segments in order."""
+        """Return all live segments in order."""
         return self._heap.snapshot().segments
 
     def search(self, words: str = "", **filters: object) -> tuple[Hit[Segment], ...]:
@@ -143,7 +143,7 @@ class Segments:
         return tally(self._heap.snapshot().segments)
 
     def history(self, limit: int | None = None) -> tuple[Entry, ...]:
-        """Give what the journal records, newest first."""
+        """Return what the journal records, newest first."""
         return self.store.journal.read(self.workspace, limit=limit)
 
     def why(self, segment_id: str) -> str:
@@ -188,8 +188,8 @@ class Segments:
     def add(self, *segments: Segment) -> tuple[Segment, ...]:
         """Add new segments, all or none.
 
-        Their positions follow the clock, so that none is given twice: what was last before may be
-        in the stash, out of sight.
+        Their positions follow the clock, so that none is used twice: the last position so far may
+        be that of a segment in the stash.
         """
         added = self._heap.add(segments, after=int(1e6 * self._clock().timestamp()))
         self._step()
@@ -203,7 +203,7 @@ class Segments:
     def link(
         self, source: str, target: str, link: Link = Link.REFERS, hold: Hold = Hold.STRONG
     ) -> None:
-        """Let one segment refer to another."""
+        """Add a reference from one segment to another."""
         self._heap.link(source, target, link, hold)
         self._step()
 
@@ -213,12 +213,12 @@ class Segments:
         self._step()
 
     def pin(self, segment_id: str, *, by: str, why: str = "") -> None:
-        """Protect a segment from every collection, and remember who did and why."""
+        """Protect a segment from every collection, and record who did it and why."""
         self._heap.pin(segment_id, f"{by}: {why}" if why else by)
         self._step()
 
     def unpin(self, segment_id: str) -> None:
-        """Take the protection away."""
+        """Remove the protection."""
         self._heap.unpin(segment_id)
         self._step()
 
@@ -231,11 +231,11 @@ class Segments:
         open_files: Sequence[str] = (),
         breakpoints: Collection[tuple[str, int]] = (),
     ) -> None:
-        """Set what the agent is working on; what belongs to it becomes roots.
+        """Set what the agent is working on; segments that belong to it become roots.
 
         `breakpoints` are files with a line.
 
-        A file that was named here stays a root for a while after the focus has moved on.
+        A file named here stays a root for a while after the focus has moved on.
         """
         roots = self.settings.roots
         now = self._clock()
@@ -252,7 +252,7 @@ class Segments:
         self._increment.mark_all(self.current_focus())
 
     def keep(self, cited: Mapping[str, str]) -> None:
-        """Keep segments that something elsewhere refers to, each with why, until called again."""
+        """Keep segments that something elsewhere refers to, with a reason, until called again."""
         if cited != self._cited:
             self._cited = dict(cited)
             self._increment.mark_all(self.current_focus())
@@ -267,8 +267,8 @@ class Segments:
     ) -> Plan:
         """Decide what would go, and why. Nothing is touched.
 
-        `among` names the only segments to look at: the time then does not depend on how many others
-        there are. Without a target, all that the strategy offers of them goes.
+        `among` restricts it to these segments: the time then does not depend on the number of
+        others. Without a target, all that the strategy offers goes.
         """
         chosen = strategy_of(strategy, SEGMENT_TOOLS) if strategy else self._scored(disposal)
         target = target_tokens
@@ -286,7 +286,7 @@ class Segments:
         )
 
     def plan_for(self, segment_ids: Sequence[str], disposal: Disposal = Disposal.STASH) -> Plan:
-        """Plan to sweep just these segments, also of the current work; see `kept_because`."""
+        """Plan to sweep exactly these segments, current work included; see `kept_because`."""
         live = self._heap.live()
         names = list(dict.fromkeys(segment_ids))
         unknown = [name for name in names if name not in live]
@@ -322,7 +322,7 @@ class Segments:
         return kept
 
     def candidates(self, plan: Plan) -> tuple[Candidate, ...]:
-        """Give the live segments that a plan takes, first to go first, with their scores."""
+        """Return the live segments that a plan takes, first to go first, with their scores."""
         live = self._heap.live()
         return tuple(
             self._candidate(live[name], step.action, step.reason, plan.made_at)
@@ -332,7 +332,7 @@ class Segments:
         )
 
     def cold_but_important(self) -> tuple[Candidate, ...]:
-        """Give what is in reach, long and untouched, with the reason: worth compressing."""
+        """Return what is reachable, long and untouched, with a reason: worth compressing."""
         context = self.context()
         return tuple(
             self._candidate(segment, Action.COMPRESS, reason, context.now)
@@ -397,7 +397,7 @@ class Segments:
         return self._collector.latest()
 
     def purge(self) -> tuple[str, ...]:
-        """Remove for good the deleted segments whose grace period is over."""
+        """Erase deleted segments whose grace period is over."""
         return self._collector.purge(now=self._clock())
 
     def close(self) -> None:
@@ -407,8 +407,8 @@ class Segments:
     def _step(self) -> None:
         """Follow a change with a small step, or a full collection if the step asks for it.
 
-        The change is made by then, so a store that fails now does not make it fail: what is due
-        stays due, and is tried again after a while.
+        The change itself is done by then, so an error of the store now is not an error of the
+        change: what is due stays due, and is retried later.
         """
         try:
             if self._increment.step(self.current_focus()) is Due.FULL:
@@ -431,7 +431,7 @@ class Segments:
         )
 
     def context(self) -> PlanningContext:
-        """Give all that a strategy may look at, as it is now."""
+        """Return what a strategy may look at, as it is now."""
         return PlanningContext.of(self._heap.snapshot(), self.current_focus())
 
     def _named_context(self, segment_ids: Sequence[str]) -> PlanningContext:
@@ -439,7 +439,7 @@ class Segments:
         return PlanningContext.of(part, focus, pressure=Pressure.HARD, rules=BY_NAME)
 
     def _plan_by_name(self, chosen: Chosen, segment_ids: Sequence[str]) -> Plan:
-        """Plan what somebody named: only what is protected by name too is left out."""
+        """Plan to sweep what was named: only what is pinned, locked or held is left out."""
         return make_plan(self._named_context(segment_ids), chosen, self.settings.prices)
 
     def _is_taken(self, name: str) -> bool:

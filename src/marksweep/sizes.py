@@ -13,7 +13,7 @@ _FACTORS = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
 class Size(msgspec.Struct, frozen=True):
-    """So many tokens, or a share of something."""
+    """A number of tokens, or a share of something."""
 
     tokens: int | None = None
     percent: float | None = None
@@ -28,7 +28,7 @@ class Size(msgspec.Struct, frozen=True):
         return cls(percent=number) if unit == "%" else cls(tokens=int(number * _FACTORS[unit]))
 
     def of(self, whole: int) -> int:
-        """Give the tokens, where a share is one of `whole`."""
+        """Return the tokens; a share is taken of `whole`."""
         if self.percent is not None:
             return int(whole * self.percent / 100)
         return self.tokens or 0

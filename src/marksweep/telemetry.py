@@ -3,8 +3,8 @@
     Conversation(limit=100_000, watch=Telemetry().watch)      # or Segments(…, watch=…)
     session.set_gc_plugin(traced(load_gc_plugin("gc_budget")), config)
 
-A traced plugin is a plugin: it does what the one inside does, and reports the outcome. Without a
-tracer or meter provider configured in the process, reporting costs next to nothing.
+A traced plugin is a plugin: it does what the wrapped one does, and reports the outcome. Without a
+tracer or meter provider in the process, reporting costs almost nothing.
 
     span       marksweep.gc.collect, with the attributes below
     counter    marksweep.gc.collections, marksweep.gc.tokens_freed
@@ -124,7 +124,7 @@ class Telemetry:
 
     @contextmanager
     def reporting(self, labels: Mapping[str, str]) -> Iterator[Callable[[Collected], None]]:
-        """Report what happens in here as one collection; without an outcome, it failed."""
+        """Report the block as one collection; without an outcome, it failed."""
         started = time.perf_counter()
         outcome = "failed"
         with self._tracer.start_as_current_span(SPAN, attributes=labels) as span:
@@ -144,7 +144,7 @@ class Telemetry:
 
 
 def installed_watch() -> Watch:
-    """Give what reports a server's collections: to the process's providers, if there can be any."""
+    """Return what reports a server's collections, to the process's providers if there are any."""
     try:
         return Telemetry().watch
     except BadInput:

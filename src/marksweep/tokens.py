@@ -5,19 +5,19 @@
     count("def hello(): ...")            # exact where a vocabulary is installed, else an estimate
     default_counter().label(12_000)      # "12,000", or "≈12,000" when it is an estimate
 
-1. Estimates without a vocabulary: cut as o200k does, then price each piece by its shape. o200k cuts
-   a text into words, numbers, signs and white space before it looks anything up. The cutting needs
-   no vocabulary, so it is done the same way here; what a piece costs is an average over code,
+1. Estimates without a vocabulary: split as o200k does, then price each piece by its shape. o200k
+   splits a text into words, numbers, signs and white space before any lookup. Splitting needs no
+   vocabulary, so it is done the same way here; the price of a piece is an average over code,
    prose and JSON. Linear in the text and the same on every run.
-2. What a counter is; counts of long texts, remembered by content, in bounded memory.
-3. o200k_base from rs-bpe, or from tiktoken if its ranks are on this disk already. Both give the
-   same counts. rs-bpe is linear and takes any text at once; tiktoken panics on a million blanks, so
-   it gets long texts in chunks, cut at seams where its own pre-tokeniser cuts too.
+2. What a counter is; a bounded cache for the counts of long texts, by content.
+3. o200k_base from rs-bpe, or from tiktoken if its ranks are already on this disk. Both give the
+   same counts. rs-bpe is linear and takes any text whole; tiktoken panics on a million blanks, so
+   it gets long texts in chunks, cut where its own pre-tokeniser cuts too.
 4. Images and other data that are not text: providers count them by size on screen.
-5. The best counter there is.
-6. Calibration: from these counts to those a provider reports.
+5. The best counter available.
+6. Calibration: from these counts to those that a provider reports.
 
-Nothing here goes to the network, and nothing heavy is imported before the first count.
+Nothing here uses the network, and nothing heavy is imported before the first count.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _price(piece: str) -> float:
 
 
 def _word(piece: str) -> float:
-    """Tokens of a Latin word. Blanks before it are free; other signs, capitals and length cost."""
+    """Tokens of a Latin word. Blanks before it are free; signs, capitals and length cost."""
     bare = piece if piece[0].isalpha() else piece[1:]
     letters = len(bare)
     if letters > 16 and len(set(bare)) <= 2:
@@ -123,10 +123,10 @@ def _signs(piece: str) -> float:
 
 
 CACHE_BYTES = 4 * 1024 * 1024
-"""Memory for remembered counts. Higher remembers more texts: about 6,500 per megabyte."""
+"""Memory for cached counts. Higher caches more texts: about 6,500 per megabyte."""
 
 WORTH_CACHING = 512
-"""Characters from which a count is remembered. Below, counting is as quick as looking up."""
+"""Length from which counts are cached. Below it, counting is as fast as a lookup."""
 
 _ENTRY_BYTES = 160
 """What one count takes: a digest, a number, and their place in the table."""
@@ -161,7 +161,7 @@ def in_whole(counter: Callable[..., float]) -> Callable[..., int]:
 
 
 def cached(counter: TokenCounter, max_bytes: int = CACHE_BYTES) -> TokenCounter:
-    """Remember the counts of a counter, least recently used first to go."""
+    """Cache the counts of a counter, evicting the least recently used."""
     remembered = _Counts(counter, max_bytes // _ENTRY_BYTES)
     return TokenCounter(counter.name, counter.exact, remembered.count)
 
@@ -176,7 +176,7 @@ class _Counts:
         self._lock = Lock()
 
     def count(self, text: str) -> int:
-        """Look the count up, or take it."""
+        """Return the cached count, or count."""
         if len(text) < WORTH_CACHING:
             return self._compute(text)
         content = text.encode("utf-8", "surrogatepass")
@@ -197,8 +197,8 @@ class _Counts:
 def detached_copy(text: str) -> str:
     """Copy a text, if it is beyond ASCII.
 
-    Python keeps the UTF-8 form of such a text beside it, once C code has asked for it, for as long
-    as the text lives: half as much memory again. This one's goes with it.
+    Python caches the UTF-8 form of such a text, once C code has asked for it, for as long as the
+    text lives: half as much memory again. The copy's is freed with the copy.
     """
     if text.isascii():
         return text
@@ -206,7 +206,7 @@ def detached_copy(text: str) -> str:
 
 
 CHUNK_CHARS = 200_000
-"""Characters tiktoken gets at once. It panics on about 900,000 blanks; lower only costs time."""
+"""Characters per call of tiktoken. It panics on about 900,000 blanks; lower only costs time."""
 
 _SEAM = r"(?<=[A-Za-z0-9])(?=[ \t\r\n])|(?<=\n)(?=[A-Za-z0-9])"
 
@@ -244,7 +244,7 @@ def chunks(text: str, size: int) -> list[str]:
     No o200k piece has a letter or digit before white space, or a line break before a letter or
     digit, and none looks back; so every piece ends at such a place, cut or not.
 
-    A stretch without a seam is cut where it has to be: each such cut may add a token or two.
+    A stretch without a seam is cut at the size: each such cut may add a token or two.
     """
     if len(text) <= size:
         return [text]
@@ -252,7 +252,7 @@ def chunks(text: str, size: int) -> list[str]:
 
 
 def _ranks_are_on_disk(environment: Mapping[str, str]) -> bool:
-    """Look where tiktoken would. A file with another hash it deletes and downloads again."""
+    """Look where tiktoken would. It deletes and downloads again a file with another hash."""
     folder = environment.get("TIKTOKEN_CACHE_DIR", environment.get("DATA_GYM_CACHE_DIR"))
     if folder is None:
         folder = str(Path(tempfile.gettempdir(), "data-gym-cache"))
@@ -287,7 +287,7 @@ IMAGE_TOKENS = 1_500
 """Tokens of an image: what a full screenshot costs. Higher lets images go sooner."""
 
 _CHARACTERS_PER_TOKEN = 32
-"""Of base64 in documents and sound: a page of 50 kB weighs as much as an image."""
+"""For base64 in documents and audio: a page of 50 kB counts as much as an image."""
 
 
 def data_tokens(mime_type: str, data: str) -> int:
@@ -303,20 +303,20 @@ ESTIMATOR = TokenCounter(name="estimate", exact=False, count=estimate)
 
 @cache
 def default_counter() -> TokenCounter:
-    """Choose the best counter there is: rs-bpe, tiktoken with ranks on disk, the estimator."""
+    """Choose the best counter available: rs-bpe, tiktoken with ranks on disk, the estimator."""
     return cached(from_rs_bpe() or from_tiktoken() or ESTIMATOR)
 
 
 def count(text: str) -> int:
-    """Count the tokens of a text with the default counter. Text of special tokens is plain text."""
+    """Count the tokens of a text with the default counter. Special tokens count as plain text."""
     return default_counter().count(text)
 
 
 REPORTS_KEPT = 15
-"""Reports that are remembered. Higher is steadier; lower follows a change of model sooner."""
+"""Reports that are kept. Higher is steadier; lower follows a change of model sooner."""
 
 MIN_REPORT_TOKENS = 100
-"""Requests below this teach nothing: what a provider adds to each outweighs their text."""
+"""Smaller requests are ignored: what a provider adds to each outweighs their text."""
 
 LARGEST_RATIO = 4.0
 """Factor beyond which a report is not about the same text, such as one without cached tokens.
@@ -341,7 +341,7 @@ class Calibration(msgspec.Struct, frozen=True):
         return (ordered[middle - 1] + ordered[middle]) / 2 if ordered else 1.0
 
     def observe(self, estimated: int, reported: int) -> Calibration:
-        """Take in what we counted and what the provider reported for one request."""
+        """Add our count and the provider's report for one request."""
         if estimated < MIN_REPORT_TOKENS or reported <= 0:
             return self
         ratio = reported / estimated

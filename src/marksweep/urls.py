@@ -27,7 +27,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
 def split_scheme(where: str) -> tuple[str, str]:
     """Split a location into its scheme and the rest; a path has no scheme.
 
-    One letter before a colon is a drive of Windows.
+    One letter before a colon is a Windows drive.
     """
     named = _SCHEME.fullmatch(where)
     return (named[1].lower(), named[2]) if named else ("", where)

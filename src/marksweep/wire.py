@@ -1,8 +1,8 @@
 """JSON over HTTP to a model's endpoint: bounded in time and size, with retries. Needs `http`.
 
-The proxies of the environment (`HTTPS_PROXY`, `NO_PROXY`) are used, and redirects are not followed:
-a conversation goes where it was sent. What it takes to ask is imported when somebody asks: it
-takes longer to load than all the rest of a conversation.
+The environment's proxies (`HTTPS_PROXY`, `NO_PROXY`) are used, and redirects are not followed: a
+conversation goes only where it was sent. The HTTP client is imported on first use: it takes longer
+to load than everything else in a conversation.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from marksweep.errors import BadInput, ModelError
 from marksweep.urls import redacted
 
 TIMEOUT_SECONDS = 60.0
-"""Seconds to wait for an answer to begin, and for more of it. Shorter gives up on slow models."""
+"""Seconds to wait for the next bytes of an answer. Shorter gives up on slow models."""
 
 TOTAL_SECONDS = 300.0
-"""Seconds for all attempts and the pauses between them, however busy the endpoint keeps us."""
+"""Seconds for all attempts and the pauses between them."""
 
 MAX_ANSWER_BYTES = 16_000_000
-"""Size over which an answer is not read. No model writes as much; something that is none might."""
+"""Size above which an answer is not read. No model writes that much; another server might."""
 
 MAX_ATTEMPTS = 3
-"""Attempts in all. More outlast a longer outage, and wait longer before they give up."""
+"""Attempts in total. More survive a longer outage, and take longer to give up."""
 
 FIRST_PAUSE = 0.5
 """Seconds before the second attempt; doubled before each further one."""
@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """An answer: the status, what the endpoint said, and how long it asks to be left alone."""
+    """An answer: the status, the text, and the pause that the endpoint asks for."""
 
     status: int
     text: str
@@ -65,7 +65,7 @@ class Rejected(ModelError):
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """Where to post, and how patiently."""
+    """Where to post, with timeouts and retries."""
 
     url: str
     headers: Mapping[str, str] = {}
@@ -74,7 +74,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     total_seconds: float = TOTAL_SECONDS
 
     def __post_init__(self) -> None:
-        """Refuse what is not a web address, and waiting without end."""
+        """Refuse what is not a web address, and waiting forever."""
         if not _is_web_address(self.url):
             raise BadInput(f"url is {self.url!r}; expected http://… or https://….")
         seconds = (self.timeout, self.total_seconds)
@@ -91,7 +91,7 @@ class Endpoint(msgspec.Struct, frozen=True):
         return f"Endpoint({redacted(self.url)!r})"
 
     def post(self, body: object, sleep: Callable[[float], None] = time.sleep) -> object:
-        """Post and read JSON. What may pass is tried again; what will not is raised at once."""
+        """Post and read JSON. Transient errors are retried; all others are raised."""
         payload = json.dumps(body).encode()
         deadline = time.monotonic() + self.total_seconds
         pause = FIRST_PAUSE
@@ -160,7 +160,7 @@ class Model:
     path = "/chat/completions"
     """Where below the URL of an API its messages go."""
     max_tokens = 4_096
-    """Tokens an answer may have, unless said otherwise. Longer answers are cut there."""
+    """Default limit of an answer, in tokens. Longer answers are cut there."""
 
     def __init__(
         self,
@@ -182,11 +182,11 @@ class Model:
 
 
 class Unreadable(ModelError):
-    """The endpoint answered what another try would not make better."""
+    """The endpoint's answer is an error that a retry would not change."""
 
 
 def address(base: str, path: str) -> str:
-    """Give the full address of a call; the base of an API is accepted as well as the address."""
+    """Return the full address of a call; the base of an API is accepted as well as the address."""
     trimmed = base.rstrip("/")
     return trimmed if trimmed.endswith(path) else trimmed + path
 
@@ -227,7 +227,7 @@ def _seconds(retry_after: str) -> float:
 
 
 def _run(work: Coroutine[object, object, T]) -> T:
-    """Run to the end, also where the caller's thread already runs an event loop."""
+    """Run to completion, even if the caller's thread already runs an event loop."""
     import asyncio
     from concurrent.futures import ThreadPoolExecutor
 

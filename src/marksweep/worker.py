@@ -1,8 +1,8 @@
-"""A worker: a Python process of ours that answers one request after the other.
+"""A worker: a Python process that answers one request after the other.
 
-What happens in it may crash or hang, and the caller goes on. It imports nothing from the folder it
-is started in: it has its own folder, no PYTHON* variables, and after Python's own search path
-only the folders it is given.
+It may crash or hang, and the caller goes on. It imports nothing from the folder it is started in:
+it has its own folder, no PYTHON* variables, and after Python's own search path only the folders
+that are passed to it.
 
 A message is its length in four bytes, and its content. `take_pipes` is the worker's side.
 """
@@ -22,7 +22,7 @@ from queue import SimpleQueue
 from typing import IO
 
 ENDING_SECONDS = 5.0
-"""How long a worker that closed its output may take to end by itself, and so say why."""
+"""How long a worker that closed its output may take to exit, so that its exit code is known."""
 
 _LENGTH_BYTES = 4
 
@@ -31,7 +31,7 @@ _START = (
     "sys.path += filter(None, sys.argv[1].split('\\n')); "
     "import_module(sys.argv[2]).main(*sys.argv[3:])"
 )
-"""Extends the search path at its end, so that nothing there takes the place of Python's own."""
+"""Extends the search path at its end, so that nothing there shadows Python's own modules."""
 
 
 class WorkerEnded(Exception):
@@ -88,7 +88,7 @@ class ProcessWorker:
 
     @contextlib.contextmanager
     def _watched(self, seconds: float | None) -> Iterator[None]:
-        """Kill it after so many seconds; turn a broken pipe into how it ended, and close."""
+        """Kill it after a timeout; turn a broken pipe into its exit code, and close."""
         late = threading.Event()
 
         def kill() -> None:
@@ -111,7 +111,7 @@ class ProcessWorker:
 
 
 def take_pipes() -> tuple[Iterator[bytes], Callable[[bytes], None]]:
-    """Give the requests to this process, and how to send an answer.
+    """Return the requests to this process, and a function that sends an answer.
 
     What anything else in the process prints goes to standard error, and what it reads from
     standard input is empty. When the caller is gone, the process ends, even in the middle of work.
@@ -145,7 +145,7 @@ def take_pipes() -> tuple[Iterator[bytes], Callable[[bytes], None]]:
 
 
 def folders_of(*packages: str) -> list[str]:
-    """Give the folders that packages of this process were imported from."""
+    """Return the folders that packages of this process were imported from."""
     files = (sys.modules[name].__file__ for name in packages)
     return list(dict.fromkeys(str(Path(file).parents[1]) for file in files if file))
 

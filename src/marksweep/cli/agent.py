@@ -84,7 +84,7 @@ def recall(
 ) -> int:
     """Search all memory, best first: notes, code, the working set and the stash.
 
-    An id finds that one thing, whole; without words, the newest notes are shown.
+    An id returns that one item in full; without words, the newest notes are shown.
 
     \b
     Examples:  marksweep recall which port
@@ -121,9 +121,9 @@ def _recalled(each: Recalled) -> RenderableType:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @in_workspace
 def forget(ids: tuple[str, ...], restore: bool, yes: bool, here: Here) -> int:
-    """Delete notes, files or live segments by id, after a question; restorable for a week.
+    """Delete notes, files or live segments by id, after confirmation; restorable for a week.
 
-    For good, and everywhere:  marksweep memory forget --everywhere
+    Permanently, in every copy:  marksweep memory forget --everywhere
 
     \b
     Examples:  marksweep forget m1a2b3c

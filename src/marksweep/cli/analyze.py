@@ -46,7 +46,7 @@ QUICK_DEAD = "superseded"
 """Dead weight that is found without reading every text."""
 
 THOROUGH_TOKENS = 500_000
-"""Tokens up to which the thorough strategies are compared unasked. More waits longer: they take
+"""Tokens up to which the thorough strategies are compared by default. More waits longer: they take
 about a second for every 150,000 tokens."""
 
 MAX_ROWS = 8
@@ -69,11 +69,11 @@ class Bill(msgspec.Struct, frozen=True):
 
     model: ModelPrice
     request_before: float
-    """A request with what is there now, all of it from the prompt cache."""
+    """A request with the current context, all of it from the prompt cache."""
     request_after: float
     """The same after the collection."""
     once: float
-    """What the collection makes the provider read again, above what it would have cost cached."""
+    """What the provider reads again because of the collection, above its cached price."""
 
     @property
     def pays_after(self) -> float | None:
@@ -83,7 +83,7 @@ class Bill(msgspec.Struct, frozen=True):
 
 
 class Closer(msgspec.Struct, frozen=True):
-    """One strategy looked at closely: before and after, what may be missed, what it costs."""
+    """One strategy in detail: before and after, what may be missed, what it costs."""
 
     strategy: str
     steps: int
@@ -93,7 +93,7 @@ class Closer(msgspec.Struct, frozen=True):
 
 
 class Analysis(msgspec.Struct, frozen=True):
-    """All that `analyze` finds in a transcript."""
+    """Everything `analyze` finds in a transcript."""
 
     dialect: str
     messages: int
@@ -122,7 +122,7 @@ class WorkingSetPlan(Plan, frozen=True):
     soft_limit: int = 0
     """Above this, every change is followed by a small sweep."""
     hard_limit: int = 0
-    """Above this, everything is looked at."""
+    """Above this, everything is examined."""
     candidates: tuple[Candidate, ...] = ()
     """The segments of the plan, first to go first."""
     compressible: tuple[Candidate, ...] = ()
@@ -156,9 +156,9 @@ def command(
     """Show who uses the window, what is dead weight and why. Nothing is changed.
 
     TRANSCRIPT is a file of messages in any provider's format, a Claude Code or Codex session, or -
-    for standard input. Without it, this folder's newest Claude Code or Codex session is looked at;
-    if there is none, or with --store or --workspace, the working set in the store. What the agent
-    is working on (--task, --active-file, --open-file, --breakpoint) concerns the working set only.
+    for standard input. Without it, analyze reads this folder's newest Claude Code or Codex session;
+    if there is none, or with --store or --workspace, the working set in the store. --task,
+    --active-file, --open-file and --breakpoint are for the working set only.
 
     \b
     Examples:  marksweep analyze session.jsonl --limit 32k
@@ -213,7 +213,7 @@ def analyse(
     advance: Progress,
     paid: ModelPrice,
 ) -> Analysis:
-    """Look at a transcript: read it once, and ask every strategy for its plan."""
+    """Analyze a transcript: read it once, and ask every strategy for its plan."""
     findings = tuple(validate(history.given, history.dialect))
     advance(0, 0, "counting tokens")
     here = settings()

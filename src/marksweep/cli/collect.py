@@ -70,18 +70,19 @@ def command(
     at: At,
     here: Here,
 ) -> int:
-    """Show the plan, and do it.
+    """Show the plan, and carry it out.
 
     With TRANSCRIPT the result goes to --output, to the file itself with --write, or for - to
     standard output; without any of these only the plan is shown. Without TRANSCRIPT the working set
-    in the store is collected after a question, or with --apply PLAN exactly that saved plan. It
+    in the store is collected after confirmation, or with --apply PLAN exactly that saved plan. It
     goes to the stash; --strategy auto deletes old logs and notes that nothing refers to, and
-    --strategy delete all that goes. What the agent is working on (--task, --active-file,
+    --strategy delete deletes all of it. What the agent is working on (--task, --active-file,
     --open-file, --breakpoint) stays.
 
     What cannot be read in TRANSCRIPT stays in its place, byte for byte. --write follows links, and
     refuses a file that changed since it was read or that another program has open for writing. Only
-    Linux shows the latter; elsewhere end that program first, or its new lines go to FILE.orig.
+    Linux can detect the latter; elsewhere stop that program first, or its new lines go to
+    FILE.orig.
 
     \b
     Examples:  marksweep collect session.jsonl --limit 32k -o smaller.jsonl

@@ -175,12 +175,12 @@ def emit(value: object, shown: RenderableType | None = None, *, as_json: bool) -
 
 
 def errors() -> Console:
-    """Give the console for what is not a result."""
+    """Return the console for what is not a result."""
     return Console(stderr=True, highlight=False)
 
 
 def say(text: str) -> None:
-    """Say what was done, beside the result."""
+    """Report what was done, on standard error."""
     errors().print(render.line(text))
 
 

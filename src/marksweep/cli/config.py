@@ -1,4 +1,4 @@
-"""`marksweep config`: the settings in force, whether a file is right, and whom to trust."""
+"""`marksweep config`: the effective settings, whether a file is valid, and trust."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def config() -> None:
 @make_command("show")
 @json_option
 def show(as_json: bool) -> None:
-    """Print the settings in force: environment over file over defaults."""
+    """Print the effective settings: environment over file over defaults."""
     found = _redacted(settings())
     if as_json:
         emit(found, as_json=True)
@@ -59,7 +59,7 @@ class Checked(msgspec.Struct, frozen=True):
 @make_command("check")
 @json_option
 def check(as_json: bool) -> None:
-    """Say whether the settings can be read; an error names the file and the key."""
+    """Check that the settings are valid; an error names the file and the key."""
     settings()
     emit(Checked(ok=True), " The settings are right.", as_json=as_json)
 
@@ -78,9 +78,9 @@ class Trusted(msgspec.Struct, frozen=True):
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def trust(revoke: bool, yes: bool, as_json: bool) -> None:
-    """Agree to where this project's files send what is remembered.
+    """Agree to where this project's files send your data.
 
-    A store, a memory or a model that a file of the project places on another host or outside the
+    A store, a memory or a model that a file of the project puts on another host or outside the
     project is refused until you agree, once. The agreement is kept in your own configuration
     folder and holds for this project and exactly this place.
     """

@@ -1,7 +1,7 @@
 """`marksweep demo`: a working set, a graph and a conversation, each collected and brought back.
 
-All of it starts from one recorded session, demo_session.jsonl: an agent hunts a bug in a small
-booking service, and needs again much later what it saw early on.
+Everything starts from one recorded session, demo_session.jsonl: an agent debugs a small booking
+service, and much later needs again what it saw early on.
 """
 
 from __future__ import annotations
@@ -208,12 +208,12 @@ class _Tour:
 
 
 def recorded() -> list[Json]:
-    """Give the messages of the recorded session, as chat completions have them."""
+    """Return the messages of the recorded session, as chat completions have them."""
     return [json.loads(line) for line in SESSION.read_text("utf-8").splitlines()]
 
 
 def _calls(messages: Sequence[Json]) -> dict[str, Json]:
-    """Give what was called, by id."""
+    """Return what was called, by id."""
     return {call["id"]: call["function"] for m in messages for call in m.get("tool_calls") or ()}
 
 

@@ -1,7 +1,7 @@
-"""`marksweep doctor`: check that everything is there and sound; repair it on request.
+"""`marksweep doctor`: check that everything is installed and intact; repair it on request.
 
-A check that can be repaired carries its repair. Before the first one is carried out, every file of
-the store is copied into a folder beside it, so nothing can get worse.
+A check that can be repaired carries its repair. Before the first repair, every file of the store is
+copied into a folder beside it, so nothing can get worse.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ DURABILITY = {
 
 
 class Check(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing looked at."""
+    """The result of one check."""
 
     what: str
     found: str
@@ -97,8 +97,8 @@ def command(
 ) -> None:
     """Check versions, settings, the token counter, the store and the memory; repair on request.
 
-    Looked at in the store: who may read its files, what a killed process left behind, whether the
-    content is sound, sweeps that were cut off. Close what uses the store before you repair it.
+    Of the store it checks who may read its files, leftovers of killed processes, whether the
+    content is intact, and interrupted sweeps. Stop what uses the store before you repair it.
     Exits with 1 if something is wrong.
 
     Example:  marksweep doctor --store project.db --repair
@@ -182,7 +182,7 @@ def _answers(where: str) -> str:
 
 
 def _durability(places: Iterable[str]) -> Iterator[Check]:
-    """Say what servers keep if they are killed, as far as they are in reach and tell."""
+    """Report what servers keep if they are killed, if they can be reached and say so."""
     try:
         import redis
     except ModuleNotFoundError:

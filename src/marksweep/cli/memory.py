@@ -117,7 +117,7 @@ def _answer(found: Answer) -> RenderableType:
 
 
 def _hit(hit: GraphHit) -> RenderableType:
-    """Show where it is, and its first lines: code is read better below its place than beside."""
+    """Show where it is, and below that its first lines."""
     lines = hit.chunk.text.strip().splitlines()
     more = ["…"] if len(lines) > MAX_EXCERPT_LINES else []
     head = Text(_place(hit), style="bold")

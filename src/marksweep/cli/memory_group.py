@@ -1,4 +1,4 @@
-"""`marksweep memory`: backups, roots, pins; forgetting, and merging what is one thing."""
+"""`marksweep memory`: backups, roots, pins; forgetting, and merging duplicate entities."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class MemoryPins(msgspec.Struct, frozen=True):
 
 @click.group("memory")
 def memory() -> None:
-    """Back memories up, list and drop roots, pin, forget, merge what is one thing, migrate."""
+    """Back up memories, list and drop roots, pin, forget, merge duplicate entities, migrate."""
 
 
 @make_command("backups")
@@ -108,7 +108,7 @@ def _backups(found: Sequence[Kept]) -> RenderableType:
 )
 @in_workspace
 def export(output: Path | None, here: Here) -> int:
-    """Write a backup of all that a workspace remembers.
+    """Write a backup of everything a workspace remembers.
 
     Example:  marksweep memory export -o shop.jsonl.gz
     """
@@ -127,10 +127,10 @@ def export(output: Path | None, here: Here) -> int:
 @click.argument("path", type=click.Path(path_type=Path))
 @in_workspace
 def import_(path: Path, here: Here) -> int:
-    """Bring back what a backup holds, beside what is there.
+    """Restore a backup, in addition to what is there.
 
-    The whole file is checked first. A backup of another workspace needs --workspace, to say that it
-    is meant.
+    The whole file is checked first. A backup of another workspace needs --workspace, to confirm
+    that it should go there.
 
     \b
     Examples:  marksweep memory import .marksweep/backups/20260601T120000-1a2b3c4d.jsonl.gz
@@ -157,7 +157,7 @@ def import_(path: Path, here: Here) -> int:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @in_workspace
 def forget(memory_ids: tuple[str, ...], everywhere: bool, yes: bool, here: Here) -> int:
-    """Delete memories by their ids, after a question; `marksweep search --json` has the ids.
+    """Delete memories by their ids, after confirmation; `marksweep search --json` has the ids.
 
     They can be restored for a week with `marksweep prune --restore`, except with --everywhere,
     which also deletes pinned ones. What could not be reached is reported.
@@ -207,8 +207,8 @@ def _forgotten(done: Forgotten) -> RenderableType:
 def roots(here: Here) -> int:
     """List what was indexed: from where, when, how large, and what of it is gone.
 
-    A root that is gone is stale once it was not indexed for the grace period (a week);
-    `marksweep prune` then takes it.
+    A root that is gone becomes stale when it was not indexed for the grace period (a week);
+    `marksweep prune` then deletes it.
 
     Example:  marksweep memory roots
     """
@@ -237,7 +237,7 @@ def _roots(found: Sequence[Root]) -> RenderableType:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @in_workspace
 def drop_root(root: str, yes: bool, here: Here) -> int:
-    """Delete all that was indexed from a folder, after a question; restorable for a week.
+    """Delete all that was indexed from a folder, after confirmation; restorable for a week.
 
     Example:  marksweep memory drop-root ../old-checkout
     """
@@ -275,9 +275,9 @@ def pin(memory_ids: tuple[str, ...], why: str, remove: bool, here: Here) -> int:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @in_workspace
 def merge(plan_id: str | None, yes: bool, here: Here) -> int:
-    """Show entities that are one thing under several spellings, and merge them after a question.
+    """Show entities that are one thing under several spellings; merge them after confirmation.
 
-    Merging is for good: whatever comes later under one of the spellings goes to the one kept.
+    A merge cannot be undone: anything added later under one of the spellings goes to the one kept.
 
     \b
     Examples:  marksweep memory merge

@@ -69,7 +69,7 @@ def plugin(agent: str, folder: Path, limit: str) -> None:
 
 
 def _script_files(agent: str, limit: str) -> dict[str, str]:
-    """Give the files of a plugin in JavaScript, which asks this very marksweep."""
+    """Return the files of a plugin in JavaScript, which asks this very marksweep."""
     scripts = files("marksweep.cli") / "agent_plugins"
     asking = (scripts / "fit.js").read_text()
     command = json.dumps([sys.executable, "-m", "marksweep"])

@@ -62,10 +62,10 @@ def command(
     yes: bool,
     here: Here,
 ) -> int:
-    """Show what in memory is stale or orphaned, and delete it after a question.
+    """Show what in memory is stale or orphaned, and delete it after confirmation.
 
-    What was deleted can be restored for a week, and is erased only on request. To delete in the
-    default workspace its name has to be typed.
+    Deleted items can be restored for a week, and are erased only on request. To delete in the
+    default workspace you have to type its name.
 
     \b
     Examples:  marksweep prune --strategy all

@@ -40,9 +40,9 @@ STYLES = {
 
 
 def console() -> Console:
-    """Make the console all output goes through: colours only on a terminal, NO_COLOR heeded.
+    """Make the console for all output: colours only on a terminal, and not with NO_COLOR.
 
-    What is in brackets is text of the user, not markup.
+    Brackets are text, not markup.
     """
     return Console(highlight=False, markup=False)
 
@@ -78,7 +78,7 @@ def table(*columns: str, right: Sequence[str] = (), whole: Sequence[str] = ()) -
 
 
 def quoted(label: str, text: str) -> RenderableType:
-    """Show a text of somebody else's under a label, line by line."""
+    """Show a quoted text under a label, line by line."""
     lines = Text(f"{label}:", style="dim")
     for each in text.splitlines():
         lines.append("\n│ ", style="dim").append(each, style="not dim")
@@ -99,7 +99,7 @@ def ledger(lines: Iterable[Line], of: str = "segments") -> RenderableType:
 
 
 def gauge(used: int, budget: Budget) -> RenderableType:
-    """Show how full the window is, and where its lines are."""
+    """Show how full the window is, and where its limits are."""
     full = used / budget.limit if budget.limit else 0.0
     style = "red" if used > budget.hard_limit else "yellow" if used > budget.soft_limit else "green"
     text = Text(f"{used:,} of {budget.limit:,} tokens ", style="bold")

@@ -235,9 +235,9 @@ def tune(
     yes: bool,
     **given: Unpack[Given],
 ) -> None:
-    """Find the best setting for your transcripts, and write it to the settings, with the evidence.
+    """Find the best setting for your transcripts; write it to a settings file with the evidence.
 
-    What a settings file says besides is kept; the file as it was stays beside it as FILE.orig.
+    Other settings in the file are kept; the original file stays beside it as FILE.orig.
 
     Example:  marksweep tune ~/.claude/projects
     """
@@ -268,7 +268,7 @@ def tune(
 
 
 def writable(strategy: str) -> bool:
-    """Whether a settings file can say a strategy."""
+    """Whether a settings file can name a strategy."""
     return settings_for(strategy) is not None
 
 

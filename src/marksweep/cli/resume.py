@@ -32,7 +32,7 @@ class Agent(msgspec.Struct, frozen=True):
     sessions: Callable[[Path], Iterator[Path]]
     """Its sessions of a folder."""
     rename: Callable[[Lines, str], Lines]
-    """Give the lines of a session under another id."""
+    """Return the lines of a session under another id."""
     command: tuple[str, ...]
     """What resumes a session; its id follows."""
 
@@ -116,7 +116,7 @@ def command(agent: str | None, session: str | None, limit: str, run: bool, yes: 
 
 
 def _new_id(name: str) -> UUID:
-    """Give an id as the client has them: those of Codex begin with the time."""
+    """Return an id as the client has them: those of Codex begin with the time."""
     made = uuid4()
     if name == "claude":
         return made

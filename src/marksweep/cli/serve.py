@@ -35,7 +35,8 @@ from marksweep.urls import redacted
     "--collect-every",
     metavar="HOURS",
     type=click.FloatRange(0, min_open=False),
-    help="Collect the long-term memory by itself at this interval; 0: never. Else as set.",
+    help="Collect the long-term memory automatically at this interval; 0: never.  "
+    "[default: the settings]",
 )
 @click.option(
     "--tools",

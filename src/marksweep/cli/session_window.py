@@ -86,7 +86,7 @@ def session_window(history: History, counted: int) -> SessionWindow | None:
 
 
 def _things(messages: Sequence[Message]) -> Iterator[tuple[str, str, str, int]]:
-    """Give the tool, file, description and tokens of each result."""
+    """Return the tool, file, description and tokens of each result."""
     calls = {call.id: call for message in messages for call in message.function_calls}
     for message in messages:
         asked = [calls[r.call_id] for r in message.function_responses if r.call_id in calls]

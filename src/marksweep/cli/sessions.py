@@ -14,7 +14,7 @@ MAX_LOOKED_AT = 500
 
 
 def newest(folder: Path) -> Path | None:
-    """Give the session of a folder that was written to last; None if it has none."""
+    """Return the session of a folder that was written to last; None if it has none."""
     found = [*claude_code(folder), *codex(folder)]
     return max(found, key=written, default=None)
 

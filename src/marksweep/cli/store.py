@@ -20,7 +20,7 @@ from marksweep.stores.open import open_store
 from marksweep.stores.transfer import Moved, export_store, import_store, verify_store
 
 KEEP_ALL = PlanRetention(days=1e9, plans=1_000_000_000)
-"""Lets no plan expire while a journal is copied; that is for those who go on with it."""
+"""Keeps plans from expiring while a journal is copied; its later users let them expire."""
 
 workspaces_option = click.option(
     "--workspace",
@@ -51,7 +51,7 @@ def store() -> None:
 def export(path: Path, workspaces: tuple[str, ...], store: str | None, as_json: bool) -> int:
     """Write segments, stash and journal into a new file.
 
-    It is there when it is whole. Sweeps of a workspace wait while that is written.
+    The file appears only when it is complete. Sweeps of a workspace wait while it is written.
 
     Example:  marksweep store export team.jsonl.gz --store redis://localhost:6379/0
     """
@@ -65,10 +65,10 @@ def export(path: Path, workspaces: tuple[str, ...], store: str | None, as_json: 
 @store_option
 @json_option
 def import_(path: Path, workspaces: tuple[str, ...], store: str | None, as_json: bool) -> int:
-    """Put what a file holds into a store, and compare in the end.
+    """Import a file into a store, and compare both at the end.
 
-    Its workspaces must be empty there. An import that was interrupted is finished by the same
-    command.
+    Its workspaces must be empty in the store. Run the same command again to finish an interrupted
+    import.
 
     Example:  marksweep store import team.jsonl.gz --store .marksweep/store.db
     """
@@ -82,7 +82,7 @@ def import_(path: Path, workspaces: tuple[str, ...], store: str | None, as_json:
 @store_option
 @json_option
 def verify(path: Path, workspaces: tuple[str, ...], store: str | None, as_json: bool) -> int:
-    """Read a file through, and compare a store with it; neither is changed.
+    """Check a file, and compare a store with it; neither is changed.
 
     Example:  marksweep store verify team.jsonl.gz --store .marksweep/store.db
     """

@@ -1,10 +1,10 @@
 """Files that other programs write: read, written whole or not at all, replaced, and put back.
 
 A transcript that is replaced may be in use. So `replace` keeps the file itself as FILE.orig (a hard
-link, not a copy), looks whether it is still what was read right before the new one takes its name,
-and once more after: whatever another program has written by then is in FILE.orig, and new lines are
-taken along. A program that keeps the file open would go on writing to FILE.orig; such a file is
-refused where the system shows who has it open, which is Linux for processes of the same user.
+link, not a copy), and checks that it has not changed right before the new one takes its name, and
+once more after: whatever another program has written by then is in FILE.orig, and new lines are
+copied to the new file. A program that keeps the file open would go on writing to FILE.orig; such a
+file is refused where the system shows who has it open: on Linux, for processes of the same user.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PROCESSES = Path("/proc")
 
 
 class Stamp(msgspec.Struct, frozen=True):
-    """What a file was when it was looked at: which one, how long, written when."""
+    """The state of a file when it was read: its identity, size and time of change."""
 
     device: int
     inode: int
@@ -40,7 +40,7 @@ class Stamp(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, status: os.stat_result) -> Stamp:
-        """Take what matters of a file's status."""
+        """Take what matters from a file's status."""
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
@@ -69,7 +69,7 @@ def load(name: str, dialect: str | None = None) -> Loaded:
 
 
 def _behind_links(path: Path) -> Path:
-    """Give the file that a link leads to; any other path as it is."""
+    """Return the file that a link leads to; any other path as it is."""
     return path.resolve() if path.is_symlink() else path
 
 
@@ -108,10 +108,10 @@ def _make_alike(draft: Path, wanted: os.stat_result) -> None:
 
 
 def replace(loaded: Loaded, data: bytes) -> int:
-    """Put data in the place of the file that was read; as it was, it stays beside as FILE.orig.
+    """Replace the file that was read; the original stays beside it as FILE.orig.
 
-    Gives the number of lines that another program wrote meanwhile, which are taken along. Refused
-    if the file is no longer what was read, or another program has it open for writing.
+    Returns the number of lines that another program wrote meanwhile, which are copied too. Refused
+    if the file changed in another way, or another program has it open for writing.
     """
     path, stamp = loaded.path, loaded.stamp
     if path is None or stamp is None:
@@ -149,7 +149,7 @@ def _swap_in(draft: Path, path: Path, original: Path, stamp: Stamp) -> None:
 
 
 def _arrived(original: Path, stamp: Stamp, *, is_lines: bool) -> bytes | None:
-    """Give what was added to a file since it was read; None if it changed in another way."""
+    """Return what was added to a file since it was read; None if it changed in another way."""
     now = Stamp.of(original.stat())
     if now == stamp:
         return b""
@@ -202,7 +202,7 @@ def _link(path: Path, other: Path) -> None:
 
 
 def put_back(name: Path) -> Path:
-    """Reverse `replace`; give the file that now holds what stood in its place."""
+    """Reverse `replace`; return the file that now holds what stood in its place."""
     path = _behind_links(name)
     original = path.with_name(path.name + ".orig")
     aside = path.with_name(path.name + ".collected")

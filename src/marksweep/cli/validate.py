@@ -1,4 +1,4 @@
-"""`marksweep validate`: would a provider take this history?"""
+"""`marksweep validate`: would a provider accept this history?"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from marksweep.dialects.base import Finding
 
 @make_command("validate")
 @click.argument("transcript")
-@click.option("--check", is_flag=True, help="Exit with 1 if there is anything to find.")
+@click.option("--check", is_flag=True, help="Exit with 1 if there are findings.")
 @click.option("--repair", "output", type=click.Path(path_type=Path), help="Repair into this file.")
 @click.option("--dialect", help="The format; detected if left out.")
 @json_option

@@ -57,7 +57,7 @@ def command(
     """Show what fills the window, what is garbage and why, as a page: plan, collect and undo in it.
 
     Shows the working sets, conversations and memory in the store, or a TRANSCRIPT of any agent,
-    which is read and not changed. The page is for this machine only, by the token in its address.
+    which is not changed. Only this machine can open the page, with the token in its address.
 
     \b
     Examples:  marksweep web
@@ -87,7 +87,7 @@ def _tokens(limit: str | None) -> int | None:
 
 
 def _transcript(transcript: str, limit: int | None, here: Here) -> Heaps:
-    """Give a transcript as a conversation in memory."""
+    """Return a transcript as a conversation in memory."""
     settings = here.settings()
     history = transcripts.load(transcript, None).transcript.history
     tokens = limit or settings.window.limit_tokens
@@ -97,7 +97,7 @@ def _transcript(transcript: str, limit: int | None, here: Here) -> Heaps:
 
 
 def _stored(limit: int | None, here: Here, at: At) -> Heaps:
-    """Give what is in the store, which is closed with the command."""
+    """Return what is in the store, which is closed with the command."""
     settings = here.settings()
     memory = KnowledgeGraph.open(settings=settings, store=here.store or "", actor="web")
     click.get_current_context().call_on_close(memory.close)

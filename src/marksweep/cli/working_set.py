@@ -175,7 +175,8 @@ def stash_put(segment_ids: tuple[str, ...], here: Here) -> int:
 def compress(segment_id: str, text: str | None, here: Here) -> None:
     """Replace a live segment by a shorter text; the original goes to the stash.
 
-    TEXT is yours, or - for standard input; without it, the sentences worth keeping are picked.
+    TEXT is the shorter text, or - for standard input; without it, the most informative sentences
+    are kept.
 
     Example:  marksweep stash compress s17 "ruff: 3 errors, all in src/app.py"
     """
@@ -256,8 +257,8 @@ def journal(
 def undo(plan_or_file: str, here: Here) -> None:
     """Reverse a whole sweep by its plan's id; `marksweep journal` lists them.
 
-    A file that `collect --write` has replaced is put back as it was; what is in its place now
-    is kept as FILE.collected.
+    A file that `collect --write` replaced is restored; the collected version is kept as
+    FILE.collected.
 
     Example:  marksweep undo plan-5fdec940a8d7
     """

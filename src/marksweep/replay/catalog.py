@@ -113,7 +113,7 @@ def is_foreign(name: str) -> bool:
 
 
 def is_usable(name: str) -> bool:
-    """Whether a program can have this strategy, rather than only compare itself with it."""
+    """Whether a program can use this strategy, rather than only compare with it."""
     return is_foreign(name) or settings_for(name) is not None
 
 

@@ -156,7 +156,7 @@ def covered(problem: Problem, until: list[int]) -> float:
 
 
 def _greedy(problem: Problem) -> Foresight:
-    """Give room to needs in order of weight per token and step, each by its cheapest source."""
+    """Assign room to needs by weight per token and step, each by its cheapest source."""
     schedule = _Schedule(problem)
     order = []
     for n, (k, sources, weight) in enumerate(problem.needs):

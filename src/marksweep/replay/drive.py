@@ -1,4 +1,4 @@
-"""Drive a collector through a trajectory, as an agent would, and write down each step.
+"""Drive a collector through a trajectory, as an agent would, and record each step.
 
 The collector sees past messages only. Before each step it is given what is new, and asked for
 the context of the next request.

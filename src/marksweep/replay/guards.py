@@ -31,7 +31,7 @@ class Violation(StrEnum):
 
 
 def check(context: object, pinned: list[Wire], tail: list[Wire]) -> Violation | None:
-    """The first rule that a context breaks, its size aside; None if it keeps them all."""
+    """The first rule that a context breaks, except the budget; None if it breaks none."""
     if not (isinstance(context, list) and all(map(is_message, context))):
         return Violation.MALFORMED
     if context[: len(pinned)] != pinned:

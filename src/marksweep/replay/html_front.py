@@ -56,7 +56,7 @@ class Mark(NamedTuple):
 
 
 def marks(result: Result) -> dict[str, Mark]:
-    """Give each strategy a colour and a shape, in the order of the table."""
+    """Assign each strategy a colour and a shape, in the order of the table."""
     names = list(dict.fromkeys(row.strategy for row in result.rows))
     usable = sorted((n for n in names if catalog.is_usable(n)), key=_fixed)
     others = [n for n in names if n not in usable and n != CLAIRVOYANT]

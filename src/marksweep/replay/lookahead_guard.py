@@ -1,8 +1,8 @@
 """LookaheadGuard: whether a context holds what only later messages hold.
 
-Collectors see past messages only, but one that is not ours could read the transcript by other
-ways, from the file it came from. A line of some length that holds a name, is in a later message
-and in nothing that was sent yet cannot be a coincidence.
+Collectors are sent past messages only, but third-party code could read the transcript's file. A
+long line that holds a name, is in a later message and in nothing that was sent so far cannot be a
+coincidence.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ ROUND_TO = 500
 
 
 class Recommendation(msgspec.Struct, frozen=True):
-    """A setting, and what speaks for it."""
+    """A setting, and the evidence for it."""
 
     strategy: str
     budget: str
@@ -89,7 +89,7 @@ def recommend(
 
 
 def code_for(strategy: str, limit: int) -> str:
-    """Give the code that uses a strategy."""
+    """Return the code that uses a strategy."""
     spec = parse(strategy)
     given = settings_for(strategy)
     if given is not None:
@@ -131,7 +131,7 @@ def _conversation_code(given: Mapping[str, Mapping[str, object]], limit: int) ->
 def settings_file(chosen: Recommendation, result: Result, before: str = "") -> str:
     """Write a settings file with the recommended setting, and the evidence in comments.
 
-    What another settings file says besides is kept.
+    Other settings in the file are kept.
     """
     given = settings_for(chosen.strategy)
     if given is None:

@@ -1,4 +1,4 @@
-"""Fixed references: simple collectors that every figure is read beside."""
+"""Fixed references: simple collectors to compare every figure with."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class Gdsf(Referring):
         unit.priority = self._inflation + (1 + unit.references) / unit.tokens
 
     def dropped(self, unit: Unit) -> None:
-        """What stays must be worth more than what went."""
+        """Raise the inflation: what stays must be worth more than what was dropped."""
         self._inflation = max(self._inflation, unit.priority)
 
     def worth(self, index: int) -> float:

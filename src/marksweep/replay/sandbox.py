@@ -136,7 +136,7 @@ _sandboxes: dict[str, _Sandbox] = {}
 
 
 def _sandbox(name: str) -> _Sandbox:
-    """Give the process of a strategy, started when it is first asked for."""
+    """Return the process of a strategy, started when it is first asked for."""
     if name not in _sandboxes:
         _sandboxes[name] = _Sandbox(name)
     return _sandboxes[name]

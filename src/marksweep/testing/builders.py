@@ -1,4 +1,4 @@
-"""Builders: segments with everything filled in that a test does not care about."""
+"""Builders: segments with defaults for everything a test does not care about."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from marksweep.heaps.live_index import fingerprint_of
 from marksweep.model import Segment, Snapshot
 
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
-"""The moment at which tests happen."""
+"""The time at which tests happen."""
 
 
 def segment(
@@ -32,7 +32,7 @@ def snapshot(*segments: Segment) -> Snapshot:
 
 
 class Clock:
-    """A clock that stands still until it is advanced."""
+    """A clock that stops until it is advanced."""
 
     def __init__(self, now: datetime = NOW) -> None:
         self.now = now
@@ -42,5 +42,5 @@ class Clock:
         return self.now
 
     def advance(self, **amount: float) -> None:
-        """Go on by a timedelta's amount."""
+        """Advance by a timedelta."""
         self.now += timedelta(**amount)

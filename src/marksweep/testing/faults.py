@@ -17,11 +17,11 @@ from typing import Any
 from marksweep.stores.base import Store
 
 WRITES = frozenset({"put", "write", "append", "remove"})
-"""The methods of a store's faces that change it."""
+"""The methods of a store's parts that change it."""
 
 
 class Killed(BaseException):
-    """The program dies here; nothing of it may catch this."""
+    """The program dies here; no code of it may catch this."""
 
 
 class Fault:
@@ -41,7 +41,7 @@ class Fault:
 
 
 class FaultyStore:
-    """A store that passes a moment before and after every write to one of its faces."""
+    """A store that passes a moment before and after every write to one of its parts."""
 
     def __init__(self, store: Store, moment: Callable[[], None]) -> None:
         self.segments: Any = _Face(store.segments, moment)
@@ -55,7 +55,7 @@ class FaultyStore:
 
 
 class _Face:
-    """One face of a store."""
+    """One part of a store."""
 
     def __init__(self, face: object, moment: Callable[[], None]) -> None:
         self._face = face

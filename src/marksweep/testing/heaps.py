@@ -1,4 +1,4 @@
-"""Hypothesis strategies: random heaps of segments, with everything that makes a collector stumble.
+"""Hypothesis strategies: random heaps of segments, with everything that is hard for a collector.
 
 References to absent segments, cycles, pairs that chain, pins, locks, equal times and
 texts that are hard to encode all occur.

@@ -1,7 +1,7 @@
 """Conversations to test with: written down once, rendered in every provider's format.
 
-A `Script` is what happens: the user says, the model answers, calls tools, thinks. `told` renders
-it in a dialect as its SDK would give it. The hypothesis strategies make random scripts, and break
+A `Script` is what happens: the user says, the model answers, calls tools, thinks. `render_script`
+writes it in a dialect as its SDK would. The hypothesis strategies make random scripts, and break
 rendered histories the way crashes and careless tools do.
 """
 
@@ -222,7 +222,7 @@ def _gemini(script: Script) -> list[Raw]:
 
 
 def _results(beat: Answered, at: int) -> list[tuple[str, str]]:
-    """Give the results of the calls that were answered, each with the call's id."""
+    """Return the results of the calls that were answered, each with the call's id."""
     return [
         (f"call_{at}_{n}", call.result)
         for n, call in enumerate(beat.calls)
@@ -231,7 +231,7 @@ def _results(beat: Answered, at: int) -> list[tuple[str, str]]:
 
 
 def _remark(beat: Answered) -> list[Raw]:
-    """Give what the user says after the results, if all are there."""
+    """Return what the user says after the results, if all are there."""
     return [{"role": "user", "content": beat.remark}] if beat.remark and _is_done(beat) else []
 
 

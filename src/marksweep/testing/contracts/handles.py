@@ -41,12 +41,12 @@ class Handles:
 
     @pytest.fixture
     def opener(self) -> Opener:
-        """Give a function that opens another handle on one and the same place."""
+        """Return a function that opens another handle on one and the same place."""
         raise NotImplementedError("override the fixture `opener`")
 
     @pytest.fixture
     def another(self, opener: Opener) -> Iterator[Opener]:
-        """Give the opener; what it opens is closed after the test."""
+        """Return the opener; what it opens is closed after the test."""
         opened: list[Store] = []
 
         def open_one() -> Store:
@@ -59,22 +59,22 @@ class Handles:
 
     @pytest.fixture
     def store(self, another: Opener) -> Store:
-        """Give a store, empty at first."""
+        """Return a store, empty at first."""
         return another()
 
     @pytest.fixture
     def segments(self, store: Store) -> SegmentStore:
-        """Give the store's live segments."""
+        """Return the store's live segments."""
         return store.segments
 
     @pytest.fixture
     def stash(self, store: Store) -> Stash:
-        """Give the store's stash."""
+        """Return the store's stash."""
         return store.stash
 
     @pytest.fixture
     def journal(self, store: Store) -> Journal:
-        """Give the store's journal."""
+        """Return the store's journal."""
         return store.journal
 
 
@@ -90,7 +90,7 @@ def stashed(segment_id: str, plan_id: str = "plan-1", text: str = "", **fields: 
 
 
 def later(**delta: float) -> datetime:
-    """Give a moment after NOON."""
+    """Return a moment after NOON."""
     return NOON + timedelta(**delta)
 
 
@@ -98,6 +98,6 @@ class Torn(list[Item]):
     """A list that breaks off before its last item, as work does when a process is in trouble."""
 
     def __iter__(self) -> Iterator[Item]:
-        """Give all but the last, then fail."""
+        """Yield all but the last, then fail."""
         yield from self[:-1]
         raise RuntimeError("torn")

@@ -57,7 +57,7 @@ class Place(Protocol):
         ...
 
     def content(self) -> object:
-        """Give all that is live now, to be compared."""
+        """Return all that is live now, to be compared."""
         ...
 
     def problems(self) -> Sequence[str]:
@@ -96,7 +96,7 @@ class HeapContract:
 
     @pytest.fixture
     def new_place(self) -> NewPlace:
-        """Give a function that makes a filled place."""
+        """Return a function that makes a filled place."""
         raise NotImplementedError("override the fixture `new_place`")
 
     def test_a_plan_touches_nothing(self, new_place: NewPlace) -> None:

@@ -111,6 +111,6 @@ class LockContract(Handles):
 
 
 def _take(store: Store, workspace: str) -> str:
-    """Take a lock and give it back; give the name of what was locked."""
+    """Take a lock and give it back; return the name of what was locked."""
     with store.lock(workspace):
         return workspace

@@ -32,7 +32,7 @@ class SearchContract(Handles):
 
     @pytest.fixture(params=["segments", "stash", "recall"])
     def put(self, request: pytest.FixtureRequest, store: Store) -> Callable[..., Find]:
-        """Give a function that puts segments somewhere and gives another to search there."""
+        """Return a function that puts segments somewhere and gives another to search there."""
 
         def put_live(segments: Iterable[Segment]) -> Find:
             store.segments.write("w", put=list(segments))

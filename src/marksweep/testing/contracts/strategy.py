@@ -92,7 +92,7 @@ class StrategyContract:
     """What every strategy must do. Inherit, and say which."""
 
     def choice(self) -> Choice:
-        """Give a new strategy, or how it is chosen."""
+        """Return a new strategy, or how it is chosen."""
         raise NotImplementedError
 
     @_law
