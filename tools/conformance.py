@@ -97,6 +97,11 @@ class Inspector:
         words = ("--method", "tools/call", "--tool-name", tool, *given)
         return self.ask(*words, expected=expected)
 
+    def data(self, tool: str, *pairs: str) -> dict[str, Any]:
+        """Call a tool that answers with JSON."""
+        answer: dict[str, Any] = json.loads(self.call(tool, *pairs)["content"][0]["text"])
+        return answer
+
     def session(self) -> None:
         """Look around, add, sweep, bring back, be refused."""
         tools = self.ask("--method", "tools/list", "--strict")["tools"]
@@ -106,10 +111,10 @@ class Inspector:
         assert len(self.ask("--method", "prompts/list")["prompts"]) == 2
         added = [{"text": "the proxy listens on 8443", "segment_id": "port", "type": "log"}]
         self.call("context_add", f"segments={json.dumps(added)}")
-        plan = self.call("context_gc_analyze", "target_tokens=0")["structuredContent"]["plan_id"]
-        swept = self.call("context_gc_prune", f"plan_id={plan}")["structuredContent"]
+        plan = self.data("context_gc_analyze", "target_tokens=0")["plan_id"]
+        swept = self.data("context_gc_prune", f"plan_id={plan}")
         assert swept["stashed"] == ["port"], swept
-        back = self.call("context_recall", "words=proxy")["structuredContent"]
+        back = self.data("context_recall", "words=proxy")
         assert back["restored"] == ["port"], back
         self.call("context_gc_prune", 'segment_ids=["port"]')
         refused = self.call("context_gc_pin", 'segment_ids=["none"]', expected=TOOL_FAILED)

@@ -36,7 +36,8 @@ from marksweep.graph.memory import Answer
 from marksweep.graph.pruning import Preview, PruneResponse
 from marksweep.graph.roots import Root
 from marksweep.indexing.report import IndexReport
-from marksweep.mcp.app import build_server
+from marksweep.mcp.agent_tools import TextTool
+from marksweep.mcp.app import ALL, build_server
 from marksweep.mcp.server_state import ServerState, ToolSet
 from marksweep.model import Entry, Plan, Report, Segment, Stashed
 from marksweep.settings import Settings
@@ -269,10 +270,14 @@ def _tool(tool: Tool) -> str:
         for name, each in given.properties.items()
     ]
     table = ["| parameter | type | default | |", "|---|---|---|---|", *rows] if rows else []
-    fields = ", ".join(f"`{name}`" for name in Shape.read(tool.output_schema or {}).properties)
+    made = ALL[tool.name]
+    fields = ", ".join(f"`{name}`" for name in made.fields)
+    gives = (
+        "Answers in sentences." if isinstance(made, TextTool) else f"Answers with JSON: {fields}."
+    )
     hints = _hints(tool.annotations)
     lines = [f"### {tool.name}", f"*{tool.title}; {hints}.* {tool.description}"]
-    return "\n\n".join([*lines, *(["\n".join(table)] if table else []), f"Gives: {fields}."])
+    return "\n\n".join([*lines, *(["\n".join(table)] if table else []), gives])
 
 
 def _default(name: str, given: Shape) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from mcp import Client
-from mcp_types import TextContent
+from mcp_types import CallToolResult, TextContent
 
 from marksweep.mcp.app import build_server
 from marksweep.mcp.server_state import ServerState
@@ -26,12 +27,13 @@ class Agent:
         self.said = ""
 
     async def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
-        """Call a tool that must succeed; give its data. Its words are left in `said`."""
+        """Call a tool that must succeed; give its data. Its summary is left in `said`."""
         result = await self.client.call_tool(tool, arguments)
-        self.said = _words(result.content)
-        assert not result.is_error, self.said
-        assert isinstance(result.structured_content, dict)
-        return result.structured_content
+        text = _words(result.content)
+        assert not result.is_error, text
+        data = data_of(result)
+        self.said = data.pop("summary")
+        return data
 
     async def fail(self, tool: str, /, **arguments: Any) -> str:
         """Call a tool that must refuse; give what it said."""
@@ -57,6 +59,13 @@ class Agent:
             if '"state":"live"' in contents.contents[0].text:  # type: ignore[union-attr]
                 found.append(name)
         return found
+
+
+def data_of(result: CallToolResult) -> dict[str, Any]:
+    """Read the JSON that a tool of the full set answers with; there is no structure beside it."""
+    assert result.structured_content is None
+    data: dict[str, Any] = json.loads(_words(result.content))
+    return data
 
 
 def _words(content: list[Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +142,8 @@ def judge(name: str, result: CallToolResult) -> None:
     assert "Traceback" not in content.text
     assert not content.text.startswith(f"Error executing tool {name}"), "an unhandled error"
     assert "do not touch, do not tell" not in content.text
-    assert result.is_error or isinstance(result.structured_content, dict)
+    assert result.structured_content is None
+    assert result.is_error or isinstance(json.loads(content.text), dict)
 
 
 def check_store(folder: Path) -> None:

@@ -15,7 +15,7 @@ from marksweep.model import Action
 from marksweep.segments import Segments
 from marksweep.strategies.scored import Disposal
 from marksweep.testing.builders import Clock
-from tests.mcp.support import Agent, with_agent
+from tests.mcp.support import Agent, data_of, with_agent
 
 
 def test_an_analysis_tells_usage_candidates_and_a_plan(tmp_path: Path, mode: str) -> None:
@@ -199,8 +199,7 @@ def test_a_transcript_is_weighed_with_progress_and_left_alone(tmp_path: Path, mo
         result = await one.client.call_tool(
             "context_gc_analyze", {"transcript": "session.jsonl"}, progress_callback=tell
         )
-        found = result.structured_content
-        assert found is not None
+        found = data_of(result)
         transcript = found["transcript"]
         assert transcript["dialect"] == "claude_code"
         assert transcript["skipped_lines"] == 1

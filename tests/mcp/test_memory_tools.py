@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from marksweep.graph.strategies import PruneStrategy
-from tests.mcp.support import Agent, with_agent
+from tests.mcp.support import Agent, data_of, with_agent
 from tests.mcp.test_asking import User
 
 
@@ -29,10 +29,9 @@ def test_a_codebase_is_indexed_with_progress_and_searched(code: Path, mode: str)
             told.append((progress, total))
 
         result = await one.client.call_tool("index_codebase", {}, progress_callback=tell)
-        indexed = result.structured_content
-        assert indexed is not None
+        indexed = data_of(result)
         assert (indexed["files"], indexed["functions"], indexed["stale"]) == (2, 2, 0)
-        assert "Repository indexed successfully." in result.content[0].text  # type: ignore[union-attr]
+        assert "Repository indexed successfully." in indexed["summary"]
         found = await one.call("search_memory", query="parse split")
         assert found["hits"][0]["file"] == "parse.py"
         assert found["hits"][0]["lines"] == [1, 2]

@@ -5,12 +5,12 @@ Answers are text within a bound of tokens; definitions are short, for they are i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal
 
-from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from mcp_types import CallToolResult, TextContent
 from pydantic import Field, PrivateAttr
 
 from marksweep.errors import BadInput
@@ -41,33 +41,11 @@ class Said(Result):
 
 
 class TextTool(StrictTool):
-    """A tool that answers with text, and never with structure."""
-
-    @classmethod
-    def of(cls, function: Callable[..., object], title: str, hints: ToolAnnotations) -> Self:
-        """Make a tool of a function, without what costs tokens."""
-        made = super().of(function, title, hints)
-        made.fn_metadata.output_schema = None
-        made.fn_metadata.output_model = None
-        made.parameters = _without_titles(made.parameters)
-        return made
+    """A tool that answers in sentences."""
 
     def answer(self, result: Result, most: int) -> CallToolResult:
         """Send the words alone."""
         return CallToolResult(content=[TextContent(text=bounded(result.words(), most))])
-
-
-def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the titles that pydantic makes of names; they say nothing and cost tokens."""
-    kept = {name: value for name, value in schema.items() if name != "title"}
-    return {
-        name: {each: _without_titles(one) for each, one in value.items()}
-        if name in ("properties", "$defs")
-        else _without_titles(value)
-        if isinstance(value, dict)
-        else value
-        for name, value in kept.items()
-    }
 
 
 @contextmanager

@@ -37,6 +37,11 @@ def bounded(text: str, most: int) -> str:
     return f"{at_line if len(at_line) > len(kept) // 2 else kept}\n{note}"
 
 
+def as_json(data: Json) -> str:
+    """Write data as it is sent and counted."""
+    return json.dumps(data, ensure_ascii=False)
+
+
 def bounded_data(data: dict[str, Json], most: int) -> dict[str, Json]:
     """Cut data to so many tokens: its long texts, and if that is not enough its lists.
 
@@ -44,7 +49,7 @@ def bounded_data(data: dict[str, Json], most: int) -> dict[str, Json]:
     """
 
     def fits(found: Json) -> bool:
-        return count(json.dumps(found, ensure_ascii=False)) <= most
+        return count(as_json(found)) <= most
 
     roughly = _cut(data, CHARS_PER_TOKEN * most, most)
     if roughly == data and fits(data):

@@ -1,9 +1,10 @@
 """What all tools share.
 
-Arguments are read as they are plainly meant; parameters that a tool does not have are refused. An
-error says what was found, what was expected and what to do. Every answer keeps within a bound of
-tokens that the call may set. It goes out as data with a schema, under a line of text that says what
-the data is; the small set answers with text alone.
+Arguments are read as they are plainly meant; unknown parameters are refused. An error says what was
+found, what was expected and what to do. Every answer is one block of text within a bound of tokens
+that the call may set: sentences in the small set, JSON in the full one. No tool declares an output
+schema: the protocol would then ask for the same data a second time as structured content, some
+clients show only one of the two, and others pay for both.
 """
 
 from __future__ import annotations
@@ -23,9 +24,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import ErrorDetails
 
 from marksweep.errors import MarksweepError
-from marksweep.mcp.bounds import LEAST_TOKENS, MAX_TOKENS, bounded, bounded_data
+from marksweep.mcp.bounds import LEAST_TOKENS, MAX_TOKENS, as_json, bounded, bounded_data
 from marksweep.mcp.server_state import ServerState
-from marksweep.tokens import count
 
 Ctx = Context[ServerState, Any]
 """The context of a call."""
@@ -42,8 +42,8 @@ SWEEPS = ToolAnnotations(destructive_hint=True, idempotent_hint=True, open_world
 BOUND = {"type": "integer", "default": MAX_TOKENS}
 """The parameter of every tool that bounds its answer."""
 
-CAPTION_TOKENS = 100
-"""Tokens of the line of text over data."""
+SUMMARY_TOKENS = 100
+"""Most tokens of the summary that an answer in JSON begins with."""
 
 MAX_VALUE_CHARS = 120
 """Characters of a wrong value that an error repeats."""
@@ -70,20 +70,26 @@ class VerbatimError(ToolError):
 class StrictTool(Tool):
     """A tool that refuses what it does not know and says what went wrong."""
 
+    fields: tuple[str, ...] = ()
+    """Names in the JSON that it answers with."""
+
     @classmethod
     def of(cls, function: Callable[..., object], title: str, hints: ToolAnnotations) -> Self:
         """Make a tool of a function: its name, its docstring and its signature."""
         description = " ".join((function.__doc__ or "").split())
         made = cls.from_function(function, title=title, description=description, annotations=hints)
+        assert isinstance(made, cls)  # noqa: S101
         strict = create_model(
             made.fn_metadata.arg_model.__name__,
             __base__=made.fn_metadata.arg_model,
             __cls_kwargs__={"extra": "forbid"},
         )
+        made.fields = ("summary", *(made.fn_metadata.output_schema or {})["properties"])
         made.fn_metadata.arg_model = strict
-        made.parameters = strict.model_json_schema(by_alias=True)
+        made.fn_metadata.output_schema = None
+        made.fn_metadata.output_model = None
+        made.parameters = _without_titles(strict.model_json_schema(by_alias=True))
         made.parameters["properties"].setdefault("max_tokens", BOUND)
-        assert isinstance(made, cls)  # noqa: S101
         return made
 
     async def run(
@@ -112,11 +118,24 @@ class StrictTool(Tool):
         return self.answer(result, most)
 
     def answer(self, result: Result, most: int) -> CallToolResult:
-        """Send a result as data, under a line of text that says what it is."""
-        line = bounded(result.words().partition("\n")[0], CAPTION_TOKENS).replace("\n", " ")
-        data = result.model_dump(mode="json", exclude={"cut"})
-        data = bounded_data(data, most - count(line))
-        return CallToolResult(content=[TextContent(text=line)], structured_content=data)
+        """Send a result as JSON that begins with a summary."""
+        first_line = result.words().partition("\n")[0]
+        summary = bounded(first_line, SUMMARY_TOKENS).replace("\n", " ")
+        data = {"summary": summary} | result.model_dump(mode="json", exclude={"cut"})
+        return CallToolResult(content=[TextContent(text=as_json(bounded_data(data, most)))])
+
+
+def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the titles that pydantic makes from names; they say nothing and cost tokens."""
+    kept = {name: value for name, value in schema.items() if name != "title"}
+    return {
+        name: {each: _without_titles(one) for each, one in value.items()}
+        if name in ("properties", "$defs")
+        else _without_titles(value)
+        if isinstance(value, dict)
+        else value
+        for name, value in kept.items()
+    }
 
 
 def _bound(given: object) -> int:
