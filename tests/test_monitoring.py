@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import re
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import httpx2
@@ -15,7 +18,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client.parser import text_string_to_metric_families
 
 from marksweep.monitoring import BUCKETS, METRICS, Monitor
-from marksweep.telemetry import Telemetry
+from marksweep.proxy.projection import Incoming, Options, Projection
+from marksweep.stores.redis import RedisStore
+from marksweep.telemetry import SPAN, Telemetry
 from tests.clients.upstream import Upstream
 from tests.clients.upstream import serving as upstream_serving
 from tests.mcp.support import Agent, agent
@@ -121,7 +126,7 @@ def redis_pid(url: str) -> int:
         return int(server.info("server")["process_id"])
 
 
-def test_the_proxy_tells_what_it_did_and_stays_up_without_its_store(tmp_path: Path) -> None:
+def test_the_proxy_tells_what_it_did(tmp_path: Path) -> None:
     with (
         upstream_serving(Upstream(0, lambda _: "")) as upstream,
         proxy(tmp_path, upstream.url, "--limit", "3k") as running,
@@ -136,14 +141,42 @@ def test_the_proxy_tells_what_it_did_and_stays_up_without_its_store(tmp_path: Pa
         assert found["marksweep_saved_bytes_total"] == totals["bytes_saved"] > 0
         assert found["marksweep_live_conversations"] == 1
         assert found["marksweep_failures_total cause=passed_on"] == 0
-        for file in tmp_path.glob("proxy.db*"):
-            file.write_bytes(b"this is not a database" * 1_000)
-        for end in range(1, len(history), 4):
-            headers = {"user_agent": "an-agent/1.0", "x_claude_code_session_id": "morning"}
-            running.send("anthropic", history[:end], **headers).raise_for_status()
-        found = parsed(running.client.get(f"{running.url}/metrics").text)
-        assert found["marksweep_failures_total cause=passed_on"] > 0
-        assert "passed through unchanged (client an-agent/1.0, session" in running.log
+
+
+def test_an_outage_of_the_proxys_store_is_logged_with_workspace_and_caller_and_passes(
+    tmp_path: Path,
+) -> None:
+    history = work("a task during an outage", 6)
+    who = {"user_agent": "an-agent/1.0", "x_claude_code_session_id": "morning"}
+    kept = ("--dir", str(tmp_path), "--appendonly", "yes")
+    with (
+        upstream_serving(Upstream(0, lambda _: "")) as upstream,
+        running_redis(*kept) as url,
+        proxy(tmp_path, upstream.url, "--limit", "3k", "--store", url) as running,
+    ):
+
+        def sent(end: int) -> dict[str, float]:
+            running.send("anthropic", history[:end], **who).raise_for_status()
+            assert upstream.requests[-1].messages[-1] == history[end - 1]
+            return parsed(running.client.get(f"{running.url}/metrics").text)
+
+        found = sent(1)
+        assert found["marksweep_store_up"] == 1
+        subprocess.run(["kill", "-9", str(redis_pid(url))], check=True)
+        found = sent(3)
+        assert running.totals["status"] == "degraded"
+        assert found["marksweep_store_up"] == 0
+        assert found["marksweep_failures_total cause=passed_on"] == 1
+        (outage,) = [line for line in running.log.splitlines() if "passed through" in line]
+        (named,) = re.findall(r"\(workspace (\S+), client an-agent/1.0 at 127.0.0.1\)", outage)
+        assert "cannot be reached" in outage
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        with running_redis(*kept, port=port), closing(RedisStore(url)) as store:
+            found = sent(5)
+            assert found["marksweep_store_up"] == 1
+            assert found["marksweep_failures_total cause=passed_on"] == 1
+            assert running.totals["status"] == "ok"
+            assert named in store.segments.workspaces()
 
 
 def test_every_metric_is_there_with_its_meaning_and_histograms_add_up() -> None:
@@ -186,15 +219,36 @@ def test_a_store_that_hangs_does_not_hang_the_answers(monkeypatch: pytest.Monkey
     assert len(asked) == 1
 
 
-def test_a_server_reports_its_collections_as_spans(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spans = InMemorySpanExporter()
+@pytest.fixture
+def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
+    exporter = InMemorySpanExporter()
     tracers = TracerProvider()
-    tracers.add_span_processor(SimpleSpanProcessor(spans))
+    tracers.add_span_processor(SimpleSpanProcessor(exporter))
     watch = Telemetry(tracer_provider=tracers).watch
-    monkeypatch.setattr("marksweep.monitoring.installed_watch", lambda: watch)
+    for module in ("marksweep.monitoring", "marksweep.proxy.projection"):
+        monkeypatch.setattr(f"{module}.installed_watch", lambda: watch)
+    return exporter
 
+
+def test_the_proxy_reports_its_collections_as_spans(spans: InMemorySpanExporter) -> None:
+    projection = Projection(Options(limit=3_000), "memory:")
+    history = work("a task that is traced", 12)
+    for end in range(1, len(history) + 1, 2):
+        body = json.dumps({"model": "m", "messages": history[:end]}).encode()
+        projection.outgoing(Incoming("anthropic", {}, body))
+    found = spans.get_finished_spans()
+    assert {span.name for span in found} == {SPAN}
+    said = [dict(span.attributes or {}) for span in found]
+    assert {each["marksweep.gc.heap"] for each in said} == {"conversation"}
+    done = [each for each in said if each["marksweep.gc.outcome"] == "collected"]
+    assert len(done) == projection.totals.collections > 0
+    freed = sum(int(str(each["marksweep.gc.tokens.freed"])) for each in done)
+    assert freed == projection.totals.tokens_freed
+
+
+def test_a_server_reports_its_collections_as_spans(
+    tmp_path: Path, spans: InMemorySpanExporter
+) -> None:
     async def use() -> None:
         async with agent(tmp_path, "2026-07-28") as one:
             await one.add("a", "b")
@@ -202,4 +256,5 @@ def test_a_server_reports_its_collections_as_spans(
 
     asyncio.run(use())
     (span,) = spans.get_finished_spans()
+    assert span.name == SPAN
     assert (span.attributes or {})["marksweep.gc.heap"] == "segments"

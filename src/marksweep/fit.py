@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from threading import RLock
@@ -111,7 +112,7 @@ class Fit:
         values = listed(messages, name)
         if not values:
             raise BadInput("there are no messages. Pass the whole history each time.")
-        group = f"{self.group(key)}{_hashed(name.encode() + digest(values[0]))}:"
+        group = self._beginning(key, name, values)
         with self._guard:
             talk = self._find(group, messages, name, state)
             before = self._models.get(talk.workspace)
@@ -119,6 +120,17 @@ class Fit:
         if before and model and before != model:
             talk.note_cold_cache()
         return Fitted(talk.follow(messages), talk, len(values))
+
+    def workspace_of(self, messages: Json, key: str, dialect: str) -> str:
+        """Name the open conversation that a history belongs to, without asking the store.
+
+        If none is open: what the names of those that begin alike begin with.
+        """
+        group = self._beginning(key, dialect, listed(messages, dialect))
+        return next((name for name in reversed(list(self._open)) if name.startswith(group)), group)
+
+    def _beginning(self, key: str, dialect: str, values: Sequence[Json]) -> str:
+        return f"{self.group(key)}{_hashed(dialect.encode() + digest(values[0]))}:"
 
     def _find(self, group: str, messages: Json, dialect: str, state: Json) -> Conversation:
         """Return the conversation that a history continues, or a new one."""

@@ -151,8 +151,16 @@ class Monitor:
             lines += _histogram(operation, numbers, seconds)
         return "\n".join([*lines, ""])
 
-    def routes(self, health: Callable[[str], tuple[int, Mapping[str, object]]]) -> list[Route]:
-        """Return the two routes; `health` makes a response from the store's error, if any."""
+    def routes(
+        self,
+        health: Callable[[str], tuple[int, Mapping[str, object]]],
+        refuse: Callable[[Request], Response | None] = lambda _: None,
+    ) -> list[Route]:
+        """Return the two routes.
+
+        `health` makes a response from the store's error, if any; `refuse` answers those who may
+        not read the metrics.
+        """
 
         async def answer_health(_: Request) -> Response:
             problem = ""
@@ -164,8 +172,11 @@ class Monitor:
             status, said = health(problem)
             return JSONResponse(said, status)
 
-        async def answer_metrics(_: Request) -> Response:
-            return PlainTextResponse(await self.text(), media_type="text/plain; version=0.0.4")
+        async def answer_metrics(request: Request) -> Response:
+            refusal = refuse(request)
+            return refusal or PlainTextResponse(
+                await self.text(), media_type="text/plain; version=0.0.4"
+            )
 
         return [
             Route(HEALTH_PATH, answer_health, methods=["GET"]),

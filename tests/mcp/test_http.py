@@ -15,9 +15,10 @@ import httpx2
 import pytest
 
 from marksweep.errors import BadInput
-from marksweep.mcp.guard import CALLERS, Guard, Rates, Tokens
+from marksweep.mcp.guard import CALLERS, Guard, Rates
 from marksweep.mcp.http import MAX_BODY, HttpOptions
 from marksweep.segments import Segments
+from marksweep.web.bearer import BearerTokens
 from tests.mcp.support import Agent
 from tests.mcp.test_stdio import DEADLINE, ENVIRONMENT, SERVE
 from tests.mcp.web import ADA, BOB, BOTH, Server, serving
@@ -163,7 +164,7 @@ def test_tokens_are_checked_when_they_are_read(tmp_path: Path) -> None:
     ):
         path.write_text(content)
         with pytest.raises(BadInput, match=expected):
-            Tokens.load(str(path), "default")
+            BearerTokens.load(str(path), "default")
 
 
 def write_tokens(path: Path, tokens: dict[str, list[str]]) -> None:
@@ -213,7 +214,7 @@ def test_a_token_file_that_is_damaged_changes_nothing_and_is_reported(
 def test_a_stream_ends_when_its_token_is_revoked(tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
     write_tokens(path, {ADA: ["ada"], BOB: ["bob"]})
-    tokens = Tokens({}, path)
+    tokens = BearerTokens({}, path)
     sent: list[Any] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -236,7 +237,7 @@ def test_a_stream_ends_when_its_token_is_revoked(tmp_path: Path) -> None:
 
 def test_one_token_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MARKSWEEP_TOKEN", ADA)
-    tokens = Tokens.load(None, "mine")
+    tokens = BearerTokens.load(None, "mine")
     assert tokens.workspaces(ADA) == ("mine",)
     assert tokens.workspaces("other") is None
 

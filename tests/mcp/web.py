@@ -13,9 +13,9 @@ import uvicorn
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from marksweep.mcp.guard import Tokens
 from marksweep.mcp.http import HttpOptions, http_app
 from marksweep.mcp.server_state import ServerState
+from marksweep.web.bearer import BearerTokens
 
 ADA = "ada-has-a-long-token"
 BOB = "bob-has-another-token"
@@ -51,7 +51,7 @@ def serving(
 ) -> Iterator[Server]:
     """Serve a folder while the block runs."""
     state = ServerState([folder], store=store, tools="all")
-    app = http_app(HttpOptions(rate=rate), state, Tokens(tokens or {}, token_file))
+    app = http_app(HttpOptions(rate=rate), state, BearerTokens(tokens or {}, token_file))
     config = uvicorn.Config(
         app, port=0, log_config=None, access_log=False, timeout_graceful_shutdown=2
     )

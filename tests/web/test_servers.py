@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import httpx
@@ -10,7 +11,7 @@ import httpx
 from tests.clients.upstream import Upstream
 from tests.clients.upstream import serving as providing
 from tests.mcp.support import Agent
-from tests.mcp.web import ADA, BOTH, serving
+from tests.mcp.web import ADA, BOB, BOTH, serving
 from tests.proxy.test_proxy import proxy, work
 from tests.web.support import Page
 
@@ -51,6 +52,29 @@ def test_the_page_of_a_proxy_shows_its_conversations_at_work_and_collects_them(
             assert page.client.get("../marksweep/secret").status_code == 404
             assert httpx.get(page.address.partition("#")[0] + "api/heaps").status_code == 401
             assert len(upstream.others) == asked, "nothing of it goes to the provider"
+
+
+def test_a_token_that_is_revoked_opens_neither_the_page_nor_the_metrics_of_a_running_proxy(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "tokens.json"
+    file.write_text(json.dumps({ADA: ["team"]}))
+
+    def answers(token: str) -> set[int]:
+        headers = {"Authorization": f"Bearer {token}"}
+        paths = ("/marksweep/api/heaps", "/metrics")
+        return {httpx.get(running.url + path, headers=headers).status_code for path in paths}
+
+    # Nothing is sent to a provider: the page and the metrics are the proxy's own.
+    with proxy(tmp_path, "http://127.0.0.1:9", "--token-file", str(file)) as running:
+        assert running.process.stdout is not None
+        assert running.process.stdout.readline().endswith("/marksweep/\n"), "no token is printed"
+        assert (answers(ADA), answers(BOB), answers("nobody")) == ({200}, {401}, {401})
+        file.write_text(json.dumps({BOB: ["team"]}))
+        assert (answers(ADA), answers(BOB)) == ({401}, {200})
+        file.unlink()
+        assert (answers(BOB), answers("nobody")) == ({401}, {401})
+        assert running.totals["status"] == "ok"
 
 
 def test_each_caller_of_a_server_sees_its_workspaces_only(tmp_path: Path) -> None:

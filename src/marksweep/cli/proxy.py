@@ -61,6 +61,11 @@ subscription_option = click.option(
 @subscription_option
 @keep_option
 @click.option("--allow-remote", is_flag=True, help="Let other machines connect.")
+@click.option(
+    "--token-file",
+    type=click.Path(exists=True, dir_okay=False),
+    help="JSON whose keys are the tokens of the page and of /metrics; read again on change.",
+)
 def command(
     limit: str,
     host: str,
@@ -73,6 +78,7 @@ def command(
     rewrite_subscriptions: bool,
     keep_days: float,
     allow_remote: bool,
+    token_file: str | None,
 ) -> None:
     """Make the requests of any agent fit, between it and its model.
 
@@ -98,7 +104,7 @@ def command(
         keep_days=keep_days,
     )
     serve(
-        Listening(host=host, port=port, allows_others=allow_remote),
+        Listening(host=host, port=port, allows_others=allow_remote, token_file=token_file),
         options,
         Upstreams.read(upstream, routes),
         found.store.location,

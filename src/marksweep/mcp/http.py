@@ -17,16 +17,17 @@ from starlette.types import ASGIApp
 from marksweep.errors import Refused
 from marksweep.mcp.app import build_server
 from marksweep.mcp.background import collecting
-from marksweep.mcp.guard import ACCESS_KEY, Guard, Rates, Tokens
+from marksweep.mcp.guard import ACCESS_KEY, Guard, Rates
 from marksweep.mcp.logs import log_to_stderr
 from marksweep.mcp.page import page_routes
 from marksweep.mcp.server_state import ACCESS, ServerState
 from marksweep.monitoring import unhealthy_without_store
 from marksweep.stores.files import is_exposed
 from marksweep.urls import is_loopback
+from marksweep.web.bearer import TOKEN, BearerTokens
 from marksweep.web.routes import LOOPBACK
 from marksweep.web.routes import PATH as PAGE
-from marksweep.web.server import TOKEN, Listening, listen
+from marksweep.web.server import Listening, listen
 
 PATH = "/mcp"
 
@@ -60,7 +61,7 @@ def serve_http(
     options: HttpOptions, state: ServerState, *, log_level: str, collect_every: float | None
 ) -> None:
     """Serve until interrupted. Refused without a token unless only this machine can connect."""
-    tokens = Tokens.load(options.token_file, state.workspace())
+    tokens = BearerTokens.load(options.token_file, state.workspace())
     if not tokens and not options.is_loopback:
         raise Refused(
             f"--host {options.host} can be reached from other machines, and there is no token. "
@@ -75,7 +76,7 @@ def serve_http(
 
 
 async def _serve(
-    options: HttpOptions, state: ServerState, tokens: Tokens, collect_every: float | None
+    options: HttpOptions, state: ServerState, tokens: BearerTokens, collect_every: float | None
 ) -> None:
     anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
     app = http_app(options, state, tokens)
@@ -91,7 +92,7 @@ async def _serve(
         await state.close()
 
 
-def http_app(options: HttpOptions, state: ServerState, tokens: Tokens) -> ASGIApp:
+def http_app(options: HttpOptions, state: ServerState, tokens: BearerTokens) -> ASGIApp:
     """Put the server behind its guard."""
     server = build_server(state, [admitted])
     app = server.streamable_http_app(

@@ -23,8 +23,10 @@ from starlette.types import ASGIApp
 from marksweep.errors import NotFound
 from marksweep.monitoring import Monitor
 from marksweep.proxy.endpoints import Upstreams, dialect_at, model_at
-from marksweep.proxy.projection import Outgoing, Projection
+from marksweep.proxy.projection import Incoming, Outgoing, Projection
 from marksweep.proxy.usage import UsageReader
+from marksweep.web.bearer import BearerTokens, given_token
+from marksweep.web.routes import no_valid_token
 
 SECONDS_TO_PROJECT = 20.0
 """How long a client waits for us before its own bytes go out. A sweep of 100k tokens takes one."""
@@ -61,11 +63,16 @@ class Proxy:
     """Passes requests on."""
 
     def __init__(
-        self, projection: Projection, upstreams: Upstreams, page: Sequence[Route] = ()
+        self,
+        projection: Projection,
+        upstreams: Upstreams,
+        page: Sequence[Route] = (),
+        tokens: BearerTokens | None = None,
     ) -> None:
-        """Take what makes requests fit, where they go, and what shows it."""
+        """Take what makes requests fit, where they go, the page, and tokens for the metrics."""
         self._projection = projection
         self._page = page
+        self._tokens = tokens
         self._upstreams = upstreams
         self._monitor = Monitor(projection.readings, projection.fit.store.size)
         self._client = httpx.AsyncClient(
@@ -76,9 +83,14 @@ class Proxy:
 
     def app(self) -> ASGIApp:
         """Give the application to serve."""
-        monitor = self._monitor.routes(self._health)
+        monitor = self._monitor.routes(self._health, self._refuse)
         rest = Route("/{path:path}", self.handle, methods=METHODS)
         return self._monitor.counted(Starlette(routes=[*monitor, *self._page, rest]))
+
+    def _refuse(self, request: Request) -> Response | None:
+        if self._tokens is None or self._tokens.admit(given_token(request.headers)):
+            return None
+        return no_valid_token()
 
     def _health(self, problem: str) -> tuple[int, Mapping[str, object]]:
         """Say that it is up, without its store too, and what it has done."""
@@ -98,9 +110,12 @@ class Proxy:
             return Response(status_code=BAD_REQUEST)
         dialect = dialect_at(request.url.path) if request.method == "POST" else None
         if dialect is None or "content-encoding" in headers:
-            outgoing, dialect = Outgoing(body), ""
-        else:
-            outgoing = await self._outgoing(dialect, headers, body, model_at(request.url.path))
+            dialect = ""
+        address = request.client.host if request.client else "unknown"
+        incoming = Incoming(dialect, headers, body, model_at(request.url.path), address)
+        outgoing = Outgoing(body)
+        if dialect:
+            outgoing = await self._outgoing(incoming)
             headers["accept-encoding"] = "identity"
         request_out = self._client.build_request(
             request.method, url, headers=headers, content=outgoing.body or None
@@ -109,7 +124,7 @@ class Proxy:
             answer = await self._client.send(request_out, stream=True)
             if answer.status_code == BAD_REQUEST and outgoing.is_changed:
                 await answer.aclose()
-                self._projection.failed("the provider refused what was rewritten", headers)
+                self._projection.failed("the provider refused what was rewritten", incoming)
                 outgoing = Outgoing(body)
                 again = self._client.build_request("POST", url, headers=headers, content=body)
                 answer = await self._client.send(again, stream=True)
@@ -117,19 +132,17 @@ class Proxy:
             return _unreachable(request_out.url.host, error)
         return self._answer(answer, outgoing, dialect)
 
-    async def _outgoing(
-        self, dialect: str, headers: Mapping[str, str], body: bytes, model: str
-    ) -> Outgoing:
-        """Have the body made in a thread; the client's own if that takes too long."""
-        work = asyncio.to_thread(self._projection.outgoing, dialect, headers, body, model)
+    async def _outgoing(self, incoming: Incoming) -> Outgoing:
+        """Make the body in a thread; the client's own if that takes too long."""
+        work = asyncio.to_thread(self._projection.outgoing, incoming)
         started = time.perf_counter()
         try:
             return await asyncio.wait_for(asyncio.shield(work), SECONDS_TO_PROJECT)
         except TimeoutError:
-            self._projection.failed(f"it took more than {SECONDS_TO_PROJECT:g} seconds", headers)
-            return Outgoing(body)
+            self._projection.failed(f"it took more than {SECONDS_TO_PROJECT:g} seconds", incoming)
+            return Outgoing(incoming.body)
         finally:
-            self._monitor.took(dialect, time.perf_counter() - started)
+            self._monitor.took(incoming.dialect, time.perf_counter() - started)
 
     def _answer(self, answer: httpx.Response, outgoing: Outgoing, dialect: str) -> Response:
         own = {"content-length"} if answer.request.method == "HEAD" else set()

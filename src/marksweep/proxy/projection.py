@@ -53,6 +53,24 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """For how long the store keeps a conversation in which nothing is said."""
 
 
+class Incoming(msgspec.Struct, frozen=True):
+    """A request that asks a model."""
+
+    dialect: str
+    headers: Mapping[str, str]
+    body: bytes
+    model: str = ""
+    """The model that its path names, where the body does not."""
+    address: str = "unknown"
+    """Where it came from."""
+
+    @property
+    def caller(self) -> str:
+        """Name the client in one line: its program and address, never its key."""
+        program = " ".join(self.headers.get("user-agent", "unknown").split())[:60]
+        return f"{program} at {self.address}"
+
+
 class Outgoing(msgspec.Struct, frozen=True):
     """A body, and the conversation it belongs to; None: nothing of ours was done."""
 
@@ -96,24 +114,21 @@ class Projection:
             more["watch"] = self._watch
         self.fit = Fit(limit, store="memory:" if options.is_dry_run else store, **more)
 
-    def outgoing(
-        self, dialect: str, headers: Mapping[str, str], body: bytes, model: str = ""
-    ) -> Outgoing:
-        """Give the body to send for one that came; `model`, where the body does not name it."""
+    def outgoing(self, incoming: Incoming) -> Outgoing:
+        """Return the body to send for a request."""
         self._expire_daily()
         with self._lock:
             self.totals.requests += 1
-        if is_subscription(headers) and not self.options.rewrites_subscriptions:
-            return Outgoing(body)
+        if is_subscription(incoming.headers) and not self.options.rewrites_subscriptions:
+            return Outgoing(incoming.body)
         try:
-            return self._projected(dialect, headers, body, model)
+            return self._projected(incoming)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client goes on
-            self.failed(error, headers)
-            return Outgoing(body)
+            self.failed(error, incoming)
+            return Outgoing(incoming.body)
 
-    def _projected(
-        self, dialect: str, headers: Mapping[str, str], body: bytes, model: str
-    ) -> Outgoing:
+    def _projected(self, incoming: Incoming) -> Outgoing:
+        body, dialect = incoming.body, incoming.dialect
         request = parsed(body)
         field = LISTS[dialect]
         if not isinstance(request, dict) or any(request.get(name) for name in UNTOUCHED):
@@ -121,8 +136,9 @@ class Projection:
         given = request.get(field)
         if not isinstance(given, list) or not given:
             return Outgoing(body)
-        model = str(request.get("model") or model)
-        fitted = self.fit.follow(request, session_of(headers, request), dialect, model=model)
+        model = str(request.get("model") or incoming.model)
+        session = session_of(incoming.headers, request)
+        fitted = self.fit.follow(request, session, dialect, model=model)
         talk = fitted.conversation
         if not fitted.is_changed:
             return Outgoing(body, talk)
@@ -151,14 +167,23 @@ class Projection:
         except Exception as error:  # noqa: BLE001 - requests go on
             logger.warning("old conversations are not deleted: %s", in_a_line(error))
 
-    def failed(self, error: object, headers: Mapping[str, str]) -> None:
-        """Note that something of ours failed, for whom, in one line; without what was said."""
+    def failed(self, error: object, incoming: Incoming) -> None:
+        """Log that we failed, with workspace and caller in one line; without what was said."""
         with self._lock:
             self.totals.failures += 1
-        client = " ".join(headers.get("user-agent", "unknown").split())[:60]
-        session = session_of(headers, {}) or "unknown"
-        words = "passed through unchanged (client %s, session %s): %s"
-        logger.warning(words, client, session[:60], in_a_line(error))
+        who = {"workspace": self._workspace(incoming), "client": incoming.caller}
+        words = "passed through unchanged (workspace %s, client %s): %s"
+        logger.warning(words, *who.values(), in_a_line(error), extra=who)
+
+    def _workspace(self, incoming: Incoming) -> str:
+        """Name the workspace of a request without asking the store."""
+        try:
+            request = parsed(incoming.body)
+            return self.fit.workspace_of(
+                request, session_of(incoming.headers, request), incoming.dialect
+            )
+        except Exception:  # noqa: BLE001 - a body that cannot be read belongs to none
+            return "unknown"
 
     def observed(self, outgoing: Outgoing, usage: Usage) -> None:
         """Take in what the provider reported for a request: it calibrates the conversation."""

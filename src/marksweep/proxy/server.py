@@ -15,6 +15,7 @@ from marksweep.proxy.endpoints import Upstreams
 from marksweep.proxy.projection import Options, Projection
 from marksweep.urls import is_loopback
 from marksweep.web import server
+from marksweep.web.bearer import BearerTokens, new_token, token_of_environment
 from marksweep.web.routes import routes
 from marksweep.web.server import listen, page_url
 from marksweep.web.stored import conversations
@@ -27,6 +28,8 @@ class Listening(server.Listening, frozen=True, kw_only=True):
     """0: a free one."""
     allows_others: bool = False
     """Whether other machines may connect."""
+    token_file: str | None = None
+    """JSON whose keys are the tokens of the page and the metrics."""
 
 
 def serve(
@@ -47,12 +50,18 @@ def serve(
     logging.captureWarnings(True)
     logging.basicConfig(stream=sys.stderr, format="marksweep: %(message)s", level=logging.WARNING)
     logging.getLogger("marksweep.proxy").setLevel(logging.INFO)
+    tokens = BearerTokens.load(listening.token_file, "proxy")
+    made = "" if tokens else new_token()
+    if made:
+        tokens = BearerTokens({made: ["proxy"]})
+    # One of a file is for its owner to know.
+    shown = made or token_of_environment()
     projection = Projection(options, store)
-    token, heaps = server.token(), conversations(projection.fit)
-    page = routes(lambda _: heaps, listening.door(token))
-    proxy = Proxy(projection, upstreams, page)
+    heaps = conversations(projection.fit)
+    page = routes(lambda _: heaps, listening.door(tokens))
+    proxy = Proxy(projection, upstreams, page, None if made else tokens)
     try:
-        asyncio.run(_serve(listening, proxy, lambda url: started(url, page_url(url, token))))
+        asyncio.run(_serve(listening, proxy, lambda url: started(url, page_url(url, shown))))
     finally:
         projection.close()
 

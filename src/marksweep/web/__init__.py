@@ -6,6 +6,7 @@ heaps.py     the heaps of one store by name, looked at once per change
 stored.py    what opens those heaps
 picture.py   tiles as an SVG: the page shows it, and it stands alone in a file
 routes.py    the page and its JSON over HTTP, for `web`, `serve --http` and `proxy`
+bearer.py    who may see it: bearer tokens, from the environment or a file
 server.py    `marksweep web` as a process
 
 The page has no build step and loads nothing from elsewhere: page.html, page.css, page.js and

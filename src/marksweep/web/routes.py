@@ -7,7 +7,6 @@ carry the bearer token where there is one. Looking is GET; what changes somethin
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -21,6 +20,7 @@ from starlette.routing import Route
 from marksweep.dialects.base import spelled
 from marksweep.errors import BadInput, MarksweepError, NotFound, Refused
 from marksweep.model import Plan, Step
+from marksweep.web.bearer import BearerTokens, given_token
 from marksweep.web.heaps import Heaps
 from marksweep.web.picture import Shown, picture
 from marksweep.web.sources import Detail
@@ -106,10 +106,12 @@ class PlanShown(msgspec.Struct, frozen=True):
 class Door:
     """Who may use the JSON."""
 
-    def __init__(self, *, hosts: Sequence[str] = LOOPBACK, token: str = "") -> None:
-        """Take the Host headers to accept, `*` for any port, and the bearer token; empty: none."""
+    def __init__(
+        self, *, hosts: Sequence[str] = LOOPBACK, tokens: BearerTokens | None = None
+    ) -> None:
+        """Take the Host headers to accept, `*` for any port, and the bearer tokens, if any."""
         self._hosts = tuple(hosts)
-        self._token = token
+        self._tokens = tokens
 
     def check(self, request: Request) -> Response | None:
         """Answer why not, or None."""
@@ -124,12 +126,8 @@ class Door:
             "none",
         ):
             return _said(403, "this request comes from another site. Open the page itself.")
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        given = given.strip() if scheme.lower() == "bearer" else ""
-        if self._token and not hmac.compare_digest(given.encode(), self._token.encode()):
-            return _said(
-                401, "no valid token. Open the address that was printed, with all that follows #."
-            )
+        if self._tokens is not None and not self._tokens.admit(given_token(headers)):
+            return no_valid_token()
         kind = headers.get("content-type", "").partition(";")[0].strip()
         if request.method == "POST" and kind != "application/json":
             return _said(415, f"the body is {kind or 'nothing'}; expected application/json.")
@@ -178,6 +176,11 @@ def _file(name: str) -> Endpoint:
         return FileResponse(Path(__file__).with_name(FILES[name]), headers=HEADERS)
 
     return file
+
+
+def no_valid_token() -> Response:
+    """Answer a request without a valid token."""
+    return _said(401, "no valid token. Open the address that was printed, with all that follows #.")
 
 
 def _said(status: int, words: str) -> Response:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import secrets
 from collections.abc import Callable
 from socket import IPPROTO_TCP, TCP_NODELAY
 
@@ -16,16 +14,11 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from marksweep.errors import BadInput, Refused
+from marksweep.errors import Refused
 from marksweep.urls import is_loopback
+from marksweep.web.bearer import TOKEN, BearerTokens, new_token, token_of_environment
 from marksweep.web.heaps import Heaps
 from marksweep.web.routes import LOOPBACK, PATH, Door, routes
-
-TOKEN = "MARKSWEEP_TOKEN"  # noqa: S105 - the variable's name
-"""The environment variable that may hold the token; else a new one is made at every start."""
-
-SHORTEST_TOKEN = 16
-"""Characters below which a token could be guessed."""
 
 GRACEFUL_SECONDS = 5
 """How long answers under way may take when a server ends."""
@@ -40,40 +33,31 @@ class Listening(msgspec.Struct, frozen=True, kw_only=True):
     hosts: tuple[str, ...] = ()
     """Host headers to accept beside its own, such as the name of a proxy."""
 
-    def door(self, token: str) -> Door:
-        """Let those in who mean this host and have the token."""
-        return Door(hosts=(*LOOPBACK, f"{self.host}:*", *self.hosts), token=token)
-
-
-def token() -> str:
-    """Give the token of the environment, or a new one."""
-    given = os.environ.get(TOKEN, "").strip()
-    if given and len(given) < SHORTEST_TOKEN:
-        raise BadInput(
-            f"{TOKEN} has {len(given)} characters; expected {SHORTEST_TOKEN} or more. "
-            "Make one: python -c 'import secrets; print(secrets.token_urlsafe())'"
-        )
-    return given or secrets.token_urlsafe(SHORTEST_TOKEN)
+    def door(self, tokens: BearerTokens) -> Door:
+        """Let those in who mean this host and have a token."""
+        return Door(hosts=(*LOOPBACK, f"{self.host}:*", *self.hosts), tokens=tokens)
 
 
 def page_url(url: str, token: str) -> str:
     """Give the page's address. What follows # stays in the browser: no server sees it."""
-    return f"{url}{PATH}/#{token}"
+    return f"{url}{PATH}/#{token}" if token else f"{url}{PATH}/"
 
 
 def serve(heaps: Heaps, listening: Listening, *, started: Callable[[str], None]) -> None:
     """Serve the page until interrupted; `started` is told its address."""
-    if not is_loopback(listening.host) and not os.environ.get(TOKEN, "").strip():
+    given = token_of_environment()
+    if not is_loopback(listening.host) and not given:
         raise Refused(
             f"--host {listening.host} can be reached from other machines, and there is no token. "
             f"Set {TOKEN}, or listen on 127.0.0.1."
         )
-    given = token()
+    given = given or new_token()
+    tokens = BearerTokens({given: ["page"]})
 
     async def to_page(_: Request) -> Response:
         return RedirectResponse(f"{PATH}/")
 
-    found = [Route("/", to_page), *routes(lambda _: heaps, listening.door(given))]
+    found = [Route("/", to_page), *routes(lambda _: heaps, listening.door(tokens))]
     app = Starlette(routes=found)
     asyncio.run(listen(app, listening, lambda url: started(page_url(url, given))))
 
