@@ -7,7 +7,7 @@ WORKERS ?= 2
 SITE := $(PY) -m sphinx --quiet --fail-on-warning --keep-going -b dirhtml docs build/site
 ALL_CLIENTS := claude codex pi opencode gemini aider
 
-.PHONY: help demo test check bench bench-graph bench-mcp soak bench-search bench-peers bench-quality bench-replay bench-validity judge conformance nightly mutants call-paths clients adapters docs release-check clean
+.PHONY: help demo test test-loaded check bench bench-graph bench-mcp soak bench-search bench-peers bench-quality bench-replay bench-validity judge conformance nightly mutants call-paths clients adapters docs release-check clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -25,6 +25,10 @@ demo: .venv/.user  ## what marksweep does to a working set, a conversation and a
 test: .venv/.dev  ## all tests
 	@tools/browser.sh
 	$(PY) -m pytest -n $(WORKERS)
+
+test-loaded: .venv/.dev  ## all tests beside four busy processes, ROUNDS times
+	@tools/browser.sh
+	WORKERS=$(WORKERS) $(PY) tools/loaded.py $(or $(ROUNDS),1)
 
 check: .venv/.dev  ## lint, types, import direction, public names, docs in step
 	$(PY) -m ruff check .

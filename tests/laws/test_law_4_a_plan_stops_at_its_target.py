@@ -27,7 +27,7 @@ def test_it_never_overshoots_by_more_than_its_last_unit(
 
 @every_strategy
 @given(heap=snapshots(), target=targets, focus=foci())
-def test_if_it_falls_short_it_says_what_is_in_the_way(
+def test_if_it_falls_short_it_says_what_blocks_it(
     strategy: Strategy, heap: Snapshot, target: int, focus: Focus
 ) -> None:
     plan = plan_of(heap, strategy, target, focus, Pressure.SOFT)

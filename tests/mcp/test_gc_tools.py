@@ -48,7 +48,7 @@ def test_scores_can_be_left_out(tmp_path: Path) -> None:
     with_agent(tmp_path, work)
 
 
-def test_an_analysis_that_is_no_dry_run_sweeps(tmp_path: Path) -> None:
+def test_an_analysis_that_is_not_a_dry_run_sweeps(tmp_path: Path) -> None:
     async def work(one: Agent) -> None:
         await one.add("a", "b")
         done = await one.call("context_gc_analyze", target_tokens=0, dry_run=False)

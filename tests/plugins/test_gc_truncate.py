@@ -165,7 +165,7 @@ def test_tokens_the_host_reports_beyond_the_history_lower_the_target() -> None:
     assert len(beside) < len(alone)
 
 
-def test_a_futile_pass_says_what_is_in_the_way() -> None:
+def test_a_futile_pass_says_what_blocks_it() -> None:
     history = talk(3)
     config = GCConfig(threshold_percent=50, target_percent=10, preserve_recent_turns=3)
     kept, result = collect(history, limit=400, config=config)

@@ -142,7 +142,7 @@ def test_freed_tokens_are_real(name: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("name", BUILT_IN)
 @given(data=st.data())
-def test_the_target_is_met_or_the_result_says_what_is_in_the_way(
+def test_the_target_is_met_or_the_result_says_what_blocks_it(
     name: str, data: st.DataObject
 ) -> None:
     dialect = data.draw(st.sampled_from(DIALECTS))
