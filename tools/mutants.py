@@ -107,20 +107,20 @@ MUTANTS = (
     Mutant(
         "runs: an old line stays beside the new one",
         "core/runs.py",
-        "        if step_of[i] != STAYS or is_line[i]:",
-        "        if step_of[i] != STAYS:",
+        "    return lines.is_line(segment) or not lines.is_said(segment)",
+        "    return not lines.is_said(segment)",
     ),
     Mutant(
         "runs: a line may go by itself",
         "core/runs.py",
-        "            staying += [k for k in old if step_of[k] != STAYS]",
+        "            staying += sorted(old & step_of.keys())",
         "            pass",
     ),
     Mutant(
         "gaps: a line forgets what the one before it said",
         "heaps/gaps.py",
-        "            whole = whole.joined(other)",
-        "            whole = other",
+        "LeftOut.joined([self._left_out(segment) for segment in said])",
+        "self._left_out(said[-1])",
     ),
     Mutant(
         "gaps: a line is where a note was",

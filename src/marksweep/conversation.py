@@ -41,7 +41,7 @@ from marksweep.core.budget import (
 )
 from marksweep.core.context import PlanningContext
 from marksweep.core.plan import Prices, make_plan, over_limit, plan_recall
-from marksweep.core.strategy import LastResort, Learning, goes_to_limit
+from marksweep.core.strategy import LastResort, Learning, Strategy, goes_to_limit
 from marksweep.core.why import why
 from marksweep.dialects import Skipped, dialect_named, read
 from marksweep.dialects.base import Json
@@ -267,8 +267,7 @@ class Conversation:
     def _restart(self) -> None:
         """Continue from an earlier state of the conversation."""
         self._changes += 1
-        self._backoff = None
-        self._held = 0
+        self._backoff, self._held = None, 0
         self._start_learning()
 
     def _start_learning(self) -> None:
@@ -377,12 +376,11 @@ class Conversation:
                 return None
             now, report = self._clock(), None
             with self._collector.holding(now), self._heap.without_refresh():
-                context = self.context()
+                context = self._learnt_context(None)
                 self._held = context.held(context.unanswered)
-                wanted = self._wanted()
-                if wanted is Due.NOTHING:
+                if (wanted := self._wanted()) is Due.NOTHING:
                     return None
-                plan = self.plan()
+                plan = self._plan(context, self._strategy)
                 if is_time(wanted, plan.cost, self._pays_within_turns):
                     report = self._collector.collect(plan, now=now, trigger="threshold")
             if report is not None and self._requested:  # The prompt is new anyway: fill its room.
@@ -424,13 +422,16 @@ class Conversation:
         """Decide what would go, and why; by another strategy, if one is named."""
         with self._guard:
             chosen = strategy_of(strategy, self._tools()) if strategy else self._strategy
-            context = self._learnt_context(target_tokens)
-            if target_tokens is None:
-                target = self._lines(context.held()).target
-                if isinstance(chosen, Learning):
-                    target = chosen.target(context, target)
-                context = context.aiming_at(target)
-            return make_plan(context, chosen, self._prices, self.last_resort, self._heap.gaps())
+            return self._plan(self._learnt_context(target_tokens), chosen)
+
+    def _plan(self, context: PlanningContext, strategy: Strategy) -> Plan:
+        """Plan for a context; one without a target gets that of the budget."""
+        if context.target is None:
+            target = self._lines(context.held()).target
+            if isinstance(strategy, Learning):
+                target = strategy.target(context, target)
+            context = context.aiming_at(target)
+        return make_plan(context, strategy, self._prices, self.last_resort, self._heap.gaps())
 
     def collect(self, plan: Plan | None = None) -> Report:
         """Do exactly what a plan says; without one, what `plan()` would."""
@@ -464,9 +465,8 @@ class Conversation:
     def why(self, message_id: str) -> str:
         """Say what keeps a message, or why it is gone."""
         with self._guard:
-            if message_id in self._heap.live():
-                return why(self.context(), message_id)
-            return self._heap.why_swept(message_id)
+            is_live = message_id in self._heap.live()
+            return why(self.context(), message_id) if is_live else self._heap.why_swept(message_id)
 
     def ledger(self) -> tuple[Line, ...]:
         """Tokens per role, and of what is fixed; heaviest first."""

@@ -23,7 +23,7 @@ from uuid import uuid4
 
 import msgspec
 
-from marksweep.sections import LeftOut
+from marksweep.sections import LeftOut, missing_tokens
 from marksweep.tokens import count, data_tokens, in_whole
 
 
@@ -121,12 +121,12 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     @property
     def function_calls(self) -> tuple[FunctionCall, ...]:
         """The calls this message asks for."""
-        return tuple(part.function_call for part in self.parts if part.function_call)
+        return tuple([part.function_call for part in self.parts if part.function_call])
 
     @property
     def function_responses(self) -> tuple[ToolResult, ...]:
         """The results this message carries."""
-        return tuple(part.function_response for part in self.parts if part.function_response)
+        return tuple([part.function_response for part in self.parts if part.function_response])
 
 
 LONGEST_ARGUMENT = 60
@@ -392,6 +392,12 @@ def left_out_in(message: Message) -> LeftOut | None:
     if message.role is not Role.USER or len(message.parts) != 1:
         return None
     return LeftOut.read(message.parts[0].text or "")
+
+
+def missing_in(message: Message) -> int:
+    """Give the tokens that were left out of a message before. Calls are never cut."""
+    said = [_said(part) for part in message.parts if part.function_call is None]
+    return sum(map(missing_tokens, said))
 
 
 def made_by_collection(message: Message) -> tuple[str, int] | None:

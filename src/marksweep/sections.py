@@ -312,19 +312,18 @@ def _gaps(lines: Sequence[str]) -> tuple[dict[int, Gap], Measure]:
 
     A text with very long lines is measured in characters, unless that line says otherwise.
     """
-    gaps: dict[int, Gap] = {}
-    is_long = any(len(line) > MAX_CHARACTERS for line in lines)
+    is_long = max(map(len, lines)) > MAX_CHARACTERS
     measure = Measure.CHARACTERS if is_long else Measure.LINES
+    marked = [at for at, line in enumerate(lines) if line.startswith("[")]
+    gaps: dict[int, Gap] = {}
     first, left, tokens = -1, 0, 0
-    for at, line in enumerate(lines):
-        if not line.startswith("["):
-            continue
-        if first < 0 and (found := _FIRST_GAP.fullmatch(line)):
+    for at in marked:
+        if first < 0 and (found := _FIRST_GAP.fullmatch(lines[at])):
             first = at
             measure = Measure(f"{found[3]}s")
             left = _number(found[1] or found[2])
             tokens = _number(found[4])
-        elif first >= 0 and (found := _NEXT_GAP.fullmatch(line)):
+        elif first >= 0 and (found := _NEXT_GAP.fullmatch(lines[at])):
             gaps[at] = Gap(_number(found[1]), 0)
     if first >= 0:
         rest = left - sum([gap.size for gap in gaps.values()])
@@ -360,11 +359,13 @@ def left_out(text: str, why: str = "") -> Sections:
     """Return a text of which nothing is shown."""
     lines = text.split("\n")
     gaps, measure = _gaps(lines)
-    missing = sum([gap.size for gap in gaps.values()])
-    shown = [line for at, line in enumerate(lines) if at not in gaps]
-    size = len(shown) if measure is Measure.LINES else sum(map(len, shown))
-    tokens = count("\n".join(shown)) + sum([gap.tokens for gap in gaps.values()])
-    return Sections((Gap(missing + size, tokens),), measure, why)
+    shown = text
+    if gaps:
+        lines = [line for at, line in enumerate(lines) if at not in gaps]
+        shown = "\n".join(lines)
+    size = len(lines) if measure is Measure.LINES else sum(map(len, lines))
+    missing = Gap(size, count(shown))
+    return Sections(tuple(_merged([*gaps.values(), missing])), measure, why)
 
 
 def shown(kept: Sections, what: str, message_id: str) -> str:
@@ -432,12 +433,12 @@ class LeftOut(msgspec.Struct, frozen=True, gc=False):
         calls = tuple(found[2].split(", ")) if found[2] else ()
         return cls(_number(found[1]), _number(found[3]), found[4], calls)
 
-    def joined(self, other: LeftOut) -> LeftOut:
-        """Merge it with the one that follows it."""
-        calls = tuple(dict.fromkeys((*self.calls, *other.calls)))
-        return LeftOut(
-            self.messages + other.messages, self.tokens + other.tokens, self.first, calls
-        )
+    @classmethod
+    def joined(cls, runs: Sequence[LeftOut]) -> LeftOut:
+        """Merge runs that follow each other."""
+        calls = dict.fromkeys([name for run in runs for name in run.calls])
+        messages, tokens = sum([r.messages for r in runs]), sum([r.tokens for r in runs])
+        return cls(messages, tokens, runs[0].first, tuple(calls))
 
     @property
     def line(self) -> str:

@@ -20,7 +20,7 @@ from typing import Protocol
 import msgspec
 
 from marksweep.core.context import PlanningContext
-from marksweep.core.runs import STAYS, Lines, Run, Runs, find_runs
+from marksweep.core.runs import Lines, Run, Runs, find_runs
 from marksweep.core.strategy import LastResort, Proposal, Strategy
 from marksweep.errors import BadInput
 from marksweep.model import (
@@ -315,12 +315,12 @@ class PlanBuilder:
 
     def runs(self, context: PlanningContext, lines: Lines) -> Runs:
         """Find the runs of neighbours that go and that nothing stands for."""
-        step_of = [STAYS] * len(self._taken)
-        for n, draft in enumerate(self._drafts):
-            if draft is not None and draft.action is Action.STASH and draft.replacement is None:
-                for i in draft.members:
-                    step_of[i] = n
-        return find_runs(context, step_of, lines)
+        steps = {
+            n: draft.members
+            for n, draft in enumerate(self._drafts)
+            if draft is not None and draft.action is Action.STASH and draft.replacement is None
+        }
+        return find_runs(context, steps, lines)
 
     def leave(self, runs: Runs) -> None:
         """Put in the lines of runs: by the step that frees most of each."""

@@ -9,16 +9,13 @@ There is no line inside a unit, between a call and its result say, and none behi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from marksweep.core.context import PlanningContext
 from marksweep.model import Segment
-
-STAYS = -1
-"""Stands for the step of what no step takes, or takes for another stand-in."""
 
 
 class Lines(Protocol):
@@ -70,52 +67,68 @@ class Runs(msgspec.Struct, frozen=True):
         return runs if runs.cost(context) <= room else Runs()
 
 
-def find_runs(context: PlanningContext, step_of: Sequence[int], lines: Lines) -> Runs:
-    """Find the runs of neighbours that steps take. `step_of` names the step of each segment."""
+def find_runs(context: PlanningContext, steps: Mapping[int, tuple[int, ...]], lines: Lines) -> Runs:
+    """Find the runs of neighbours that steps take. `steps` are the members of each, by number."""
     leaving: list[Run] = []
     staying: list[int] = []
     counted: set[int] = set()
     """Steps whose members a line speaks of. One whose members are apart counts where it begins."""
-    reach = _reach(context, step_of)
-    members: dict[int, list[int]] = {}
-    for i, step in enumerate(step_of):
-        members.setdefault(step, []).append(i)
-    is_line = [lines.is_line(segment) for segment in context.segments]
-    run: list[int] = []
-    for i, segment in enumerate(context.segments):
-        if not lines.is_said(segment):
-            continue
-        if step_of[i] != STAYS or is_line[i]:
-            run.append(i)
-            continue
-        old = [k for k in run if is_line[k]]
-        going = [step_of[k] for k in run if step_of[k] != STAYS and not is_line[k]]
-        steps = tuple([step for step in dict.fromkeys(going) if step not in counted])
-        gone = [k for step in steps for k in members[step] if not is_line[k]]
-        is_open = bool(run) and reach[run[0]] < i
-        line = _line(context, sorted([*gone, *old]), lines) if gone and is_open else None
+    step_of = {i: n for n, members in steps.items() for i in members}
+    for run in _neighbours(context, step_of, lines):
+        old = {i for i in run.members if lines.is_line(context.segments[i])}
+        going = [step_of[i] for i in run.members if i in step_of and i not in old]
+        numbers = tuple([n for n in dict.fromkeys(going) if n not in counted])
+        gone = [i for n in numbers for i in steps[n] if not lines.is_line(context.segments[i])]
+        line = _line(context, sorted([*gone, *old]), lines) if gone and run.is_open else None
         if line is not None:
-            live = tuple([k for k in old if step_of[k] == STAYS])
-            cost = line.tokens - sum([context.sizes[k] for k in live])
-            leaving.append(Run(steps, live, line, cost))
-            counted.update(steps)
+            live = tuple(sorted(old - step_of.keys()))
+            cost = line.tokens - sum([context.sizes[i] for i in live])
+            leaving.append(Run(numbers, live, line, cost))
+            counted.update(numbers)
         else:
-            staying += [k for k in old if step_of[k] != STAYS]
-        run = []
+            staying += sorted(old & step_of.keys())
     return Runs(tuple(leaving), tuple(staying))
+
+
+class _Neighbours(NamedTuple):
+    """Segments that go, with old lines among and beside them, by index."""
+
+    members: list[int]
+    is_open: bool
+    """Whether a line may stand for them: no unit that stays goes on behind them."""
+
+
+def _neighbours(
+    context: PlanningContext, step_of: Mapping[int, int], lines: Lines
+) -> Iterator[_Neighbours]:
+    """Give what goes, each with its neighbours; what is behind all the rest is left out."""
+    segments, units = context.segments, iter(context.units)
+    unit, reach = next(units, None), -1
+    end = 0
+    for first in sorted(step_of):
+        if first < end or not lines.is_said(segments[first]):
+            continue
+        start = first
+        while start > end and _is_between(segments[start - 1], lines):
+            start -= 1
+        end = first
+        while end < len(segments) and (end in step_of or _is_between(segments[end], lines)):
+            end += 1
+        if end == len(segments):
+            return
+        members = [i for i in range(start, end) if lines.is_said(segments[i])]
+        while unit is not None and unit[0] < members[0]:
+            if unit[0] not in step_of:
+                reach = max(reach, unit[-1])
+            unit = next(units, None)
+        yield _Neighbours(members, reach < end)
+
+
+def _is_between(segment: Segment, lines: Lines) -> bool:
+    """Whether a segment that stays does not part those before it from those behind it."""
+    return lines.is_line(segment) or not lines.is_said(segment)
 
 
 def _line(context: PlanningContext, run: Sequence[int], lines: Lines) -> Segment | None:
     said = [context.segments[i] for i in run if lines.is_said(context.segments[i])]
     return lines.line(said) if said else None
-
-
-def _reach(context: PlanningContext, step_of: Sequence[int]) -> list[int]:
-    """Say for each place up to where units reach that stay and begin before it."""
-    ends = [-1] * (len(step_of) + 1)
-    for unit in context.units:
-        if len(unit) > 1 and step_of[unit[0]] == STAYS:
-            ends[unit[0] + 1] = unit[-1]
-    for i in range(1, len(ends)):
-        ends[i] = max(ends[i], ends[i - 1])
-    return ends

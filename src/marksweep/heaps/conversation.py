@@ -457,18 +457,19 @@ class ConversationHeap(SegmentHeap):
         """Give the results a message carries, each with the call it answers."""
         if segment.type != MESSAGE:
             return ()
-        outcomes = self._outcomes.get(segment.segment_id)
-        if outcomes is not None and self._is_live(segment):
-            return outcomes
-        outcomes = self._outcomes_of(segment)
-        if outcomes and self._is_live(segment):
+        known = self._outcomes.get(segment.segment_id)
+        if known is not None and self._is_live(segment):
+            return known
+        message = self.message(segment)
+        if not message.function_responses:
+            return ()
+        outcomes = self._outcomes_of(segment, message)
+        if self._is_live(segment):
             self._outcomes[segment.segment_id] = outcomes
         return outcomes
 
-    def _outcomes_of(self, segment: Segment) -> tuple[Outcome, ...]:
-        message, live = self.message(segment), self.index.live
-        if not message.function_responses:
-            return ()
+    def _outcomes_of(self, segment: Segment, message: Message) -> tuple[Outcome, ...]:
+        live = self.index.live
         paired = [r.target for r in segment.references if r.hold is Hold.PAIRED]
         asked = [self.message(live[name]) for name in paired if name in live]
         calls = [call for each in asked for call in each.function_calls]

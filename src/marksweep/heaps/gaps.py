@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from marksweep.heaps.forms import MessageForm
 from marksweep.heaps.stash_search import GAP
 from marksweep.heaps.staying import MESSAGE, SPOKEN, SUMMARY
-from marksweep.messages import Counter, Message, left_out_in, texts_of
+from marksweep.messages import Counter, Message, left_out_in, missing_in
 from marksweep.model import GCPolicy, Segment
-from marksweep.sections import LeftOut, missing_tokens
+from marksweep.sections import LeftOut
 
 LINE_SHARE = 0.03
 """What a line may weigh of what it stands for: a line of 25 tokens for 800 that went.
@@ -47,13 +47,10 @@ class Gaps:
     def line(self, run: Sequence[Segment]) -> Segment | None:
         """Make the line for a run. Notes in it say nothing that is not said elsewhere."""
         said = [s for s in run if s.type in (MESSAGE, SUMMARY, GAP)]
-        found = [self._left_out(segment) for segment in said]
         grows = any(map(self.is_line, said))
-        if not grows and len(found) < LEAST_MESSAGES:
+        if not grows and len(said) < LEAST_MESSAGES:
             return None
-        whole, *others = found
-        for other in others:
-            whole = whole.joined(other)
+        whole = LeftOut.joined([self._left_out(segment) for segment in said])
         name = f"{GAP}-{whole.first}-{whole.messages}"
         weight = self._counter(self._form.say(whole.line, name))
         if weight > LINE_SHARE * whole.tokens and not grows:
@@ -74,6 +71,5 @@ class Gaps:
         line = left_out_in(message) if segment.type == GAP else None
         if line is not None:
             return line
-        calls = tuple(dict.fromkeys(call.name for call in message.function_calls))
-        before = sum([missing_tokens(text.words) for text in texts_of(message)])
-        return LeftOut(1, segment.tokens + before, segment.segment_id, calls)
+        calls = tuple([call.name for call in message.function_calls])
+        return LeftOut(1, segment.tokens + missing_in(message), segment.segment_id, calls)

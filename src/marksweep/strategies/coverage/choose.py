@@ -114,7 +114,7 @@ def _median_worth(order: Sequence[Offer]) -> float:
     A few names that the agent used often are worth a hundred times the rest; a mean would follow
     them.
     """
-    half = sum(offer.block.tokens for offer in order) / 2
+    half = sum([offer.block.tokens for offer in order]) / 2
     seen = 0
     for offer in order:
         seen += offer.block.tokens
@@ -134,7 +134,7 @@ class Sweep:
         self._messages = messages
         self._free = context.free()
         self._dropped: list[Block] = []
-        self.fixed = context.size - sum(context.sizes[i] for i in self._free)
+        self.fixed = context.size - sum([context.sizes[i] for i in self._free])
         """Tokens that must stay."""
         self._offers = sorted(self._all_offers())
         """What may go, the least worth first."""
@@ -170,22 +170,23 @@ class Sweep:
 
     def _all_offers(self) -> Iterator[Offer]:
         """Offer every block that may go now: frames only where nothing else is left."""
+        worth = self._index.cached_worth
         for i in self._free:
             message = self._messages[i]
             if message.parts_kept:
                 for block in message.parts():
                     if block.is_kept:
-                        yield Offer(self._index.cached_worth(block), block.number, i, block)
+                        yield Offer(worth(block), block.number, i, block)
             elif (frame := message.frame) is not None and frame.is_kept and self._is_bare(i):
-                yield Offer(self._index.cached_worth(frame), frame.number, i, frame)
+                yield Offer(worth(frame), frame.number, i, frame)
 
     def _is_bare(self, i: int) -> bool:
         """Whether nothing but frames is left of a unit, and all of it may go."""
-        if self._messages[i].parts_kept:
-            return False
         members = self._context.units.members(i)
-        is_empty = not any(self._messages[mate].parts_kept for mate in members)
-        return is_empty and self._context.may_go(members)
+        for mate in members:
+            if self._messages[mate].parts_kept:
+                return False
+        return self._context.may_go(members)
 
     def _drop(self, order: list[Offer], again: list[Offer], amount: int) -> set[int]:
         """Drop the least worth first, which is the last of `order`; give the messages it touched.
@@ -231,7 +232,7 @@ class Sweep:
             return None
         blocks = message.blocks()
         staying = [b for text in message.texts if not kept[text.place] for b in text.blocks()]
-        message.know_form(shorter.raw, [*staying, *(b for b in blocks if b.is_kept)])
+        message.know_form(shorter.raw, [*staying, *[b for b in blocks if b.is_kept]])
         reason = self._reason([block for block in blocks if not block.is_kept], len(blocks))
         return Proposal((i,), Action.TRIM, reason, shorter)
 
@@ -261,7 +262,7 @@ def _counted(number: int, one: str, more: str) -> str:
 def _lost_atoms(blocks: Iterable[Block]) -> tuple[int, int]:
     """How many atoms of dropped blocks no kept block holds, and how many of them were used."""
     lost = {atom.key: atom for block in blocks for atom in block.atoms if not atom.holders}
-    return len(lost), sum(1 for atom in lost.values() if atom.uses)
+    return len(lost), len([atom for atom in lost.values() if atom.uses])
 
 
 def _are_newer_elsewhere(blocks: Iterable[Block]) -> bool:

@@ -172,18 +172,18 @@ class CutText(msgspec.Struct):
     is_own: bool = False
     """Whether the agent wrote it."""
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> list[Block]:
         """Give the blocks that are known."""
-        return (piece for piece in self.pieces if isinstance(piece, Block))
+        return [piece for piece in self.pieces if isinstance(piece, Block)]
 
     def shown(self) -> Sections | None:
         """Give what is kept; None if nothing goes, or if nothing of the agent's own would stay."""
+        if all(block.is_kept for block in self.blocks()):
+            return None
         pieces = [
             (each.section if each.is_kept else each.gap) if isinstance(each, Block) else each
             for each in self.pieces
         ]
-        if all(block.is_kept for block in self.blocks()):
-            return None
         if self.is_own and not any(isinstance(piece, Section) for piece in pieces):
             return None
         return Sections(tuple(pieces), self.measure)
@@ -209,6 +209,8 @@ class MessageBlocks:
 
     def parts(self) -> list[Block]:
         """Give all blocks but the frame."""
+        if len(self.texts) == 1:
+            return self.texts[0].blocks()
         return [block for text in self.texts for block in text.blocks()]
 
     def blocks(self) -> list[Block]:
