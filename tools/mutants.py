@@ -602,8 +602,8 @@ MUTANTS = (
     Mutant(
         "sections: a text that is trimmed again has two lines",
         "sections.py",
-        "elif first >= 0 and (found := _NEXT_GAP.fullmatch(line)):",
-        "elif first >= 9 and (found := _NEXT_GAP.fullmatch(line)):",
+        "elif first >= 0 and (found := _NEXT_GAP.fullmatch(lines[at])):",
+        "elif first >= 9 and (found := _NEXT_GAP.fullmatch(lines[at])):",
     ),
     Mutant(
         "session: roots may go",
