@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marksweep.dialects import dialect_named, read, repair, validate, write, written
@@ -18,6 +18,9 @@ from tests.dialects.masked import with_text
 from tests.dialects.units import units, without
 
 PROVIDERS = ["openai_chat", "openai_responses", "anthropic", "gemini"]
+
+FEWER = settings(max_examples=settings().max_examples // 4)
+"""For each pair of formats: there are sixteen."""
 
 
 def texts_of_user(messages: list[Any], dialect: str) -> list[str]:
@@ -172,6 +175,7 @@ def _after_results(messages: Any, at: int) -> set[str]:
 @pytest.mark.parametrize("source", PROVIDERS)
 @pytest.mark.parametrize("target", PROVIDERS)
 @given(script=scripts())
+@FEWER
 def test_a_history_can_be_written_in_another_format(source: str, target: str, script: Any) -> None:
     history = read(render_script(script, source), source)
     raws = written(history.messages, target)
