@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
 from marksweep import Action, PlanningContext, Proposal
 from marksweep.core.score import seed_retention
@@ -135,8 +138,15 @@ def test_the_contract_notices_a_strategy_that_never_comes_to_rest() -> None:
 
 
 def test_the_contract_notices_a_strategy_that_ranks_otherwise_each_time() -> None:
+    law: Any = OfMoody.test_law_8_the_same_messages_give_the_same_plan
+
+    @settings(phases=[Phase.generate])  # to find the smallest history takes ten times as long
+    @given(data=st.data(), share=st.integers(1, 99))
+    def checked(data: st.DataObject, share: int) -> None:
+        law.hypothesis.inner_test(OfMoody(), data, "openai_chat", share, "alone")
+
     with pytest.raises(AssertionError):
-        OfMoody().test_law_8_the_same_messages_give_the_same_plan()
+        checked()
 
 
 def test_no_strategy_is_left_out() -> None:
