@@ -44,8 +44,6 @@ class Driven(msgspec.Struct, frozen=True):
     """Whether it is a fault if it is not installed."""
     has_recall: bool = True
     """Whether its model is given the tool."""
-    is_retrying: bool = True
-    """Whether it asks again after an answer that broke off; if not, the next run goes on."""
     has_tools: bool = True
     """Whether its model calls tools; if not, the task is typed, turn by turn."""
 
@@ -116,8 +114,6 @@ def _gemini_home(home: Path, url: str) -> dict[str, str]:
         "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
         "privacy": {"usageStatisticsEnabled": False},
         "general": {"disableAutoUpdate": True},
-        # It would ask, after thirty calls, whether the model goes round in circles.
-        "model": {"disableLoopDetection": True},
     }
     _write(home / ".gemini" / "settings.json", settings)
     return {
@@ -199,8 +195,6 @@ CLIENTS = {
         [*GEMINI, "-p", TASK],
         lambda _: [*GEMINI, "--resume", "latest", "-p", MORE],
         _gemini_home,
-        has_recall=False,
-        is_retrying=False,
     ),
     "aider": Driven(
         "aider",

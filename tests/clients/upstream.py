@@ -84,6 +84,8 @@ class Upstream:
         """Says why a request is refused with a 400, beside the provider's rules."""
         self.overloaded = 0
         """Requests that are answered with a 529 before others."""
+        self.tolerates_repeats = False
+        """Whether Gemini accepts a result twice, as Gemini CLI sends it in a session it resumes."""
         self.is_holding = threading.Event()
         self.go_on = threading.Event()
 
@@ -102,13 +104,17 @@ class Upstream:
         if request.fault:
             return 400, "application/json", iter([_error(request, request.fault)])
         if request.messages:
-            findings = validate(_judged(request), request.dialect)
+            is_lenient = self.tolerates_repeats and request.dialect == "gemini"
+            judged = _once(request.messages) if is_lenient else request.messages
+            findings = validate(judged, request.dialect)
             if findings:
                 request.fault = f"messages.{findings[0].position}: {findings[0].what}"
                 return 400, "application/json", iter([_error(request, request.fault)])
         if request.size > self.window:
             request.fault = f"prompt is too long: {request.size} > {self.window} maximum"
             return 400, "application/json", iter([_error(request, request.fault)])
+        if "responseJsonSchema" in request.body.get("generationConfig", {}):
+            return 200, "application/json", iter([_not_a_loop()])
         step = request.last_call() + 1
         call = None
         if request.has_tools and step <= self.calls:
@@ -131,30 +137,24 @@ class Upstream:
 
     def _held(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         for number, chunk in enumerate(chunks):
-            if number == 2:
+            if number == 1:
                 self.holds_at = 0
                 self.is_holding.set()
                 self.go_on.wait(60)
             yield chunk
 
 
-def _judged(request: Request) -> list[Body]:
-    """Give the messages that the provider's rules are held against.
-
-    Gemini CLI breaks one by itself, without a proxy: a session that it resumes has every result
-    twice.
-    """
-    if request.dialect != "gemini":
-        return request.messages
+def _once(contents: list[Body]) -> list[Body]:
+    """Give contents without the results that are there a second time."""
     seen: set[str] = set()
     out = []
-    for message in request.messages:
+    for content in contents:
         parts = []
-        for part in message.get("parts", ()):
+        for part in content.get("parts", ()):
             name = part.get("functionResponse", {}).get("id")
             parts += [] if name in seen else [part]
             seen |= {name} if name else set()
-        out.append({**message, "parts": parts})
+        out.append({**content, "parts": parts})
     return out
 
 
@@ -289,10 +289,20 @@ def _gemini(text: str, call: Called, usage: Usage, name: str) -> Iterator[bytes]
 
     counted = {"promptTokenCount": usage.whole, "cachedContentTokenCount": usage.cached}
     counted |= {"candidatesTokenCount": 9, "totalTokenCount": usage.whole + 9}
-    yield event({"text": text})
-    if call is not None:
+    # With text before a call, Gemini CLI's check for loops would begin with what the model said.
+    if call is None:
+        yield event({"text": text})
+    else:
         yield event({"functionCall": {"id": call[0], "name": call[1], "args": call[2]}})
     yield event(finishReason="STOP")
+
+
+def _not_a_loop() -> bytes:
+    """Answer Gemini CLI, which asks after thirty calls whether the model is in a loop."""
+    said = {"unproductive_state_analysis": "Each call differs.", "unproductive_state_confidence": 0}
+    content = {"role": "model", "parts": [{"text": json.dumps(said)}]}
+    candidate = {"content": content, "index": 0, "finishReason": "STOP"}
+    return json.dumps({"candidates": [candidate]}).encode()
 
 
 SPEAKERS: dict[str, Callable[[str, Called, Usage, str], Iterator[bytes]]] = {

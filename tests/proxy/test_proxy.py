@@ -318,6 +318,21 @@ def test_keys_are_neither_stored_nor_logged(upstream: Upstream, tmp_path: Path) 
         assert not file.is_file() or key.encode() not in file.read_bytes(), file
 
 
+def test_a_result_that_gemini_cli_sends_twice_goes_out_once(
+    running: Running, upstream: Upstream
+) -> None:
+    history = work("a resumed task", 2, "gemini")
+    for number, content in enumerate(history[2::2]):
+        response = content["parts"][0]["functionResponse"]
+        response["id"] = f"call_{number}"
+        content["parts"] *= 2
+    assert validate(history, "gemini")
+    running.send("gemini", history).raise_for_status()
+    sent = upstream.requests[-1].messages
+    assert not validate(sent, "gemini")
+    assert [len(content["parts"]) for content in sent[2::2]] == [1, 1]
+
+
 def test_what_a_subscription_pays_is_not_rewritten(running: Running, upstream: Upstream) -> None:
     history = work("a task by subscription", 40)
     running.send("anthropic", history, authorization="Bearer sk-ant-oat01-x")

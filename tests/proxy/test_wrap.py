@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,9 @@ import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from marksweep.errors import BadInput
 from marksweep.proxy.clients import CLIENTS, Place
+from tests.clients.__main__ import proxies_of
 from tests.clients.upstream import Upstream, serving
 from tests.proxy.test_proxy import proxy, work
 
@@ -72,6 +76,58 @@ def test_a_client_runs_through_the_proxy_and_its_end_is_reported(home: Path) -> 
     assert "/marksweep/#" in done.stderr, "where the page is"
 
 
+STREAMING = """#!{python}
+import os, time, urllib.request
+from pathlib import Path
+def ask():
+    request = urllib.request.Request(
+        os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages", Path("bodies.json").read_bytes()
+    )
+    return urllib.request.urlopen(request).read()
+for attempt in range(200):
+    try:
+        print(ask().decode())
+        break
+    except OSError as error:
+        print(type(getattr(error, "reason", error)).__name__)
+        time.sleep(0.05)
+"""
+
+
+def test_a_proxy_that_is_killed_resets_its_connections_and_is_started_again(home: Path) -> None:
+    (home / "bin" / "claude").write_text(STREAMING.format(python=sys.executable))
+    said = [{"role": "user", "content": "go on"}]
+    (home / "bodies.json").write_text(json.dumps({"model": "m", "messages": said}))
+    with serving(Upstream(0, lambda _: "")) as upstream, ThreadPoolExecutor() as pool:
+        upstream.holds_at = 1
+        done = pool.submit(wrapped, home, upstream.url, "--store", str(home / "store.db"), "claude")
+        assert upstream.is_holding.wait(30)
+        [pid] = proxies_of(home)
+        os.kill(pid, signal.SIGKILL)
+        upstream.go_on.set()
+        client = done.result()
+    assert client.stdout.split()[0] == "ConnectionResetError"
+    assert "message_stop" in client.stdout
+    assert "the proxy died and was started again, 1 times" in " ".join(client.stderr.split())
+
+
+def test_a_client_that_is_asked_to_end_ends_and_so_does_its_proxy(home: Path) -> None:
+    script = "#!/bin/sh\ntrap 'echo asked; exit 5' TERM\necho up\nwhile :; do sleep 0.05; done\n"
+    (home / "bin" / "claude").write_text(script)
+    environment = {**os.environ, "PATH": f"{home / 'bin'}:{os.environ['PATH']}"}
+    command = [sys.executable, "-m", "marksweep", "wrap", "--store", str(home / "store.db")]
+    with subprocess.Popen(
+        [*command, "claude"], stdout=subprocess.PIPE, text=True, cwd=home, env=environment
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "up\n"
+        assert len(proxies_of(home)) == 1
+        running.terminate()
+        assert running.stdout.read() == "asked\n"
+        assert running.wait(30) == 5
+    assert proxies_of(home) == []
+
+
 def test_a_proxy_that_cannot_start_leaves_the_client_alone(home: Path) -> None:
     (home / "occupied").write_text("a file where a folder should be")
     with serving(Upstream(0, lambda _: "")) as upstream:
@@ -125,6 +181,55 @@ def test_a_base_url_that_a_client_had_is_where_the_proxy_sends_to(tmp_path: Path
     for name in ("claude", "codex", "pi"):
         urls = [setting.upstream for setting in CLIENTS[name].settings(environment)]
         assert urls[-1].startswith("http://own"), name
+
+
+def test_a_clients_folder_is_linked_except_for_the_file_that_differs(tmp_path: Path) -> None:
+    real = tmp_path / ".gemini"
+    (real / "commands").mkdir(parents=True)
+    (real / "projects.json").write_text("old")
+    (real / "settings.json").write_text(
+        '{"ui": {"theme": "https://dark"}, // mine\n "mcpServers": {"own": {"command": "x"},},}'
+    )
+    environment = {"HOME": str(tmp_path)}
+    (tmp_path / "ours").mkdir()
+    place = Place("http://127.0.0.1:1", tmp_path / "ours", ["marksweep", "swept"], environment)
+    launch = CLIENTS["gemini"].launch(place, CLIENTS["gemini"].settings(environment), ["-p", "ask"])
+    copy = Path(launch.variables["GEMINI_CLI_HOME"]) / ".gemini"
+    settings = json.loads((copy / "settings.json").read_text())
+    assert settings["ui"] == {"theme": "https://dark"}
+    assert sorted(settings["mcpServers"]) == ["marksweep", "own"]
+    (copy / "tmp" / "chat").write_text("said")
+    (copy / "new").mkdir()
+    (copy / "new" / "state.json").write_text("state")
+    (copy / "projects.json").unlink()
+    (copy / "projects.json").write_text("new")
+    assert launch.folder is not None
+    launch.folder.keep_changes()
+    assert (real / "tmp" / "chat").read_text() == "said"
+    assert (real / "new" / "state.json").read_text() == "state"
+    assert (real / "projects.json").read_text() == "new"
+    assert "// mine" in (real / "settings.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "text", "said"),
+    [
+        ("gemini", ".gemini/settings.json", "{", "cannot be read"),
+        ("gemini", ".gemini/settings.json", '{"mcpServers": []}', "expected an object"),
+        ("opencode", ".config/opencode/opencode.jsonc", "[]", "holds list; expected an object"),
+        ("opencode", ".config/opencode/opencode.json", '{"provider": 1}', "expected an object"),
+        ("pi", ".pi/agent/models.json", '{"providers": []}', "has no providers"),
+    ],
+)
+def test_a_configuration_that_cannot_be_read_is_named(
+    name: str, file: str, text: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_text(text)
+    environment = {"HOME": str(tmp_path)}
+    place = Place("http://127.0.0.1:1", tmp_path, ["marksweep"], environment)
+    with pytest.raises(BadInput, match=f"{Path(file).name}.*{said}"):
+        CLIENTS[name].launch(place, CLIENTS[name].settings(environment), [])
 
 
 def test_what_was_swept_is_recalled_by_id_and_by_words(tmp_path: Path) -> None:

@@ -67,6 +67,11 @@ def command(
             f"{totals.tokens_freed:,} tokens freed; what went out was "
             f"{totals.bytes_saved / 1e6:.1f} MB shorter than what came."
         )
+        if done.restarts:
+            say(
+                f"the proxy died and was started again, {done.restarts} times; "
+                "the figures are since its last start."
+            )
         if totals.failures:
             say(f"{totals.failures} requests were passed through as they were, after an error.")
     sys.exit(done.status)

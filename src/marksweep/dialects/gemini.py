@@ -11,6 +11,7 @@ in `systemInstruction`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import is_
 
 from marksweep.dialects.base import (
     Dialect,
@@ -83,6 +84,31 @@ def _misplaced(messages: Messages) -> dict[Slot, str]:
             elif not model and part.function_call:
                 slots[Slot(i, k)] = "a functionCall is in a content of the user"
     return slots
+
+
+def without_repeats(contents: list[Json]) -> list[Json]:
+    """Drop every functionResponse that repeats one of its content; the same list if none does.
+
+    Gemini CLI sends each result twice in a session that it resumes, and the API refuses that:
+    https://github.com/google-gemini/gemini-cli/issues/29365.
+    """
+    out = [_with_distinct_responses(content) for content in contents]
+    return contents if all(map(is_, out, contents)) else out
+
+
+def _with_distinct_responses(content: Json) -> Json:
+    parts = content.get("parts") if isinstance(content, dict) else None
+    if not isinstance(parts, list):
+        return content
+    kept: list[Json] = []
+    seen: set[str] = set()
+    for part in parts:
+        response = _get(part, "functionResponse") if isinstance(part, dict) else None
+        name = word(response.get("id")) if isinstance(response, dict) else ""
+        if not name or name not in seen:
+            kept.append(part)
+        seen.add(name)
+    return content if len(kept) == len(parts) else {**content, "parts": kept}
 
 
 def _is_empty(part: Part) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -30,6 +32,9 @@ CLAUDE_COMMANDS = frozenset(
 )
 """Commands of Claude Code that are not a session, and take no options of one."""
 
+_NOT_JSON = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
+"""Comments and trailing commas, which clients allow. Strings, which may hold either, are kept."""
+
 
 class Setting(msgspec.Struct, frozen=True):
     """A client's base URL: the name of its upstream, and where that is."""
@@ -38,11 +43,40 @@ class Setting(msgspec.Struct, frozen=True):
     upstream: str
 
 
+class LinkedFolder(msgspec.Struct, frozen=True):
+    """A copy of a client's folder: links to all of it, except for one file that differs."""
+
+    real: Path
+    copy: Path
+    file: str
+
+    def make(self, *folders: str) -> None:
+        """Make the links; `folders` are made first where they are missing."""
+        for name in folders:
+            (self.real / name).mkdir(parents=True, exist_ok=True)
+        self.copy.mkdir(parents=True)
+        for found in self.real.iterdir():
+            if found.name != self.file:
+                (self.copy / found.name).symlink_to(found)
+
+    def keep_changes(self) -> None:
+        """Copy back what the client wrote beside the links, or in place of one."""
+        for found in self.copy.iterdir():
+            if found.name == self.file or found.is_symlink():
+                continue
+            if found.is_dir():
+                shutil.copytree(found, self.real / found.name, dirs_exist_ok=True)
+            else:
+                shutil.copy2(found, self.real / found.name)
+
+
 class Launch(msgspec.Struct, frozen=True):
     """How to start a client: what comes after its name, and variables of its environment."""
 
     arguments: list[str]
     variables: dict[str, str] = {}
+    folder: LinkedFolder | None = None
+    """The copy of its folder that it runs with, if any."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -143,13 +177,8 @@ def _pi_folder(environment: Mapping[str, str]) -> Path:
 
 def _pi_models(environment: Mapping[str, str]) -> dict[str, Json]:
     file = _pi_folder(environment) / "models.json"
-    try:
-        models = json.loads(file.read_text())
-    except FileNotFoundError:
-        return {"providers": {}}
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{file} cannot be read: {error}.") from error
-    if not isinstance(models, dict) or not isinstance(models.get("providers"), dict):
+    models = _configuration(file) or {"providers": {}}
+    if not isinstance(models.get("providers"), dict):
         raise BadInput(f"{file} has no providers; expected {{'providers': …}}.")
     return models
 
@@ -166,20 +195,14 @@ def _pi_settings(environment: Mapping[str, str]) -> list[Setting]:
 
 def _pi(place: Place, settings: list[Setting], arguments: Sequence[str]) -> Launch:
     """Give pi a copy of its folder in which every provider has another base URL."""
-    real, copy = _pi_folder(place.environment), place.folder / "pi"
-    copy.mkdir()
-    for file in real.iterdir() if real.is_dir() else ():
-        if file.name != "models.json":
-            (copy / file.name).symlink_to(file)
-    if not (copy / "sessions").exists():
-        (real / "sessions").mkdir(parents=True, exist_ok=True)
-        (copy / "sessions").symlink_to(real / "sessions")
+    folder = LinkedFolder(_pi_folder(place.environment), place.folder / "pi", "models.json")
+    folder.make("sessions")
     models = _pi_models(place.environment)
     for setting in settings:
         provider = models["providers"].setdefault(setting.name, {})
         provider["baseUrl"] = place.at(setting.name)
-    _written(copy / "models.json", models)
-    return Launch(list(arguments), {"PI_CODING_AGENT_DIR": str(copy)})
+    _written(folder.copy / folder.file, models)
+    return Launch(list(arguments), {"PI_CODING_AGENT_DIR": str(folder.copy)}, folder)
 
 
 def _opencode(place: Place, settings: list[Setting], arguments: Sequence[str]) -> Launch:
@@ -198,15 +221,38 @@ def _opencode(place: Place, settings: list[Setting], arguments: Sequence[str]) -
 def _opencode_settings(environment: Mapping[str, str]) -> list[Setting]:
     found = {"anthropic": f"{ANTHROPIC}/v1", "openai": OPENAI}
     home = Path(environment.get("XDG_CONFIG_HOME") or Path(environment.get("HOME", "~"), ".config"))
-    for file in (home / "opencode" / "opencode.json", Path("opencode.json")):
-        try:
-            providers = json.loads(file.read_text()).get("provider", {})
-        except (OSError, ValueError, AttributeError):
-            continue
-        for name, provider in providers.items():
-            url = provider.get("options", {}).get("baseURL")
-            found |= {name: url} if isinstance(url, str) else {}
+    for folder in (home / "opencode", Path()):
+        for file in (folder / "opencode.json", folder / "opencode.jsonc"):
+            providers = _configuration(file).get("provider", {})
+            if not isinstance(providers, dict):
+                raise BadInput(f"provider of {file} is {providers!r}; expected an object.")
+            for name, provider in providers.items():
+                options = provider.get("options", {}) if isinstance(provider, dict) else {}
+                url = options.get("baseURL") if isinstance(options, dict) else None
+                found |= {name: url} if isinstance(url, str) else {}
     return [Setting(name, url) for name, url in found.items()]
+
+
+def _gemini(place: Place, settings: list[Setting], arguments: Sequence[str]) -> Launch:
+    """Give Gemini CLI a copy of its folder in which the settings name the server that recalls."""
+    del settings
+    home = Path(place.environment.get("GEMINI_CLI_HOME") or place.environment.get("HOME", "~"))
+    copy = place.folder / "gemini"
+    folder = LinkedFolder(home / ".gemini", copy / ".gemini", "settings.json")
+    folder.make("history", "tmp")
+    for name in (".agents", ".env"):
+        if (home / name).exists():
+            (copy / name).symlink_to(home / name)
+    file = folder.real / folder.file
+    own = _configuration(file)
+    servers = own.get("mcpServers", {})
+    if not isinstance(servers, dict):
+        raise BadInput(f"mcpServers of {file} is {servers!r}; expected an object.")
+    command, *rest = place.recall
+    servers |= {"marksweep": {"command": command, "args": rest, "trust": True}}
+    _written(folder.copy / folder.file, {**own, "mcpServers": servers})
+    variables = {"GOOGLE_GEMINI_BASE_URL": place.at("gemini"), "GEMINI_CLI_HOME": str(copy)}
+    return Launch(list(arguments), variables, folder)
 
 
 def _in_variables(
@@ -228,7 +274,7 @@ CLIENTS = {
     "gemini": Client(
         "gemini",
         _by_variables(("gemini", "GOOGLE_GEMINI_BASE_URL", GEMINI)),
-        _in_variables(("GOOGLE_GEMINI_BASE_URL", "gemini")),
+        _gemini,
     ),
     "aider": Client(
         "aider",
@@ -245,6 +291,19 @@ def client_named(name: str) -> Client:
     if name not in CLIENTS:
         raise UnknownName(f"no client {name!r} is known; known are {', '.join(CLIENTS)}.")
     return CLIENTS[name]
+
+
+def _configuration(file: Path) -> dict[str, Json]:
+    """Read a client's configuration: JSON, with comments; empty if there is none."""
+    try:
+        found = json.loads(_NOT_JSON.sub(r"\1", file.read_text()) or "{}")
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{file} cannot be read: {error}.") from error
+    if not isinstance(found, dict):
+        raise BadInput(f"{file} holds {type(found).__name__}; expected an object.")
+    return found
 
 
 def _written(file: Path, value: Json) -> str:

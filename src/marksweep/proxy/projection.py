@@ -16,6 +16,7 @@ import msgspec
 from marksweep.collector import Notify
 from marksweep.conversation import COVERAGE, Conversation
 from marksweep.dialects.base import parsed, spelled
+from marksweep.dialects.gemini import without_repeats
 from marksweep.dialects.history import LISTS
 from marksweep.errors import in_a_line
 from marksweep.fit import Fit
@@ -136,11 +137,14 @@ class Projection:
         given = request.get(field)
         if not isinstance(given, list) or not given:
             return Outgoing(body)
+        if dialect == "gemini":
+            request[field] = without_repeats(given)
+        is_repaired = request[field] is not given
         model = str(request.get("model") or incoming.model)
         session = session_of(incoming.headers, request)
         fitted = self.fit.follow(request, session, dialect, model=model)
         talk = fitted.conversation
-        if not fitted.is_changed:
+        if not fitted.is_changed and not is_repaired:
             return Outgoing(body, talk)
         sent = spelled({**request, field: [kept.message for kept in fitted.kept]})
         if self.options.is_dry_run:

@@ -1,7 +1,7 @@
-"""A client run through a proxy of its own, which comes and goes with it.
+"""Runs a client through a proxy that starts and ends with it.
 
-Should the proxy not start, the client runs without it. Should it die, it is started again at the
-same port, and the client's own next try reaches it.
+If the proxy cannot start, the client runs without it. If it dies, it is started again on the same
+port, and the client's next retry reaches it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from urllib.parse import urlsplit
 
 import msgspec
@@ -29,17 +30,20 @@ from marksweep.proxy.projection import Totals
 SECONDS_TO_START = 30.0
 """How long a proxy may take to listen before its client runs without it."""
 
-MOST_RESTARTS = 5
-"""How often a proxy that dies is started again."""
+MAX_RESTARTS = 5
+"""How often a proxy that dies is started again. More hide a proxy that cannot work."""
 
 Say = Callable[[str], None]
 
 
 class Wrapped(msgspec.Struct, frozen=True):
-    """How a client ended, and what its proxy did; None: it ran without one."""
+    """How a client ended, and what its proxy did."""
 
     status: int
     totals: Totals | None
+    """Since the proxy was last started; None: the client ran without it."""
+    restarts: int = 0
+    """How often the proxy died and was started again."""
 
 
 def wrap(
@@ -70,7 +74,9 @@ def wrap(
                 return Wrapped(_run([binary, *arguments], environment), None)
             say(f"the page of this session: {proxy.page}")
             status = _run_launch(binary, launch, environment)
-            return Wrapped(status, proxy.totals())
+            if launch.folder is not None:
+                launch.folder.keep_changes()
+            return Wrapped(status, proxy.totals(), proxy.restarts)
 
 
 def _routes(settings: Sequence[Setting]) -> list[str]:
@@ -90,42 +96,50 @@ def _with_loopback(environment: Mapping[str, str], name: str) -> str:
 
 
 def _run(command: list[str], environment: Mapping[str, str]) -> int:
-    """Run a client to its end on our terminal. Ctrl-C is for it alone."""
-    with _ignoring_interrupts():
-        status = subprocess.run(command, env=environment, check=False).returncode  # noqa: S603
+    """Run a client on our terminal until it ends."""
+    with subprocess.Popen(command, env=environment) as client, _signals_to(client):  # noqa: S603
+        status = client.wait()
     return status if status >= 0 else 128 - status
 
 
 @contextmanager
-def _ignoring_interrupts() -> Iterator[None]:
+def _signals_to(client: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Leave signals to the client, so that it ends first and the proxy after it.
+
+    Ctrl-C reaches it from the terminal; the others are passed on.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, lambda *_: None)
+
+    def pass_on(number: int, _: FrameType | None) -> None:
+        if number != signal.SIGINT:
+            client.send_signal(number)
+
+    names = [name for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {name: signal.signal(signal.Signals[name], pass_on) for name in names}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for name, handler in before.items():
+            signal.signal(signal.Signals[name], handler)
 
 
 class Supervised:
-    """A proxy in a process of its own, which is started again if it dies."""
+    """A proxy in another process, started again if it dies."""
 
     def __init__(self, options: Sequence[str], log: Path) -> None:
         self._options = list(options)
         self._log = log
-        self._is_ending = threading.Event()
+        self._lock = threading.Lock()
+        self._is_ending = False
+        self.restarts = 0
         self._environment = dict(os.environ)
         self._process = self._start(0)
         self.url, self.page = self._addresses(self._process)
         self._environment["MARKSWEEP_TOKEN"] = self.page.partition("#")[2]
         self._watcher = threading.Thread(target=self._watch, daemon=True)
         self._watcher.start()
-
-    @property
-    def pid(self) -> int:
-        """The process that listens."""
-        return self._process.pid
 
     def _start(self, port: int) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "marksweep", "proxy", "--port", str(port)]
@@ -156,13 +170,15 @@ class Supervised:
         return lines[0].split()[-1], lines[1].split()[-1]
 
     def _watch(self) -> None:
-        """Start the proxy again at its port whenever it dies."""
+        """Start the proxy again on its port whenever it dies."""
         port = urlsplit(self.url).port or 0
-        for _ in range(MOST_RESTARTS):
+        while self.restarts < MAX_RESTARTS:
             self._process.wait()
-            if self._is_ending.is_set():
-                return
-            self._process = self._start(port)
+            with self._lock:
+                if self._is_ending:
+                    return
+                self._process = self._start(port)
+                self.restarts += 1
 
     def totals(self) -> Totals:
         """Ask the proxy what it did; nothing if it cannot be reached."""
@@ -178,7 +194,8 @@ class Supervised:
 
     def __exit__(self, *_: object) -> None:
         """End the proxy."""
-        self._is_ending.set()
+        with self._lock:
+            self._is_ending = True
         self._process.terminate()
         try:
             self._process.wait(10)

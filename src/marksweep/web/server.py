@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import struct
+import sys
 from collections.abc import Callable
-from socket import IPPROTO_TCP, TCP_NODELAY
+from socket import IPPROTO_TCP, SO_LINGER, SOL_SOCKET, TCP_NODELAY
 
 import msgspec
 import uvicorn
@@ -13,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from marksweep.errors import Refused
 from marksweep.urls import is_loopback
@@ -22,6 +25,29 @@ from marksweep.web.routes import LOOPBACK, PATH, Door, routes
 
 GRACEFUL_SECONDS = 5
 """How long answers under way may take when a server ends."""
+
+
+class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """A connection that is reset, not closed, if this process is killed.
+
+    A reset in the middle of an answer is an error that clients retry. Some take a plain close as
+    the end of the session.
+    """
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Have the kernel reset the connection, should nobody close it."""
+        _linger(transport, is_reset=1)
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Close as usual, so that what was written still arrives."""
+        _linger(self.transport, is_reset=0)
+        super().connection_lost(exc)
+
+
+def _linger(transport: asyncio.BaseTransport, *, is_reset: int) -> None:
+    option = struct.pack("hh" if sys.platform == "win32" else "ii", is_reset, 0)
+    transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, option)
 
 
 class Listening(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +94,7 @@ async def listen(app: ASGIApp, listening: Listening, started: Callable[[str], No
         app,
         host=listening.host,
         port=listening.port,
+        http=Connection,
         log_config=None,
         access_log=False,
         server_header=False,
