@@ -15,8 +15,7 @@ import sys
 import tempfile
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from urllib.parse import urlsplit
@@ -97,31 +96,46 @@ def _with_loopback(environment: Mapping[str, str], name: str) -> str:
 
 def _run(command: list[str], environment: Mapping[str, str]) -> int:
     """Run a client on our terminal until it ends."""
-    with subprocess.Popen(command, env=environment) as client, _signals_to(client):  # noqa: S603
+    with _Signals() as signals, subprocess.Popen(command, env=environment) as client:  # noqa: S603
+        signals.pass_to(client)
         status = client.wait()
     return status if status >= 0 else 128 - status
 
 
-@contextmanager
-def _signals_to(client: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Leave signals to the client, so that it ends first and the proxy after it.
+class _Signals:
+    """Leaves signals to the client, so that it ends first and the proxy after it.
 
-    Ctrl-C reaches it from the terminal; the others are passed on.
+    Ctrl-C reaches it from the terminal. The others are passed on; those that arrive before the
+    client runs, as soon as it does.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
 
-    def pass_on(number: int, _: FrameType | None) -> None:
-        if number != signal.SIGINT:
+    def __init__(self) -> None:
+        self._client: subprocess.Popen[bytes] | None = None
+        self._early: list[int] = []
+        self._before: dict[str, Callable[[int, FrameType | None], object] | int | None] = {}
+
+    def _received(self, number: int, _: FrameType | None) -> None:
+        if self._client is None:
+            self._early.append(number)
+        elif number != signal.SIGINT:
+            self._client.send_signal(number)
+
+    def pass_to(self, client: subprocess.Popen[bytes]) -> None:
+        """Pass signals to a client that was just started."""
+        self._client = client
+        for number in self._early:
             client.send_signal(number)
 
-    names = [name for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {name: signal.signal(signal.Signals[name], pass_on) for name in names}
-    try:
-        yield
-    finally:
-        for name, handler in before.items():
+    def __enter__(self) -> _Signals:
+        if threading.current_thread() is threading.main_thread():
+            for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+                if hasattr(signal, name):
+                    number = signal.Signals[name]
+                    self._before[name] = signal.signal(number, self._received)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name, handler in self._before.items():
             signal.signal(signal.Signals[name], handler)
 
 
