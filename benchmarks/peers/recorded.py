@@ -44,6 +44,7 @@ PEERS = {
     "pydantic-ai-harness ClearToolResults": ("pydantic_harness", "clear"),
     "OpenAI Agents ToolOutputTrimmer": ("openai_agents", "trim"),
     "Google ADK ContextFilterPlugin": ("google_adk", "keep_last"),
+    "Google ADK EventsCompactionConfig": ("google_adk", "compact"),
     "Agent Framework TruncationStrategy": ("agent_framework", "truncate"),
     "Agent Framework ToolResultCompactionStrategy": ("agent_framework", "compact"),
 }

@@ -50,7 +50,7 @@ async def main() -> None:
         client=FakeClient(),
         tools=[read],
         compaction_strategy=strategy,
-        context_providers=[InMemoryHistoryProvider(), strategy],
+        context_providers=[strategy, InMemoryHistoryProvider()],
     )
     answer = await agent.run("Read all files.", session=agent.create_session())
     print(f"{answer.text} marksweep made what is sent fit.")

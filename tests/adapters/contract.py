@@ -124,9 +124,9 @@ def reading(calls: int, start: int = 0) -> list[Answer]:
     ]
 
 
-def largest(agent: Agent) -> float:
-    """Give the tokens of the largest request, less what our way to write it down adds."""
-    return max(count(request.text) for request in agent.requests) / 1.1
+def largest(agent: Agent) -> int:
+    """Give the tokens of the largest request, with what our way to write it down adds."""
+    return max(count(request.text) for request in agent.requests)
 
 
 class Swept(NamedTuple):

@@ -28,7 +28,6 @@ from pydantic import BaseModel
 
 from marksweep.adapters.agent_framework import MarksweepStrategy
 from marksweep.adapters.core import Adapter
-from marksweep.errors import BadInput
 from tests.adapters.contract import (
     LIMIT,
     AdapterContract,
@@ -111,7 +110,7 @@ class Framework(Agent):
             compaction_strategy=self.strategy,
             **{
                 "tools": [read],
-                "context_providers": [InMemoryHistoryProvider(), self.strategy],
+                "context_providers": [self.strategy, InMemoryHistoryProvider()],
                 **self.more,
             },
         )
@@ -186,10 +185,18 @@ class TestAgentFramework(AdapterContract):
         agent.strategy = shared.strategy  # type: ignore[attr-defined]
         agent.build()  # type: ignore[attr-defined]
 
-    def test_rewriting_the_history_keeps_it_small_and_paired(self) -> None:
-        """The framework rewrites by itself, with the strategy in its own provider."""
-        with pytest.raises(BadInput, match="after_strategy"):
-            MarksweepStrategy(1_000, rewrite_history=True)
+    def test_a_history_that_cannot_be_rewritten_is_logged_once(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        agent = Framework([*reading(25), Answer("so")], options={"rewrite_history": True})
+        agent.more = {"context_providers": [InMemoryHistoryProvider(), agent.strategy]}
+        agent.build()
+        agent.ask("Read all files of the project.")
+        agent.ask("And?")
+        assert content("src/0.py") in said(agent.stored("a"))
+        told = [r.message for r in caplog.records if r.name == "marksweep.adapters"]
+        assert len(told) == 1
+        assert "[strategy, InMemoryHistoryProvider()]" in told[0]
 
     def test_its_provider_rewrites_the_stored_history_with_the_strategy(self) -> None:
         """It does so before it stores a run, so a run is rewritten after the next."""

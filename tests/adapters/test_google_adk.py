@@ -21,10 +21,11 @@ from google.genai import types
 from pydantic import BaseModel
 
 from marksweep.adapters.core import Adapter
-from marksweep.adapters.google_adk import MarksweepPlugin
+from marksweep.adapters.google_adk import REWRITES, MarksweepPlugin, _version
 from marksweep.errors import BadInput
 from marksweep.tokens import count
 from tests.adapters.contract import (
+    CALLS,
     LIMIT,
     AdapterContract,
     Agent,
@@ -79,13 +80,16 @@ class Recorder(BasePlugin):
 def said(contents: list[types.Content]) -> str:
     """Give all that contents say, also in calls."""
     lines = [
-        f"{each.role} {part.text or ''} "
-        f"{part.function_call.args if part.function_call else ''} "
-        f"{part.function_response.response if part.function_response else ''}"
+        f"{each.role} {part.text or ''} {_texts(part.function_call and part.function_call.args)} "
+        f"{_texts(part.function_response and part.function_response.response)}"
         for each in contents
         for part in each.parts or ()
     ]
     return "\n".join(lines).replace("\\n", "\n")
+
+
+def _texts(given: dict[str, Any] | None) -> str:
+    return " ".join(map(str, (given or {}).values()))
 
 
 @dataclass
@@ -94,8 +98,8 @@ class ADK(Agent):
     service: Any = field(default_factory=InMemorySessionService)
     more: dict[str, Any] = field(default_factory=dict)
     own: list[Any] = field(default_factory=list)
-    reported: int = 1
-    """How many times the tokens that we count it reports."""
+    reported: int = 0
+    """How many times the tokens that we count it reports; 0: no usage."""
 
     def __post_init__(self) -> None:
         self.plugin = self.plugin or MarksweepPlugin(self.limit, **self.options)
@@ -176,9 +180,21 @@ class TestADK(AdapterContract):
         agent.build()  # type: ignore[attr-defined]
 
     def test_rewriting_the_history_keeps_it_small_and_paired(self) -> None:
-        """The events of a session cannot be rewritten, which is said at once."""
-        with pytest.raises(BadInput, match="the session keeps everything"):
-            MarksweepPlugin(1_000, rewrite_history=True)
+        """The session gets compaction events: from then on, ADK itself builds what was sent."""
+        if _version() < REWRITES:
+            with pytest.raises(BadInput, match=r"expected 2\.7"):
+                MarksweepPlugin(1_000, rewrite_history=True)
+            return
+        agent = ADK([*reading(CALLS), *reading(3, 100)], options={"rewrite_history": True})
+        agent.ask("Read all files of the project.")
+        agent.ask("And these.")
+        assert all(request.is_paired for request in agent.requests)
+        gone, first = swept(agent.requests[CALLS]), agent.requests[CALLS + 1]
+        assert content(gone.path) not in first.own_text
+        assert first.own_text == first.text
+        assert first.text.startswith(agent.requests[CALLS].text)
+        assert content(gone.path) in agent.recall(gone.id)
+        assert agent.adapter.failures == 0
 
     def test_a_call_that_waits_for_approval_is_left_alone(self) -> None:
         """A long-running tool has no answer yet; the user's comes in a later turn."""
@@ -198,14 +214,7 @@ class TestADK(AdapterContract):
         assert agent.adapter.failures == 0
 
     def test_a_hand_off_to_another_agent_is_a_conversation_of_its_own(self) -> None:
-        call = types.FunctionCall(
-            id="hand_off", name="transfer_to_agent", args={"agent_name": "other"}
-        )
-        steps = [*reading(30)[:-1], [types.Part(function_call=call)], *reading(30, 100)]
-        agent = ADK(steps)
-        other = AdkAgent(name="other", model=Scripted(model="s", agent=agent), tools=[read])
-        agent.more = {"sub_agents": [other]}
-        agent.build()
+        agent = handing_off()
         agent.ask("Read all files of the project.")
         assert len(agent.requests) == 62
         assert all(request.is_paired for request in agent.requests)
@@ -281,3 +290,42 @@ class TestADK(AdapterContract):
         agent.ask("Read all files of the project.")
         assert swept(agent.requests[-1])
         assert agent.adapter.failures == 0
+
+
+def handing_off(**options: Any) -> ADK:
+    """Give an agent that reads thirty files and hands off to another, which reads thirty more."""
+    call = types.FunctionCall(id="hand_off", name="transfer_to_agent", args={"agent_name": "other"})
+    steps = [*reading(30)[:-1], [types.Part(function_call=call)], *reading(30, 100)]
+    agent = ADK(steps, options=options)
+    other = AdkAgent(name="other", model=Scripted(model="s", agent=agent), tools=[read])
+    agent.more = {"sub_agents": [other]}
+    agent.build()
+    return agent
+
+
+if _version() >= REWRITES:
+
+    def test_a_rewritten_session_alone_is_enough_to_go_on() -> None:
+        """Two calls at once, with ids that ADK made up; another process has no store of ours."""
+        calls = [types.FunctionCall(name="read", args={"path": f"src/{n}.py"}) for n in range(60)]
+        parts = [types.Part(function_call=call) for call in calls]
+        steps: list[Any] = [[parts[n], parts[n + 1]] for n in range(0, 60, 2)]
+        agent = ADK([*steps, Answer("done")], options={"rewrite_history": True})
+        agent.ask("Read all files of the project.")
+        again = ADK([Answer("so")], 10**6, service=agent.service)
+        again.ask("Go on.")
+        request = again.requests[0]
+        assert request.own_text.startswith(agent.requests[-1].text)
+        assert swept(request)
+        assert len(request.calls) == len(request.results) > 0
+        assert agent.adapter.failures == 0
+
+    def test_a_session_of_several_agents_is_not_rewritten_which_is_logged_once(
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        agent = handing_off(rewrite_history=True)
+        agent.ask("Read all files of the project.")
+        assert all(request.is_paired for request in agent.requests)
+        told = [r.message for r in caplog.records if r.name == "marksweep.adapters"]
+        assert len(told) == 1
+        assert "events of other, reader" in told[0]

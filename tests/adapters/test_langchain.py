@@ -90,7 +90,11 @@ class Recorder(AgentMiddleware):
 
 def said(messages: list[AnyMessage]) -> str:
     """Give all that messages say, also in calls."""
-    lines = [f"{m.type} {m.content} {getattr(m, 'tool_calls', '')}" for m in messages]
+    lines = [
+        f"{m.type} {m.content} "
+        + " ".join(f"{c['args'].get('path', '')} {c['id']}" for c in getattr(m, "tool_calls", ()))
+        for m in messages
+    ]
     return "\n".join(lines).replace("\\n", "\n")
 
 

@@ -183,9 +183,15 @@ class TestLiteLLM(AdapterContract):
         agent.hook = shared.hook  # type: ignore[attr-defined]
 
     def test_rewriting_the_history_keeps_it_small_and_paired(self) -> None:
-        """The history is the client's, which is said at once."""
-        with pytest.raises(BadInput, match="the history is the client's"):
+        """LiteLLM keeps no history, which is said at once; a program keeps what `fit` gives."""
+        with pytest.raises(BadInput, match=r"messages = hook\.fit"):
             MarksweepHook(1_000, rewrite_history=True)
+        hook, messages = MarksweepHook(LIMIT), list[Any]()
+        for message in render_script(work(), "openai_chat"):
+            messages = hook.fit({"messages": [*messages, message]})["messages"]
+            assert count(said(messages)) <= LIMIT
+        assert not validate(messages, "openai_chat")
+        assert "content of files 3" in hook.recall("content of files 3")
 
     def test_calls_that_are_not_awaited_are_fitted_by_hand(self) -> None:
         agent = Loop(reading(40), limit=10**6)
@@ -232,7 +238,9 @@ class TestLiteLLM(AdapterContract):
             asyncio.run(event)
         assert count(json.dumps(sent)) < 0.6 * LIMIT
 
-    @pytest.mark.parametrize("settings", [{"limt": 5}, {"limit": "much"}, "60%"])
+    @pytest.mark.parametrize(
+        "settings", [{"limt": 5}, {"limit": "much"}, "60%", {"rewrite_history": True}]
+    )
     def test_settings_of_the_proxy_that_are_wrong_are_logged_once_and_requests_pass(
         self, settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:

@@ -55,7 +55,7 @@ def said(messages: list[ModelMessage]) -> str:
     for message in messages:
         for part in message.parts:
             is_call = isinstance(part, ToolCallPart)
-            words = part.args_as_dict() if is_call else getattr(part, "content", part)
+            words = part.args_as_dict().get("path") if is_call else getattr(part, "content", part)
             lines.append(f"{part.part_kind} {words} {getattr(part, 'tool_call_id', '')}")
     return "\n".join(lines).replace("\\n", "\n")
 

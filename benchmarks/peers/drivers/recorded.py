@@ -19,6 +19,9 @@ Collect = Callable[[Messages], Messages]
 START, LAND = 0.9, 0.6
 """Shares of the limit at which a peer that has such lines begins and lands: those of marksweep."""
 
+SUMMARY = "The agent worked on the task. " * 20
+"""What a fake model writes as a summary: as long as a real one, without information."""
+
 
 def main(peers: dict[str, Callable[[int], Collect]]) -> None:
     """Run the peer that is named on the command line."""

@@ -13,10 +13,7 @@ from langchain.agents.middleware import (
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, convert_to_messages
 from langchain_core.messages.utils import count_tokens_approximately
-from recorded import LAND, START, Collect, Messages, main  # type: ignore[import-not-found]
-
-SUMMARY = "The agent worked on the task. " * 20
-"""What stands for a model's summary: as long as one, and it knows nothing."""
+from recorded import LAND, START, SUMMARY, Collect, Messages, main  # type: ignore[import-not-found]
 
 
 def clear(limit: int) -> Collect:

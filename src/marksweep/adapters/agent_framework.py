@@ -36,6 +36,7 @@ try:
         Content,
         ContextProvider,
         FunctionTool,
+        InMemoryHistoryProvider,
         Message,
         SessionContext,
     )
@@ -63,6 +64,7 @@ class Run:
     """The run in which the strategy is called: its session, and what the session keeps for us."""
 
     key: str = ""
+    model: str = ""
     state: dict[str, Any] = field(default_factory=dict)
     checkpoint: Json = None
 
@@ -85,15 +87,13 @@ class Placed(NamedTuple):
 class MarksweepStrategy(ContextProvider):
     """Makes what an agent sends fit. One may serve any number of agents and sessions."""
 
+    after_run_once_per_turn = True
+    """A loop of the framework works on the stored history, so it is rewritten when that ends."""
+
     def __init__(
         self, limit: int | str, *, source_id: str = "marksweep", **options: Unpack[Options]
     ) -> None:
         """Take `limit` in tokens, or in percent of `window`; see `adapters.core.Options`."""
-        if options.get("rewrite_history"):
-            raise BadInput(
-                "rewrite_history=True: here the framework does that. Pass the strategy to "
-                "CompactionProvider(after_strategy=…) too."
-            )
         super().__init__(source_id)
         self.adapter = Adapter(limit, dialect="openai_chat", **options)
         self._run: ContextVar[Run | None] = ContextVar("marksweep_run", default=None)
@@ -126,7 +126,7 @@ class MarksweepStrategy(ContextProvider):
                     values.append(value)
                     origins.append(Origin(at, content))
         run = run or Run()
-        fitted = self.adapter.fit(values, run.key, state=run.checkpoint)
+        fitted = self.adapter.fit(values, run.key, model=run.model, state=run.checkpoint)
         checkpoint = self.adapter.checkpoint(fitted, run.checkpoint)
         if checkpoint is not run.checkpoint:
             run.checkpoint = checkpoint
@@ -136,16 +136,46 @@ class MarksweepStrategy(ContextProvider):
     async def before_run(
         self,
         *,
-        agent: object,  # noqa: ARG002 - the framework's signature
+        agent: object,
         session: AgentSession,
         context: SessionContext,
         state: dict[str, Any],
     ) -> None:
-        """Note which session runs, and offer `recall`."""
+        """Note which session runs with which model, and offer `recall`."""
         packed = state.get(CHECKPOINT)
         checkpoint = await self.adapter.guarded_async(lambda: _unpacked(packed), None)
-        self._run.set(Run(session.session_id, state, checkpoint))
+        model = self.adapter.guarded(lambda: _model(agent, context), "")
+        self._run.set(Run(session.session_id, model, state, checkpoint))
         context.extend_tools(self.source_id, [self._recall])
+
+    async def after_run(
+        self,
+        *,
+        agent: object,
+        session: AgentSession,
+        context: SessionContext,  # noqa: ARG002 - the framework's signature
+        state: dict[str, Any],  # noqa: ARG002
+    ) -> None:
+        """Replace the stored history with what is sent of it, with `rewrite_history`."""
+        run = self._run.get()
+        if self.adapter.rewrite_history and run is not None:
+            await self.adapter.guarded_async(lambda: self._rewrite(agent, session, run), None)
+
+    def _rewrite(self, agent: object, session: AgentSession, run: Run) -> None:
+        providers = list(getattr(agent, "context_providers", None) or ())
+        later = providers[providers.index(self) + 1 :]
+        histories = [each for each in later if isinstance(each, InMemoryHistoryProvider)]
+        if not histories:
+            raise BadInput(
+                "rewrite_history=True: there is no InMemoryHistoryProvider after the strategy in "
+                "context_providers, and other providers only add messages. Expected "
+                "[strategy, InMemoryHistoryProvider()]. Requests are collected all the same."
+            )
+        for history in histories:
+            stored = session.state.get(history.source_id, {})
+            if messages := stored.get("messages"):
+                placed = self._compacted(messages, run)
+                stored["messages"] = [each.message for each in placed if each.is_sent is not False]
 
     def recall(self, what: str, start: int = 0) -> str:
         """Give what was swept of the session that runs."""
@@ -153,6 +183,12 @@ class MarksweepStrategy(ContextProvider):
         if run is None:
             return "recall needs the session: pass the strategy as one of context_providers, too."
         return self.adapter.recall(what, run.key, start)
+
+
+def _model(agent: object, context: SessionContext) -> str:
+    """Name the model of a run: that of its options, or else the agent's."""
+    defaults = getattr(agent, "default_options", None) or {}
+    return str(context.options.get("model") or defaults.get("model") or "")
 
 
 def _packed(checkpoint: Json) -> str:

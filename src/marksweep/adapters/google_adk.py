@@ -1,26 +1,32 @@
-"""Google's Agent Development Kit: a plugin that makes what every agent of an app sends fit.
+"""Google's Agent Development Kit: a plugin that keeps the requests of an app within a limit.
 
     plugin = MarksweepPlugin(limit=100_000)
     App(name="…", root_agent=agent, plugins=[plugin])
 
-Contents are the framework's own `types.Content`. The events of the session stay as they are: ADK
-lets a plugin change a request only. An agent that has tools gets `recall` as one more.
+Contents are the framework's own `types.Content`. The session keeps all events. With
+`rewrite_history` it also gets compaction events, ADK's own way to replace events: from then on, ADK
+itself builds requests from the collected contents. An agent that has tools also gets `recall`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Unpack
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Unpack
 
 import msgspec
 
-from marksweep.adapters.core import DESCRIPTION, Adapter, Options, missing
+from marksweep.adapters.core import DESCRIPTION, MOST_KEYS, Adapter, Options, missing
 from marksweep.dialects.base import Json
 from marksweep.errors import BadInput
 from marksweep.following import Kept
 
 try:
+    from google.adk import __version__
     from google.adk.agents.callback_context import CallbackContext
+    from google.adk.agents.invocation_context import InvocationContext
+    from google.adk.events.event import Event
+    from google.adk.events.event_actions import EventActions, EventCompaction
     from google.adk.models.llm_request import LlmRequest
     from google.adk.models.llm_response import LlmResponse
     from google.adk.plugins.base_plugin import BasePlugin
@@ -32,6 +38,22 @@ except ImportError as error:
 
 __all__ = ["MarksweepPlugin"]
 
+REWRITES = (2, 7)
+"""First version of ADK that gives a compacted content back to its agent as it is. Older ones turn
+it into a quotation of another agent, which separates calls from their results."""
+
+CLIENT_ID = "adk-"
+"""What the ids of calls begin with that ADK made up. It leaves them out of requests."""
+
+
+class _Sending(NamedTuple):
+    """The last request of a run: what ADK built, and what was sent of it."""
+
+    contents: list[types.Content]
+    kept: list[Kept]
+    sent: list[types.Content]
+    """One for each of `kept`."""
+
 
 class MarksweepPlugin(BasePlugin):
     """Collects the contents of requests, for all agents and sessions of an app."""
@@ -40,14 +62,16 @@ class MarksweepPlugin(BasePlugin):
         self, limit: int | str, *, name: str = "marksweep", **options: Unpack[Options]
     ) -> None:
         """Take `limit` in tokens, or in percent of `window`; see `adapters.core.Options`."""
-        if options.get("rewrite_history"):
+        if options.get("rewrite_history") and _version() < REWRITES:
             raise BadInput(
-                "rewrite_history=True: ADK lets no plugin change the events of a session. Leave "
-                "it out: every request is collected, and the session keeps everything."
+                f"rewrite_history=True: this is google-adk {__version__}; expected 2.7 or later. "
+                "Upgrade it, or leave the option out: every request is collected anyway."
             )
         super().__init__(name=name)
         self.adapter = Adapter(limit, dialect="gemini", **options)
         self._recall = FunctionTool(self.recall)
+        self._sendings: OrderedDict[str, _Sending] = OrderedDict()
+        """By invocation, until it ends. Only with `rewrite_history`."""
 
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
@@ -55,18 +79,43 @@ class MarksweepPlugin(BasePlugin):
         """Put contents that fit into a request; those that are unchanged are the same objects."""
         contents = list(llm_request.contents)
 
-        def fitted() -> list[types.Content]:
+        def fitted() -> _Sending:
             values = [_value(content) for content in contents]
-            key = _key(callback_context)
             config = llm_request.config.model_dump(
                 mode="json", exclude_none=True, include={"system_instruction", "tools"}
             )
-            kept = self.adapter.fit(values, key, fixed=config or None).kept
-            return [_content(each, contents) for each in kept]
+            kept = self.adapter.fit(
+                values,
+                _key(callback_context),
+                model=llm_request.model or "",
+                fixed=config or None,
+            ).kept
+            return _Sending(contents, kept, [_content(each, contents) for each in kept])
 
-        if contents:
-            llm_request.contents = await self.adapter.guarded_async(fitted, contents)
+        sending = await self.adapter.guarded_async(fitted, None) if contents else None
+        if sending is not None:
+            llm_request.contents = sending.sent
+            if self.adapter.rewrite_history:
+                self._note(callback_context.invocation_id, sending)
         self.adapter.guarded(lambda: self._offer(llm_request), None)
+
+    def _note(self, invocation: str, sending: _Sending) -> None:
+        self._sendings[invocation] = sending
+        while len(self._sendings) > MOST_KEYS:
+            self._sendings.popitem(last=False)
+
+    async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
+        """Replace events of the session by what was sent of them, with `rewrite_history`."""
+        sending = self._sendings.pop(invocation_context.invocation_id, None)
+        if sending is None:
+            return
+        session = invocation_context.session
+        events = await self.adapter.guarded_async(lambda: _compactions(session.events, sending), [])
+        try:
+            for event in events:
+                await invocation_context.session_service.append_event(session, event)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
+            self.adapter.failed(error)
 
     def _offer(self, llm_request: LlmRequest) -> None:
         """Add `recall` to the tools of an agent that has some."""
@@ -121,3 +170,138 @@ def _part(value: Json, old: Sequence[tuple[Json, Any]]) -> types.Part:
     """Give the part that says this, or a new one."""
     same = next((part for said, part in old if said == value), None)
     return same or types.Part.model_validate_json(msgspec.json.encode(value))
+
+
+def _version() -> tuple[int, ...]:
+    return tuple(int(number) for number in __version__.split(".")[:2])
+
+
+class _Replacement(NamedTuple):
+    """A content, and the contents of the request that it stands for."""
+
+    first: int
+    last: int
+    content: types.Content
+    origin: int
+    """The one that it is made of."""
+
+
+def _compactions(events: Sequence[Event], sending: _Sending) -> list[Event]:
+    """Give the compaction events that make ADK build what was sent."""
+    replacements = list(_replacements(sending))
+    if not replacements:
+        return []
+    if len(authors := {event.author for event in events} - {"user"}) > 1:
+        raise BadInput(
+            f"the session has events of {', '.join(sorted(authors))}. rewrite_history expects one "
+            "agent in a session, as ADK shows each agent the events in another form."
+        )
+    sources = _sources(events, sending.contents)
+    if any(sources[at] is None for each in replacements for at in (each.first, each.last)):
+        raise BadInput(
+            "a content of the request is in no event of the session, so the session is not "
+            "rewritten. Requests are collected all the same."
+        )
+    return [_compaction(each, sources) for each in replacements]
+
+
+def _compaction(replacement: _Replacement, sources: Sequence[Event]) -> Event:
+    origin = sources[replacement.origin]
+    compaction = EventCompaction(
+        start_timestamp=_range(sources[replacement.first])[0],
+        end_timestamp=_range(sources[replacement.last])[1],
+        compacted_content=_with_ids(replacement.content, origin),
+    )
+    return Event(
+        author="user",
+        invocation_id=Event.new_id(),
+        branch=origin.branch,
+        actions=EventActions(compaction=compaction),
+    )
+
+
+def _replacements(sending: _Sending) -> Iterator[_Replacement]:
+    """Give what changed. A content that was dropped belongs to its neighbour: none may be empty."""
+    start, added = 0, list[types.Content]()
+    pending: _Replacement | None = None
+    """The last content that was kept, and whether it stands for more than itself."""
+    is_changed = False
+    for kept, content in zip(sending.kept, sending.sent, strict=True):
+        if kept.key is None:
+            added.append(content)
+            continue
+        if start < kept.key and not added and pending is not None:
+            pending, is_changed, start = pending._replace(last=kept.key - 1), True, kept.key
+        if pending is not None and is_changed:
+            yield pending
+        if start < kept.key and added:
+            parts = [part for each in added for part in each.parts or ()]
+            whole = types.Content(role=added[0].role, parts=parts)
+            yield _Replacement(start, kept.key - 1, whole, start)
+            start = kept.key
+        pending = _Replacement(start, kept.key, content, kept.key)
+        is_changed = kept.is_changed or start < kept.key
+        start, added = kept.key + 1, []
+    if pending is not None and is_changed:
+        yield pending
+
+
+def _sources(events: Sequence[Event], contents: Sequence[types.Content]) -> list[Any]:
+    """Find the event of each content, None if it has none. Both are in the order of time.
+
+    The search goes backwards: of two events that say the same, a rewind leaves the later one.
+    """
+    ordered = sorted(events, key=lambda event: _range(event)[1])
+    values = [_anonymous(_said_by(event)) for event in ordered]
+    end, found = len(ordered), list[Event | None]()
+    for content in reversed(contents):
+        wanted = _value(content)
+        at = next((n for n in range(end - 1, -1, -1) if values[n] == wanted), None)
+        found.append(None if at is None else ordered[at])
+        end = end if at is None else at
+    return found[::-1]
+
+
+def _said_by(event: Event) -> types.Content | None:
+    compaction = event.actions.compaction
+    return event.content if compaction is None else compaction.compacted_content
+
+
+def _range(event: Event) -> tuple[float, float]:
+    compaction = event.actions.compaction
+    if compaction is None:
+        return event.timestamp, event.timestamp
+    return compaction.start_timestamp, compaction.end_timestamp
+
+
+def _anonymous(content: types.Content | None) -> Json:
+    """Give a content as a request has it: without the ids that ADK made up."""
+    value = _value(content) if content is not None else {}
+    for part in value.get("parts", ()):
+        for field in ("functionCall", "functionResponse"):
+            if str(part.get(field, {}).get("id", "")).startswith(CLIENT_ID):
+                del part[field]["id"]
+    return value
+
+
+def _with_ids(content: types.Content, source: Event) -> types.Content:
+    """Give the calls and results of a content the ids that they have in the session."""
+    old = [part for part in (_said_by(source) or content).parts or () if _exchange(part)]
+    new = [part for part in content.parts or () if _exchange(part)]
+    if len(old) != len(new):
+        return content
+    ids = {id(part): _exchange(was).id for part, was in zip(new, old, strict=True)}
+    return content.model_copy(
+        update={"parts": [_identified(part, ids.get(id(part))) for part in content.parts or ()]}
+    )
+
+
+def _exchange(part: types.Part) -> Any:  # noqa: ANN401 - a call or a result
+    return part.function_call or part.function_response
+
+
+def _identified(part: types.Part, name: str | None) -> types.Part:
+    if name is None or (given := _exchange(part)).id == name:
+        return part
+    field = "function_call" if part.function_call else "function_response"
+    return part.model_copy(update={field: given.model_copy(update={"id": name})})

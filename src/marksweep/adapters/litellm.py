@@ -108,13 +108,24 @@ class MarksweepHook(CustomLogger):
         if dialect is None or kwargs.get("previous_response_id"):
             return kwargs
         field = LISTS[dialect]
-        values = kwargs.get(field)
+        if field not in kwargs:
+            raise BadInput(
+                f"a callback is not shown what is passed by position. Expected {field}=…, by name."
+            )
+        values = kwargs[field]
         if not isinstance(values, list) or not values:
             return kwargs
         key = _key(kwargs)
-        fixed = [kwargs[name] for name in ("system", "instructions", "tools") if kwargs.get(name)]
-        window = _window(kwargs.get("model"))
-        fitted = adapter.fit(values, key, window=window, fixed=fixed, dialect=dialect)
+        fitted = adapter.fit(
+            values,
+            key,
+            window=_window(kwargs),
+            model=str(kwargs.get("model") or ""),
+            fixed=[
+                kwargs[name] for name in ("system", "instructions", "tools") if kwargs.get(name)
+            ],
+            dialect=dialect,
+        )
         self._note(kwargs.get("litellm_call_id"), key)
         return {**kwargs, field: [kept.message for kept in fitted.kept]}
 
@@ -168,8 +179,9 @@ def _adapter(settings: Json) -> Adapter:
         )
     if settings.get("rewrite_history"):
         raise BadInput(
-            "rewrite_history=True: the history is the client's, and LiteLLM does not keep it. "
-            "Leave it out: every request is collected."
+            "rewrite_history=True: LiteLLM keeps no history, and shows callbacks a copy of the "
+            "messages. Leave it out: every request is collected. A program can keep what is sent: "
+            "messages = hook.fit({…})['messages']."
         )
     return Adapter(dialect="openai_chat", **{"limit": LIMIT, **settings})
 
@@ -182,12 +194,16 @@ def _key(kwargs: dict[str, Any]) -> str:
     return msgspec.json.encode(named).decode()
 
 
-def _window(model: object) -> int | None:
-    """Look the model's window up in LiteLLM's table."""
-    name = str(model or "")
-    known = litellm.model_cost.get(name) or litellm.model_cost.get(name.partition("/")[2]) or {}
-    window = known.get("max_input_tokens")
-    return window if isinstance(window, int) else None
+def _window(kwargs: dict[str, Any]) -> int | None:
+    """Give the window that the deployment declares, or else that of LiteLLM's table."""
+    name, provider = str(kwargs.get("model") or ""), kwargs.get("custom_llm_provider")
+    known = (
+        kwargs.get("model_info") or {},
+        *(litellm.model_cost.get(each) or {} for each in (name, f"{provider}/{name}")),
+        litellm.model_cost.get(name.partition("/")[2]) or {},
+    )
+    windows = (each.get("max_input_tokens") for each in known)
+    return next((window for window in windows if isinstance(window, int)), None)
 
 
 def _usage(response: Any) -> tuple[int | None, int | None]:  # noqa: ANN401
