@@ -45,7 +45,7 @@ def keep_last(limit: int) -> Collect:  # noqa: ARG001
     return collect
 
 
-class FakeModel(BaseLlm):
+class FakeModel(BaseLlm):  # type: ignore[misc]
     """Writes the same summary each time."""
 
     async def generate_content_async(

@@ -110,7 +110,10 @@ class MarksweepPlugin(BasePlugin):
         if sending is None:
             return
         session = invocation_context.session
-        events = await self.adapter.guarded_async(lambda: _compactions(session.events, sending), [])
+        none: list[Event] = []
+        events = await self.adapter.guarded_async(
+            lambda: _compactions(session.events, sending), none
+        )
         try:
             for event in events:
                 await invocation_context.session_service.append_event(session, event)
