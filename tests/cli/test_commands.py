@@ -176,6 +176,7 @@ class TestAnalyze:
     ) -> None:
         fill(Path(".marksweep/store.db"))
         assert "size_before" in json.loads(run("analyze", "--json").output)
+        assert "no session of Claude Code or Codex in this folder" in run("analyze").output
         for age, name, folder in ((50, "old", "."), (10, "new", "."), (0, "other", "elsewhere")):
             path = session(agent, tmp_path, name, Path(folder).resolve())
             os.utime(path, (time.time() - age,) * 2)

@@ -21,6 +21,7 @@ from marksweep.cli.common import (
     in_workspace,
     price_options,
     progress,
+    say,
     settings,
 )
 from marksweep.cli.common import command as make_command
@@ -169,6 +170,8 @@ def command(
     if transcript is None and not here.store and not here.workspace and at == At():
         session = sessions.newest(Path.cwd())
         transcript = str(session) if session else None
+        if session is None and not here.as_json:
+            say("no session of Claude Code or Codex in this folder; this is the working set:")
     if transcript is None:
         _working_set(here, at)
         return
