@@ -1,4 +1,4 @@
-"""A client through a proxy of its own. The client here is a script; the real ones: make clients."""
+"""Runs a client through a proxy. The client here is a script; `make clients` runs the real ones."""
 
 from __future__ import annotations
 

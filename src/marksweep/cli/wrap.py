@@ -1,4 +1,4 @@
-"""`marksweep wrap`: a client through a proxy of its own."""
+"""`marksweep wrap`: runs a client through a proxy."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def command(
     client: str,
     arguments: tuple[str, ...],
 ) -> None:
-    """Run claude, codex, opencode, pi, gemini or aider through a proxy of its own.
+    """Run claude, codex, opencode, pi, gemini or aider through a proxy.
 
     \b
     marksweep wrap claude
@@ -73,7 +73,7 @@ def command(
                 "the figures are since its last start."
             )
         if totals.failures:
-            say(f"{totals.failures} requests were passed through as they were, after an error.")
+            say(f"{totals.failures} requests were passed through unchanged after an error.")
     sys.exit(done.status)
 
 

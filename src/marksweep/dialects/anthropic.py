@@ -65,12 +65,12 @@ def _kind(part: Part) -> str:
 
 
 def client_call(part: Part) -> FunctionCall | None:
-    """Give the call that we have to run."""
+    """Return the call that we have to run."""
     return part.function_call if _kind(part) == "tool_use" else None
 
 
 def client_result(part: Part) -> ToolResult | None:
-    """Give the result of a call that we ran."""
+    """Return the result of a call that we ran."""
     return part.function_response if _kind(part) == "tool_result" else None
 
 
@@ -355,7 +355,7 @@ class TyingSystem(Tying):
         self._last: tuple[int, Role] | None = None
 
     def feed(self, i: int, message: Message) -> list[int]:
-        """Take the next message in; give the numbers of those it is tied to."""
+        """Read the next message; return the numbers of those it is tied to."""
         tied = super().feed(i, message)
         if self._last is not None and Role.SYSTEM in (message.role, self._last[1]):
             tied = sorted({*tied, self._last[0]})
@@ -374,7 +374,7 @@ class Anthropic(TiedByCalls):
         return TyingSystem()
 
     def read(self, raw: Json) -> tuple[Role, tuple[Part, ...]]:
-        """Understand one message."""
+        """Parse one message."""
         role = role_in(raw, ROLES)
         parts = tuple(parts_of(raw.get("content"), _part))
         if role is Role.USER and parts and all(part.function_response for part in parts):
@@ -407,7 +407,7 @@ class Anthropic(TiedByCalls):
         return Part(function_response=ToolResult(call.id, call.name, text), raw=raw)
 
     def with_call_id(self, part: Part, call_id: str) -> Part:
-        """Give the same call or result under another id."""
+        """Return the same call or result under another id."""
         return _part({**part.raw, "id" if part.function_call else "tool_use_id": call_id})
 
     def with_result(self, part: Part, text: str) -> Part:
@@ -424,7 +424,7 @@ class Anthropic(TiedByCalls):
 
 
 def _part(block: dict[str, Json]) -> Part:
-    """Understand one block."""
+    """Parse one block."""
     kind = word(block.get("type"))
     if kind == "text":
         return Part(text=word(block.get("text")), raw=block)

@@ -99,11 +99,11 @@ class Dialect(Protocol):
         ...
 
     def read(self, raw: Json) -> tuple[Role, tuple[Part, ...]]:
-        """Understand one provider message; Unreadable if that cannot be done."""
+        """Parse one provider message; Unreadable if that cannot be done."""
         ...
 
     def rebuild(self, raw: Json, parts: Sequence[Part]) -> Json:
-        """Give a copy of a provider message that holds these parts and keeps its other fields."""
+        """Return a copy of a provider message that holds these parts and keeps its other fields."""
         ...
 
     def compose(self, role: Role, parts: Sequence[Part]) -> list[Json]:
@@ -115,18 +115,18 @@ class Dialect(Protocol):
         ...
 
     def with_call_id(self, part: Part, call_id: str) -> Part:
-        """Give the same call or result under another id."""
+        """Return the same call or result under another id."""
         ...
 
     def with_result(self, part: Part, text: str) -> Part:
-        """Give the same result with its content replaced by a text.
+        """Return the same result with its content replaced by a text.
 
         What cannot hold a text, such as a screenshot, is given back as it is.
         """
         ...
 
     def with_arguments(self, part: Part, arguments: Json) -> Part:
-        """Give the same call with other arguments; what cannot have them is given back as it is."""
+        """Return the same call with other arguments; a part without them is unchanged."""
         ...
 
     def tying(self) -> Tying:
@@ -150,7 +150,7 @@ def message_of(dialect: Dialect, raw: Json, message_id: str) -> Message:
 
 
 def with_parts(dialect: Dialect, message: Message, parts: Sequence[Part]) -> Message:
-    """Give the message with other parts, its other fields kept."""
+    """Return the message with other parts, its other fields kept."""
     raw = dialect.rebuild(message.raw, parts)
     role, read = dialect.read(raw)
     return Message(role, read, message.message_id, raw, dialect.name)
@@ -244,12 +244,12 @@ def no_messages(value: Json) -> BadInput:
 
 
 def word(value: Json) -> str:
-    """Give a field that should be text; nothing for anything else."""
+    """Return a field that should be text; nothing for anything else."""
     return value if isinstance(value, str) else ""
 
 
 def role_in(raw: Json, roles: Mapping[str, Role], default: str = "") -> Role:
-    """Give the role of a message; Unreadable if it is not an object with one of these."""
+    """Return the role of a message; Unreadable if it is not an object with one of these."""
     if not isinstance(raw, dict):
         raise Unreadable(f"{type(raw).__name__} where a message object was expected")
     role = roles.get(word(raw.get("role", default)))
@@ -285,10 +285,10 @@ Results = Callable[[Part], ToolResult | None]
 
 
 call_of: Calls = attrgetter("function_call")
-"""Give the call that a part asks for."""
+"""Return the call that a part asks for."""
 
 result_of: Results = attrgetter("function_response")
-"""Give the result that a part carries."""
+"""Return the result that a part carries."""
 
 
 class Matcher:
@@ -300,7 +300,7 @@ class Matcher:
         self._waiting: dict[str, list[Slot]] = {}
 
     def feed(self, i: int, message: Message) -> list[tuple[Slot | None, Slot]]:
-        """Take the next message in; give each of its results, with the call it answers."""
+        """Read the next message; return each of its results with the call it answers."""
         found: list[tuple[Slot | None, Slot]] = []
         for k, part in enumerate(message.parts):
             call = self._calls(part)
@@ -325,7 +325,7 @@ class Matcher:
         return slots.pop(at)
 
     def waiting(self) -> list[Slot]:
-        """Give the calls that have no result, in order."""
+        """Return the calls that have no result, in order."""
         return sorted(slot for slots in self._waiting.values() for slot in slots)
 
 
@@ -356,11 +356,11 @@ class Tying:
         self._thought = False
 
     def held(self) -> set[int]:
-        """Give the numbers of messages that must stay: their calls wait for a result."""
+        """Return the numbers of messages that must stay: their calls wait for a result."""
         return {slot.message for slot in self._matcher.waiting()}
 
     def feed(self, i: int, message: Message) -> list[int]:
-        """Take the next message in; give the numbers of those it is tied to."""
+        """Read the next message; return the numbers of those it is tied to."""
         answered = self._matcher.feed(i, message)
         tied = {call.message for call, _ in answered if call is not None and call.message != i}
         if message.role is not Role.MODEL:
@@ -376,7 +376,7 @@ class Tying:
 
 
 def ties_of(tying: Tying, messages: Messages) -> Iterator[tuple[int, int]]:
-    """Give all ties of a history as pairs of indices, the earlier first."""
+    """Return all ties of a history as pairs of indices, the earlier first."""
     for i, message in enumerate(messages):
         for other in tying.feed(i, message):
             yield other, i
@@ -417,7 +417,7 @@ def parts_of(content: Json, part: Callable[[dict[str, Json]], Part]) -> Iterator
 
 
 def as_url(mime: str, data: str) -> str:
-    """Give an address for data: its own if it has one, else a data URL."""
+    """Return an address for data: its own if it has one, else a data URL."""
     if "://" in data[:16] or data.startswith("data:"):
         return data
     return f"data:{mime.replace('*', 'octet-stream')};base64,{data}"

@@ -30,7 +30,7 @@ BYTES_PER_TOKEN = 4
 
 
 def live(lines: Sequence[Json]) -> set[int]:
-    """Give the indices of the lines that the client would send; all, if there is no chain."""
+    """Return the indices of the lines that the client would send; all, if there is no chain."""
     linked = {line["uuid"]: i for i, line in enumerate(lines) if _has_link(line)}
     ends = [i for i in linked.values() if lines[i].get("type") in SPOKEN and _is_linked(lines[i])]
     leaf = ends[-1] if ends else None
@@ -76,7 +76,7 @@ def _is_result(line: Json) -> bool:
 
 
 def faults(lines: Sequence[Json]) -> list[Fault]:
-    """Find where the chain of a session does not hold."""
+    """Find where the chain of a session is broken."""
     uuids = {line["uuid"] for line in lines if _has_link(line)}
     if not uuids:
         return []
@@ -92,7 +92,7 @@ def faults(lines: Sequence[Json]) -> list[Fault]:
 
 
 def mended(lines: Sequence[Json]) -> tuple[list[Json], list[Fault]]:
-    """Link what hangs on nothing to the line before it; give the lines, and what was done."""
+    """Link lines without a parent to the line before; return the lines and what was done."""
     broken = {fault.position for fault in faults(lines)}
     out: list[Json] = []
     last: Json = None
@@ -137,14 +137,14 @@ def relinked(before: Sequence[Json], after: Sequence[Json]) -> list[Json]:
 
 
 def _named(line: Json, last: Json, at: int) -> Json:
-    """Give a line that a collection wrote what every line has."""
+    """Add the fields that every line has to a line that a collection wrote."""
     uuid = str(uuid5(NAMES, f"{last and last['uuid']} {at} {spelled(line).decode()}"))
     copied = {key: last[key] for key in COPIED if key in last} if last else {}
     return {**copied, "isSidechain": False, **line, "uuid": uuid}
 
 
 def _consistent(line: Json, old: Json) -> Json:
-    """Let the copy of a result, for the client to show, say what the result says."""
+    """Make the copy of a result that the client displays equal to the result."""
     if "toolUseResult" not in line or line.get("message") == old.get("message"):
         return line
     said = [
@@ -161,7 +161,7 @@ def _size(lines: Sequence[Json], indices: set[int]) -> int:
 
 
 def _with_usage(lines: list[Json], freed: int) -> list[Json]:
-    """Take so many bytes off the window that the last response reported."""
+    """Subtract freed bytes from the window that the last response reported."""
     for i in sorted(live(lines), reverse=True):
         usage = _message(lines[i]).get("usage") if isinstance(lines[i], dict) else None
         if isinstance(usage, dict) and freed > 0:
@@ -177,7 +177,7 @@ def _with_usage(lines: list[Json], freed: int) -> list[Json]:
 
 
 def renamed(lines: Sequence[Json], session_id: str) -> list[Json]:
-    """Give the lines of a session under another id."""
+    """Return the lines of a session under another id."""
     return [
         {**line, "sessionId": session_id}
         if isinstance(line, dict) and "sessionId" in line

@@ -67,7 +67,7 @@ class Enveloped:
         return self._open(raw)
 
     def read(self, raw: Json) -> tuple[Role, tuple[Part, ...]]:
-        """Understand the message in an envelope."""
+        """Parse the message in an envelope."""
         if not isinstance(raw, dict):
             raise Unreadable(f"{type(raw).__name__} where an object was expected")
         return self.inner.read(self._open(raw))

@@ -1,4 +1,4 @@
-"""Gemini contents: user and model, each with parts; and what the API demands of them.
+"""Gemini contents: user and model, each with parts; and the API's rules for them.
 
     {"role": "model", "parts": [{"functionCall": {"name": …, "args": {…}}, "thoughtSignature": …}]}
     {"role": "user", "parts": [{"functionResponse": {"name": …, "response": {…}}}]}
@@ -50,17 +50,17 @@ FUNCTION_CALLING = "https://ai.google.dev/gemini-api/docs/function-calling"
 SIGNATURES = "https://ai.google.dev/gemini-api/docs/thought-signatures"
 
 NO_SIGNATURE = "skip_thought_signature_validator"
-"""What the documentation gives for calls that were not made by this model."""
+"""The signature that the documentation prescribes for calls that this model did not make."""
 
 
 def named_call(part: Part) -> FunctionCall | None:
-    """Give the call under its name, by which it is answered."""
+    """Return the call under its name, by which it is answered."""
     call = part.function_call
     return FunctionCall(call.name, call.name, call.args) if call else None
 
 
 def named_result(part: Part) -> ToolResult | None:
-    """Give the result under the name of its function."""
+    """Return the result under the name of its function."""
     result = part.function_response
     return ToolResult(result.name, result.name, result.result) if result else None
 
@@ -69,7 +69,7 @@ TOGETHER = Together(each_message, one_after, anywhere, named_call, named_result)
 
 
 def signature(part: Part) -> object:
-    """Give the signature of a thought that a part carries."""
+    """Return the signature of a thought that a part carries."""
     raw = part.raw if isinstance(part.raw, dict) else {}
     return raw.get("thoughtSignature") or raw.get("thought_signature")
 
@@ -290,7 +290,7 @@ class Gemini(TiedByCalls):
     rules: tuple[Rule, ...] = RULES
 
     def read(self, raw: Json) -> tuple[Role, tuple[Part, ...]]:
-        """Understand one content."""
+        """Parse one content."""
         role = role_in(raw, ROLES, default="user")
         given = raw.get("parts")
         if given is None:
@@ -323,7 +323,7 @@ class Gemini(TiedByCalls):
         return _part({key: response})
 
     def with_call_id(self, part: Part, call_id: str) -> Part:
-        """Give the same call or result under another id."""
+        """Return the same call or result under another id."""
         key = _key(part.raw, "functionCall" if part.function_call else "functionResponse")
         return _part({**part.raw, key: {**part.raw[key], "id": call_id}})
 
@@ -362,13 +362,13 @@ class TurnTying(Tying):
     _began = -1
 
     def feed(self, i: int, message: Message) -> list[int]:
-        """Take the next content in; give the numbers of those it is tied to."""
+        """Read the next content; return the numbers of those it is tied to."""
         if message.role is Role.USER:
             self._began = i
         return super().feed(i, message)
 
     def held(self) -> set[int]:
-        """Give the numbers of contents that must stay."""
+        """Return the numbers of contents that must stay."""
         return super().held() | ({self._began} if self._began >= 0 else set())
 
 
@@ -377,7 +377,7 @@ def _snake(key: str) -> str:
 
 
 def _key(block: dict[str, Json], key: str) -> str:
-    """Give the key as this block spells it."""
+    """Return the key as this block spells it."""
     return key if key in block else _snake(key)
 
 
@@ -387,7 +387,7 @@ def _get(block: dict[str, Json], key: str) -> Json:
 
 
 def _part(block: Json) -> Part:
-    """Understand one part."""
+    """Parse one part."""
     if isinstance(block, str):
         return Part(text=block, raw={"text": block})
     if not isinstance(block, dict):
@@ -438,7 +438,7 @@ def _written(part: Part) -> Json:
 
 
 def _id(call_id: str) -> dict[str, str]:
-    """Give the id, unless it is only made from a name."""
+    """Return the id, unless it is only made from a name."""
     return {} if not call_id or call_id.startswith("name:") else {"id": call_id}
 
 

@@ -1,4 +1,4 @@
-"""A history as it was given, read: its dialect, messages, what was skipped, and the way back.
+"""A history that was read: its dialect, its messages, what was skipped, and how to write it back.
 
 The dialect is detected by marks that only one of them has.
 """
@@ -210,7 +210,7 @@ def _of_request(body: dict[str, Json]) -> str:
 
 
 def dialect_named(name: str) -> Dialect:
-    """Give the dialect of that name; UnknownName lists the known ones."""
+    """Return the dialect of that name; UnknownName lists the known ones."""
     try:
         return DIALECTS[name]
     except KeyError:
@@ -248,7 +248,7 @@ class UnparsedLine(msgspec.Struct, frozen=True):
 
     data: bytes
     reason: str = ""
-    """What is wrong with it; empty for a blank line, which nobody misses."""
+    """What is wrong with it; empty for a blank line."""
 
 
 class History(msgspec.Struct, frozen=True):
@@ -267,7 +267,7 @@ class History(msgspec.Struct, frozen=True):
 
 
 def _since_compaction(lines: Sequence[Json]) -> range:
-    """Give the indices of the lines that a Codex session goes on from: after its last compaction.
+    """Return the indices of the lines of a Codex session after its last compaction.
 
     What the compaction made is in its own line, which stays where it is.
     """
@@ -417,7 +417,7 @@ def rewritten(history: History, messages: Sequence[Message]) -> Json:
 def _interleaved(
     history: History, raws: list[list[Json]], messages: Sequence[Message]
 ) -> list[Json]:
-    """Put what is not a message back to its place among those that are left."""
+    """Put what is not a message back in its place among the messages that are left."""
     if not history.asides:
         return [raw for each in raws for raw in each]
     places = {m.message_id: at for m, at in zip(history.messages, history.positions, strict=True)}
@@ -444,14 +444,14 @@ def written(messages: Sequence[Message], dialect: str) -> list[Json]:
 
 
 def _is_ready(dialect: Dialect, message: Message) -> bool:
-    """Whether a message has a value in this dialect already."""
+    """Whether a message already has a value in this dialect."""
     source = dialect_named(message.dialect) if message.dialect else None
     inner = source.inner.name if isinstance(source, Enveloped) else ""
     return message.raw is not None and dialect.name in (message.dialect, inner)
 
 
 def _neutral(message: Message) -> Message:
-    """Give what any model may see of a message: no thoughts, and nothing we do not know."""
+    """Return what any model may see of a message: no thoughts, and nothing we do not know."""
     said = (msgspec.structs.replace(p, raw=None) for p in message.parts if p.thought is None)
     return Message(message.role, tuple(p for p in said if p != Part()), message.message_id)
 

@@ -1,4 +1,4 @@
-"""OpenAI chat completions: `messages` of role, content and tool calls, and what they must keep to.
+"""OpenAI chat completions: `messages` of role, content and tool calls, and the rules for them.
 
     {"role": "assistant", "content": "…", "tool_calls": [{"id": …, "function": {…}}]}
     {"role": "tool", "tool_call_id": …, "content": "…"}
@@ -191,7 +191,7 @@ class OpenAIChat(TiedByCalls):
     rules: tuple[Rule, ...] = RULES
 
     def read(self, raw: Json) -> tuple[Role, tuple[Part, ...]]:
-        """Understand one message."""
+        """Parse one message."""
         role = role_in(raw, ROLES)
         content = raw.get("content")
         if role is Role.TOOL:
@@ -260,7 +260,7 @@ class OpenAIChat(TiedByCalls):
         return Part(function_response=ToolResult(call.id, call.name, text), raw=text)
 
     def with_call_id(self, part: Part, call_id: str) -> Part:
-        """Give the same call or result under another id."""
+        """Return the same call or result under another id."""
         if part.function_call:
             call = part.function_call
             raw = {**part.raw, "id": call_id}
@@ -290,7 +290,7 @@ class OpenAIChat(TiedByCalls):
 
 
 def _part(block: dict[str, Json]) -> Part:
-    """Understand one block of a content list."""
+    """Parse one block of a content list."""
     kind = block.get("type")
     if kind in ("text", "refusal"):
         return Part(text=word(block.get(kind)), raw=block)

@@ -1,4 +1,4 @@
-"""OpenAI Responses: `input` is a flat list of items matched by `call_id`, which keeps to rules.
+"""OpenAI Responses: `input` is a flat list of items matched by `call_id`; and its rules.
 
 {"type": "reasoning", "id": …, "encrypted_content": …}
 {"type": "function_call", "call_id": …, "name": …, "arguments": "…"}
@@ -53,7 +53,7 @@ def _drop_outputs(dialect: Dialect, messages: Messages) -> Repaired:
 
 
 def _waiting_from(messages: Messages) -> int:
-    """Give the index from which calls may still wait: the model's last run, before results."""
+    """Return the index from which calls may still wait: the model's last run, before results."""
     i = last_asking(messages)
     while i >= 0 and messages[i].role is Role.MODEL:
         i -= 1
@@ -187,7 +187,7 @@ class OpenAIResponses(TiedByCalls):
     rules: tuple[Rule, ...] = RULES
 
     def read(self, raw: Json) -> tuple[Role, tuple[Part, ...]]:
-        """Understand one item."""
+        """Parse one item."""
         if not isinstance(raw, dict):
             raise Unreadable(f"{type(raw).__name__} where an item object was expected")
         kind = word(raw.get("type")) or ("message" if "role" in raw else "")
@@ -249,7 +249,7 @@ class OpenAIResponses(TiedByCalls):
         return Part(function_response=ToolResult(call.id, call.name, text), raw=raw)
 
     def with_call_id(self, part: Part, call_id: str) -> Part:
-        """Give the same call or result under another id."""
+        """Return the same call or result under another id."""
         _, parts = self.read({**part.raw, "call_id": call_id})
         return parts[0]
 
@@ -285,7 +285,7 @@ def _part(block: dict[str, Json]) -> Part:
 
 
 def _thought(raw: dict[str, Json]) -> str:
-    """Give what a reasoning item shows of itself; what is encrypted stays in `raw`."""
+    """Return what a reasoning item shows of itself; what is encrypted stays in `raw`."""
     shown = [*_list(raw.get("summary")), *_list(raw.get("content"))]
     return "\n".join(word(item.get("text")) for item in shown if isinstance(item, dict))
 

@@ -31,11 +31,11 @@ from marksweep.dialects.base import (
 from marksweep.messages import Message, Part, Role
 
 NO_RESULT = "No result was recorded for this call."
-"""What a repair answers in the name of a tool that never did."""
+"""The result that a repair adds for a call that has none."""
 
 
 class Group(NamedTuple):
-    """A stretch of model messages whose calls are answered in one place."""
+    """Consecutive model messages whose calls are answered in one place."""
 
     first: int
     last: int
@@ -79,7 +79,7 @@ class GroupCheck(NamedTuple):
     missing: list[Slot]
     """Calls without any result, which must have one by now."""
     astray: list[Slot]
-    """Results that are elsewhere."""
+    """Results in the wrong place."""
 
 
 class Separate:
@@ -193,7 +193,7 @@ class Together:
     def _laid_out(
         self, dialect: Dialect, messages: Messages, lost: set[Slot], moves: dict[int, list[Part]]
     ) -> list[Message]:
-        """Rewrite the history: without the lost parts, with the moved ones after their calls."""
+        """Rewrite the history: without the dropped parts, with the moved ones after their calls."""
         gone = _by_message_of(lost)
         out: list[Message] = []
         incoming: list[Part] = []
@@ -228,7 +228,7 @@ def one_after(messages: Messages, last: int) -> int:
 
 
 def anywhere(messages: Messages, start: int, end: int, results: Results) -> Iterator[Slot]:
-    """Give the slots of all results."""
+    """Return the slots of all results."""
     for i in range(start, end):
         for k, part in enumerate(messages[i].parts):
             if results(part) is not None:
@@ -236,7 +236,7 @@ def anywhere(messages: Messages, start: int, end: int, results: Results) -> Iter
 
 
 def leading(messages: Messages, start: int, end: int, results: Results) -> Iterator[Slot]:
-    """Give the slots of the results that come before anything else."""
+    """Return the slots of the results that come before anything else."""
     for i in range(start, end):
         for k, part in enumerate(messages[i].parts):
             if results(part) is None:
@@ -245,7 +245,7 @@ def leading(messages: Messages, start: int, end: int, results: Results) -> Itera
 
 
 def last_asking(messages: Messages, results: Results = result_of) -> int:
-    """Give the index of the message whose calls may still wait: only results follow it."""
+    """Return the index of the message whose calls may still wait: only results follow it."""
     i = len(messages) - 1
     while i >= 0 and is_results_only(messages[i], results):
         i -= 1

@@ -1,4 +1,4 @@
-"""Transcripts as files: bytes that another program wrote, read, and written back in their form.
+"""Transcripts as files that another program wrote: read, and written back in the same form.
 
 A file is one JSON document, or one value per line. It may be compressed, begin with a byte order
 mark, or be in UTF-16. A line that is not JSON is kept, byte for byte and in its place. A file of
@@ -138,7 +138,7 @@ def _lines(file: Unpacked, dialect: str | None, why_lines: str) -> Transcript:
 
 
 def _with_messages(history: History, besides: str = "") -> History:
-    """Refuse a file without a single message."""
+    """Refuse a file that holds no message."""
     if history.messages:
         return history
     if not history.skipped:

@@ -1,4 +1,4 @@
-"""Whether a provider would take a history, and making it so. Needs nothing else of marksweep.
+"""Checks whether a provider would accept a history, and repairs it.
 
 findings = validate(messages)
 messages, changes = repair(messages)
@@ -51,7 +51,7 @@ def validate(messages: Json, dialect: str | None = None) -> list[Finding]:
 
 
 def links(history: History) -> list[tuple[int, str]]:
-    """Find where the lines of a session do not hang together; see `chain`."""
+    """Find where the chain of a session's lines is broken; see `chain`."""
     return [(fault.position, fault.what) for fault in faults(history.given)]
 
 
@@ -65,7 +65,7 @@ def findings_of(messages: Messages, dialect: str) -> list[Finding]:
 
 
 def repair(messages: Json, dialect: str | None = None) -> tuple[Json, list[Change]]:
-    """Make a history valid with the least change; give it back with what was changed.
+    """Make a history valid with the least change; return it with the changes.
 
     What the user said is kept. A valid history is given back as it is, and so is a repaired one.
     Neutral messages come back neutral, all else in the form it was given.

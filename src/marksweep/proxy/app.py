@@ -1,7 +1,7 @@
-"""The HTTP side of the proxy: every request goes on to where it was meant for, answers stream back.
+"""The HTTP side of the proxy: forwards every request to its provider and streams the answer back.
 
-A request that asks a model goes out as `projection` says. Should its provider refuse a body that
-was rewritten (400), the client's own goes out instead: the client never sees what we did wrong.
+The body of a request to a model comes from `projection`. If the provider refuses a rewritten body
+(400), the client's own body is sent instead, so the client never sees an error of ours.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from marksweep.web.bearer import BearerTokens, given_token
 from marksweep.web.routes import no_valid_token
 
 SECONDS_TO_PROJECT = 20.0
-"""How long a client waits for us before its own bytes go out. A sweep of 100k tokens takes one."""
+"""Limit on projecting a request; after it the client's own bytes are sent. A sweep of 100k tokens
+takes one second."""
 
 SECONDS_TO_CONNECT = 30.0
-"""How long a provider may take to be reached. An answer may take as long as it takes."""
+"""Timeout for connecting to a provider. Answers have none."""
 
 HOP_BY_HOP = frozenset(
     {
@@ -48,7 +49,7 @@ HOP_BY_HOP = frozenset(
         "upgrade",
     }
 )
-"""Headers that are about one connection, and not about the message."""
+"""Headers that apply to one connection and are not forwarded."""
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
@@ -82,7 +83,7 @@ class Proxy:
         )
 
     def app(self) -> ASGIApp:
-        """Give the application to serve."""
+        """Return the application to serve."""
         monitor = self._monitor.routes(self._health, self._refuse)
         rest = Route("/{path:path}", self.handle, methods=METHODS)
         return self._monitor.counted(Starlette(routes=[*monitor, *self._page, rest]))
@@ -158,7 +159,7 @@ class Proxy:
     async def _passing(
         self, answer: httpx.Response, outgoing: Outgoing, dialect: str
     ) -> AsyncIterator[bytes]:
-        """Pass an answer on chunk by chunk, and read its usage off."""
+        """Pass an answer on chunk by chunk, and read its usage."""
         reader = UsageReader(dialect)
         async for chunk in answer.aiter_raw():
             reader.feed(chunk)

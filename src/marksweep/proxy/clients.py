@@ -1,7 +1,7 @@
-"""What each client needs to send its requests through the proxy, without a change of its own files.
+"""What each client needs to send its requests through the proxy; its own files are not changed.
 
 A client is given another base URL by its environment, its command line or a temporary copy of its
-configuration. Where it already had one, that is where the proxy sends its requests. The proxy tells
+configuration. If it already had one, the proxy forwards its requests there. The proxy tells
 base URLs apart by a name in the path: `http://127.0.0.1:8723/@openai/…`.
 """
 
@@ -25,7 +25,7 @@ OPENAI = "https://api.openai.com/v1"
 GEMINI = "https://generativelanguage.googleapis.com"
 
 RECALL_TOOL = "mcp__marksweep__recall"
-"""What Claude Code calls the tool that recalls."""
+"""Name of the recall tool in Claude Code."""
 
 CLAUDE_COMMANDS = frozenset(
     {"agents", "auth", "config", "doctor", "install", "mcp", "plugin", "setup-token", "update"}
@@ -37,7 +37,7 @@ _NOT_JSON = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', 
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """A client's base URL: the name of its upstream, and where that is."""
+    """A client's base URL: the name and the address of its upstream."""
 
     name: str
     upstream: str
@@ -80,18 +80,18 @@ class Launch(msgspec.Struct, frozen=True):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """What a client's launch is made from."""
+    """What the launch of a client is built from."""
 
     url: str
     """Where the proxy listens."""
     folder: Path
-    """A folder of ours for temporary configuration."""
+    """A folder for temporary configuration."""
     recall: list[str]
     """The command that serves `recall` over MCP."""
     environment: Mapping[str, str]
 
     def at(self, name: str) -> str:
-        """Give the base URL for an upstream."""
+        """Return the base URL for an upstream."""
         return f"{self.url}/@{name}"
 
 
@@ -287,7 +287,7 @@ CLIENTS = {
 
 
 def client_named(name: str) -> Client:
-    """Give a client by its name."""
+    """Return a client by its name."""
     if name not in CLIENTS:
         raise UnknownName(f"no client {name!r} is known; known are {', '.join(CLIENTS)}.")
     return CLIENTS[name]
@@ -307,7 +307,7 @@ def _configuration(file: Path) -> dict[str, Json]:
 
 
 def _written(file: Path, value: Json) -> str:
-    """Write a file that only its owner reads; give its path."""
+    """Write a file that only its owner reads; return its path."""
     with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
         json.dump(value, out)
     return str(file)

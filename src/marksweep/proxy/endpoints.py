@@ -26,16 +26,16 @@ ENDINGS = {
     ":streamGenerateContent": "gemini",
     ":countTokens": "gemini",
 }
-"""How the paths end whose bodies hold a history, and the dialect of that."""
+"""Path endings of requests that hold a history, with its dialect."""
 
 SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "session_id", "x-session-id")
-"""Headers in which clients name their conversation, in lower case."""
+"""Headers that hold the client's conversation id, in lower case."""
 
 SESSION_FIELDS = ("prompt_cache_key",)
-"""The same in the body of a request."""
+"""Fields of a request's body that hold it."""
 
 SUBSCRIPTION = "bearer sk-ant-oat"
-"""How the authorization of somebody's subscription begins, in lower case."""
+"""Prefix of the authorization header of a subscription, in lower case."""
 
 
 class Upstreams(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ class Upstreams(msgspec.Struct, frozen=True):
         return cls(only, {name: url for name, _, url in pairs})
 
     def url(self, path: str, query: str, headers: Mapping[str, str]) -> str:
-        """Give the address that a request is meant for; NotFound if its name is not known."""
+        """Return the address to forward a request to; NotFound if its upstream is unknown."""
         if path.startswith("/@"):
             name, _, path = path[2:].partition("/")
             if name not in self.named:
@@ -74,7 +74,7 @@ class Upstreams(msgspec.Struct, frozen=True):
 
 
 def _provider(path: str, headers: Mapping[str, str]) -> str:
-    """Name the provider of a request by its path, or by a header that only one has."""
+    """Return the provider of a request, by its path or a header that only one provider has."""
     dialect = dialect_at(path) or ""
     if dialect == "anthropic" or "anthropic-version" in headers:
         return "anthropic"
@@ -84,24 +84,24 @@ def _provider(path: str, headers: Mapping[str, str]) -> str:
 
 
 def dialect_at(path: str) -> str | None:
-    """Give the dialect of the history that a request to this path holds; None: it holds none."""
+    """Return the dialect of the history that a request to this path holds; None: it holds none."""
     found = [dialect for ending, dialect in ENDINGS.items() if path.endswith(ending)]
     return found[0] if found else None
 
 
 def model_at(path: str) -> str:
-    """Give the model that a path names, as Gemini's do; empty if it names none."""
+    """Return the model that a path names, as Gemini's do; empty if it names none."""
     _, found, rest = path.rpartition("/models/")
     return rest.partition(":")[0] if found else ""
 
 
 def session_of(headers: Mapping[str, str], body: Mapping[str, Json]) -> str:
-    """Give the client's own name for the conversation; empty if it has none."""
+    """Return the client's own name for the conversation; empty if it has none."""
     named = [headers[name] for name in SESSION_HEADERS if headers.get(name)]
     named += [value for name in SESSION_FIELDS if isinstance(value := body.get(name), str)]
     return named[0] if named else ""
 
 
 def is_subscription(headers: Mapping[str, str]) -> bool:
-    """Whether a request is paid by somebody's subscription, and not by the token."""
+    """Whether a subscription pays for a request, rather than an API key."""
     return headers.get("authorization", "").lower().startswith(SUBSCRIPTION)

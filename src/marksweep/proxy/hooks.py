@@ -1,13 +1,13 @@
-"""What Claude Code's own hooks can do: shorten what enters, and save what a compaction would lose.
+"""The hooks of Claude Code: shorten tool output, and save what a compaction would lose.
 
 post-tool-use   bulky output is shortened in the tool's own shape, the rest is in the stash
-pre-compact     what was said goes to the stash before the client summarizes it
-session-start   after a compaction, the task and what is pinned are said again
+pre-compact     the conversation goes to the stash before the client summarizes it
+session-start   after a compaction, the task and pinned segments are injected again
 
 fit             requests of other clients' plugins, one a line, made to fit
 
-Each takes the event that the client passes, and gives what it is to do. What is in the stash is
-found by `marksweep swept`, by the id that stands in the output or by words.
+Each takes the client's event and returns its answer. `marksweep swept` finds what is in the stash,
+by the id in the output or by words.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ MOST_TOKENS = 2_000
 """Tokens of one output that stay. Higher keeps more at hand; lower fills the window more slowly."""
 
 MOST_PINNED = 1_000
-"""Tokens of pinned segments that are said again after a compaction."""
+"""Tokens of pinned segments that are injected again after a compaction."""
 
 SHORTENED = "Bash|Grep|Glob|WebFetch|WebSearch|mcp__.*"
-"""The tools whose output is shortened, as the client matches them."""
+"""The tools whose output is shortened, as a matcher of the client."""
 
 SESSION = "session"
 """The segment that stays, so that a session with all else in the stash is still listed."""
@@ -47,7 +47,7 @@ Hook = Callable[[Json, Store, datetime], Json]
 
 
 def stashed(store: Store, session: str, texts: Sequence[str], now: datetime) -> list[str]:
-    """Put texts into the stash of a session, under ids of their own; give those."""
+    """Put texts into the stash of a session; return their ids."""
     kept = Segments(store, workspace=f"{PREFIX}hook:{session}", actor="hook", clock=lambda: now)
     if kept.workspace not in store.segments.workspaces():
         kept.add(_segment(SESSION, f"Kept for session {session}.", now))
@@ -66,7 +66,7 @@ def _segment(name: str, text: str, now: datetime) -> Segment:
 
 
 def post_tool_use(event: Json, store: Store, now: datetime) -> Json:
-    """Shorten what a tool gave, in its own shape; None if it is short."""
+    """Shorten a tool's output in the tool's own shape; None if it is short."""
     given = event.get("tool_response")
     if not isinstance(given, dict):
         return None
@@ -110,7 +110,7 @@ def _fitting(pieces: Sequence[Piece], room: int) -> int:
 
 
 def fitted(event: Json, fit: Fit) -> Json:
-    """Say what to send of a request: by index, or what stands there; None: all as it is."""
+    """Return what to send of a request: messages by index, or replacements; None: all of it."""
     if not isinstance(event, dict) or not isinstance(event.get("request"), dict):
         raise BadInput('this is not a request; expected {"key": …, "request": {…}}.')
     request, key = event["request"], str(event.get("key") or "")
@@ -123,13 +123,13 @@ def fitted(event: Json, fit: Fit) -> Json:
 
 
 def pre_compact(event: Json, store: Store, now: datetime) -> Json:
-    """Save what was said before the client summarizes it."""
+    """Save the conversation before the client summarizes it."""
     said = [said_in(message) for message in _transcript(event).messages]
     stashed(store, _session(event), [text for text in said if text.strip()], now)
 
 
 def session_start(event: Json, store: Store, now: datetime) -> Json:
-    """Say the task and what is pinned again after a compaction."""
+    """Inject the task and pinned segments again after a compaction."""
     del now
     if event.get("source") != "compact":
         return None
@@ -149,7 +149,7 @@ def session_start(event: Json, store: Store, now: datetime) -> Json:
 
 
 def _task(event: Json) -> Iterator[str]:
-    """Give what the user asked for first, also if a compaction left it behind."""
+    """Return the user's first request, even if a compaction removed it."""
     history = _transcript(event)
     lines = history.given if isinstance(history.given, list) else []
     inner = [line["message"] for line in lines if isinstance(line, dict) and "message" in line]
@@ -176,4 +176,4 @@ HOOKS: dict[str, Hook] = {
     "pre-compact": pre_compact,
     "session-start": session_start,
 }
-"""By the names that `marksweep hook` knows them."""
+"""The hooks by the names that `marksweep hook` takes."""

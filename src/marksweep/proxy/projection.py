@@ -219,7 +219,7 @@ class Projection:
             )
 
     def readings(self) -> list[Reading]:
-        """Give what happened as metrics."""
+        """Return what happened as metrics."""
         conversation: Labels = (("heap", "conversation"),)
         totals = self.totals
         uncached = totals.reported_tokens - totals.reported_cached

@@ -1,4 +1,4 @@
-"""What an answer says about the tokens it took, read while it passes by."""
+"""Reads the token usage that an answer reports, while the answer streams through."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import msgspec
 MAX_HELD_BYTES = 65_536
 """Bytes at the start and at the end of an answer in which its usage is looked for.
 
-Anthropic reports at the start, the others at the end. More finds it behind longer answers that
-come in one piece.
+Anthropic reports at the start, the others at the end. More finds it in longer answers that
+arrive in one piece.
 """
 
 _CACHED = re.compile(
@@ -25,12 +25,12 @@ class Usage(msgspec.Struct, frozen=True):
     """Tokens of one request, as its provider counted them."""
 
     input_tokens: int
-    """All that went in, cached or not."""
+    """All input tokens, cached or not."""
     cached_tokens: int
 
 
 class UsageReader:
-    """Looks at an answer as it passes by; holds its start and its end."""
+    """Reads a streaming answer; keeps its start and its end."""
 
     def __init__(self, dialect: str) -> None:
         self._dialect = dialect
@@ -38,7 +38,7 @@ class UsageReader:
         self._end = b""
 
     def feed(self, chunk: bytes) -> None:
-        """Take the next bytes in."""
+        """Read the next bytes."""
         room = MAX_HELD_BYTES - len(self._start)
         if room > 0:
             self._start += chunk[:room]
@@ -46,7 +46,7 @@ class UsageReader:
         self._end = (self._end + chunk)[-MAX_HELD_BYTES:]
 
     def usage(self) -> Usage | None:
-        """Give what the answer said; None if it said nothing."""
+        """Return the usage; None if the answer reports none."""
         data = self._start + self._end
         cached = _last(_CACHED, data)
         if self._dialect == "anthropic":
