@@ -112,10 +112,10 @@ def memory() -> Row:
     """Run many conversations one after the other; look at what the process holds then."""
     with running("30k") as (client, pid):
         client.post("/v1/messages", json=body("the first", 2, 5))
-        before = _megabytes(pid)
+        before = megabytes(pid)
         for n in range(CONVERSATIONS):
             client.post("/v1/messages", json=body(f"task {n}", 40, 40))
-        after = _megabytes(pid)
+        after = megabytes(pid)
     return Row(
         f"proxy: memory after {CONVERSATIONS} conversations of 25k tokens",
         f"≤ {MOST_MEGABYTES:g} MB",
@@ -124,7 +124,8 @@ def memory() -> Row:
     )
 
 
-def _megabytes(pid: int) -> float:
+def megabytes(pid: int) -> float:
+    """Measure the memory of a process."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0]) / 1_000
 

@@ -21,8 +21,9 @@ HOSTILE = "<img src=x onerror=alert(1)>\x00\x1b[31m'\"]]></title><script>alert(2
 class Page:
     """A page that runs."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, pid: int = 0) -> None:
         self.address = address
+        self.pid = pid
         base, _, self.token = address.partition("#")
         self.client = httpx.Client(
             base_url=base, headers={"Authorization": f"Bearer {self.token}"}, timeout=60
@@ -46,7 +47,7 @@ def web(folder: Path, *options: str) -> Iterator[Page]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder)
     assert process.stdout is not None
     try:
-        page = Page(process.stdout.readline().split()[-1])
+        page = Page(process.stdout.readline().split()[-1], process.pid)
         with page.client:
             yield page
     finally:

@@ -28,7 +28,7 @@ MIN_WIDTH, MAX_WIDTH = 280, 2_400
 MIN_AREA = 24.0
 """Square pixels below which tiles are drawn together."""
 
-AREA_PER_TILE = 200.0
+AREA_PER_TILE = 700.0
 """Square pixels for each tile that is drawn by itself, on average. Lower draws more, and slower."""
 
 MAX_GROUPS = 24

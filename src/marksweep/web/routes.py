@@ -52,7 +52,7 @@ METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 MAX_ROWS = 100
 """Rows of a list in one answer; the page asks for more."""
 
-MAX_STEPS = 100
+MAX_STEPS = 30
 """Steps of a plan that are shown, the largest first. All of them are collected."""
 
 MAX_TEXT = 20_000
