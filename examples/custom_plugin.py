@@ -18,7 +18,7 @@ class KeepLast:
         """Nothing to set."""
 
     def shutdown(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to release."""
 
     def should_collect(
         self, context_usage: ContextUsage, config: GCConfig

@@ -1,4 +1,4 @@
-"""A strategy of your own: test output goes before anything else, then the oldest."""
+"""Your own strategy: test output goes before anything else, then the oldest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from marksweep import Action, PlanningContext, Proposal, Segments
 
 
 class TestOutputFirst:
-    """Ranks only. What must stay, pairs and the budget are the planner's business."""
+    """Ranks only. The planner takes care of what must stay, of pairs and of the budget."""
 
     name = "test_output_first"
 

@@ -1,7 +1,7 @@
 """A memory over MCP: what one session remembers, the next one recalls.
 
 Needs `pip install 'marksweep[mcp]'`. A client such as Claude Code starts the same
-command by itself, after `claude mcp add marksweep -- marksweep serve`.
+command automatically, after `claude mcp add marksweep -- marksweep serve`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rank your own segments without giving them away: GCEngine on a plain list."""
+"""Rank segments that you store yourself: GCEngine on a plain list."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def model(messages: Sequence[Message]) -> Message | str:
     return "I have read it; the parser drops empty lines."
 
 
-session = Session(model, context_limit=4_000, system_instructions="You mend parsers.")
+session = Session(model, context_limit=4_000, system_instructions="You fix parsers.")
 session.add_tool(
     Tool("read", "reads a file", lambda path: f"# {path}\n" + "x = parse(line)\n" * 60)
 )

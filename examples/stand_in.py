@@ -1,4 +1,4 @@
-"""A model that is not there: a server on this machine that speaks three providers' formats.
+"""A stand-in for a model: a local server that speaks three providers' formats.
 
 The loops beside this file use it, so that they run without a key. It reads a file in a tool call
 until it has read enough, then answers. Leave it out and give the SDK your key.
@@ -20,7 +20,7 @@ ANSWER = "Retries are limited to three, in module_7.py."
 
 
 def read_file(path: str) -> str:
-    """Give a file that is large and mostly of no use."""
+    """Return a file that is large and mostly useless."""
     lines = [
         "    # the order in which requests arrive is the order in which they are answered"
     ] * 120
@@ -29,7 +29,7 @@ def read_file(path: str) -> str:
 
 @contextmanager
 def serving() -> Iterator[str]:
-    """Run the server; give its address."""
+    """Run the server; yield its address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     Thread(target=server.serve_forever, daemon=True).start()
     try:

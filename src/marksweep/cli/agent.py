@@ -33,7 +33,7 @@ MOMENT = click.DateTime(
 @make_command("remember")
 @click.argument("text")
 @click.option("--tag", "tags", multiple=True, help="May be repeated.")
-@click.option("--replaces", multiple=True, metavar="ID", help="A note that this makes untrue.")
+@click.option("--replaces", multiple=True, metavar="ID", help="A note that this one replaces.")
 @click.option("--pin", is_flag=True, help="Never collect it.")
 @in_workspace
 def remember(

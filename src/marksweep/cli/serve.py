@@ -12,7 +12,7 @@ from marksweep.urls import redacted
 
 
 @click.command()
-@click.option("--workspace", default="", help="Whose segments in the store; the settings say.")
+@click.option("--workspace", default="", help="Workspace in the store; default: the settings.")
 @click.option(
     "--root",
     "roots",
@@ -20,7 +20,7 @@ from marksweep.urls import redacted
     type=click.Path(exists=True, file_okay=False),
     help="A folder the server may read; the first is the project. The client's if left out.",
 )
-@click.option("--store", default="", help="Where things are kept; the settings say.")
+@click.option("--store", default="", help="The store; default: the settings.")
 @click.option("--http", is_flag=True, help="Serve streamable HTTP instead of stdio.")
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", default=8722, show_default=True, type=click.IntRange(0, 65_535))

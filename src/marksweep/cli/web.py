@@ -23,12 +23,14 @@ from marksweep.web.tiles import By
 
 @make_command("web")
 @click.argument("transcript", required=False)
-@click.option("--limit", help="Tokens of the window, such as 100k; else as set.")
+@click.option("--limit", help="Tokens of the window, such as 100k; default: the settings.")
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", default=8724, show_default=True, type=click.IntRange(0, 65_535))
 @click.option("--allow-host", "hosts", multiple=True, help="A Host header to accept, with port.")
 @click.option("--svg", metavar="FILE", help="Write the picture of a heap, and do nothing else.")
-@click.option("--heap", default="", metavar="NAME", help="Which one; else the first that has any.")
+@click.option(
+    "--heap", default="", metavar="NAME", help="Which heap; default: the first that is not empty."
+)
 @click.option(
     "--by",
     default=By.KIND.value,

@@ -291,7 +291,7 @@ def why(segment_id: str, at: At, here: Here) -> None:
 @make_command("pin")
 @click.argument("segment_id")
 @click.option("--by", default="the command line", show_default=True)
-@click.option("--why", "reason", default="", help="For those who wonder later.")
+@click.option("--why", "reason", default="", help="Why it must stay.")
 @click.option("--remove", is_flag=True, help="Take the pin away.")
 @in_workspace
 def pin(segment_id: str, by: str, reason: str, remove: bool, here: Here) -> None:
