@@ -386,8 +386,9 @@ def shown(kept: Sections, what: str, message_id: str) -> str:
         if before is not None:
             out.append("\n")
         if piece is gaps[0]:
-            left, total = sum([gap.size for gap in gaps]), _counted(kept.size, kept.measure)
-            much = f"all {total}" if left >= kept.size else f"{left:,} of {total}"
+            left, size = sum([gap.size for gap in gaps]), kept.size
+            total = _counted(size, kept.measure)
+            much = f"all {total}" if left >= size else f"{left:,} of {total}"
             tokens = sum([gap.tokens for gap in gaps])
             out.append(stand_in(much, what, tokens, message_id, kept.why))
         else:

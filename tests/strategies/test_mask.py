@@ -21,9 +21,9 @@ BULKY_TEXT = "x" * BULKY_CHARS
 class Heap:
     """A heap as far as masking needs one; it notes for which segments it was asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, spare: int = 0) -> None:
         self.trimmed_ids: list[str] = []
-        self.mask = Mask(self.outcomes, self.trimmed, spare=0)
+        self.mask = Mask(self.outcomes, self.trimmed, spare=spare)
 
     def outcomes(self, of: Segment) -> Sequence[Outcome]:
         return (Outcome(0, "read", None, of.text),) if of.type == "message" else ()
@@ -52,3 +52,8 @@ def test_what_is_not_bulky_or_carries_no_result_is_left_alone() -> None:
     short, note = segment("short", type="message", text="x"), segment("note", text=BULKY_TEXT)
     assert heap.rank(short, note) == []
     assert heap.trimmed_ids == []
+
+
+def test_where_there_are_fewer_results_than_are_spared_all_are_left_alone() -> None:
+    assert Heap(spare=3).rank(*bulky("one", "other")) == []
+    assert [p.members for p in Heap(spare=1).rank(*bulky("one", "other"))] == [(0,)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from marksweep.core.context import PlanningContext
@@ -43,10 +44,8 @@ class Mask:
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
         """Propose to mask the bulky results of each message, oldest first."""
-        outcomes = [self._outcomes(segment) for segment in context.segments]
-        carrying = [i for i, each in enumerate(outcomes) if each]
-        for i in carrying[: len(carrying) - self._spare]:
-            bulky = [outcome for outcome in outcomes[i] if len(outcome.text) >= self._bulky]
+        for i, outcomes in self._carrying(context):
+            bulky = [outcome for outcome in outcomes if len(outcome.text) >= self._bulky]
             if not bulky or not context.may_go((i,)):
                 continue
             segment = context.segments[i]
@@ -55,6 +54,15 @@ class Mask:
                 names = ", ".join(dict.fromkeys([outcome.name or "a tool" for outcome in bulky]))
                 reason = f"masked: old output of {names}, {segment.tokens} tokens"
                 yield Proposal((i,), Action.MASK, reason, shorter)
+
+    def _carrying(self, context: PlanningContext) -> Iterator[tuple[int, Sequence[Outcome]]]:
+        """Find the messages with results, but for the latest. No more are read than are asked."""
+        spared: deque[tuple[int, Sequence[Outcome]]] = deque()
+        for i, segment in enumerate(context.segments):
+            if outcomes := self._outcomes(segment):
+                spared.append((i, outcomes))
+                if len(spared) > self._spare:
+                    yield spared.popleft()
 
 
 def masked(outcomes: Sequence[Outcome], why: str = "") -> dict[Place, Sections]:

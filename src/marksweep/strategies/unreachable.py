@@ -60,7 +60,7 @@ class Unreachable:
         for i in carrying:
             for mate in context.units.members(i):
                 reached[mate] = False
-        for i in chain(carrying[len(carrying) - SPARED_MESSAGES :], context.roots, references.said):
+        for i in chain(carrying[-SPARED_MESSAGES:], context.roots, references.said):
             reached[i] = True
         for i in range(len(outcomes) - 1, -1, -1):
             if reached[i]:

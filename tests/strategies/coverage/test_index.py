@@ -9,7 +9,7 @@ from marksweep.strategies.coverage.choose import (
     ECONOMY,
     QUALITY,
     Offer,
-    _are_newer_elsewhere,
+    _is_newer_elsewhere,
     _lost_atoms,
     choose,
 )
@@ -136,7 +136,7 @@ def test_what_is_lost_is_counted_with_what_was_used() -> None:
     index.drop(one)
     lost, used = _lost_atoms([one])
     assert 0 < used < lost
-    assert _are_newer_elsewhere([one])
+    assert _is_newer_elsewhere(one)
 
 
 def offer(worth: float, at: int) -> Offer:

@@ -251,7 +251,7 @@ class Sweep:
     def _covered(self, gone: list[Block]) -> str:
         """Say where else the text of redundant dropped blocks is."""
         lines = sum([block.text.count("\n") + 1 for block in gone])
-        where = "newer messages" if _are_newer_elsewhere(gone) else "other messages"
+        where = "newer messages" if all(map(_is_newer_elsewhere, gone)) else "other messages"
         return f"{_counted(lines, 'line', 'lines')} of it stand in {where}"
 
 
@@ -265,14 +265,10 @@ def _lost_atoms(blocks: Iterable[Block]) -> tuple[int, int]:
     return len(lost), len([atom for atom in lost.values() if atom.uses])
 
 
-def _are_newer_elsewhere(blocks: Iterable[Block]) -> bool:
-    """Whether later messages hold something of each of these blocks."""
-    return all(
-        any(
-            atom.newest is not None
-            and atom.newest.number > block.number
-            and atom.newest.message is not block.message
-            for atom in block.atoms
-        )
-        for block in blocks
-    )
+def _is_newer_elsewhere(block: Block) -> bool:
+    """Whether a later message holds something of this block."""
+    for atom in block.atoms:
+        new = atom.newest
+        if new is not None and new.number > block.number and new.message is not block.message:
+            return True
+    return False
