@@ -90,6 +90,40 @@ def test_what_others_do_shows_by_itself_and_an_outdated_plan_is_told(
     wait_for_size(tab, "1,840")
 
 
+HOLD = """(() => {
+  const real = window.fetch;
+  window.fetch = async (url, options) => {
+    const answer = await real(url, options);
+    if (url.includes("api/view") && url.includes("default") && answer.status === 200)
+      await new Promise(done => { window.release = done; });
+    return answer;
+  };
+})()"""
+"""Hold back the next view of the heap `default` until it is released."""
+
+
+def test_a_late_answer_for_a_heap_that_was_left_is_not_shown(browser: Tab, tmp_path: Path) -> None:
+    first = filled(tmp_path / "two.db")
+    filled(tmp_path / "two.db", 5, "other").close()
+    with web(tmp_path, "--store", "two.db", "--limit", "2k") as two:
+        browser.size(1_400)
+        browser.go(two.address)
+        browser.wait(READY)
+        browser.value(HOLD)
+        first.write("word " * 10, segment_id="new")
+        browser.wait("window.release")
+        browser.value(
+            "(() => { const h = document.querySelector('#heap'); h.value = 'segments:other';"
+            "h.dispatchEvent(new Event('change')); })()"
+        )
+        wait_for_size(browser, "190")
+        browser.value("window.release()")
+        browser.value("new Promise(done => setTimeout(done, 300))")
+        assert browser.text(USED).startswith("190 ")
+    first.close()
+    browser.go("about:blank")
+
+
 def test_what_was_swept_is_searched_and_restored_by_clicks(tab: Tab, folder: Path) -> None:
     other = Segments(folder / "heap.db", limit=1_000_000)
     other.collect(other.plan_for(["log-0"]))

@@ -79,10 +79,13 @@ async function choose() {
 }
 
 async function refresh() {
+  const asked = heap;
   const answer = await ask("view", {query: {heap}, headers: etag ? {"If-None-Match": etag} : {}});
   if (answer.status === 304) return false;
+  const found = await answer.json();
+  if (asked !== heap) return false; // Another heap was chosen meanwhile.
   etag = answer.headers.get("ETag");
-  view = await answer.json();
+  view = found;
   if (plan && !plan.version) plan.version = view.version.split(".")[0];
   await draw();
   return true;
@@ -129,6 +132,7 @@ async function drawPicture() {
   const place = $("picture"), width = Math.round(place.clientWidth);
   const query = {heap, by, width, ...(plan ? {plan: plan.plan.plan_id} : {})};
   const text = await (await ask("picture", {query})).text();
+  if (query.heap !== heap) return;
   const svg = new DOMParser().parseFromString(text, "image/svg+xml").documentElement;
   place.replaceChildren(document.adoptNode(svg));
 }
@@ -275,7 +279,9 @@ async function undo(id) {
 
 async function list(from) {
   offset = from;
+  const asked = heap;
   const found = await get("tiles", {words: $("words").value, state: $("state").value, offset: from});
+  if (asked !== heap) return;
   const rows = found.tiles.map(tile => make("tr", {},
     make("td", {}, tile.name ? make("button", {click: doing(() => open(tile.name))}, tile.label || tile.name) : tile.label,
       make("small", {}, [tile.label && tile.name, tile.tool, tile.file].filter(Boolean).join(" · "))),
@@ -292,7 +298,9 @@ async function list(from) {
 }
 
 async function stash() {
+  const asked = heap;
   const found = await get("swept", {words: $("swept-words").value});
+  if (asked !== heap) return;
   $("swept").replaceChildren(...(found.length ? found.slice(0, 20).map(each => make("li", {},
     make("div", {className: "row"},
       make("div", {}, make("button", {className: "link", click: doing(() => open(each.segment.segment_id))}, each.segment.segment_id),
