@@ -1,11 +1,11 @@
-"""Real clients through `marksweep wrap`, against a provider on loopback that follows a script.
+"""Runs real clients through `marksweep wrap`, against a scripted provider on loopback.
 
     make clients                     all that install
     make clients CLIENTS="claude pi"
 
-Each does a task of thirty calls at a limit that forces several collections, is resumed, and goes on
-without the proxy after that was killed in the middle of a stream. Prints the table of
-docs/clients.md; ends with 1 if something is not as it must be, or one that was named is not there.
+Each does a task of thirty calls at a limit that forces several collections, is resumed, and
+continues after its proxy is killed in the middle of a stream. Prints the table of docs/clients.md.
+Exits with 1 if a check fails, or if a named client is not installed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BYTES_PER_TOKEN = 4
 
 
 class Run:
-    """One client in a home of its own."""
+    """One client in a temporary home."""
 
     def __init__(self, name: str, home: Path, upstream: Upstream) -> None:
         self.driven = CLIENTS[name]
@@ -94,7 +94,7 @@ def rewrites(requests: list[Request]) -> int:
 
 
 def bytes_at(limit: str) -> int:
-    """Give what a request may have at a limit, as the provider here counts."""
+    """Return the bytes that a request may have at a limit, as the provider here counts."""
     return BYTES_PER_TOKEN * 1_000 * int(limit.removesuffix("k"))
 
 
@@ -142,7 +142,7 @@ def task(name: str, row: Row) -> None:
 
 
 def killed(name: str, row: Row) -> None:
-    """The proxy is killed in the middle of a stream; the client goes on, and without it, too."""
+    """Kill the proxy in the middle of a stream; the client continues, later without the proxy."""
     with (
         tempfile.TemporaryDirectory() as home,
         serving(Upstream(8, output)) as upstream,
@@ -174,7 +174,7 @@ def killed(name: str, row: Row) -> None:
 
 
 def collected(name: str, row: Row) -> None:
-    """A session on disk is collected under a new id, and the client goes on with that."""
+    """Collect a session on disk under a new id; the client continues it."""
     copy = CLIENTS[name].copy
     if copy is None:
         return
@@ -283,7 +283,7 @@ def version(name: str) -> str:
 
 
 def driven(name: str) -> Row:
-    """Drive one client through all there is to show."""
+    """Run all checks on one client."""
     row = Row(name, faults=[])
     for check in (task, killed, collected, plugged, shortened):
         try:

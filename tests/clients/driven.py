@@ -1,4 +1,4 @@
-"""How each client is driven without a person: its limit, its start, how it goes on."""
+"""How each client is run headless: its limit, how it starts and how it resumes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def output(step: int) -> str:
 
 
 def typed(first: int, last: int) -> str:
-    """Say the steps of the task, one a line, to a client whose model has no tools."""
+    """Return the steps of the task, one per line, for a client whose model has no tools."""
     steps = range(first, last + 1)
     return "".join(
         f"call_{step:03} " + f"and step {step} has some words, " * 150 + "\n" for step in steps
@@ -33,11 +33,11 @@ class Driven(msgspec.Struct, frozen=True):
     limit: str
     start: list[str]
     resume: Callable[[str], list[str]]
-    """What to say to go on with the session that an output was about."""
+    """Arguments that resume the session of an output."""
     prepare: Callable[[Path, str], dict[str, str]]
     """Write its configuration into a home; give the environment."""
     copy: Callable[[str], list[str]] | None = None
-    """What to say to go on with a session by its id; None: `marksweep resume` does not know it."""
+    """Arguments that resume a session by id; None: not supported by `marksweep resume`."""
     plug: Callable[[Path, Path], list[str]] | None = None
     """Put the plugin of a folder into a home, and give what to add; None: there is none."""
     is_required: bool = False

@@ -1,4 +1,4 @@
-"""A model provider on loopback that speaks four protocols, follows a script, and is strict.
+"""A strict, scripted model provider on loopback that speaks four protocols.
 
 The script is a task of so many calls of the client's shell tool, one after the other, and a last
 word. What comes next is read off the newest result in the request, so a retry gets the same answer

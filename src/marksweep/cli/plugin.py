@@ -35,9 +35,9 @@ README = """\
 
 Output of tools that is longer than 2,000 tokens is shortened to its beginning and its end before it
 enters the conversation. The rest is kept on this machine; a line in its place says how to get it
-back: by the tool `recall`, or by `/marksweep:swept`. Before a compaction all that was said is kept
-the same way, and after it the task is said again. Written by `marksweep plugin claude`; try it with
-`claude --plugin-dir` and the name of this folder.
+back: by the tool `recall`, or by `/marksweep:swept`. The conversation is kept the same way before
+a compaction, and after it the task is injected again. Written by `marksweep plugin claude`;
+try it with `claude --plugin-dir` and the name of this folder.
 """
 
 
@@ -48,9 +48,9 @@ the same way, and after it the task is said again. Written by `marksweep plugin 
 def plugin(agent: str, folder: Path, limit: str) -> None:
     """Write a ready plugin for claude, opencode or pi into a new folder.
 
-    For Claude Code: bulky output is shortened as it enters, with a way back; what a compaction
-    would lose is saved; the task is said again after one; the tools and two commands. For opencode
-    and pi: every request fits the limit, as with the proxy, and the model can recall.
+    For Claude Code: bulky output is shortened as it enters and can be recalled; what a compaction
+    would lose is saved; the task is injected again after it; the tools and two commands. For
+    opencode and pi: every request fits the limit, as with the proxy, and the model can recall.
 
     Example:  marksweep plugin claude ./marksweep-plugin && claude --plugin-dir ./marksweep-plugin
     """
@@ -69,7 +69,7 @@ def plugin(agent: str, folder: Path, limit: str) -> None:
 
 
 def _script_files(agent: str, limit: str) -> dict[str, str]:
-    """Return the files of a plugin in JavaScript, which asks this very marksweep."""
+    """Return the files of a JavaScript plugin that calls this installation of marksweep."""
     scripts = files("marksweep.cli") / "agent_plugins"
     asking = (scripts / "fit.js").read_text()
     command = json.dumps([sys.executable, "-m", "marksweep"])
@@ -126,11 +126,11 @@ def _claude_files() -> dict[str, str]:
 @click.option("--limit", default=LIMIT, show_default=True, help="Tokens of a request, for fit.")
 @store_option
 def hook(name: str, limit: str, store: str | None) -> None:
-    """Do what a plugin's hook asks for: read an event, print what the client is to do.
+    """Run a plugin's hook: read an event, print the answer to the client.
 
-    fit reads requests, one a line, until there are no more, and answers each with a line.
+    fit reads requests, one per line, until the input ends, and answers each with one line.
 
-    Whatever goes wrong is said on stderr, and the client goes on as if there were no hook.
+    Errors go to stderr, and the client continues as if there were no hook.
     """
     from marksweep.proxy.hooks import HOOKS
     from marksweep.stores.open import open_store
@@ -151,7 +151,7 @@ def hook(name: str, limit: str, store: str | None) -> None:
 
 
 def _fit_lines(fit: Fit) -> None:
-    """Answer requests, one a line; what goes wrong is null, and said on stderr."""
+    """Answer requests, one per line; null after an error, which goes to stderr."""
     from marksweep.proxy.hooks import fitted
 
     with closing(fit):

@@ -10,11 +10,11 @@ from marksweep.errors import BadInput
 from marksweep.sizes import Size
 
 LIMIT = "100k"
-"""Tokens that requests are made to fit unless told otherwise: half of a common window."""
+"""Default limit in tokens: half of a common window."""
 
 
 KEEP_DAYS = 30.0
-"""Days that a conversation stays in the store after the last that was said in it."""
+"""Days that a conversation stays in the store after its last message."""
 
 
 def tokens_in(limit: str) -> int:
@@ -28,24 +28,26 @@ def tokens_in(limit: str) -> int:
 limit_option = click.option(
     "--limit", default=LIMIT, show_default=True, help="Tokens that a request may have."
 )
-strategy_option = click.option("--strategy", help="How to choose what goes; else as set.")
+strategy_option = click.option(
+    "--strategy", help="How to choose what is removed; default: the settings."
+)
 upstream_option = click.option(
-    "--upstream", default="", metavar="URL", help="Where all requests go; else to their provider."
+    "--upstream", default="", metavar="URL", help="Where all requests go; default: their provider."
 )
 dry_run_option = click.option(
-    "--dry-run", is_flag=True, help="Send what came; only say what would go."
+    "--dry-run", is_flag=True, help="Send requests unchanged; log what would be removed."
 )
 keep_option = click.option(
     "--keep-days",
     default=KEEP_DAYS,
     show_default=True,
     type=click.FloatRange(min=0, min_open=True),
-    help="Delete conversations in which nothing was said for so long.",
+    help="Delete conversations without new messages for this long.",
 )
 subscription_option = click.option(
     "--rewrite-subscriptions",
     is_flag=True,
-    help="Rewrite requests that a subscription pays, too; see your provider's terms.",
+    help="Also rewrite requests paid by a subscription; see your provider's terms.",
 )
 
 
@@ -80,7 +82,7 @@ def command(
     allow_remote: bool,
     token_file: str | None,
 ) -> None:
-    """Make the requests of any agent fit, between it and its model.
+    """Run a proxy that makes the requests of any agent fit.
 
     \b
     marksweep proxy --limit 100k

@@ -38,7 +38,7 @@ class Agent(msgspec.Struct, frozen=True):
 
 
 def _codex_lines(lines: Lines, session_id: str) -> Lines:
-    """Name a rollout in its first line, and count its lines anew."""
+    """Set the id in the first line of a rollout, and number its lines again."""
     out: Lines = []
     for line in lines:
         made = line
@@ -65,14 +65,16 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 @click.argument("agent", required=False)
 @click.argument("session", required=False)
 @click.option("--limit", default="60k", show_default=True, help="Tokens of the copy: 60k or 50%.")
-@click.option("--run", is_flag=True, help="Resume it at once, instead of saying how.")
+@click.option(
+    "--run", is_flag=True, help="Resume the copy at once instead of printing the command."
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def command(agent: str | None, session: str | None, limit: str, run: bool, yes: bool) -> int:
-    """Go on with a session of this folder that was made to fit.
+    """Continue a session of this folder in a smaller copy.
 
-    Shows what would go, and writes a collected copy of the session under a new id. The session
-    itself is not touched. AGENT is claude or codex; SESSION is an id. Without them it is the
-    newest session of this folder.
+    Shows what would be removed, and writes a collected copy of the session under a new id. The
+    session itself is not touched. AGENT is claude or codex; SESSION is an id. Without them it is
+    the newest session of this folder.
 
     Example:  marksweep resume claude --limit 60k
     """
@@ -91,7 +93,7 @@ def command(agent: str | None, session: str | None, limit: str, run: bool, yes: 
     plan = reading.conversation.plan()
     render.console().print(render.plan(plan))
     if not plan.steps:
-        say(f"{path} fits. To go on:  {' '.join([*client.command, _id_of(path)])}")
+        say(f"{path} fits. To continue:  {' '.join([*client.command, _id_of(path)])}")
         return NOTHING
     session_id = str(_new_id(name))
     copy = path.with_name(path.name.replace(_id_of(path), session_id))
@@ -106,7 +108,7 @@ def command(agent: str | None, session: str | None, limit: str, run: bool, yes: 
         raise Refused(f"the copy would not be valid: {sorted(wrong)[0]}. Nothing was written.")
     transcripts.save(copy, loaded.transcript.encoded(lines))
     words = [*client.command, session_id]
-    say(f"{copy} is written; {path.name} is as it was. To go on:  {' '.join(words)}")
+    say(f"{copy} is written; {path.name} is unchanged. To continue:  {' '.join(words)}")
     if run:
         binary = shutil.which(words[0])
         if binary is None:
@@ -116,7 +118,7 @@ def command(agent: str | None, session: str | None, limit: str, run: bool, yes: 
 
 
 def _new_id(name: str) -> UUID:
-    """Return an id as the client has them: those of Codex begin with the time."""
+    """Return an id in the client's form: those of Codex begin with the time."""
     made = uuid4()
     if name == "claude":
         return made
