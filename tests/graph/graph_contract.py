@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from marksweep.errors import BadInput, StoreError
-from marksweep.stores.graph.base import GraphQuery, GraphStore, Item, Link, LinkQuery, Nodes
+from marksweep.stores.graph.base import Copy, GraphQuery, GraphStore, Item, Link, LinkQuery, Nodes
 from marksweep.stores.graph.nouns import Memory, Mention
 from tests.graph.graphs import HOSTILE, file, later, note
 
@@ -71,11 +71,42 @@ class RememberContract(OnStore):
             pinned_by="ann",
             read_at=later(days=1),
             last_seen_at=later(minutes=3),
+            expires_at=later(days=9),
             lines=7,
         )
         store.put("w", [msgspec.structs.replace(plain, memory=memory)])
         (back,) = store.fetch("w", [memory.memory_id])
         assert back.memory == memory
+
+    def test_a_copy_has_what_its_source_has_and_outlives_it(self, store: GraphStore) -> None:
+        calls = {"parse": ["read", "split"], "read": []}
+        source = file("w", "a.py", calls)
+        twin = file("w", "a.py", calls, repository="/worktree")
+        other = file("w", "a.py", {"parse": []}, repository="/other")
+        store.put("w", [source])
+        copies = [
+            Copy(source.memory.memory_id, twin.memory),
+            Copy(source.memory.memory_id, other.memory),
+            Copy("gone", msgspec.structs.replace(other.memory, memory_id="m2")),
+        ]
+        assert store.copy("w", copies) == (twin.memory.memory_id,)
+        (back,) = store.fetch("w", [twin.memory.memory_id])
+        assert (back.memory, back.chunks, back.entities) == (
+            twin.memory,
+            twin.chunks,
+            twin.entities,
+        )
+        assert set(back.mentions) == set(twin.mentions)
+        assert set(back.relations) == set(twin.relations)
+        store.remove("w", [source.memory.memory_id])
+        assert found(store, "w", "split") == ["def parse(): read split"]
+        assert shape(store, "w") == (1, 2, 3, 4, 2)
+        store.put("w", [source])
+        store.remove("w", [twin.memory.memory_id])
+        assert found(store, "w", "split") == ["def parse(): read split"]
+        store.remove("w", [source.memory.memory_id])
+        assert found(store, "w", "split") == []
+        assert shape(store, "w") == (0, 0, 0, 0, 0)
 
     def test_a_changed_file_loses_its_vanished_symbols(self, store: GraphStore) -> None:
         store.put("w", [file("w", "a.py", {"old": ["gone"], "kept": []})])

@@ -152,6 +152,23 @@ class PruneMemoryContract(OnWorld):
         answer = world.memory.prune_memory("w", strategy="orphaned_entities")
         assert answer.planned == Nodes()
 
+    def test_a_note_with_a_time_to_live_expires_and_can_be_taken_back(self, world: World) -> None:
+        memory = world.memory
+        short = memory.add_memory("the branch is frozen", ttl=timedelta(days=2), workspace_id="w")
+        memory.add_memory("the branch is main", workspace_id="w")
+        assert not memory.prune_memory("w", strategy="expired").planned.memories
+        world.clock.wait(days=3)
+        shown = memory.prune_memory("w", strategy="expired")
+        assert shown.planned.memories == (short.memory_id,)
+        assert "expired: its time to live ended on" in prune_text(shown, Limits())
+        memory.prune_memory("w", False, True, "expired", plan_id=shown.plan_id)
+        (left,) = memory.search_memory("branch", workspace_id="w").hits
+        assert left.memory.text == "the branch is main"
+        assert memory.undo(shown.plan_id, workspace_id="w").memories == (short.memory_id,)
+        again = memory.add_memory("the branch is frozen", workspace_id="w")
+        assert again.memory_id == short.memory_id
+        assert not memory.prune_memory("w", strategy="expired").planned.memories
+
     def test_expired_strategy_goes_by_the_life_of_the_source(self, world: World) -> None:
         memory = world.with_settings(MemorySettings(ttl={"chat": timedelta(days=30)}))
         old = memory.add_memory("old talk", source="chat", workspace_id="w")

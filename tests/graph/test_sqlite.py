@@ -47,6 +47,14 @@ class TestSqliteGraph(
         return opened
 
 
+THIRD_LAYOUT = """
+ALTER TABLE memory DROP COLUMN expires_at;
+DROP INDEX chunk_by_text;
+ALTER TABLE chunk DROP COLUMN text_key;
+PRAGMA user_version = 3;
+"""
+"""Turns the layout of today into the third one."""
+
 SECOND_LAYOUT = """
 ALTER TABLE workspace DROP COLUMN chunks;
 ALTER TABLE memory DROP COLUMN superseded_by;
@@ -68,7 +76,7 @@ CREATE VIRTUAL TABLE chunk_words USING fts5(
 INSERT INTO chunk_words (chunk_words) VALUES ('rebuild');
 PRAGMA user_version = 2;
 """
-"""Turns the layout of today into the second one."""
+"""Turns the third layout into the second one."""
 
 FIRST_LAYOUT = """
 CREATE TRIGGER chunk_text_added AFTER INSERT ON chunk_text BEGIN
@@ -84,7 +92,10 @@ PRAGMA user_version = 1;
 """Turns the second layout into the first one."""
 
 
-@pytest.mark.parametrize("layout", [SECOND_LAYOUT, SECOND_LAYOUT + FIRST_LAYOUT])
+@pytest.mark.parametrize(
+    "layout",
+    [THIRD_LAYOUT, THIRD_LAYOUT + SECOND_LAYOUT, THIRD_LAYOUT + SECOND_LAYOUT + FIRST_LAYOUT],
+)
 def test_a_file_of_an_older_layout_is_brought_up(tmp_path: Path, layout: str) -> None:
     store = SqliteGraphStore(tmp_path / "graph.db")
     kept = file("w", "src/kept.py", {"Shop.open_door": ["knock"]})

@@ -14,6 +14,8 @@ from marksweep.errors import NotFound
 from marksweep.graph.memory import KnowledgeGraph
 from marksweep.graph.strategies import PruneStrategy
 from marksweep.heaps.graph import planned
+from marksweep.indexing.readers import Inline
+from marksweep.indexing.reading import Reading, Source
 from marksweep.stores.graph.base import GraphQuery, GraphStore
 from marksweep.stores.graph.sqlite import SqliteGraphStore
 from marksweep.stores.memory import MemoryStore
@@ -180,6 +182,47 @@ def test_a_copy_of_a_root_that_is_there_shares_its_hits(disk: Disk) -> None:
     disk.index("worktree")
     assert len(disk.found("basket")) == 1
     assert {root for root, _ in disk.found("startup")} == {"shop", "worktree"}
+
+
+class Counting(Inline):
+    """A reader that counts the files it parses."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+
+    def read(self, source: Source) -> Reading:
+        self.paths.append(source.path)
+        return super().read(source)
+
+
+def test_a_worktree_reuses_what_is_equal_and_is_dropped_alone(disk: Disk) -> None:
+    disk.index("shop")
+    shutil.copytree(disk.folder / "shop", disk.folder / "worktree")
+    write(disk.folder, "worktree/main.py", "def startup():\n    return basket()\n")
+    reader = Counting()
+    assert disk.index("worktree", reader=reader) == 3
+    assert reader.paths == ["main.py"]
+    alone = Disk(disk.folder / "alone")
+    index(alone._open, disk.folder / "worktree", now=disk.clock())
+    mine = str(disk.folder / "worktree")
+    ids = [row.memory_id for row in alone.graph.files(WORKSPACE, mine)]
+    both = [
+        [(r.chunks, r.entities, set(r.mentions), set(r.relations), r.memory.metadata) for r in some]
+        for some in (disk.graph.fetch(WORKSPACE, ids), alone.graph.fetch(WORKSPACE, ids))
+    ]
+    assert both[0] == both[1]
+    alone.memory.close()
+    gone = disk.memory.drop_root(disk.folder / "shop", workspace_id=WORKSPACE)
+    assert disk.found("basket") == [("worktree", "cart/cart.py"), ("worktree", "main.py")]
+    disk.clock.wait(days=30)
+    disk.memory.purge(workspace_id=WORKSPACE)
+    assert disk.found("quote") == [("worktree", "cart/price.py")]
+    disk.index("shop", reader=reader)
+    assert reader.paths == ["main.py", "main.py"]
+    gone = disk.memory.drop_root(disk.folder / "worktree", workspace_id=WORKSPACE)
+    assert disk.found("quote") == [("shop", "cart/price.py")]
+    disk.memory.undo(gone.plan_id, workspace_id=WORKSPACE)
+    assert len(disk.found("startup")) == 2
 
 
 def test_a_root_is_dropped_and_can_be_taken_back(disk: Disk) -> None:

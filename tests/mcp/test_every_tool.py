@@ -85,6 +85,11 @@ def test_every_tool_does_its_work(reach: Reach, tmp_path: Path) -> None:
         assert (await one.call("memory_pin", memory_ids=[parse, "no"]))["found"] == 1
         assert (await one.call("memory_pin", memory_ids=parse, remove=True))["pinned"] is False
         assert (await one.call("memory_merge"))["groups"] == []
+        dropped = await one.call("memory_drop_root", path=str(tmp_path))
+        assert dropped["memories"] == 3
+        assert (await one.call("search_memory", query="parse"))["hits"] == []
+        await one.call("restore_memory", plan_id=dropped["plan_id"])
+        assert (await one.call("search_memory", query="parse"))["hits"]
         assert one.called == {tool.name for tool in TOOLS}
 
     reach(work)
@@ -114,6 +119,7 @@ BAD: dict[str, list[tuple[dict[str, Any], str]]] = {
     "memory_pin": [({}, "missing"), ({"memory_ids": []}, "'memory_ids'")],
     "memory_roots": [({"workspace_id": 3}, "'workspace_id' is 3")],
     "memory_merge": [({"plan_id": "no"}, "no")],
+    "memory_drop_root": [({}, "missing"), ({"root": "/no"}, "the roots are: none")],
     "memory_stats": [({"workspace_id": 3}, "'workspace_id' is 3")],
 }
 

@@ -28,7 +28,7 @@ READ_ONLY = {
     "memory_stats",
     "search_memory",
 }
-DESTRUCTIVE = {"context_gc_prune", "prune_memory", "memory_merge"}
+DESTRUCTIVE = {"context_gc_prune", "prune_memory", "memory_merge", "memory_drop_root"}
 NOT_IDEMPOTENT = {
     "context_add",
     "context_recall",
@@ -69,6 +69,7 @@ def test_the_tools_are_those_of_the_design() -> None:
         "memory_pin",
         "memory_roots",
         "memory_merge",
+        "memory_drop_root",
     }
 
 

@@ -35,18 +35,20 @@ MOMENT = click.DateTime(
 @click.option("--tag", "tags", multiple=True, help="May be repeated.")
 @click.option("--replaces", multiple=True, metavar="ID", help="A note that this one replaces.")
 @click.option("--pin", is_flag=True, help="Never collect it.")
+@click.option("--ttl", default="", metavar="TIME", help="Let it expire: 12h, 30d or 4w from now.")
 @in_workspace
 def remember(
-    text: str, tags: tuple[str, ...], replaces: tuple[str, ...], pin: bool, here: Here
+    text: str, tags: tuple[str, ...], replaces: tuple[str, ...], pin: bool, ttl: str, here: Here
 ) -> None:
     """Keep a fact, decision or preference for later sessions.
 
     \b
     Examples:  marksweep remember "The shop listens on port 8080" --tag ops
                marksweep remember "It is 9090 now" --replaces m1a2b3c
+               marksweep remember "The release branch is frozen" --ttl 7d
     """
     with _agent(here) as memory:
-        done = memory.remember(text, tags=tags, replaces=replaces, pinned=pin)
+        done = memory.remember(text, tags=tags, replaces=replaces, pinned=pin, ttl=ttl)
     here.emit(done, _remembered(done))
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from marksweep.errors import BadInput, NotFound, UnknownName
 from marksweep.graph.memory import KnowledgeGraph
+from marksweep.graph.notes import time_to_live
 from marksweep.search.ranking import Asked, Match, fields, ranked
 from marksweep.search.words import stems
 from marksweep.segments import Segments
@@ -126,14 +127,22 @@ class AgentMemory:
         tags: Sequence[str] = (),
         replaces: Sequence[str] = (),
         pinned: bool = False,
+        ttl: str = "",
     ) -> Remembered:
         """Take a note for later sessions; those that it replaces stop being valid.
 
-        They stay, and `recall` as of an earlier time still finds them.
+        They stay, and `recall` as of an earlier time still finds them. A note with a `ttl`, such as
+        30d, is garbage after that time: a prune of `expired` deletes it.
         """
+        life = time_to_live(ttl)
         before = self._alike(text)
         kept = self._memory.add_memory(
-            text, tags=tags, source=AGENT, replaces=replaces, workspace_id=self._workspace
+            text,
+            tags=tags,
+            source=AGENT,
+            replaces=replaces,
+            ttl=life,
+            workspace_id=self._workspace,
         )
         if pinned:
             self._memory.pin([kept.memory_id], by=AGENT, workspace_id=self._workspace)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from copy import copy
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
@@ -74,7 +74,6 @@ Result = TypeVar("Result")
 
 ACTOR = "library"
 """Who the journal says it was, if nobody says otherwise."""
-
 
 MERGE = "merge_entities"
 """What plans to merge entities name as their strategy."""
@@ -159,9 +158,10 @@ class KnowledgeGraph:
         source: str = "user",
         metadata: dict[str, Scalar] | None = None,
         replaces: Sequence[str] = (),
+        ttl: timedelta | None = None,
         workspace_id: str = DEFAULT_WORKSPACE,
     ) -> Memory:
-        """Remember a text. The same words from the same source are one memory.
+        """Remember a text, for a time if `ttl` is given. The same words from a source are one.
 
         Memories that it replaces are valid up to now: searches find them only as of earlier.
         """
@@ -174,7 +174,7 @@ class KnowledgeGraph:
                     "Pass ids that a search gave."
                 )
         record = note_record(
-            workspace_id, text, now=self.now(), source=source, tags=tags, metadata=metadata
+            workspace_id, text, now=self.now(), source=source, tags=tags, metadata=metadata, ttl=ttl
         )
         self.graph.put(workspace_id, [record])
         if replaces:

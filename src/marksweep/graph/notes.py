@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -17,14 +17,34 @@ from marksweep.stores.graph.nouns import (
     Mention,
     Record,
     Scalar,
-    chunk_id,
+    chunk_ids,
     entity_id,
     hash_content,
     note_memory_id,
 )
 
+MAX_TTL = 100_000
+"""Numbers from here on are not a time to live: they are times beyond the calendar, or mistakes."""
+
 CHUNK_CHARACTERS = 1200
 """Length at which a note is cut. Longer chunks rank worse; shorter ones lose their context."""
+
+
+UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+"""What the last letter of a time to live means."""
+
+
+def time_to_live(text: str) -> timedelta | None:
+    """Read a time to live such as 30d; None if the text is empty."""
+    number, unit = text.strip()[:-1], text.strip()[-1:].casefold()
+    if not unit:
+        return None
+    if unit not in UNITS or not number.isdecimal() or not 0 < int(number) < MAX_TTL:
+        raise BadInput(
+            f"the time to live is {text!r}; expected a whole number with m, h, d or w behind it, "
+            "such as 30d."
+        )
+    return timedelta(**{UNITS[unit]: int(number)})
 
 
 class Lines(msgspec.Struct, frozen=True, gc=False):
@@ -43,12 +63,15 @@ def note_record(
     source: str,
     tags: Sequence[str] = (),
     metadata: dict[str, Scalar] | None = None,
+    ttl: timedelta | None = None,
 ) -> Record:
     """Make a note's memory, chunks, entities and mentions."""
     if not text.strip():
         raise BadInput("the text of a memory is empty; expected something to remember.")
     if source == CODE_INDEXER:
         raise BadInput(f"the source {CODE_INDEXER!r} is the indexer's; name another one.")
+    if ttl is not None and ttl <= timedelta():
+        raise BadInput(f"ttl is {ttl}; expected a time to live of more than nothing.")
     memory = Memory(
         memory_id=note_memory_id(workspace_id, source, text),
         workspace_id=workspace_id,
@@ -61,6 +84,7 @@ def note_record(
         tags=tuple(tags),
         metadata=metadata or {},
         last_seen_at=now,
+        expires_at=None if ttl is None else now + ttl,
     )
     chunks = tuple(_chunks(memory))
     entities: dict[str, Entity] = {}
@@ -86,12 +110,11 @@ def same_words(text: str) -> str:
 
 
 def _chunks(memory: Memory) -> Iterator[Chunk]:
-    seen: dict[tuple[int, int], int] = {}
-    for position, part in enumerate(cut(memory.text)):
-        occurrence = seen.get((part.first, part.last), 0)
-        seen[part.first, part.last] = occurrence + 1
+    parts = tuple(cut(memory.text))
+    names = chunk_ids(memory.memory_id, ((part.first, part.last, "") for part in parts))
+    for position, (part, name) in enumerate(zip(parts, names, strict=True)):
         yield Chunk(
-            chunk_id=chunk_id(memory.memory_id, part.first, part.last, "", occurrence),
+            chunk_id=name,
             workspace_id=memory.workspace_id,
             memory_id=memory.memory_id,
             text=part.text,

@@ -25,7 +25,7 @@ class PruneStrategy(StrEnum):
     ORPHANED_ENTITIES = "orphaned_entities"
     """Entities that no chunk of any memory mentions."""
     EXPIRED = "expired"
-    """Memories older than their source may get, with their chunks."""
+    """Notes past their time to live, or that of their source, with their chunks."""
     DUPLICATES = "duplicates"
     """Notes that say what an older one says, with their chunks."""
     ALL = "all"
@@ -75,9 +75,13 @@ def _stale(context: GraphContext) -> Reasons:
 
 def _expired(context: GraphContext) -> Reasons:
     lives = context.rules.ttl
-    for i, row in context.live if lives else ():
+    for i, row in context.live:
         life = lives.get(row.source)
-        if life is not None and context.now_us - _last_sign_of_life(row) > life // MICROSECOND:
+        if row.expires_us is not None:
+            if row.expires_us <= context.now_us:
+                end = EPOCH + timedelta(microseconds=row.expires_us)
+                yield i, f"expired: its time to live ended on {end:%Y-%m-%d %H:%M} UTC"
+        elif life is not None and context.now_us - _last_sign_of_life(row) > life // MICROSECOND:
             yield i, f"expired: memories of {row.source} live for {_days(life)}"
 
 
@@ -135,7 +139,9 @@ def holds_until(context: GraphContext) -> datetime | None:
     for row in context.survey.memories:
         if row.read_us is not None:
             ends.append(row.read_us + protected)
-        if row.source in lives:
+        if row.expires_us is not None:
+            ends.append(row.expires_us)
+        elif row.source in lives:
             ends.append(_last_sign_of_life(row) + lives[row.source] + 1)
     first = min((end for end in ends if end > context.now_us), default=None)
     return None if first is None else EPOCH + timedelta(microseconds=first)

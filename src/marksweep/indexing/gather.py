@@ -16,7 +16,7 @@ from marksweep.indexing.readers import Reader
 from marksweep.indexing.reading import Reading, Source
 from marksweep.indexing.selection import Selection
 from marksweep.indexing.walk import Found, Skipped
-from marksweep.stores.graph.base import FileRow, Seen
+from marksweep.stores.graph.base import Copy, FileRow, Seen
 from marksweep.stores.graph.nouns import CODE_INDEXER, Memory, Record, file_memory_id
 
 
@@ -53,6 +53,8 @@ class Batch(msgspec.Struct, frozen=True):
     """What is to be stored about some files."""
 
     records: tuple[Record, ...]
+    copies: tuple[Copy, ...]
+    """Files that another root has, too."""
     seen: tuple[Seen, ...]
     files: int
     last: str
@@ -63,10 +65,20 @@ class Gatherer:
     """Opens files for one run. Blocks; one thread at a time."""
 
     def __init__(
-        self, job: Job, reader: Reader, renames: Renames, adopt: Callable[[str, str], str]
+        self,
+        job: Job,
+        reader: Reader,
+        renames: Renames,
+        adopt: Callable[[str, str], str],
+        twin: Callable[[str, str], Memory | None],
     ) -> None:
-        """Take the job; `adopt` names the memory of another root that a new file continues."""
+        """Take the job.
+
+        `adopt` names the memory of another root that a new file continues; `twin` finds that of
+        another root's file with the same path and content.
+        """
         self.tally = Tally()
+        self._twin = twin
         self._job = job
         self._reader = reader
         self._renames = renames
@@ -80,6 +92,7 @@ class Gatherer:
     def gather(self, files: Iterable[tuple[Found, FileRow | None]]) -> Batch:
         """Read files, those that turn out to be unchanged only as far as their hash."""
         records: list[Record] = []
+        copies: list[Copy] = []
         seen: list[Seen] = []
         done, last = 0, ""
         for found, row in files:
@@ -89,11 +102,19 @@ class Gatherer:
             outcome = self._open(found, row)
             if isinstance(outcome, Record):
                 records.append(outcome)
+            elif isinstance(outcome, Copy):
+                copies.append(outcome)
             elif outcome is not None:
                 seen.append(outcome)
-        return Batch(tuple(records), tuple(seen), done, last)
+        return Batch(tuple(records), tuple(copies), tuple(seen), done, last)
 
-    def _open(self, found: Found, row: FileRow | None) -> Record | Seen | None:
+    def read_again(self, path: str) -> Record | None:
+        """Read a file whose twin is gone by now."""
+        self._twin = lambda *_: None
+        outcome = self._open(Found(path, 0, 0), None)
+        return outcome if isinstance(outcome, Record) else None
+
+    def _open(self, found: Found, row: FileRow | None) -> Record | Copy | Seen | None:
         job, read_ns = self._job, time.time_ns()
         try:
             content, state = job.selection.read(job.root, found.path)
@@ -110,10 +131,12 @@ class Gatherer:
             self.tally.seen.add(row.memory_id)
             return Seen(row.memory_id, len(content), changed)
         moved_from = self._moved_from(found.path, content_hash) if row is None else ""
+        is_new = row is None and not moved_from
+        if is_new and (twin := self._twin(found.path, content_hash)) is not None:
+            return self._copy(twin, len(content), changed)
         reading = self._reader.read(Source(job.workspace_id, job.repository, found.path, content))
-        self._count(found, reading, moved_from)
         memory = self._memory(found.path, reading, len(content), changed, content_hash)
-        self.tally.seen.add(memory.memory_id)
+        self._count(memory, reading, moved_from)
         return Record(
             memory=memory,
             chunks=reading.chunks,
@@ -127,23 +150,48 @@ class Gatherer:
     def _moved_from(self, path: str, content_hash: str) -> str:
         return self._adopt(path, content_hash) or self._renames.claim(content_hash)
 
-    def _count(self, found: Found, reading: Reading, moved_from: str) -> None:
+    def _copy(self, twin: Memory, size: int, changed: int) -> Copy:
+        memory = self._placed(twin, size, changed)
+        self._tally(memory)
+        return Copy(twin.memory_id, memory)
+
+    def _count(self, memory: Memory, reading: Reading, moved_from: str) -> None:
+        self._tally(memory)
+        if moved_from:
+            self.tally.renamed += 1
+            self.tally.seen.add(moved_from)
+        if reading.trouble:
+            self.tally.as_text.append(Skipped(memory.relative_path, reading.trouble))
+
+    def _tally(self, memory: Memory) -> None:
         tally = self.tally
         tally.files += 1
-        tally.functions += reading.functions
-        tally.classes += reading.classes
-        tally.lines += reading.lines
-        tally.languages[reading.language] += 1
-        if moved_from:
-            tally.renamed += 1
-            tally.seen.add(moved_from)
-        if reading.trouble:
-            tally.as_text.append(Skipped(found.path, reading.trouble))
+        tally.functions += int(memory.metadata["functions"] or 0)
+        tally.classes += int(memory.metadata["classes"] or 0)
+        tally.lines += memory.lines
+        tally.languages[memory.language] += 1
+        tally.seen.add(memory.memory_id)
 
     def _memory(
         self, path: str, reading: Reading, size: int, changed: int, content_hash: str
     ) -> Memory:
         job = self._job
+        made = Memory(
+            memory_id="",
+            workspace_id=job.workspace_id,
+            source=CODE_INDEXER,
+            created_at=job.now,
+            relative_path=path,
+            language=reading.language,
+            lines=reading.lines,
+            content_hash=content_hash,
+            metadata={"functions": reading.functions, "classes": reading.classes},
+        )
+        return self._placed(made, size, changed)
+
+    def _placed(self, like: Memory, size: int, changed: int) -> Memory:
+        """Give the memory of a file of this root that is read as another one was."""
+        job, path = self._job, like.relative_path
         return Memory(
             memory_id=file_memory_id(job.workspace_id, job.repository, path),
             workspace_id=job.workspace_id,
@@ -152,12 +200,12 @@ class Gatherer:
             repository=job.repository,
             file_path=str(job.root / path),
             relative_path=path,
-            language=reading.language,
-            lines=reading.lines,
+            language=like.language,
+            lines=like.lines,
             size=size,
             mtime_ns=changed,
-            content_hash=content_hash,
+            content_hash=like.content_hash,
             run=job.run_id,
-            metadata={"functions": reading.functions, "classes": reading.classes},
+            metadata=like.metadata,
             last_seen_at=job.now,
         )

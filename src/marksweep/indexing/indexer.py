@@ -34,11 +34,11 @@ from marksweep.indexing.files import MAX_FILE_BYTES, Unfit
 from marksweep.indexing.gather import Batch, Gatherer, Job, Tally
 from marksweep.indexing.readers import Reader, Worker
 from marksweep.indexing.report import IndexReport, Progress
-from marksweep.indexing.roots import Adoptions, below, enclosed, from_folder
+from marksweep.indexing.roots import Adoptions, Twins, below, enclosed, from_folder
 from marksweep.indexing.selection import Selection
 from marksweep.indexing.walk import Found, Walk, resolved, walk
 from marksweep.model import utc_now
-from marksweep.stores.graph.base import FileRow, GraphStore, Run, Seen
+from marksweep.stores.graph.base import Copy, FileRow, GraphStore, Run, Seen
 from marksweep.stores.graph.leases import Lease, hold, this_host
 from marksweep.stores.graph.nouns import DEFAULT_WORKSPACE
 
@@ -163,7 +163,8 @@ class _Indexing:
         self, lease: Lease, reader: Reader, walked: Walk, delta: Delta, adoptions: Adoptions
     ) -> Tally:
         """Bring the graph what is there."""
-        gatherer = Gatherer(self.job, reader, Renames(delta.gone), adoptions.claim)
+        twins = Twins(self.store, self.job, has_new=any(row is None for _, row in delta.read))
+        gatherer = Gatherer(self.job, reader, Renames(delta.gone), adoptions.claim, twins.find)
         tally = gatherer.tally
         self._stamp(delta.unchanged)
         tally.seen.update(each.memory_id for each in delta.unchanged)
@@ -174,10 +175,19 @@ class _Indexing:
                     raise _Stopped
                 lease.check()
                 self.store.put(self.job.workspace_id, batch.records)
+                self._copy(batch.copies, gatherer)
                 self._stamp(batch.seen)
                 done += batch.files
                 self.progress(Progress(done, len(walked.found), batch.last))
         return tally
+
+    def _copy(self, copies: Sequence[Copy], gatherer: Gatherer) -> None:
+        if not copies:
+            return
+        done = set(self.store.copy(self.job.workspace_id, copies))
+        left = [each.memory.relative_path for each in copies if each.memory.memory_id not in done]
+        again = [gatherer.read_again(path) for path in left]
+        self.store.put(self.job.workspace_id, [record for record in again if record])
 
     def _stamp(self, seen: Sequence[Seen]) -> None:
         job = self.job

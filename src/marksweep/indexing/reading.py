@@ -6,7 +6,6 @@ so the graph of a repository is the sum of its files, in whatever order they com
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import lru_cache
 
 import msgspec
@@ -18,7 +17,7 @@ from marksweep.stores.graph.nouns import (
     Entity,
     Mention,
     Relation,
-    chunk_id,
+    chunk_ids,
     entity_id,
     file_memory_id,
 )
@@ -81,11 +80,9 @@ def _named(source: Source, parsed: Parsed, trouble: str = "") -> Reading:
     }
     chunks: list[Chunk] = []
     mentions: dict[Mention, None] = {}
-    seen: Counter[tuple[int, int, str]] = Counter()
-    for position, piece in enumerate(parsed.pieces):
-        place = (piece.start_line, piece.end_line, piece.symbol)
-        each = chunk_id(memory_id, *place, seen[place])
-        seen[place] += 1
+    places = ((piece.start_line, piece.end_line, piece.symbol) for piece in parsed.pieces)
+    named = zip(parsed.pieces, chunk_ids(memory_id, places), strict=True)
+    for position, (piece, each) in enumerate(named):
         chunks.append(
             Chunk(
                 chunk_id=each,

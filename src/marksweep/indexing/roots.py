@@ -15,8 +15,9 @@ import msgspec
 
 from marksweep.indexing.gather import Job
 from marksweep.indexing.walk import Found, Skipped, Walk
-from marksweep.stores.graph.base import FileRow, GraphStore
+from marksweep.stores.graph.base import FileRow, GraphStore, Nodes
 from marksweep.stores.graph.leases import this_host
+from marksweep.stores.graph.nouns import Memory
 
 
 def enclosed(store: GraphStore, job: Job) -> Job:
@@ -90,6 +91,29 @@ class Adoptions:
     def left(self) -> list[str]:
         """Name the memories of inner roots that no file of this one continues."""
         return [r.memory_id for r in self._inner.values() if r.memory_id not in self._taken]
+
+
+class Twins:
+    """Files of other roots that have the path and content of a new one, as in worktrees.
+
+    What such a file brings to the graph is known: it is copied there, not read again.
+    """
+
+    def __init__(self, store: GraphStore, job: Job, *, has_new: bool) -> None:
+        self._store = store
+        self._workspace_id = job.workspace_id
+        self._ids: dict[tuple[str, str], str] = {}
+        names = {run.repository for run in store.runs(job.workspace_id)} if has_new else set()
+        for name in sorted(names - {job.repository}):
+            for row in store.files(job.workspace_id, name):
+                if not row.deleted:
+                    self._ids[row.relative_path, row.content_hash] = row.memory_id
+
+    def find(self, path: str, content_hash: str) -> Memory | None:
+        """Give the memory of such a file. One with tags is not the same: they are searched, too."""
+        known = self._ids.get((path, content_hash))
+        found = self._store.find(self._workspace_id, Nodes((known,))) if known else ()
+        return next((each for each in found if isinstance(each, Memory) and not each.tags), None)
 
 
 def _other_roots(store: GraphStore, job: Job) -> Iterator[tuple[Path, bool]]:

@@ -69,13 +69,13 @@ def remember(
         list[str], Field(max_length=50, description="Ids of notes this one makes untrue.")
     ] = [],  # noqa: B006
     pin: Annotated[bool, Field(description="Never collect it.")] = False,
+    ttl: Annotated[str, Field(description="Expires after, as 30d.")] = "",
 ) -> Said:
     """Keep a fact, decision or preference for later sessions, one per call, in full sentences. Not
     for code (index_codebase has it) or what only matters in this conversation."""
     with _agent(ctx, here) as memory:
-        return Said.of(
-            *_remembered(memory.remember(text, tags=tags, replaces=replaces, pinned=pin))
-        )
+        done = memory.remember(text, tags=tags, replaces=replaces, pinned=pin, ttl=ttl)
+    return Said.of(*_remembered(done))
 
 
 def _remembered(done: Remembered) -> Iterator[str]:

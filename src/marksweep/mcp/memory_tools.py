@@ -212,8 +212,8 @@ async def prune_memory(
         PruneChoice,
         Field(
             description="stale_code: files that are gone; orphaned_chunks: chunks that no memory "
-            "has; orphaned_entities: entities that nothing mentions; expired: older than their "
-            "source may get; duplicates: notes that say what an older one says; all: whatever may "
+            "has; orphaned_entities: entities that nothing mentions; expired: past their time to "
+            "live; duplicates: notes that say what an older one says; all: whatever may "
             "go."
         ),
     ] = "stale_code",

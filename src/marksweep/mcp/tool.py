@@ -154,6 +154,7 @@ ALSO_CALLED = {
     "segments": ("segment", "items"),
     "symbol": ("name", "function", "query"),
     "path": ("folder", "directory", "root"),
+    "root": ("path", "folder", "repository"),
     "tags": ("tag",),
 }
 """Other words that models use for a parameter, where there is none of that name."""

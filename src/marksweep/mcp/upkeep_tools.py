@@ -90,6 +90,41 @@ async def memory_roots(memory: CurrentMemory, *, workspace_id: WorkspaceName = "
     )
 
 
+class RootDropped(Result):
+    """What was deleted of a root."""
+
+    root: str
+    plan_id: str = Field(description="For restore_memory.")
+    memories: int
+    kept: list[str] = Field(description="What was not deleted, and why.")
+
+    def words(self) -> str:
+        """Say how much, and how to undo it."""
+        return (
+            f"Deleted {self.memories} files of {self.root}. To take that back: "
+            f"restore_memory(plan_id={self.plan_id!r})."
+        )
+
+
+async def memory_drop_root(
+    memory: CurrentMemory,
+    *,
+    root: Annotated[
+        str, Field(min_length=1, max_length=4_096, description="As memory_roots says.")
+    ],
+    workspace_id: WorkspaceName = "",  # noqa: ARG001 - `memory_here` reads it
+) -> RootDropped:
+    """Delete all that was indexed from one folder, restorable for the grace period. Call when asked
+    to forget a project; other roots stay, also where they have the same files."""
+    done = await memory.graph.drop_root(root, workspace_id=memory.workspace)
+    return RootDropped(
+        root=root,
+        plan_id=done.plan_id,
+        memories=len(done.gone.memories),
+        kept=list(done.unreached),
+    )
+
+
 class Merged(Result):
     """Entities that are one thing under several spellings."""
 
@@ -128,5 +163,6 @@ async def memory_merge(
 TOOLS = (
     StrictTool.of(memory_pin, "Pin memories", SETS),
     StrictTool.of(memory_roots, "Indexed roots", READS),
+    StrictTool.of(memory_drop_root, "Drop an indexed root", SWEEPS),
     StrictTool.of(memory_merge, "Merge entities", SWEEPS),
 )

@@ -28,7 +28,7 @@ from marksweep.stores.graph.nouns import (
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Layout of the stored graph. Raised when a store must be migrated on opening."""
 
 
@@ -143,6 +143,7 @@ class MemoryRow(msgspec.Struct, frozen=True, gc=False):
     read_us: int | None
     deleted_us: int | None
     tags_json: str
+    expires_us: int | None = None
 
     @property
     def created_at(self) -> datetime:
@@ -244,6 +245,14 @@ class Definition(msgspec.Struct, frozen=True, gc=False):
     line: int
 
 
+class Copy(msgspec.Struct, frozen=True, gc=False):
+    """A file with the path and content of another root's: it gets the same chunks and links."""
+
+    source: str
+    """The memory of the other one."""
+    memory: Memory
+
+
 class DeletedRow(msgspec.Struct, frozen=True, gc=False):
     """A node that waits for the end of its grace."""
 
@@ -298,6 +307,14 @@ class GraphStore(Protocol):
 
         A row that was stale or soft-deleted is live again. Of a memory that was there, its creation
         and reading times and its pin stay. Entities that only the replaced chunks mentioned go.
+        """
+        ...
+
+    def copy(self, workspace_id: str, copies: Sequence[Copy]) -> tuple[str, ...]:
+        """Write memories with the chunks, mentions and relations of others; texts are shared.
+
+        All or nothing, but for those whose source is gone, deleted or has other content: they are
+        not written. Returns the ids of what was written.
         """
         ...
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum
@@ -76,6 +76,8 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The id of the note that replaced it."""
     superseded_at: datetime | None = None
     """When it ceased to be valid; None: it is valid now."""
+    expires_at: datetime | None = None
+    """When its time to live ends; None: that of its source counts, if it has one."""
 
 
 class Chunk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -217,6 +219,14 @@ def chunk_id(
     `occurrence` counts chunks of one memory that share both, as two functions on one line do.
     """
     return "c" + _hashed(memory_id, str(start_line), str(end_line), symbol, str(occurrence))
+
+
+def chunk_ids(memory_id: str, places: Iterable[tuple[int, int, str]]) -> Iterator[str]:
+    """Name the chunks of a memory by first line, last line and symbol, in their order."""
+    seen: Counter[tuple[int, int, str]] = Counter()
+    for place in places:
+        yield chunk_id(memory_id, *place, seen[place])
+        seen[place] += 1
 
 
 def entity_id(workspace_id: str, kind: str, name: str) -> str:

@@ -43,7 +43,8 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 MEMORY_COLUMNS = (
     "id", "source", "created_at", "repository", "file_path", "relative_path", "language", "lines",
     "size", "mtime_ns", "content_hash", "run", "tags", "metadata", "stale", "last_seen_at",
-    "pinned", "pinned_by", "read_at", "deleted_at", "superseded_by", "superseded_at", "text",
+    "pinned", "pinned_by", "read_at", "deleted_at", "superseded_by", "superseded_at",
+    "expires_at", "text",
 )  # fmt: skip
 CHUNK_COLUMNS = (
     "id", "memory_id", "kind", "symbol", "start_line", "end_line", "position", "deleted_at", "text",
@@ -53,6 +54,7 @@ RELATION_COLUMNS = ("source_id", "target_id", "relation", "memory_id", "lines")
 SURVEY_COLUMNS = (
     "id", "source", "repository", "file_path", "relative_path", "content_hash", "lines",
     "stale", "pinned", "pinned_by", "created_at", "last_seen_at", "read_at", "deleted_at", "tags",
+    "expires_at",
 )  # fmt: skip
 FILE_COLUMNS = (
     "id", "relative_path", "content_hash", "size", "mtime_ns", "language", "run", "stale",
@@ -127,6 +129,7 @@ def memory_row(memory: Memory) -> Row:
         micros_or_none(memory.deleted_at),
         plain(memory.superseded_by),
         micros_or_none(memory.superseded_at),
+        micros_or_none(memory.expires_at),
         plain(memory.text),
     )
 
@@ -164,7 +167,8 @@ def memory_of(workspace_id: str, row: Row) -> Memory:
         deleted_at=moment_or_none(row[19]),
         superseded_by=str(row[20] or ""),
         superseded_at=moment_or_none(row[21]),
-        text=str(row[22]),
+        expires_at=moment_or_none(row[22]),
+        text=str(row[23]),
     )
 
 

@@ -77,6 +77,7 @@ class FalkorGraphStore:
     deleted = _method(sweep.deleted)
     counts = _method(sweep.counts)
     put = _method(writing.put)
+    copy = _method(writing.copy)
     remove = _method(writing.remove)
     merge = _method(writing.merge)
     pin = _method(writing.pin)

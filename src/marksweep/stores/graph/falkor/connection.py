@@ -51,6 +51,9 @@ PREFIX = "marksweep:"
 AS_WISHED = re.compile("already|no such index")
 """What the server says of an index that is there already, or gone already."""
 
+INTERNED = re.compile(r"intern\((.*?)\)")
+"""A text that the server stores once. Servers before 4.10 have no such function."""
+
 _escape = re.compile(rb"\\\\|\\u00([01][0-9a-f])")
 
 
@@ -64,6 +67,7 @@ class Connection:
         self._server: FalkorDB | None = None
         self._connecting = threading.Lock()
         self._checked: set[str] = set()
+        self._interns = True
         self._thread = threading.local()
         """Whether this thread is in a call: then a new connection means that one was lost."""
         self._closed = False
@@ -136,8 +140,9 @@ class Connection:
     def _transaction(self, server: FalkorDB, workspace_id: str, *steps: Step) -> list[list[Row]]:
         with server.connection.pipeline(transaction=True) as pipe:
             for statement, params in steps:
+                known = statement if self._interns else INTERNED.sub(r"\1", statement)
                 pipe.execute_command(
-                    "GRAPH.QUERY", self.prefix + workspace_id, _text(statement, params)
+                    "GRAPH.QUERY", self.prefix + workspace_id, _text(known, params)
                 )
             return [_rows(answer) for answer in pipe.execute()]
 
@@ -158,6 +163,10 @@ class Connection:
             self._rewrite_words(server, workspace_id)
             self._lay_out(server, workspace_id)
         self._await_indexes(server, workspace_id)
+        try:
+            self._read(server, workspace_id, ("RETURN intern('')",), {})
+        except redis_errors.ResponseError:
+            self._interns = False
         self._checked.add(workspace_id)
 
     def _await_indexes(self, server: FalkorDB, workspace_id: str) -> None:

@@ -47,9 +47,21 @@ _WORDS = len(CHUNK_COLUMNS)
 """Place of the words to index in a chunk's row, behind its columns: of its text, its symbol, its
 place; then the symbol's last part, how many words there are and
 how often one of them is there at most."""
+_WORD_FIELDS = ("words", "named", "placed", "bare", "length", "most")
+_LONG = ("text", "words")
+"""What is stored once however many chunks have it, as those of equal files in several roots do."""
 _SET_WORDS = ", ".join(
-    f"c.{field} = r[{_WORDS + place}]"
-    for place, field in enumerate(("words", "named", "placed", "bare", "length", "most"))
+    f"c.{field} = {f'intern(r[{place}])' if field in _LONG else f'r[{place}]'}"
+    for place, field in enumerate(_WORD_FIELDS, _WORDS)
+)
+_SET_CHUNK = (
+    f"{_set('c', CHUNK_COLUMNS, ('text',))}, c.text = intern(r[{CHUNK_COLUMNS.index('text')}]), "
+    f"{_SET_WORDS}"
+)
+_COPY_CHUNK = ", ".join(
+    f"c.{field} = {f'intern(o.{field})' if field in _LONG else f'o.{field}'}"
+    for field in (*CHUNK_COLUMNS, *_WORD_FIELDS)
+    if field not in ("id", "memory_id", "deleted_at")
 )
 
 # The graph
@@ -139,8 +151,29 @@ PUT_CHUNKS = f"""
 MATCH (w:Workspace) UNWIND $rows AS r
 MATCH (m:Memory {{id: r[1]}})
 CREATE (m)-[:HAS_CHUNK]->(c:Chunk {{id: r[0]}})
-SET {_set("c", CHUNK_COLUMNS)}, {_SET_WORDS}, c.workspace_id = w.workspace_id,
-    c.version = w.version"""
+SET {_SET_CHUNK}, c.workspace_id = w.workspace_id, c.version = w.version"""
+COPYABLE = """
+UNWIND $ids AS i MATCH (m:Memory {id: i}) WHERE m.deleted_at IS NULL AND m.tags_json = '[]'
+RETURN m.id, m.content_hash"""
+"""Memories whose chunks another one may have, too; tags are among the words of a chunk."""
+CHUNK_PLACES = """
+UNWIND $ids AS i MATCH (:Memory {id: i})-[:HAS_CHUNK]->(c:Chunk)
+RETURN i, c.id, c.start_line, c.end_line, c.symbol ORDER BY i, c.position, c.id"""
+COPY_CHUNKS = f"""
+MATCH (w:Workspace) UNWIND $rows AS r MATCH (o:Chunk {{id: r[0]}}) MATCH (m:Memory {{id: r[2]}})
+CREATE (m)-[:HAS_CHUNK]->(c:Chunk {{id: r[1]}})
+SET c.memory_id = r[2], {_COPY_CHUNK}, c.workspace_id = w.workspace_id, c.version = w.version
+RETURN r[1]"""
+COPY_MENTIONS = """
+MATCH (w:Workspace) UNWIND $rows AS r MATCH (c:Chunk {id: r[1]}) WITH w, r, c
+MATCH (o:Chunk {id: r[0]}) WITH w, c, o MATCH (o)-[:MENTIONS]->(e:Entity)
+CREATE (c)-[:MENTIONS]->(e)
+SET e.version = w.version, e.deleted_at = null, e.deleted_by = null"""
+COPY_RELATIONS = """
+UNWIND $rows AS r WITH r[0] AS source, r[1] AS made
+MATCH (s)-[l:RELATED_TO {memory_id: source}]->(t)
+WITH s, t, l.relation AS relation, l.lines AS lines, made
+CREATE (s)-[:RELATED_TO {relation: relation, memory_id: made, lines: lines}]->(t)"""
 PUT_ENTITIES = f"""
 MATCH (w:Workspace) UNWIND $rows AS r
 MERGE (e:Entity {{id: r[0]}})
@@ -431,8 +464,7 @@ RETURN s.id, t.id, r.relation, r.memory_id, r.lines"""
 LOAD_CHUNKS = f"""
 MATCH (w:Workspace) UNWIND $rows AS r
 MERGE (c:Chunk {{id: r[0]}})
-ON CREATE SET {_set("c", CHUNK_COLUMNS)}, {_SET_WORDS}, c.version = w.version,
-    c.workspace_id = w.workspace_id"""
+ON CREATE SET {_SET_CHUNK}, c.version = w.version, c.workspace_id = w.workspace_id"""
 """Write chunks as they are; those that are there already stay as they are."""
 ADOPT_CHUNKS = """
 UNWIND $ids AS i MATCH (m:Memory {id: i}) MATCH (c:Chunk {memory_id: i})

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from marksweep.stores.graph.base import Nodes, checked
+from marksweep.stores.graph.base import Copy, Nodes, checked
 from marksweep.stores.graph.falkor import statements as cypher
 from marksweep.stores.graph.falkor.connection import Connection, Step
-from marksweep.stores.graph.nouns import Alias, Chunk, Entity, Memory, Mention, Record, Relation
+from marksweep.stores.graph.nouns import (
+    Alias,
+    Chunk,
+    Entity,
+    Memory,
+    Mention,
+    Record,
+    Relation,
+    chunk_ids,
+)
 from marksweep.stores.graph.rows import (
     Row,
     bare,
@@ -56,6 +66,46 @@ def put(db: Connection, workspace_id: str, records: Sequence[Record]) -> None:
     ]
     drop: Step = (cypher.DROP_UNMENTIONED, {"ids": [row[0] for row in let_go]})
     db.write(workspace_id, *worthwhile(steps), *SETTLING, *worthwhile([drop]))
+
+
+def copy(db: Connection, workspace_id: str, copies: Sequence[Copy]) -> tuple[str, ...]:
+    """Write memories with what others have; the server stores equal texts once."""
+    sources = {"ids": sorted({plain(each.source) for each in copies})}
+    known, chunks = db.read_all(workspace_id, (cypher.COPYABLE, cypher.CHUNK_PLACES), sources)
+    hashes = {str(name): content_hash for name, content_hash in known}
+    chunks_of: defaultdict[str, list[Row]] = defaultdict(list)
+    for source, *chunk in chunks:
+        chunks_of[str(source)].append(tuple(chunk))
+    copied: dict[str, list[list[str]]] = {}
+    wanted = [
+        (plain(each.source), each.memory)
+        for each in copies
+        if hashes.get(plain(each.source)) == each.memory.content_hash
+    ]
+    for source, memory in wanted:
+        rows = chunks_of[source]
+        places = ((int(a or 0), int(b or 0), str(c)) for _, a, b, c in rows)
+        names = chunk_ids(memory.memory_id, places)
+        memory_id = plain(memory.memory_id)
+        copied[memory_id] = [[str(r[0]), n, memory_id] for r, n in zip(rows, names, strict=True)]
+    pairs = {"rows": [pair for one in copied.values() for pair in one]}
+    steps: list[Step] = [
+        (cypher.DROP_CHUNKS_OF, {"ids": list(copied)}),
+        (cypher.DROP_RELATIONS_OF, {"ids": list(copied)}),
+        (cypher.PUT_MEMORIES, {"rows": [memory_cells(memory) for _, memory in wanted]}),
+        (cypher.COPY_CHUNKS, pairs),
+        (cypher.COPY_MENTIONS, pairs),
+        (
+            cypher.COPY_RELATIONS,
+            {"rows": [[source, plain(memory.memory_id)] for source, memory in wanted]},
+        ),
+    ]
+    made = db.write(workspace_id, *steps)[3] if wanted else []
+    there = {str(row[0]) for row in made}
+    lost = [each for each, one in copied.items() if not {name for _, name, _ in one} <= there]
+    if lost:  # the source was erased between reading and writing
+        remove(db, workspace_id, lost)
+    return tuple(each for each in copied if each not in lost)
 
 
 def worthwhile(steps: Iterable[Step]) -> list[Step]:

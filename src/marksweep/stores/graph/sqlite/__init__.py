@@ -63,6 +63,7 @@ class SqliteGraphStore:
     version = _in(Database.reading, runs.version)
 
     put = _in(Database.writing, writing.put)
+    copy = _in(Database.writing, writing.copy)
     remove = _in(Database.writing, writing.remove)
     merge = _in(Database.writing, writing.merge)
     pin = _in(Database.writing, writing.pin)

@@ -35,8 +35,9 @@ MAKE_WHOLE = (
     """INSERT OR IGNORE INTO workspace (ws, workspace_id)
     SELECT ws, 'workspace ' || ws FROM memory UNION SELECT ws, 'workspace ' || ws FROM chunk
     UNION SELECT ws, 'workspace ' || ws FROM entity""",
-    "DELETE FROM chunk WHERE key NOT IN (SELECT key FROM chunk_text)",
-    "DELETE FROM chunk_text WHERE key NOT IN (SELECT key FROM chunk)",
+    "UPDATE chunk SET text_key = key WHERE text_key = 0",
+    "DELETE FROM chunk WHERE text_key NOT IN (SELECT key FROM chunk_text)",
+    "DELETE FROM chunk_text WHERE key NOT IN (SELECT text_key FROM chunk)",
     "UPDATE chunk SET memory_key = NULL WHERE memory_key NOT IN (SELECT key FROM memory)",
     """DELETE FROM mention WHERE chunk_key NOT IN (SELECT key FROM chunk)
         OR entity_key NOT IN (SELECT key FROM entity)""",
@@ -44,12 +45,13 @@ MAKE_WHOLE = (
         OR target_key NOT IN (SELECT key FROM entity)""",
     "UPDATE memory SET content_hash = '', mtime_ns = 0 WHERE repository <> ''",
     """UPDATE workspace SET version = version + 1,
-        chunks = (SELECT count(*) FROM chunk WHERE chunk.ws = workspace.ws)""",
+        chunks = (SELECT count(DISTINCT text_key) FROM chunk WHERE chunk.ws = workspace.ws)""",
     """UPDATE chunk_text SET (words, named, placed) = (
         SELECT marked_words(c.ws, chunk_text.text),
             marked_words(c.ws, c.symbol || coalesce(' ' || m.tags, '')),
             marked_words(c.ws, coalesce(m.relative_path, ''))
-        FROM chunk c LEFT JOIN memory m ON m.key = c.memory_key WHERE c.key = chunk_text.key)""",
+        FROM chunk c LEFT JOIN memory m ON m.key = c.memory_key
+        WHERE c.text_key = chunk_text.key LIMIT 1)""",
     "UPDATE chunk SET bare = bare_name(symbol, '') WHERE symbol <> ''",
     "UPDATE entity SET bare = bare_name(name, type)",
     "INSERT INTO chunk_words (chunk_words) VALUES ('rebuild')",

@@ -15,7 +15,8 @@ CREATE TABLE memory (
     content_hash TEXT NOT NULL, run TEXT NOT NULL, tags TEXT NOT NULL, metadata TEXT NOT NULL,
     stale INTEGER NOT NULL, last_seen_at INTEGER, pinned INTEGER NOT NULL, pinned_by TEXT NOT NULL,
     read_at INTEGER, deleted_at INTEGER, deleted_by TEXT NOT NULL DEFAULT '', text TEXT NOT NULL,
-    superseded_by TEXT NOT NULL DEFAULT '', superseded_at INTEGER, UNIQUE (ws, id)
+    superseded_by TEXT NOT NULL DEFAULT '', superseded_at INTEGER, expires_at INTEGER,
+    UNIQUE (ws, id)
 );
 CREATE INDEX memory_file ON memory (ws, repository, relative_path);
 CREATE INDEX memory_path ON memory (ws, file_path);
@@ -28,9 +29,10 @@ CREATE TABLE chunk (
     memory_key INTEGER, orphan_of TEXT NOT NULL DEFAULT '', kind TEXT NOT NULL,
     symbol TEXT NOT NULL, start_line INTEGER NOT NULL, end_line INTEGER NOT NULL,
     position INTEGER NOT NULL, deleted_at INTEGER, deleted_by TEXT NOT NULL DEFAULT '',
-    bare TEXT NOT NULL DEFAULT '', UNIQUE (ws, id)
+    bare TEXT NOT NULL DEFAULT '', text_key INTEGER NOT NULL DEFAULT 0, UNIQUE (ws, id)
 );
 CREATE INDEX chunk_symbol ON chunk (ws, bare) WHERE bare <> '';
+CREATE INDEX chunk_by_text ON chunk (text_key);
 CREATE INDEX chunk_memory ON chunk (ws, memory_key);
 CREATE INDEX chunk_orphan ON chunk (ws, orphan_of) WHERE orphan_of <> '';
 CREATE INDEX chunk_deleted ON chunk (ws, deleted_at) WHERE deleted_at IS NOT NULL;
@@ -76,6 +78,9 @@ CREATE TABLE lease (
 ) WITHOUT ROWID;
 """
 """The layout.
+
+Chunks of equal files in several roots share one text, by its key: that of the chunk that came with
+it. A text goes with the last chunk that has it. `workspace.chunks` counts texts.
 
 Each word in the index begins with the number of its workspace, so that a workspace finds, and
 counts, its own words only.
@@ -125,6 +130,12 @@ CREATE VIRTUAL TABLE chunk_words USING fts5(
 );
 INSERT INTO chunk_words (chunk_words, rank) VALUES ('hashsize', 16777216);
 INSERT INTO chunk_words (chunk_words) VALUES ('rebuild');
+""",
+    3: """
+ALTER TABLE memory ADD COLUMN expires_at INTEGER;
+ALTER TABLE chunk ADD COLUMN text_key INTEGER NOT NULL DEFAULT 0;
+UPDATE chunk SET text_key = key;
+CREATE INDEX chunk_by_text ON chunk (text_key);
 """,
 }
 """What leads from a layout to the next one, by the version it starts from."""

@@ -29,7 +29,7 @@ _CHUNK = ", ".join(
     for column in CHUNK_COLUMNS
 )
 _CHUNKS = (
-    f"SELECT {_CHUNK} FROM chunk c JOIN chunk_text t ON t.key = c.key"
+    f"SELECT {_CHUNK} FROM chunk c JOIN chunk_text t ON t.key = c.text_key"
     " LEFT JOIN memory m ON m.key = c.memory_key"
 )
 _PICKED = "(SELECT id FROM temp.picked)"
@@ -79,7 +79,8 @@ ON CONFLICT (ws, id) DO UPDATE SET version = excluded.version, source = excluded
     pinned = max(pinned, excluded.pinned),
     pinned_by = CASE WHEN excluded.pinned THEN excluded.pinned_by ELSE pinned_by END,
     deleted_at = excluded.deleted_at, deleted_by = '',
-    superseded_by = excluded.superseded_by, superseded_at = excluded.superseded_at
+    superseded_by = excluded.superseded_by, superseded_at = excluded.superseded_at,
+    expires_at = excluded.expires_at
 RETURNING key"""
 """Write a memory; of one that was there, its creation and reading times and its pin stay."""
 CARRY_OVER = """
@@ -93,8 +94,8 @@ WHERE memory.ws = ?1 AND memory.id = ?3"""
 LAST_CHUNK = "SELECT coalesce(max(key), 0) FROM chunk"
 PUT_CHUNK = """
 INSERT INTO chunk (key, ws, version, memory_key, orphan_of, id, kind, symbol, start_line, end_line,
-    position, deleted_at, bare)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+    position, deleted_at, bare, text_key)
+VALUES (?1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?1)"""
 PUT_CHUNK_TEXT = """
 INSERT INTO chunk_text (key, text, words, named, placed) VALUES (?, ?, ?, ?, ?)"""
 PUT_CHUNK_WORDS = """
@@ -110,6 +111,29 @@ PUT_MENTION = "INSERT OR IGNORE INTO mention (ws, chunk_key, entity_key) VALUES 
 PUT_RELATION = """
 INSERT OR IGNORE INTO relation (ws, source_key, target_key, relation, memory_id, lines)
 VALUES (?, ?, ?, ?, ?, ?)"""
+COPYABLE = f"""
+SELECT id, key, content_hash FROM memory
+WHERE ws = ? AND deleted_at IS NULL AND tags = '[]' AND id IN {_PICKED}"""
+"""Memories whose chunks another one may have, too; tags are among the words of a chunk."""
+CHUNK_PLACES = """
+SELECT key, start_line, end_line, symbol FROM chunk
+WHERE ws = ? AND memory_key = ? ORDER BY position, id"""
+COPY_CHUNK = """
+INSERT INTO chunk (key, ws, version, memory_key, id, kind, symbol, start_line, end_line, position,
+    bare, text_key)
+SELECT ?1, ws, ?2, ?3, ?4, kind, symbol, start_line, end_line, position, bare, text_key
+FROM chunk WHERE key = ?5"""
+COPY_MENTIONS = """
+INSERT INTO mention (ws, chunk_key, entity_key)
+SELECT ws, ?2, entity_key FROM mention WHERE ws = ?1 AND chunk_key = ?3"""
+REVIVE_MENTIONED = """
+UPDATE entity SET version = ?2, deleted_at = NULL, deleted_by = ''
+WHERE key IN (SELECT entity_key FROM mention WHERE ws = ?1 AND chunk_key > ?3)"""
+"""Have the entities of new chunks live, as writing them would."""
+COPY_RELATIONS = """
+INSERT INTO relation (ws, source_key, target_key, relation, memory_id, lines)
+SELECT ws, source_key, target_key, relation, ?2, lines FROM relation INDEXED BY relation_memory
+WHERE ws = ?1 AND memory_id = ?3"""
 KEYS = {
     kind: f"SELECT key, id FROM {kind} WHERE ws = ? AND id IN {_PICKED}"
     for kind in ("memory", "chunk", "entity")
@@ -121,6 +145,10 @@ ORPHANS_OF = (
 MENTIONED_BY = f"SELECT DISTINCT entity_key FROM mention WHERE ws = ? AND chunk_key IN {_KEYED}"
 DROP_RELATIONS_OF = f"DELETE FROM relation WHERE ws = ? AND memory_id IN {_PICKED}"
 DROP_MENTIONS_OF = f"DELETE FROM mention WHERE ws = ? AND chunk_key IN {_KEYED}"
+TEXTS_OF = f"SELECT DISTINCT text_key FROM chunk WHERE key IN {_KEYED}"
+SPARE_SHARED = """
+DELETE FROM temp.keyed WHERE EXISTS (SELECT 1 FROM chunk WHERE text_key = temp.keyed.key)"""
+"""Of the texts that were named, leave those that a chunk still has."""
 DROP_CHUNKS = f"DELETE FROM chunk WHERE key IN {_KEYED}"
 DROP_CHUNK_WORDS = f"""
 INSERT INTO chunk_words (chunk_words, rowid, words, named, placed)
@@ -171,7 +199,8 @@ DROP_ALIASES = f"DELETE FROM alias WHERE ws = ? AND keep IN {_PICKED}"
 MEMORIES = f"SELECT {_MEMORY} FROM memory m WHERE m.ws = ? AND m.id IN {_PICKED}"
 CHUNKS_OF_MEMORIES = f"""
 SELECT {_CHUNK} FROM temp.picked p CROSS JOIN memory m ON m.ws = ?1 AND m.id = p.id
-CROSS JOIN chunk c ON c.ws = ?1 AND c.memory_key = m.key CROSS JOIN chunk_text t ON t.key = c.key
+CROSS JOIN chunk c ON c.ws = ?1 AND c.memory_key = m.key
+CROSS JOIN chunk_text t ON t.key = c.text_key
 ORDER BY c.position, c.id"""
 CHUNKS_BY_ID = f"{_CHUNKS} WHERE c.ws = ? AND c.id IN {_PICKED}"
 ENTITIES_BY_ID = f"SELECT {_ENTITY} FROM entity e WHERE e.ws = ? AND e.id IN {_PICKED}"
@@ -329,18 +358,18 @@ BEST_MATCHES = f"""
 SELECT c.key, m.id, c.position, m.relative_path, c.symbol, t.words, t.named, t.placed
 FROM (SELECT rowid, bm25(chunk_words, 1.0, {NAME_WEIGHT}, 1.0) AS score FROM chunk_words
     WHERE chunk_words MATCH :match ORDER BY score LIMIT :window) found
-CROSS JOIN chunk c ON c.key = found.rowid CROSS JOIN chunk_text t ON t.key = c.key
+CROSS JOIN chunk c ON c.text_key = found.rowid CROSS JOIN chunk_text t ON t.key = c.text_key
 CROSS JOIN memory m ON m.key = c.memory_key
 WHERE {_VISIBLE}
 ORDER BY found.score, m.id, c.position LIMIT :candidates"""
 """Take the best :window chunks of all, then filter: ranking must not read what it filters by."""
 HITS = f"""
 SELECT c.key, {_MEMORY}, {_CHUNK} FROM temp.keyed k CROSS JOIN chunk c ON c.key = k.key
-CROSS JOIN chunk_text t ON t.key = c.key CROSS JOIN memory m ON m.key = c.memory_key"""
+CROSS JOIN chunk_text t ON t.key = c.text_key CROSS JOIN memory m ON m.key = c.memory_key"""
 NEWEST = f"""
 SELECT {_MEMORY}, {_CHUNK}, 0.0
 FROM memory m CROSS JOIN chunk c ON c.ws = :ws AND c.memory_key = m.key
-CROSS JOIN chunk_text t ON t.key = c.key
+CROSS JOIN chunk_text t ON t.key = c.text_key
 WHERE m.ws = :ws AND {_VISIBLE}
 ORDER BY m.created_at DESC, m.id, c.position LIMIT :limit"""
 MATCHING = "SELECT count(*) FROM (SELECT 1 FROM chunk_words WHERE chunk_words MATCH ? LIMIT ?)"

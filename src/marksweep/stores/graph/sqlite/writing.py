@@ -8,8 +8,17 @@ from datetime import datetime
 
 import msgspec
 
-from marksweep.stores.graph.base import Nodes, checked
-from marksweep.stores.graph.nouns import Chunk, Entity, Kind, Memory, Mention, Record, Relation
+from marksweep.stores.graph.base import Copy, Nodes, checked
+from marksweep.stores.graph.nouns import (
+    Chunk,
+    Entity,
+    Kind,
+    Memory,
+    Mention,
+    Record,
+    Relation,
+    chunk_ids,
+)
 from marksweep.stores.graph.rows import (
     bare,
     chunk_row,
@@ -81,6 +90,35 @@ def _move(db: sqlite3.Connection, ws: int, records: Sequence[Record]) -> set[int
     ]
     db.executemany(sql.CARRY_OVER, ((ws, old, new) for old, new in moved))
     return drop_memories(db, ws, keys(db, ws, Kind.MEMORY, (old for old, _ in moved)))[1]
+
+
+def copy(db: sqlite3.Connection, workspace_id: str, copies: Sequence[Copy]) -> tuple[str, ...]:
+    """Write memories with what others have; the texts are theirs, too."""
+    ws, version = advance(db, workspace_id)
+    pick(db, (plain(each.source) for each in copies))
+    sources = {name: found for name, *found in db.execute(sql.COPYABLE, (ws,))}
+    wanted = [
+        (each.memory, plain(each.source))
+        for each in copies
+        if sources.get(plain(each.source), [0, ""])[1] == each.memory.content_hash
+    ]
+    memories: Keys = {}
+    for memory, _ in wanted:
+        row = (ws, version, *memory_row(memory))
+        (memories[memory.memory_id],) = db.execute(sql.PUT_MEMORY, row).fetchone()
+    let_go = _replace(db, ws, memories)
+    (before,) = (last,) = db.execute(sql.LAST_CHUNK).fetchone()
+    for memory, source in wanted:
+        chunks = db.execute(sql.CHUNK_PLACES, (ws, sources[source][0])).fetchall()
+        names = chunk_ids(memory.memory_id, (tuple(place) for _, *place in chunks))
+        for (chunk, *_), name in zip(chunks, names, strict=True):
+            last += 1
+            db.execute(sql.COPY_CHUNK, (last, version, memories[memory.memory_id], name, chunk))
+            db.execute(sql.COPY_MENTIONS, (ws, last, chunk))
+        db.execute(sql.COPY_RELATIONS, (ws, plain(memory.memory_id), source))
+    db.execute(sql.REVIVE_MENTIONED, (ws, version, before))
+    drop_unmentioned(db, ws, let_go)
+    return tuple(memories)
 
 
 def put_chunks(db: sqlite3.Connection, ws: int, version: int, chunks: Sequence[Placed]) -> Keys:
@@ -159,11 +197,14 @@ def drop_chunks(db: sqlite3.Connection, ws: int, chunk_keys: Sequence[int]) -> s
         return set()
     key(db, chunk_keys)
     mentioned = {entity for (entity,) in db.execute(sql.MENTIONED_BY, (ws,))}
+    texts = [text for (text,) in db.execute(sql.TEXTS_OF)]
     db.execute(sql.DROP_MENTIONS_OF, (ws,))
-    db.execute(sql.DROP_CHUNK_WORDS)
-    db.execute(sql.DROP_CHUNK_TEXTS)
     db.execute(sql.DROP_CHUNKS)
-    db.execute(sql.COUNT_CHUNKS, (-len(chunk_keys), ws))
+    key(db, texts)
+    db.execute(sql.SPARE_SHARED)
+    db.execute(sql.DROP_CHUNK_WORDS)
+    dropped = db.execute(sql.DROP_CHUNK_TEXTS).rowcount
+    db.execute(sql.COUNT_CHUNKS, (-dropped, ws))
     return mentioned
 
 
