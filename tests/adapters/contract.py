@@ -324,25 +324,41 @@ class AdapterContract:
             "marksweep.adapters"
         ]
 
-    def test_two_threads_at_once_do_not_mix(self) -> None:
-        agents = [self.make(reading(22, start)) for start in (0, 100)]
+    def test_six_threads_at_once_do_not_mix(self) -> None:
+        starts = range(0, 600, 100)
         shared = self.make([])
+        agents = [self.make(reading(20, start)) for start in starts]
         for agent in agents:
             self.share(agent, shared)
         runs = [
-            threading.Thread(target=agent.ask, args=(f"Read all of {n}.", f"{n}"))
+            threading.Thread(target=agent.ask, args=("Read all.", f"{n}"))
             for n, agent in enumerate(agents)
         ]
         for run in runs:
             run.start()
         for run in runs:
             run.join()
-        assert "src/100.py" not in agents[0].requests[-1].text
-        assert "src/0.py" not in agents[1].requests[-1].text
-        for agent in agents:
-            assert len(agent.requests) == 23
+        for start, agent in zip(starts, agents, strict=True):
+            assert len(agent.requests) == 21
+            assert largest(agent) <= LIMIT
             assert all(request.is_paired for request in agent.requests)
+            found = {int(n) // 100 for n in re.findall(r"src/(\d+)\.py", agent.requests[-1].text)}
+            assert found == {start // 100}
         assert shared.adapter.failures == 0
+
+    def test_the_adapter_is_told_the_model(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Another model has no cached prompt."""
+        agent, models = self.make([Answer("hello")]), []
+        fit = agent.adapter.fit
+
+        def noted(*given: Any, **more: Any) -> Any:
+            models.append(more.get("model"))
+            return fit(*given, **more)
+
+        monkeypatch.setattr(agent.adapter, "fit", noted)
+        agent.ask("Hi.")
+        assert models
+        assert all(models)
 
     def test_the_example_runs(self, tmp_path: Path) -> None:
         path = EXAMPLES / f"{self.example}.py"

@@ -54,6 +54,7 @@ class Scripted(FunctionInvocationLayer, BaseChatClient):
     def __init__(self, agent: Any) -> None:
         super().__init__(function_invocation_configuration={"max_iterations": 100})
         self.agent = agent
+        self.model = "scripted"
 
     def _inner_get_response(self, *, messages: Any, stream: bool, **_: Any) -> Any:
         contents = self.agent.answer(list(messages))

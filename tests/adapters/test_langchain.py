@@ -52,6 +52,7 @@ class Scripted(GenericFakeChatModel):
     """LangChain's fake model, which also takes tools and streams calls."""
 
     agent: Any
+    model_name: str = "scripted"
 
     def bind_tools(self, tools: Any, **_: Any) -> Any:
         return self

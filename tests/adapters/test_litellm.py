@@ -269,6 +269,95 @@ class TestLiteLLM(AdapterContract):
         assert "content of one" not in found.replace("'content of one'", "")
 
 
+class Capture(litellm.integrations.custom_logger.CustomLogger):
+    """Keeps the arguments of the last request, after the callback under test."""
+
+    async def async_pre_call_deployment_hook(self, kwargs: Any, call_type: Any) -> None:
+        self.kwargs = kwargs
+
+
+def requested(hook: MarksweepHook, messages: list[Any], **more: Any) -> dict[str, Any]:
+    """Send messages through LiteLLM, which makes up the answer; give what it was to send."""
+    capture = Capture()
+    litellm.callbacks = [hook, capture]
+    given = {"model": "gpt-4o", "mock_response": '{"files": 40}', **more}
+    asyncio.run(litellm.acompletion(messages=messages, **given))
+    sent: dict[str, Any] = capture.kwargs
+    assert hook.adapter is not None
+    assert hook.adapter.failures == 0
+    assert "[marksweep: " in json.dumps(sent["messages"])
+    return sent
+
+
+def test_a_call_that_waits_for_approval_is_left_alone() -> None:
+    function = {"name": "bash", "arguments": '{"command": "rm 1"}'}
+    asks = {
+        "role": "assistant",
+        "content": "May I?",
+        "tool_calls": [{"id": "waits", "type": "function", "function": function}],
+    }
+    hook, history = MarksweepHook(LIMIT), [*render_script(work(), "openai_chat"), asks]
+    assert requested(hook, history)["messages"][-1] == asks
+    answer = {"role": "tool", "tool_call_id": "waits", "content": "approved"}
+    sent = requested(hook, [*history, answer])["messages"]
+    assert sent[-2:] == [asks, answer]
+    assert not validate(sent, "openai_chat")
+
+
+def test_a_hand_off_to_another_model_goes_on_with_the_same_conversation() -> None:
+    hook, history = MarksweepHook(LIMIT), render_script(work(), "openai_chat")
+    first = requested(hook, history, litellm_session_id="s")["messages"]
+    more = [*history, {"role": "user", "content": "Go on."}]
+    other = requested(hook, more, litellm_session_id="s", model="claude-sonnet-4-5")["messages"]
+    assert other[-1] == more[-1]
+    assert count(json.dumps(other)) <= count(json.dumps(first)) + count(json.dumps(more[-1]))
+    assert not validate(other, "openai_chat")
+    assert "content of files 3" in hook.recall("content of files 3", "s")
+
+
+def test_images_and_thoughts_come_through() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+    asked = {"role": "user", "content": [{"type": "text", "text": "What is this?"}, image]}
+    block = {"type": "thinking", "thinking": "hm " * 50, "signature": "signed"}
+    thinks = {
+        "role": "assistant",
+        "content": "A picture.",
+        "reasoning_content": "hm " * 50,
+        "thinking_blocks": [block],
+    }
+    history = [asked, thinks, *render_script(work(), "openai_chat")]
+    assert requested(MarksweepHook(LIMIT), history)["messages"][:2] == [asked, thinks]
+
+
+def test_structured_output_is_still_asked_for() -> None:
+    schema = {"type": "object", "properties": {"files": {"type": "integer"}}}
+    wanted = {"type": "json_schema", "json_schema": {"name": "found", "schema": schema}}
+    history = render_script(work(), "openai_chat")
+    assert (
+        requested(MarksweepHook(LIMIT), history, response_format=wanted)["response_format"]
+        == wanted
+    )
+
+
+def test_messages_passed_by_position_are_sent_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    litellm.callbacks = [MarksweepHook(LIMIT)]
+    given = render_script(work(), "openai_chat")
+    for _ in range(2):
+        asyncio.run(litellm.acompletion("gpt-4o", given, mock_response="so"))
+    told = [r.message for r in caplog.records if r.name == "marksweep.adapters"]
+    assert len(told) == 1
+    assert "by name" in told[0]
+
+
+def test_a_deployment_can_declare_its_window() -> None:
+    hook = MarksweepHook("50%")
+    given = {"model": "nobody/knows", "model_info": {"max_input_tokens": 2 * LIMIT}}
+    fitted = hook.fit({**given, "messages": render_script(work(), "openai_chat")})
+    assert count(said(fitted["messages"])) <= LIMIT
+
+
 def work(task: str = "files") -> Script:
     beats: list[Said | Answered] = [Said(f"Read {task}.")]
     for n in range(40):
