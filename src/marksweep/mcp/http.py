@@ -47,7 +47,7 @@ class HttpOptions(msgspec.Struct, frozen=True, kw_only=True):
     port: int = 8722
     token_file: str | None = None
     hosts: tuple[str, ...] = ()
-    """Host headers to accept beside its own, such as the name of a proxy."""
+    """Host headers to accept besides its own, such as the name of a proxy."""
     rate: float = 500.0
     """Requests a second that one caller may make."""
 

@@ -17,7 +17,7 @@ from marksweep.web.stored import Stored
 
 
 def page_routes(state: ServerState, hosts: Sequence[str]) -> list[Route]:
-    """Give the page's routes, behind the guard: it has checked the token."""
+    """Return the page's routes, behind the guard: it has checked the token."""
 
     @contextmanager
     def segments(workspace: str) -> Iterator[Source]:

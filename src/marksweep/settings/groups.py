@@ -126,7 +126,7 @@ class Conversation(Group, frozen=True):
             self.choice()
 
     def choice(self) -> Choice:
-        """Give what a Conversation takes as its strategy."""
+        """Return what a Conversation takes as its strategy."""
         from marksweep.strategies.registry import with_options
 
         return with_options(self.strategy, self.options)

@@ -98,7 +98,7 @@ def _layered(
 def _secrets_claim(
     project: Path, settings: Settings, from_file: Layer, from_user: Layer
 ) -> Iterator[Claim]:
-    """Give the claim of a project's file that wants secrets of the user's to be indexed."""
+    """Return the claim of a project's file that wants secrets of the user's to be indexed."""
     key = "index.include"
     if key in from_file and key not in from_user and "secrets" in settings.index.include:
         yield Claim(str(project.resolve()), from_file[key].source, key, "secrets", "secrets")
@@ -136,7 +136,7 @@ def _from_file(folder: Path) -> Layer:
 def _flat(
     content: object, shape: type[msgspec.Struct], source: str, within: str = ""
 ) -> Iterator[tuple[str, Given]]:
-    """Give the values of nested tables by dotted key; refuse keys that the shape does not have."""
+    """Return the values of nested tables by dotted key; refuse keys not in the shape."""
     if not isinstance(content, Mapping):
         place = f"{source}: {within[:-1]} is" if within else f"{source} holds"
         raise BadInput(f"{place} {reprlib.repr(content)}; expected a table of settings.")

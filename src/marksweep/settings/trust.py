@@ -75,7 +75,7 @@ class Agreement(msgspec.Struct, frozen=True):
 
 
 def claim_of(project: Path, source: str, key: str, location: str) -> Claim | None:
-    """Give what a location asks for; None if it stays within the project."""
+    """Return what a location asks for; None if it stays within the project."""
     root = project.resolve()
     target = _target(root, location)
     return Claim(str(root), source, key, location, target) if target else None
@@ -140,7 +140,7 @@ def _target(root: Path, location: str) -> str:
 
 
 def _path(location: str) -> str | None:
-    """Give the path that a location names; None if it is not a path."""
+    """Return the path that a location names; None if it is not a path."""
     scheme, rest = split_scheme(location)
     if not scheme:
         return location

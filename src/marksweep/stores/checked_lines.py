@@ -47,7 +47,7 @@ _footer = msgspec.json.Decoder(Footer)
 
 
 class LineWriter:
-    """Writes a file beside its place, and puts it there when it is complete."""
+    """Writes a temporary file, and renames it when it is complete."""
 
     def __init__(self, path: Path, header: bytes) -> None:
         self.path = path

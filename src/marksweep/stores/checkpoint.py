@@ -26,7 +26,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
 
 def get_state(store: Store, workspace: str, dialect: str) -> object:
-    """Give a workspace as plain JSON data."""
+    """Return a workspace as plain JSON data."""
     with store.lock(workspace):
         live = store.segments.changes(workspace).put
         stash = tuple(store.stash.entries(workspace))

@@ -203,7 +203,7 @@ class FileLock:
             lock.release()
 
     def _own(self) -> BaseFileLock:
-        """Give this process's lock: a forked child must not use its parent's."""
+        """Return this process's lock: a forked child must not use its parent's."""
         from filelock import FileLock as SideFileLock
 
         if self._lock is None or self._owner != os.getpid():

@@ -1,6 +1,6 @@
 """The health of a store's files: who may read them, what was left behind, whether they are sound.
 
-Looking changes nothing. Before a repair all is copied aside, into a folder beside the store.
+Looking changes nothing. Before a repair all is copied into a folder next to the store.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def database_damage(path: Path) -> str:
 
 
 def copy_aside(path: Path, files: tuple[Path, ...], now: datetime) -> Path:
-    """Copy files into a new folder beside the store; give the folder."""
+    """Copy files into a new folder next to the store; return the folder."""
     folder = path.parent / f"{path.name}{KEPT}{now:%Y%m%dT%H%M%S}"
     folder.mkdir(mode=PRIVATE_FOLDER)
     for file in files:

@@ -215,7 +215,7 @@ class StashTable:
                 later = number
 
     def _numbers(self, segment_id: str) -> Iterator[int]:
-        """Give the numbers of the entries of a segment, newest first."""
+        """Return the numbers of the entries of a segment, newest first."""
         number = self._newest.get(segment_id)
         while number is not None:
             yield number
@@ -578,7 +578,7 @@ class MemoryStore(TableStore):
 
 
 def store_of(where: Store | str | Path | None) -> Store:
-    """Give a store that was passed, or open the one at a place; None is a new one in memory."""
+    """Return a store that was passed, or open the one at a place; None is a new one in memory."""
     if isinstance(where, str | Path):
         from marksweep.stores.open import open_store
 

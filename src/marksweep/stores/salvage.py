@@ -92,7 +92,7 @@ def is_database(path: Path) -> bool:
 def rows_from_both_ends(
     database: sqlite3.Connection, statement: str, place: str, skipped: list[Skipped]
 ) -> Iterator[tuple[Any, ...]]:
-    """Give the rows that can be read, in order, and note what cannot.
+    """Return the rows that can be read, in order, and note what cannot.
 
     In the statement `{direction}` becomes ASC or DESC; what a row begins with names it.
     """
@@ -172,7 +172,7 @@ def _from_json(live: Path, places: Places, skipped: list[Skipped]) -> Rescued:
 
 
 def _segments(path: Path, kind: type[Found], skipped: list[Skipped]) -> Iterator[tuple[str, Found]]:
-    """Give every whole object that is a segment, wherever it is; name each damage once."""
+    """Return every whole object that is a segment, wherever it is; name each damage once."""
     text = _text(path)
     if text and '"segments"' not in text:
         skipped.append(Skipped(f"{path}, line 1", 'no "segments" found; looking everywhere'))

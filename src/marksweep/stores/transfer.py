@@ -238,7 +238,7 @@ def _kept(store: Store, workspace: str) -> Iterator[Noun]:
 
 
 def _unnumbered(entry: Entry) -> Entry:
-    """Give an entry without its number: another journal gives it one of its own."""
+    """Return an entry without its number: another journal gives it one of its own."""
     return msgspec.structs.replace(entry, seq=0)
 
 

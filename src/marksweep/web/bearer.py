@@ -106,11 +106,11 @@ class BearerTokens:
             self._take({**self._read(self._file), **self._fixed})
         except FileNotFoundError:
             if self._by_digest.keys() - map(digest, self._fixed):
-                logger.warning("%s is gone: its tokens open nothing now.", self._file)
+                logger.warning("%s is missing: its tokens are no longer accepted.", self._file)
             self._seen = None
             self._take(self._fixed)
         except (BadInput, OSError) as error:
-            logger.warning("%s The tokens that were read before stay in force.", error)
+            logger.warning("%s The tokens read before stay in force.", error)
 
     def admit(self, token: str) -> bool:
         """Return whether a token opens anything now."""

@@ -177,7 +177,7 @@ class Heaps:
         raise NotFound(f"there is no heap {heap!r} here. Reload the page, and choose another.")
 
     def version(self, heap: str) -> str:
-        """Give the version of a view, quickly."""
+        """Return the version of a view, quickly."""
         with self.open(heap) as source:
             return self._version(heap, source)
 
@@ -187,11 +187,11 @@ class Heaps:
         return f"{at}.{newest[0].seq if newest else 0}.{self._clock():%H%M}"
 
     def view(self, heap: str) -> View:
-        """Give what the page shows of a heap."""
+        """Return what the page shows of a heap."""
         return self._look(heap).view
 
     def look(self, heap: str) -> Look:
-        """Give all there is in a heap."""
+        """Return everything in a heap."""
         return self._look(heap).look
 
     def _look(self, heap: str) -> _Seen:

@@ -75,7 +75,7 @@ async function choose() {
   }
   if (!heaps.some(each => each.heap === heap)) heap = heaps[0]?.heap ?? "";
   $("heap").value = heap;
-  if (!heap) throw new Problem(0, "There is nothing here yet: the store is empty.");
+  if (!heap) throw new Problem(0, "The store is empty.");
 }
 
 async function refresh() {
@@ -99,7 +99,7 @@ async function draw() {
     [view.budget ? "In the window" : "In the memory", number(view.size), view.budget ? `of ${number(view.budget.limit)} ${unit}` : unit],
     ["Garbage", number(sizes.garbage ?? 0), share(sizes.garbage ?? 0)],
     ["Must stay", number(sizes.root ?? 0), share(sizes.root ?? 0)],
-    ["Swept, and still there", number(view.swept), view.swept === 1 ? "piece" : "pieces"],
+    ["Swept, restorable", number(view.swept), view.swept === 1 ? "piece" : "pieces"],
   ];
   $("figures").replaceChildren(...figures.map(([name, value, more]) =>
     make("div", {}, make("dt", {}, name), make("dd", {}, `${value} `, make("small", {}, more)))));
@@ -166,7 +166,7 @@ function drawTimeline() {
   $("done").replaceChildren(...(view.timeline.length ? view.timeline.map(each => {
     const swept = each.event === "swept";
     const words = swept
-      ? `${did.swept}: ${number(each.size_before)} → ${number(each.size_after)} ${view.unit}, ${number(each.tiles)} went`
+      ? `${did.swept}: ${number(each.size_before)} → ${number(each.size_after)} ${view.unit}, ${number(each.tiles)} removed`
       : `${did[each.event] ?? each.event}: ${number(each.tiles)} ${each.event === "purged" ? "are gone" : "are back"}`;
     const facts = [when(each.at), each.strategy, each.actor && `by ${each.actor}`, each.plan_id].filter(Boolean);
     const item = make("li", {"data-plan": each.plan_id}, make("div", {className: "row"},
@@ -174,11 +174,11 @@ function drawTimeline() {
     if (swept) {
       item.firstChild.after(make("div", {className: "swing"}, make("i", {width: 100 * each.size_before / most}),
         make("b", {width: 100 * each.size_after / most})));
-      item.firstChild.append(make("button", {click: doing(() => lookAt(each.plan_id))}, "What went"));
+      item.firstChild.append(make("button", {click: doing(() => lookAt(each.plan_id))}, "Details"));
       if (each.can_undo) item.firstChild.append(make("button", {click: doing(() => undo(each.plan_id))}, "Undo"));
     }
     return item;
-  }) : [make("li", {}, "Nothing was collected yet.")]));
+  }) : [make("li", {}, "No collections yet.")]));
 }
 
 function drawChart(most) {
@@ -204,9 +204,9 @@ function drawChart(most) {
 function cost(found) {
   if (found.edits_from === null || found.edits_from === undefined) return "";
   const pays = found.pays_after_turns;
-  const after = pays === null || pays === undefined ? "it never pays at the prompt cache"
-    : `it has paid after ${Math.ceil(pays)} ${Math.ceil(pays) === 1 ? "turn" : "turns"}`;
-  return `Cost: ${number(found.reread_tokens ?? 0)} tokens are read again once; ${after}.`;
+  const after = pays === null || pays === undefined ? "it never pays off with the prompt cache"
+    : `it pays off after ${Math.ceil(pays)} ${Math.ceil(pays) === 1 ? "turn" : "turns"}`;
+  return `Cost: ${number(found.reread_tokens ?? 0)} tokens are read again, once; ${after}.`;
 }
 
 function drawPlan(said) {
@@ -221,10 +221,10 @@ function drawPlan(said) {
       make("small", {}, step.reason)),
     make("td", {}, step.action), make("td", {className: "n"}, number(step.size))));
   const card = make("div", {className: "card", id: "card"},
-    make("h3", {}, plan.done ? "What went by " : "", make("code", {}, p.plan_id)),
+    make("h3", {}, plan.done ? "Removed by " : "", make("code", {}, p.plan_id)),
     make("p", {}, plan.steps
       ? `${number(p.size_before)} → ${number(p.size_after)} ${p.unit ?? "tokens"}: ${number(plan.steps)} steps free ${number(p.size_before - p.size_after)}, by ${p.strategy}.`
-      : "Nothing would go."),
+      : "Nothing would be removed."),
     make("p", {className: "fine"}, cost(p.cost ?? {}),
       plan.deletes ? " What goes is deleted; it can be brought back for the grace period." : " What goes is kept in the stash."));
   for (const each of p.blockers ?? []) card.append(make("p", {className: "fine"},
@@ -290,7 +290,7 @@ async function list(from) {
     make("td", {className: "n"}, number(tile.size))));
   const body = $("tiles").tBodies[0];
   if (from) body.append(...rows);
-  else body.replaceChildren(...(rows.length ? rows : [make("tr", {}, make("td", {colSpan: 4}, "Nothing fits."))]));
+  else body.replaceChildren(...(rows.length ? rows : [make("tr", {}, make("td", {colSpan: 4}, "No match."))]));
   const shown = from + found.tiles.length;
   $("more").hidden = shown >= found.total;
   $("more").textContent = `Show more (${number(found.total - shown)} left)`;
@@ -306,8 +306,8 @@ async function stash() {
       make("div", {}, make("button", {className: "link", click: doing(() => open(each.segment.segment_id))}, each.segment.segment_id),
         make("small", {}, `${when(each.stashed_at)} · ${each.reason ?? ""}`),
         make("small", {}, each.segment.text?.slice(0, 160) ?? "")),
-      make("button", {click: doing(() => restore(each.segment.segment_id))}, "Restore")))) : [make("li", {}, $("swept-words").value ? "Nothing there has these words." : "Nothing was swept.")]));
-  if (found.length > 20) $("swept").append(make("li", {className: "fine"}, "and more: search for it by its words"));
+      make("button", {click: doing(() => restore(each.segment.segment_id))}, "Restore")))) : [make("li", {}, $("swept-words").value ? "No match." : "Nothing has been swept.")]));
+  if (found.length > 20) $("swept").append(make("li", {className: "fine"}, "More results: search by words."));
 }
 
 async function restore(name) {
@@ -334,7 +334,7 @@ function drawPins() {
 function drawRoots() {
   $("roots").hidden = !view.roots.length;
   $("root-list").replaceChildren(...view.roots.map(root => make("li", {}, root.repository,
-    make("small", {}, `${number(root.files)} files, ${number(root.lines)} lines, seen last ${when(root.last_seen_at)}`),
+    make("small", {}, `${number(root.files)} files, ${number(root.lines)} lines, last seen ${when(root.last_seen_at)}`),
     ...(root.there ? [] : [make("small", {className: "bad"}, "the folder is gone")]),
     ...(root.stale ? [make("small", {className: "bad"}, `${number(root.stale)} stale: their files are gone`)] : []))));
 }

@@ -1,7 +1,7 @@
 """The window as a picture: a treemap in SVG, as large as what it shows, coloured by what keeps it.
 
 The page shows it as it is; with its style inside it stands alone in a file. What is free of a
-budget stays empty. Tiles too small to see are drawn together, apart by state. Same input, same
+budget stays empty. Tiles too small to see are merged by state. Same input, same
 bytes.
 """
 
@@ -74,7 +74,7 @@ class Box(NamedTuple):
         return self.w * self.h
 
     def inset(self, by: float, top: float = 0.0) -> Box:
-        """Give what is left inside a margin."""
+        """Return what is left inside a margin."""
         w, h = max(0.0, self.w - 2 * by), max(0.0, self.h - 2 * by - top)
         return Box(self.x + by, self.y + by + top, w, h)
 
@@ -334,7 +334,7 @@ def squarified(sizes: Sequence[int], box: Box) -> list[Box]:
 
 
 def _worst(areas: Sequence[float], start: int, end: int, row: float, side: float) -> float:
-    """Give the worst ratio of sides in a row of boxes along a side."""
+    """Return the worst ratio of sides in a row of boxes along a side."""
     if not row or not side:
         return float("inf")
     square = side * side / (row * row)

@@ -73,7 +73,7 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-"""What browsers are told: load nothing from elsewhere, run no script but ours, keep nothing."""
+"""Headers for browsers: load nothing from elsewhere, run no script but ours, keep nothing."""
 
 
 class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -135,7 +135,7 @@ class Door:
 
 
 def routes(heaps: Callable[[Request], Heaps], door: Door) -> list[Route]:
-    """Give the routes; `heaps` says what the caller of a request sees."""
+    """Return the routes; `heaps` says what the caller of a request sees."""
 
     def answering(work: Callable[[Request, Heaps], Awaitable[Response]]) -> Endpoint:
         async def answer(request: Request) -> Response:
@@ -204,7 +204,7 @@ async def _list(_: Request, heaps: Heaps) -> Response:
 
 
 async def _view(request: Request, heaps: Heaps) -> Response:
-    """Give a view, or say that it is still the one the page has."""
+    """Return a view, or say that it is still the one the page has."""
     heap = request.query_params.get("heap", "")
     version = await run_in_threadpool(heaps.version, heap)
     if request.headers.get("if-none-match") == f'"{version}"':
@@ -230,7 +230,7 @@ async def _picture(request: Request, heaps: Heaps) -> Response:
 
 
 async def _tiles(request: Request, heaps: Heaps) -> Response:
-    """Give tiles, largest first or by words best first, of one state if asked."""
+    """Return tiles, largest first or by words best first, of one state if asked."""
     asked = request.query_params
     offset = _number(asked.get("offset", "0"), "offset")
     words, state = asked.get("words", "").strip(), asked.get("state", "")

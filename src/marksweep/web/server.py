@@ -57,7 +57,7 @@ class Listening(msgspec.Struct, frozen=True, kw_only=True):
     port: int = 8724
     """0: a free one."""
     hosts: tuple[str, ...] = ()
-    """Host headers to accept beside its own, such as the name of a proxy."""
+    """Host headers to accept besides its own, such as the name of a proxy."""
 
     def door(self, tokens: BearerTokens) -> Door:
         """Let those in who mean this host and have a token."""
@@ -65,12 +65,12 @@ class Listening(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def page_url(url: str, token: str) -> str:
-    """Give the page's address. What follows # stays in the browser: no server sees it."""
+    """Return the page's address. What follows # stays in the browser: no server sees it."""
     return f"{url}{PATH}/#{token}" if token else f"{url}{PATH}/"
 
 
 def serve(heaps: Heaps, listening: Listening, *, started: Callable[[str], None]) -> None:
-    """Serve the page until interrupted; `started` is told its address."""
+    """Serve the page until interrupted; `started` receives its address."""
     given = token_of_environment()
     if not is_loopback(listening.host) and not given:
         raise Refused(
@@ -89,7 +89,7 @@ def serve(heaps: Heaps, listening: Listening, *, started: Callable[[str], None])
 
 
 async def listen(app: ASGIApp, listening: Listening, started: Callable[[str], None]) -> None:
-    """Serve an application until interrupted; `started` is told the address."""
+    """Serve an application until interrupted; `started` receives the address."""
     config = uvicorn.Config(
         app,
         host=listening.host,

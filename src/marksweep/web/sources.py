@@ -55,7 +55,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Detail(msgspec.Struct, frozen=True):
-    """One segment whole, and what keeps it or why it is gone."""
+    """One whole segment, and what keeps it or why it was swept."""
 
     segment: Segment
     why: str
@@ -67,15 +67,15 @@ class Source(Protocol):
     """One heap, for one caller at a time."""
 
     def version(self, since: int) -> int:
-        """Give a number that grows with every change; `since` is the last one that was given."""
+        """Return a number that grows with every change; `since` is the last one that was given."""
         ...
 
     def look(self) -> Look:
-        """Give all there is, and what keeps it."""
+        """Return everything, and what keeps it."""
         ...
 
     def read(self, name: str) -> Detail:
-        """Give one of them whole."""
+        """Return one item with its whole text."""
         ...
 
     def find(self, words: str, limit: int) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ class Source(Protocol):
         ...
 
     def swept(self, words: str, limit: int) -> tuple[Stashed, ...]:
-        """Give what was swept and can come back: best first, or newest first without words."""
+        """Return what was swept and can come back: best first, or newest first without words."""
         ...
 
     def swept_count(self) -> int:
@@ -91,7 +91,7 @@ class Source(Protocol):
         ...
 
     def journal(self, events: tuple[Event, ...], limit: int) -> tuple[Entry, ...]:
-        """Give what was done, newest first."""
+        """Return what was done, newest first."""
         ...
 
     def plan(self, target: int | None) -> Plan:
@@ -173,7 +173,7 @@ class WorkingSet(_Stored):
         return Look(tiles=tuple(tiles), budget=self._segments.budget)
 
     def read(self, name: str) -> Detail:
-        """Give a segment, live or swept."""
+        """Return a segment, live or swept."""
         live = self._segments.get(name)
         why = self._segments.why(name)
         return Detail(live or self._swept_segment(name), why, live is not None)
@@ -230,7 +230,7 @@ class Talk(_Stored):
         return Look(tiles=tuple(tiles), budget=talk.budget)
 
     def read(self, name: str) -> Detail:
-        """Give a message, live or swept."""
+        """Return a message, live or swept."""
         live = {each.segment_id: each for each in self._talk.context().segments}.get(name)
         why = self._talk.why(name)
         return Detail(live or self._swept_segment(name), why, live is not None)
@@ -360,10 +360,10 @@ class Remembered:
         return Look(tiles=tuple(tiles), unit=Unit.NODES, roots=memory.roots(workspace_id=workspace))
 
     def read(self, name: str) -> Detail:
-        """Give a memory."""
+        """Return a memory."""
         found = self._memory.graph.fetch(self._workspace, _memories(name))
         if not found:
-            raise NotFound(f"there is no memory {name!r} any more. Reload the page.")
+            raise NotFound(f"memory {name!r} does not exist any more. Reload the page.")
         memory = found[0].memory
         why = f"pinned by {memory.pinned_by}" if memory.pinned else ""
         why = why or ("its file was not there any more" if memory.stale else "remembered")
@@ -379,7 +379,7 @@ class Remembered:
         return tuple(dict.fromkeys(ref(Kind.MEMORY, h.memory.memory_id) for h in answer.hits))
 
     def swept(self, words: str, limit: int) -> tuple[Stashed, ...]:
-        """Give what is deleted and in its grace period, if it has one of the words."""
+        """Return what is deleted and in its grace period, if it has one of the words."""
         graph, grace = self._memory.graph, self._memory.settings.limits.grace
         rows = [row for row in graph.deleted(self._workspace) if row.kind is Kind.MEMORY]
         rows.sort(key=lambda row: (row.deleted_at, row.node_id), reverse=True)
@@ -445,7 +445,7 @@ class Remembered:
 
 
 def _memories(*names: str) -> tuple[str, ...]:
-    """Give the ids of memories that are named as plans name them."""
+    """Return the ids of memories that are named as plans name them."""
     return nodes_of(names).memories
 
 

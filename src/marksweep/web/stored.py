@@ -50,7 +50,7 @@ class Stored:
         self._talks: dict[str, Conversation] = {}
 
     def heaps(self, only: Sequence[str] | None = None) -> Heaps:
-        """Give the heaps of these workspaces; None: of all, the one of the settings first."""
+        """Return the heaps of these workspaces; None: of all, the one of the settings first."""
 
         def workspaces() -> Sequence[str]:
             if only is not None:
@@ -99,7 +99,7 @@ class Stored:
 
 
 def conversations(fit: Fit) -> Heaps:
-    """Give the conversations that are made to fit, those at work as they are."""
+    """Return the conversations that are made to fit, those at work as they are."""
 
     @contextmanager
     def opened(workspace: str) -> Iterator[Source]:
@@ -110,7 +110,7 @@ def conversations(fit: Fit) -> Heaps:
 
 
 def one_conversation(talk: Conversation) -> Heaps:
-    """Give a conversation that is not in a store of its own."""
+    """Return a conversation that is not in a store of its own."""
 
     @contextmanager
     def opened(_: str) -> Iterator[Source]:

@@ -81,6 +81,6 @@ def in_short(reason: str) -> str:
 
 
 def label(text: str) -> str:
-    """Give the beginning of a text in one line."""
+    """Return the beginning of a text in one line."""
     words = " ".join(text[: 4 * MAX_LABEL].split())
     return words if len(words) <= MAX_LABEL else f"{words[: MAX_LABEL - 1]}…"

@@ -165,7 +165,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     its pin, tags, creation and reading times are carried over."""
 
     def found_by(self) -> Iterator[tuple[Chunk, str]]:
-        """Give the chunks, each with its words, empty where they are not known."""
+        """Return the chunks, each with its words, empty where they are not known."""
         return zip(self.chunks, self.words or repeat(""), strict=bool(self.words))
 
 

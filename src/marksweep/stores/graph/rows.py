@@ -225,13 +225,13 @@ def entity_of(workspace_id: str, row: Row) -> Entity:
 
 
 def bare(name: str, kind: str = "") -> str:
-    """Give the last part of a name: `open` of `Session.open`, `app.py` of `src/app.py`."""
+    """Return the last part of a name: `open` of `Session.open`, `app.py` of `src/app.py`."""
     parted = "/" if kind == "path" or "/" in name else "."
     return plain(name.rpartition(parted)[2] or name)
 
 
 def last_parts(names: Iterable[str]) -> set[str]:
-    """Give the last parts that entities of these names can have: `app.py` may be a path."""
+    """Return the last parts that entities of these names can have: `app.py` may be a path."""
     return {part for name in names for part in (bare(name), plain(name))}
 
 

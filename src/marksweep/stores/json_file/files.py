@@ -96,7 +96,7 @@ class LiveFile:
         self._written: dict[str, bytes] = {}
 
     def table(self) -> LiveTable:
-        """Give the table as the file has it now."""
+        """Return the table as the file has it now."""
         document = self._file.changed()
         if document is not None:
             self._take_in(document)
@@ -160,7 +160,7 @@ class StashFile:
         self._version = 0
 
     def table(self) -> StashTable:
-        """Give the table as the file has it now."""
+        """Return the table as the file has it now."""
         document = self._file.changed()
         if document is None:
             return self._table
@@ -213,7 +213,7 @@ class JournalFile:
         self._forget()
 
     def table(self) -> JournalTable:
-        """Give the entries as the file has them now. The caller holds the file's lock."""
+        """Return the entries as the file has them now. The caller holds the file's lock."""
         try:
             self._read_on()
         except FileNotFoundError:

@@ -72,7 +72,7 @@ class Client:
 
     @contextmanager
     def reading(self) -> Iterator[Any]:
-        """Give the connection for reads."""
+        """Return the connection for reads."""
         with self.errors():
             if self._closed:
                 raise StoreError(f"{self.name}: the store is closed. Open it again.")

@@ -93,7 +93,7 @@ class RedisJournal:
             return JournalSize(sum(1 for _ in self._entries(key)), server.memory_usage(key) or 0)
 
     def _entries(self, key: bytes) -> Iterator[Entry]:
-        """Give the entries with their numbers, newest first."""
+        """Return the entries with their numbers, newest first."""
         with self._client.reading() as server:
             seq = server.llen(key)
             while seq > 0:

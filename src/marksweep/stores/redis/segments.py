@@ -118,7 +118,7 @@ class RedisSegments:
         return {key: segment for (key, _), segment in zip(there, read, strict=True)}
 
     def _to_forget(self, pipe: Pipeline, keys: Keys, more: int) -> int | None:
-        """Give the version up to which removals are forgotten, if there are too many."""
+        """Return the version up to which removals are forgotten, if there are too many."""
         too_many: int = pipe.zcard(keys.removed_at) + more - 2 * CHANGES_KEPT
         if too_many <= 0:
             return None

@@ -11,7 +11,7 @@ ROW_BITS = 40
 
 
 def rows_of(workspace: int) -> tuple[int, int]:
-    """Give the first and last row number of a workspace."""
+    """Return the first and last row number of a workspace."""
     return workspace << ROW_BITS, ((workspace + 1) << ROW_BITS) - 1
 
 

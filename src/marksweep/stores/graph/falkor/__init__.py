@@ -137,7 +137,7 @@ class FalkorGraphStore:
         return self.db.command("EVAL", KEEP_LEASE, 1, key, holder, int(seconds * 1000)) == 1
 
     def release(self, workspace_id: str, purpose: str, holder: str) -> None:
-        """Give a lease back."""
+        """Return a lease back."""
         self.db.command("EVAL", DROP_LEASE, 1, self._lease(workspace_id, purpose), holder)
 
     def query(self, workspace_id: str, statement: str, params: Params) -> list[Row]:

@@ -145,7 +145,7 @@ SET m.created_at = old.created_at, m.read_at = old.read_at, m.pinned = m.pinned 
     m.pinned_by = CASE WHEN old.pinned THEN old.pinned_by ELSE m.pinned_by END,
     m.tags_json = CASE WHEN m.tags_json = '[]' THEN old.tags_json ELSE m.tags_json END,
     m.tags = CASE WHEN size(m.tags) = 0 THEN old.tags ELSE m.tags END"""
-"""Give moved files what their old places had."""
+"""Return moved files what their old places had."""
 DROP_MEMORIES = "UNWIND $ids AS i MATCH (m:Memory {id: i}) WITH m, m.id AS id DELETE m RETURN id"
 PUT_CHUNKS = f"""
 MATCH (w:Workspace) UNWIND $rows AS r

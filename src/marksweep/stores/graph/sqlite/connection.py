@@ -53,7 +53,7 @@ def add_functions(db: sqlite3.Connection) -> None:
 
 
 def mark(ws: int) -> str:
-    """Give what each word of a workspace begins with in the index."""
+    """Return what each word of a workspace begins with in the index."""
     return f"{ws}w"
 
 
@@ -81,7 +81,7 @@ def number(db: sqlite3.Connection, workspace_id: str) -> int:
 
 
 def advance(db: sqlite3.Connection, workspace_id: str) -> tuple[int, int]:
-    """Give a workspace its next version; return its number and that version."""
+    """Return a workspace its next version; return its number and that version."""
     db.execute(sql.NEW_WORKSPACE, (workspace_id,))
     ws = number(db, workspace_id)
     (version,) = db.execute(sql.NEXT_VERSION, (ws,)).fetchone()

@@ -132,5 +132,5 @@ def renew(
 
 
 def release(db: sqlite3.Connection, workspace_id: str, purpose: str, holder: str) -> None:
-    """Give a lease back."""
+    """Return a lease back."""
     db.execute(sql.DROP_LEASE, (workspace_id, purpose, holder))

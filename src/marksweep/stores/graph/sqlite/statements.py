@@ -90,7 +90,7 @@ UPDATE memory SET created_at = old.created_at, read_at = old.read_at,
     tags = CASE WHEN memory.tags = '[]' THEN old.tags ELSE memory.tags END
 FROM (SELECT * FROM memory WHERE ws = ?1 AND id = ?2) AS old
 WHERE memory.ws = ?1 AND memory.id = ?3"""
-"""Give a moved file what its old place had."""
+"""Return a moved file what its old place had."""
 LAST_CHUNK = "SELECT coalesce(max(key), 0) FROM chunk"
 PUT_CHUNK = """
 INSERT INTO chunk (key, ws, version, memory_key, orphan_of, id, kind, symbol, start_line, end_line,
@@ -416,7 +416,7 @@ ORDER BY 1, 2, 3, 4"""
 ADOPT_CHUNKS = """
 UPDATE chunk SET memory_key = ?, orphan_of = ''
 WHERE ws = ? AND orphan_of = ? AND orphan_of <> ''"""
-"""Give orphans that name a memory back to it when it is loaded."""
+"""Return orphans that name a memory back to it when it is loaded."""
 
 # Leases
 
