@@ -212,6 +212,8 @@ def test_a_worktree_reuses_what_is_equal_and_is_dropped_alone(disk: Disk) -> Non
     ]
     assert both[0] == both[1]
     alone.memory.close()
+    asked = disk.memory.call_graph("quote", workspace_id=WORKSPACE)
+    assert [(each.file, each.line) for each in asked.definitions] == [("cart/price.py", 1)]
     gone = disk.memory.drop_root(disk.folder / "shop", workspace_id=WORKSPACE)
     assert disk.found("basket") == [("worktree", "cart/cart.py"), ("worktree", "main.py")]
     disk.clock.wait(days=30)

@@ -86,14 +86,18 @@ def linked(
     limit: int = MAX_LINKS,
     depth: int = MAX_DEPTH,
 ) -> Linked:
-    """Follow the links of a name; only an impact goes further than one step."""
+    """Follow the links of a name; only an impact goes further than one step.
+
+    What several worktrees have at one place is given once.
+    """
     wanted = name.strip().removesuffix("()").replace("::", ".")
     if not wanted:
         raise BadInput("no name to ask for; expected a function, class, module or file.")
     if limit < 1 or depth < 1:
         raise BadInput(f"limit is {limit} and depth is {depth}; expected 1 or more.")
     steps = depth if ask is Ask.IMPACT else 1
-    found: dict[Link, int] = {}
+    found: dict[tuple[object, ...], Reached] = {}
+    more = False
     seen = {wanted}
     names = [wanted]
     for step in range(1, steps + 1):
@@ -101,17 +105,22 @@ def linked(
             query = LinkQuery(
                 relation=relation, to_name=to_name, limit=limit + 1, whole_names=step > 1
             )
-            for link in graph.links(workspace_id, names, query):
-                found.setdefault(link, step)
-        names = list(dict.fromkeys(link.source for link in found if link.source not in seen))
+            links = graph.links(workspace_id, names, query)
+            more |= len(links) > limit
+            for link in links:
+                place = (link.relation, link.source, link.target, link.file, link.lines)
+                found.setdefault(place, Reached(link, step))
+        sources = (each.link.source for each in found.values())
+        names = list(dict.fromkeys(each for each in sources if each not in seen))
         seen.update(names)
-        if not names or len(found) > limit:
+        if not names or more or len(found) > limit:
             break
-    best = [Reached(link, step) for link, step in found.items()][:limit]
+    definitions = graph.definitions(workspace_id, [wanted], limit)
+    defined = {(each.symbol, each.file, each.line): each for each in definitions}
     return Linked(
         name=wanted,
         ask=ask,
-        definitions=graph.definitions(workspace_id, [wanted], limit),
-        links=tuple(best),
-        complete=len(found) <= limit and not (ask is Ask.IMPACT and names),
+        definitions=tuple(defined.values()),
+        links=tuple(found.values())[:limit],
+        complete=not more and len(found) <= limit and not (ask is Ask.IMPACT and names),
     )
