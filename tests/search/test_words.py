@@ -68,6 +68,6 @@ def test_words_hold_no_sign_that_search_could_take_for_its_own(text: str) -> Non
 
 @pytest.mark.parametrize("sign", ["a", "=", "猫", "aB", "é"])
 def test_a_megabyte_of_one_character_is_split_quickly(sign: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     index_words(sign * 1_000_000)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
