@@ -384,7 +384,7 @@ class Conversation:
                 if is_time(wanted, plan.cost, self._pays_within_turns):
                     report = self._collector.collect(plan, now=now, trigger="threshold")
             if report is not None and self._requested:  # The prompt is new anyway: fill its room.
-                self._bring_back(now)
+                self._bring_back(now, must_fit=True)
             freed = report.tokens_freed if report else 0
             self._backoff = after_pass(freed, self.tokens, self._changes, self._backoff)
             self._passed = self._heap.index.fingerprint()
@@ -402,19 +402,24 @@ class Conversation:
             if self.store.stash.count(self.workspace, 1):
                 self._bring_back(self._clock())
 
-    def _bring_back(self, now: datetime) -> None:
+    def _bring_back(self, now: datetime, *, must_fit: bool = False) -> None:
         """Carry out the plan of `plan_recall`."""
         with self._collector.holding(now), self._heap.without_refresh():
-            if (plan := self.plan_recall()) is not None:
+            if (plan := self.plan_recall(must_fit=must_fit)) is not None:
                 self._collector.collect(plan, now=now, trigger="recall")
 
-    def plan_recall(self) -> Plan | None:
-        """Decide what would come back automatically, and why; None if nothing. Changes nothing."""
+    def plan_recall(self, *, must_fit: bool = False) -> Plan | None:
+        """Decide what would come back automatically, and why; None if nothing. Changes nothing.
+
+        The result may exceed the limit, because a collection follows, unless it `must_fit`.
+        """
         with self._guard:
             if not isinstance(self._strategy, Learning):
                 return None
             learnt = self._learnt_context(None)
-            context = learnt.aiming_at(self._lines(learnt.held()).target)
+            limit = learnt.limit if must_fit else None
+            target = self._lines(learnt.held()).target
+            context = replace(learnt, target=target, limit=limit)
             proposal = self._strategy.recall(context)
             return plan_recall(context, proposal, self._prices) if proposal else None
 

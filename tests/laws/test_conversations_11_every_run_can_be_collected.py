@@ -85,6 +85,41 @@ def test_a_paste_larger_than_the_window_keeps_its_ends_and_the_words_around_it()
     assert said.count("[marksweep: ") == 1
 
 
+def test_what_somebody_wrote_in_many_small_paragraphs_is_trimmed_to_fit_too() -> None:
+    notes = "\n\n".join(f"Point {n}: value_{n} follows from value_{n - 1}." for n in range(1, 900))
+    said = {"role": "user", "content": f"Read this.\n\n{notes}\n\nWhat is missing?"}
+    wrote = {"role": "assistant", "content": f"My notes.\n\n{notes}\n\nThat is all."}
+    for messages in ([said], [said, wrote, {"role": "user", "content": "go on"}]):
+        talk = Conversation(limit=LIMIT)
+        talk.extend(messages)
+        left = [message["content"] for message in talk.messages]
+        assert talk.tokens <= LIMIT
+        assert left[0].startswith("Read this.\n\nPoint 1:")
+        assert left[0].endswith("\n\nWhat is missing?")
+        assert all(text.count("[marksweep: ") <= 1 for text in left)
+
+
+@pytest.mark.parametrize("lines", [16, 30])
+def test_what_comes_back_never_takes_a_request_above_the_limit(lines: int) -> None:
+    talk = Conversation(limit=1_000, dialect="openai_chat")
+    talk.extend([{"role": "user", "content": "Find out which value is wrong."}])
+    for n in range(30):
+        names = [
+            f"value_{(n * 11 + k) % 97} = compute({n}, {k}) # and some words about it"
+            for k in range(lines + n * 13 % lines)
+        ]
+        asked = {"name": "read", "arguments": f'{{"path": "part_{n % 5}.py"}}'}
+        call = {"id": f"c{n}", "type": "function", "function": asked}
+        said = f"value_{n % 9} and value_{n * 5 % 31}"
+        looks = {"role": "assistant", "content": f"I look at {said}.", "tool_calls": [call]}
+        result = {"role": "tool", "tool_call_id": f"c{n}", "content": "\n".join(names)}
+        answer = {"role": "assistant", "content": "done"}
+        for new in ([looks, result], [answer, {"role": "user", "content": f"Now {said}. " * 4}]):
+            talk.extend(new)
+            assert validate(talk.messages, "openai_chat") == []
+            assert talk.tokens <= 1_000
+
+
 def test_what_cannot_fit_is_said_aloud() -> None:
     talk = Conversation(limit=20)
     talk.extend([{"role": "user", "content": "these words are pinned " * 20}], pin=True)

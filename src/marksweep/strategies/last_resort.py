@@ -10,7 +10,8 @@ To fit the limit, whatever the strategy offered:
 1. what may go goes, the oldest first, but for summaries
 2. the bulkiest results and pastes of what must stay are trimmed
 3. such results become one line each
-4. summaries go, also those just made, and then the user's words, the oldest first
+4. what the user and the agent wrote is trimmed, also where it has no large block
+5. summaries go, also those just made, and then the user's words, the oldest first
 
 Of a trimmed text the beginning and the end stay. So a result larger than the window is not the end
 of a conversation.
@@ -79,6 +80,7 @@ class FitByTrimming:
                 yield proposal
         yield from self._trim(context, context.yields, excess())
         yield from self._mask(context, context.yields)
+        yield from self._trim(context, context.yields, excess(), self._written)
 
     def at_last(self, context: PlanningContext) -> Iterator[Proposal]:
         """Take summaries, then the user's words, the oldest first."""
@@ -90,10 +92,19 @@ class FitByTrimming:
                 yield Proposal((i,), Action.STASH, LAST_WORDS)
 
     def _trim(
-        self, context: PlanningContext, yielding: Iterable[int], excess: int
+        self,
+        context: PlanningContext,
+        yielding: Iterable[int],
+        excess: int,
+        find: Callable[[Segment], list[_Bulky]] | None = None,
     ) -> Iterator[Proposal]:
         """Trim the bulkiest texts to one size that is enough; to less, if it was not."""
-        found = {i: bulky for i in yielding if (bulky := self._bulky(context.segments[i]))}
+        find = find or self._bulky
+        found = {
+            i: bulky
+            for i in yielding
+            if (bulky := [b for b in find(context.segments[i]) if b.characters > MIN_KEPT_CHARS])
+        }
         order = sorted(found, key=lambda i: (-sum([b.tokens for b in found[i]]), i))
         room = _room([bulky for each in found.values() for bulky in each], excess)
         while order:
@@ -117,14 +128,21 @@ class FitByTrimming:
 
     def _bulky(self, segment: Segment) -> list[_Bulky]:
         """Find the results of a message that can be trimmed, and what the user pasted."""
-        found: list[_Bulky] = []
-        for text in self._texts(segment):
-            if not text.is_observed or len(text.words) <= MIN_KEPT_CHARS:
-                continue
-            bulky = _Bulky.pasted(text) if text.is_said else _Bulky.of(text)
-            if bulky.characters > MIN_KEPT_CHARS:
-                found.append(bulky)
-        return found
+        return [
+            _Bulky.pasted(text) if text.is_said else _Bulky.of(text, sections(text.words))
+            for text in self._texts(segment)
+            if text.is_observed and len(text.words) > MIN_KEPT_CHARS
+        ]
+
+    def _written(self, segment: Segment) -> list[_Bulky]:
+        """Find what the user or the agent wrote; what it calls for stays as it is."""
+        return [
+            _Bulky.of(text, paragraphs(text.words, MIN_KEPT_CHARS))
+            for text in self._texts(segment)
+            if len(text.words) > MIN_KEPT_CHARS
+            and not text.is_call
+            and (text.is_said or not text.is_observed)
+        ]
 
 
 class FitByDropping(FitByTrimming):
@@ -155,9 +173,8 @@ class _Bulky(msgspec.Struct, frozen=True):
     tokens: int
 
     @classmethod
-    def of(cls, text: Text) -> _Bulky:
+    def of(cls, text: Text, cut: Sections) -> _Bulky:
         """A text of which all but the ends can be left out."""
-        cut = sections(text.words)
         return cls._made(text, [cut.pieces], [(), ()], cut.measure)
 
     @classmethod

@@ -183,11 +183,16 @@ class Coverage:
         if refills:
             blocks += [*self._state.index.remembered.values()][-MAX_REFILL_BLOCKS:]
             room, bar = idle, 0.0
-        taken = self._pick(blocks, room, bar)
-        if not taken:
-            return None
-        note = self._note(_written(taken), context.segments[before])
-        if note.segment_id in self._state.messages:
+        most = context.limit if context.limit is not None else limit if refills else None
+        if most is not None:
+            room = min(room, most - context.size - NOTE_TOKENS)
+        while taken := self._pick(blocks, room, bar):
+            note = self._note(_written(taken), context.segments[before])
+            excess = 0 if most is None else context.size + note.tokens - most
+            if excess <= 0:
+                break
+            room -= excess
+        if not taken or note.segment_id in self._state.messages:
             return None
         self._state.announce(note, taken)
         return Proposal((before,), Action.RECALL, self._why_back(taken, refills=refills), note)

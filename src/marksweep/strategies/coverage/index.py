@@ -41,8 +41,11 @@ ACTED, AGAIN = 20.0, 0.8
 """An atom in n actions counts ACTED * n ** AGAIN times as much as one that was only seen."""
 FADING = 0.7
 """Chances fall with age ** -FADING, age in steps since the atom was last seen anywhere."""
-ECHO = 0.4
-"""Share of an atom's worth that any holder covers; the rest only an observation does."""
+ECHO = 0.8
+"""Share of an atom's worth that any holder covers; the rest only an observation does.
+
+Higher keeps more of what the agent wrote itself, and less of what tools returned.
+"""
 PRIOR = 0.01
 """Worth of a block that holds nothing found, when new; it falls with age."""
 OWN_CODE, OWN_WORDS = 0.01, 0.003
