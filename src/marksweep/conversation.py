@@ -26,6 +26,8 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
+import msgspec
+
 from marksweep.collector import Collector, Watch
 from marksweep.core.budget import (
     CACHE_MINUTES,
@@ -38,6 +40,7 @@ from marksweep.core.budget import (
     after_pass,
     due,
     is_time,
+    tally,
 )
 from marksweep.core.context import PlanningContext
 from marksweep.core.plan import Prices, make_plan, over_limit, plan_recall
@@ -54,7 +57,7 @@ from marksweep.heaps.live_index import LearningFeed, Pace
 from marksweep.heaps.stash_search import Recalled, recalled, recently_said
 from marksweep.heaps.staying import MESSAGE, Protection, words_room
 from marksweep.messages import Message, Role, as_passed, count_message
-from marksweep.model import Entry, Plan, Pressure, Report, utc_now
+from marksweep.model import Entry, Plan, Pressure, Report, Segment, utc_now
 from marksweep.settings import Settings
 from marksweep.stores.base import Store
 from marksweep.stores.checkpoint import get_state, put_state
@@ -416,10 +419,8 @@ class Conversation:
         with self._guard:
             if not isinstance(self._strategy, Learning):
                 return None
-            learnt = self._learnt_context(None)
-            limit = learnt.limit if must_fit else None
-            target = self._lines(learnt.held()).target
-            context = replace(learnt, target=target, limit=limit)
+            learnt = self._learnt_context(None if must_fit else 0)  # with a target: no limit
+            context = learnt.aiming_at(self._lines(learnt.held()).target)
             proposal = self._strategy.recall(context)
             return plan_recall(context, proposal, self._prices) if proposal else None
 
@@ -475,17 +476,13 @@ class Conversation:
 
     def ledger(self) -> tuple[Line, ...]:
         """Tokens per role, and of what is fixed; heaviest first."""
-        counts: dict[str, list[int]] = {}
+
+        def by_role(segment: Segment) -> Segment:
+            role = self._heap.message(segment).role if segment.type == MESSAGE else segment.type
+            return msgspec.structs.replace(segment, type=str(role))
+
         with self._guard:
-            for segment in self._heap.snapshot().segments:
-                name = segment.type
-                if segment.type == MESSAGE:
-                    name = self._heap.message(segment).role.value
-                line = counts.setdefault(name, [0, 0])
-                line[0] += 1
-                line[1] += segment.tokens
-        lines = (Line(name, number, tokens) for name, (number, tokens) in counts.items())
-        return tuple(sorted(lines, key=lambda line: (-line.tokens, line.name)))
+            return tally(map(by_role, self._heap.snapshot().segments))
 
     def pin(self, message_id: str, by: str = "the caller") -> None:
         """Protect a message from every collection."""
@@ -515,10 +512,8 @@ class Conversation:
 
     def _tools(self) -> MessageTools:
         heap = self._heap
-        digest = digesting(
-            weigh=heap.weigh,
-            render=lambda segments: transcript([heap.message(s) for s in segments]),
-        )
+        written = lambda segments: transcript([heap.message(s) for s in segments])  # noqa: E731
+        digest = digesting(weigh=heap.weigh, render=written)
         limit = lambda: self.budget.limit  # noqa: E731
         return MessageTools(heap.outcomes, digest, heap.texts, heap.trimmed, heap.note, limit)
 
