@@ -2,6 +2,7 @@
 
 python -m benchmarks.judge                       contexts, then scores where torch finds a GPU
 python -m benchmarks.judge contexts [NAME ...]   only the contexts, of these strategies
+python -m benchmarks.judge others [NAME ...]     the same at 542 other steps
 python -m benchmarks.judge report SCORES.json    the tables of scores made elsewhere
 
 Everything is written to build/judge. Where there is no GPU, the command to run on a machine that
@@ -12,9 +13,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.judge.contexts import WINDOW, write
+from benchmarks.judge.contexts import OTHERS, SHARED, WINDOW, Sample, write
 from benchmarks.judge.model import lay_out
 from benchmarks.judge.report import tables
 from marksweep.replay.catalog import ECONOMY, QUALITY
@@ -38,6 +40,8 @@ def main() -> int:
             print(tables(Path(scores)))
         case ["contexts", *names]:
             _write(names or list(COMPARED))
+        case ["others", *names]:
+            _write(names or list(COMPARED), OTHERS)
         case []:
             _write(list(COMPARED))
             lay_out(FOLDER)
@@ -53,9 +57,9 @@ def main() -> int:
     return 0
 
 
-def _write(names: list[str]) -> None:
+def _write(names: list[str], samples: Mapping[str, Sample] = SHARED) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
-    rows = write(CONTEXTS, names, WINDOW)
+    rows = write(CONTEXTS, names, WINDOW, samples)
     print(f"{rows} contexts of {', '.join(names)} and the bounds in {CONTEXTS}", flush=True)
 
 

@@ -14,7 +14,7 @@ import lzma
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -36,11 +36,6 @@ from marksweep.replay.records import (
 
 WINDOW = 1000
 """Tokens that a collector may keep beside the pinned prefix."""
-SETS = ("tau_airline", "mini_swe")
-RECORDS, STEPS = 60, 2
-"""Records of a set and steps of a record that are taken at most."""
-PAST = range(3500, 5401)
-"""Tokens of the whole past of a step."""
 LARGEST_PREFIX = 2600
 ACTION = range(8, 501)
 """Tokens of what the agent did next."""
@@ -51,6 +46,25 @@ PIECE = 120
 LONG_PIECE = 400
 MARK_TOKENS = 6
 """Tokens that opening a message costs the oracle."""
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """Which steps of a set are judged."""
+
+    records: slice
+    """Which of the records that have such steps, in the order of the digests of their ids."""
+    steps: int = 2
+    """Steps of a record at most."""
+    past: range = range(3500, 5401)
+    """Tokens of the whole past of a step."""
+
+
+SHARED = {"tau_airline": Sample(slice(60)), "mini_swe": Sample(slice(60))}
+OTHERS = {
+    "tau_airline": Sample(slice(None), steps=4, past=range(2500, 6501)),
+    "mini_swe": Sample(slice(60, None)),
+}
+"""More steps, so that a difference can be seen; those of `mini_swe` are not among the shared."""
 
 _DIGIT = re.compile(r"\d")
 _WORD = re.compile(r"\w[\w./:\-]{2,}")
@@ -79,7 +93,7 @@ def _calls(message: Wire) -> list[str]:
     ]
 
 
-def chosen(run: Trajectory, count: Count) -> list[Step]:
+def chosen(run: Trajectory, sample: Sample, count: Count) -> list[Step]:
     """The steps of a run that are judged, spread over it."""
     sizes = [price(message, count) for message in run.messages]
     if sum(sizes[: run.pinned]) > LARGEST_PREFIX:
@@ -90,11 +104,13 @@ def chosen(run: Trajectory, count: Count) -> list[Step]:
         message = run.messages[at]
         if message["role"] != "assistant":
             continue
-        fits = sum(sizes[tail:at]) <= WINDOW and sizes[at] in ACTION and sum(sizes[:at]) in PAST
+        fits = (
+            sum(sizes[tail:at]) <= WINDOW and sizes[at] in ACTION and sum(sizes[:at]) in sample.past
+        )
         if fits and _acts(message, by_calls=by_calls):
             found.append(Step(at, tail))
         tail = at
-    return found[:: max(1, len(found) // STEPS)][:STEPS]
+    return found[:: max(1, len(found) // sample.steps)][: sample.steps]
 
 
 def _acts(message: Wire, *, by_calls: bool) -> bool:
@@ -200,7 +216,9 @@ def oracle(run: Trajectory, step: Step, window: int, count: Count) -> Shown:
     return context + messages[step.tail : step.at]
 
 
-def write(file: Path, names: Sequence[str], window: int) -> int:
+def write(
+    file: Path, names: Sequence[str], window: int, samples: Mapping[str, Sample] = SHARED
+) -> int:
     """Write the contexts of collectors and bounds, a line each behind one of all texts."""
     count = exact()
     names = [canonical(name) for name in names]
@@ -227,8 +245,8 @@ def write(file: Path, names: Sequence[str], window: int) -> int:
             }
         )
 
-    for name in SETS:
-        for run, steps in _runs(folder() / f"{name}.jsonl.xz", count):
+    for name, sample in samples.items():
+        for run, steps in _runs(folder() / f"{name}.jsonl.xz", sample, count):
             where = name, run.id
             for step in steps:
                 past = [shown(message) for message in run.messages[: step.at]]
@@ -245,12 +263,9 @@ def write(file: Path, names: Sequence[str], window: int) -> int:
     return len(rows)
 
 
-def _runs(file: Path, count: Count) -> Iterator[tuple[Trajectory, list[Step]]]:
-    """The first runs of a set that have steps to judge, in the order of their ids' digests."""
+def _runs(file: Path, sample: Sample, count: Count) -> Sequence[tuple[Trajectory, list[Step]]]:
+    """The runs of a set that a sample takes, in the order of their ids' digests."""
     runs = read_trajectories(file)
-    taken = 0
-    for run in sorted(runs, key=lambda run: hashlib.md5(run.id.encode()).hexdigest()):  # noqa: S324
-        steps = chosen(run, count)
-        if steps and taken < RECORDS:
-            taken += 1
-            yield run, steps
+    ordered = sorted(runs, key=lambda run: hashlib.md5(run.id.encode()).hexdigest())  # noqa: S324
+    found = [(run, steps) for run in ordered if (steps := chosen(run, sample, count))]
+    return found[sample.records]

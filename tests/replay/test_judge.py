@@ -5,7 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from benchmarks.judge.contexts import WINDOW, Step, chosen, collected, oracle, pieces, shown
+from benchmarks.judge.contexts import (
+    OTHERS,
+    SHARED,
+    WINDOW,
+    Step,
+    chosen,
+    collected,
+    oracle,
+    pieces,
+    shown,
+)
 from benchmarks.judge.report import tables
 from marksweep.replay.records import Trajectory, Wire, price
 
@@ -31,14 +41,17 @@ def run_of(exchanges: int) -> Trajectory:
 
 def test_a_step_has_a_past_that_is_long_enough_and_still_fits_the_model() -> None:
     run = run_of(30)
-    steps = chosen(run, words)
+    steps = chosen(run, SHARED["mini_swe"], words)
     assert len(steps) == 2
     for step in steps:
         past = sum(price(message, words) for message in run.messages[: step.at])
         assert 3500 <= past <= 5400
         assert run.messages[step.at]["role"] == "assistant"
         assert run.messages[step.tail]["role"] == "assistant"
-    assert chosen(run_of(5), words) == []
+    assert chosen(run_of(5), SHARED["mini_swe"], words) == []
+    more = chosen(run, OTHERS["tau_airline"], words)
+    assert len(more) == 4
+    assert sum(price(message, words) for message in run.messages[: more[0].at]) < 3500
 
 
 def test_the_oracle_keeps_what_the_next_message_takes_up_within_the_budget() -> None:
@@ -55,7 +68,7 @@ def test_the_oracle_keeps_what_the_next_message_takes_up_within_the_budget() -> 
 
 def test_a_collector_is_sent_past_messages_only() -> None:
     run = run_of(30)
-    steps = chosen(run, words)
+    steps = chosen(run, SHARED["mini_swe"], words)
     for step, seen in collected(run, steps, "truncate", WINDOW, words):
         last = run.messages[step.at - 1]
         assert seen[-1] == shown(last)
