@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -12,12 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from marksweep.errors import BadInput
+from marksweep.proxy import wrapping
 from marksweep.proxy.clients import CLIENTS, Place
+from marksweep.proxy.wrapping import Supervised, Wrapped
 from tests.clients.__main__ import proxies_of
 from tests.clients.upstream import Upstream, serving
 from tests.proxy.test_proxy import proxy, work
@@ -109,6 +113,34 @@ def test_a_proxy_that_is_killed_resets_its_connections_and_is_started_again(home
     assert client.stdout.split()[0] == "ConnectionResetError"
     assert "message_stop" in client.stdout
     assert "the proxy died and was started again, 1 times" in " ".join(client.stderr.split())
+
+
+def test_a_proxy_that_dies_too_often_forwards_requests_unchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wrapping, "MAX_RESTARTS", 1)
+    body = json.dumps({"model": "m", "messages": work("a task", 30)}).encode()
+    with serving(Upstream(0, lambda _: "")) as upstream:
+        options = ["--limit", "3k", "--store", str(tmp_path / "store.db")]
+        options += ["--upstream", upstream.url]
+        once = httpx.Limits(max_keepalive_connections=0)
+        transport = httpx.HTTPTransport(retries=6, limits=once)
+        with (
+            Supervised(options, tmp_path / "log") as proxy,
+            httpx.Client(transport=transport, timeout=30) as client,
+        ):
+            client.post(f"{proxy.url}/v1/messages", content=body)
+            [pid] = proxies_of(tmp_path)
+            process = os.pidfd_open(pid)
+            os.kill(pid, signal.SIGKILL)
+            select.select([process], [], [])
+            os.close(process)
+            client.post(f"{proxy.url}/v1/messages", content=body)
+            assert proxy.totals().requests == 1
+        first, second = upstream.requests
+    assert first.size < len(body)
+    assert second.size == len(body)
+    assert Wrapped(0, None, restarts=1).only_forwards
 
 
 def test_a_client_that_is_asked_to_end_ends_and_so_does_its_proxy(home: Path) -> None:

@@ -60,6 +60,7 @@ subscription_option = click.option(
 @strategy_option
 @store_option
 @dry_run_option
+@click.option("--forward-only", is_flag=True, help="Send requests unchanged, without reading them.")
 @subscription_option
 @keep_option
 @click.option("--allow-remote", is_flag=True, help="Let other machines connect.")
@@ -77,6 +78,7 @@ def command(
     strategy: str | None,
     store: str | None,
     dry_run: bool,
+    forward_only: bool,
     rewrite_subscriptions: bool,
     keep_days: float,
     allow_remote: bool,
@@ -102,6 +104,7 @@ def command(
         limit=tokens_in(limit),
         strategy=strategy or found.conversation.choice(),
         is_dry_run=dry_run,
+        forwards_only=forward_only,
         rewrites_subscriptions=rewrite_subscriptions,
         keep_days=keep_days,
     )

@@ -72,6 +72,8 @@ def command(
                 f"the proxy died and was started again, {done.restarts} times; "
                 "the figures are since its last start."
             )
+        if done.only_forwards:
+            say("it died too often; since then requests were forwarded unchanged.")
         if totals.failures:
             say(f"{totals.failures} requests were passed through unchanged after an error.")
     sys.exit(done.status)

@@ -49,6 +49,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     strategy: Choice = COVERAGE
     is_dry_run: bool = False
     """Whether requests go out as they came, and the log says what would have gone."""
+    forwards_only: bool = False
+    """Whether requests go out as they came, without being read."""
     rewrites_subscriptions: bool = False
     keep_days: float = KEEP_DAYS
     """For how long the store keeps a conversation in which nothing is said."""
@@ -113,13 +115,16 @@ class Projection:
         Conversation(limit=limit, **more)  # so that a bad option is told now
         if not options.is_dry_run:
             more["watch"] = self._watch
-        self.fit = Fit(limit, store="memory:" if options.is_dry_run else store, **more)
+        is_stored = not (options.is_dry_run or options.forwards_only)
+        self.fit = Fit(limit, store=store if is_stored else "memory:", **more)
 
     def outgoing(self, incoming: Incoming) -> Outgoing:
         """Return the body to send for a request."""
         self._expire_daily()
         with self._lock:
             self.totals.requests += 1
+        if self.options.forwards_only:
+            return Outgoing(incoming.body)
         if is_subscription(incoming.headers) and not self.options.rewrites_subscriptions:
             return Outgoing(incoming.body)
         try:

@@ -1,7 +1,8 @@
 """Runs a client through a proxy that starts and ends with it.
 
 If the proxy cannot start, the client runs without it. If it dies, it is started again on the same
-port, and the client's next retry reaches it.
+port, and the client's next retry reaches it. If it dies again and again, the last one that is
+started only forwards.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ SECONDS_TO_START = 30.0
 """How long a proxy may take to listen before its client runs without it."""
 
 MAX_RESTARTS = 5
-"""How often a proxy that dies is started again. More hide a proxy that cannot work."""
+"""How often a proxy that dies is started again, the last time to forward requests unchanged.
+
+More hide a proxy that cannot work."""
 
 Say = Callable[[str], None]
 
@@ -43,6 +46,11 @@ class Wrapped(msgspec.Struct, frozen=True):
     """Since the proxy was last started; None: the client ran without it."""
     restarts: int = 0
     """How often the proxy died and was started again."""
+
+    @property
+    def only_forwards(self) -> bool:
+        """Whether the proxy died so often that it only forwards."""
+        return self.restarts >= MAX_RESTARTS
 
 
 def wrap(
@@ -184,15 +192,18 @@ class Supervised:
         return lines[0].split()[-1], lines[1].split()[-1]
 
     def _watch(self) -> None:
-        """Start the proxy again on its port whenever it dies."""
+        """Start the proxy again on its port whenever it dies; the last time to forward only."""
         port = urlsplit(self.url).port or 0
         while self.restarts < MAX_RESTARTS:
             self._process.wait()
             with self._lock:
                 if self._is_ending:
                     return
-                self._process = self._start(port)
                 self.restarts += 1
+                if self.restarts == MAX_RESTARTS:
+                    self._options.append("--forward-only")
+                self._close_output()
+                self._process = self._start(port)
 
     def totals(self) -> Totals:
         """Ask the proxy what it did; nothing if it cannot be reached."""
@@ -217,5 +228,8 @@ class Supervised:
             self._process.kill()
             self._process.wait()
         self._watcher.join(10)
+        self._close_output()
+
+    def _close_output(self) -> None:
         if self._process.stdout:
             self._process.stdout.close()
