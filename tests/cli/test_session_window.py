@@ -53,7 +53,7 @@ def test_the_window_is_shown_by_the_sessions_own_usage(lines: list[Any], tmp_pat
     assert found["biggest"][0]["what"].startswith("mcp__shop__stock 7")
     assert found["biggest"][0]["tokens"] > 500
     assert [action.split("    ")[0] for action in found["actions"]] == [
-        "marksweep resume claude --limit 60k",
+        "marksweep resume claude --limit 50%",
         "marksweep wrap claude",
         "marksweep plugin claude DIR",
     ]

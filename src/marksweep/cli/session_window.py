@@ -21,6 +21,9 @@ CLIENTS = {"claude_code": "claude", "codex": "codex"}
 CLAUDE_WINDOW = 200_000
 """Tokens of the window of Claude Code, which its sessions do not name."""
 
+COPY_TOKENS = 60_000
+"""Size proposed for a copy of a session. A session that is not larger is proposed to be halved."""
+
 MOST_ROWS = 10
 """Tools, files and things that are listed."""
 
@@ -63,6 +66,7 @@ def session_window(history: History, counted: int) -> SessionWindow | None:
     reported, window = _reported(history.given, history.dialect)
     used = reported or counted
     found = list(_things(history.messages))
+    smaller = f"{COPY_TOKENS // 1_000}k" if counted > COPY_TOKENS else "50%"
     return SessionWindow(
         window_tokens=window,
         used_tokens=used,
@@ -76,11 +80,11 @@ def session_window(history: History, counted: int) -> SessionWindow | None:
             Big(what, size) for _, _, what, size in sorted(found, key=lambda each: -each[3])
         )[:MOST_ROWS],
         actions=(
-            f"marksweep resume {client} --limit 60k    go on with a copy that was made to fit",
-            f"marksweep wrap {client}    let every request fit from now on",
+            f"marksweep resume {client} --limit {smaller}    continue in a smaller copy",
+            f"marksweep wrap {client}    make every request fit from now on",
             "marksweep plugin claude DIR    shorten bulky output before it enters"
             if client == "claude"
-            else "marksweep wrap --dry-run codex    only say what would go",
+            else "marksweep wrap --dry-run codex    log what would be removed",
         ),
     )
 
