@@ -367,7 +367,7 @@ def test_a_root_that_is_missing_is_refused(root: Path, store: OpenStore) -> None
     write(root, "a.py")
     index(store, root)
     shutil.rmtree(root)
-    with pytest.raises(BadInput, match="whether the disk it lies on is mounted"):
+    with pytest.raises(BadInput, match="whether its disk is mounted"):
         index(store, root)
     assert live_paths(store) == ["a.py"]
 

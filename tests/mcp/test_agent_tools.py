@@ -78,7 +78,7 @@ def test_a_note_is_written_found_replaced_and_forgotten(tmp_path: Path) -> None:
         assert "port 80" in await say(one, "recall", query=f"m{old}")
         said = await say(one, "forget", ids="latest")
         new = said.partition(": ")[2]
-        assert "Nothing fits" in await say(one, "recall", query="9090")
+        assert "Nothing matches" in await say(one, "recall", query="9090")
         assert await say(one, "forget", ids=[new], restore=True) == f"Restored: {new}"
 
     with_agent(tmp_path, first, tools="few")

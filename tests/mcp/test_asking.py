@@ -133,7 +133,7 @@ def test_a_model_that_does_not_shorten_is_not_followed(tmp_path: Path, mode: str
         await add_long(one)
         short = await one.call("context_gc_compress", segment_id="long")
         assert short["made_by"] == "extractive"
-        assert "some-model gave no shorter text" in short["note"]
+        assert "some-model returned no shorter text" in short["note"]
 
     with_agent(tmp_path, work, mode, sampling_callback=Model(LONG + LONG))
 

@@ -2,7 +2,7 @@
 
 memory            KnowledgeGraph: remember, search, prune, restore; GraphMemory for event loops
 agent_memory      what an agent does: remember, recall over all heaps, forget
-strategies        what a collection takes: each only ranks. The heap is `heaps.graph`
+strategies        what a collection deletes: each only ranks. The heap is `heaps.graph`
 pruning           its settings, and what it returns
 call_graph        who calls, imports or inherits what, and what a change reaches
 roots             what was indexed, and which roots are no longer there

@@ -1,7 +1,7 @@
-"""What an agent does with its memory: remember, recall, forget, whatever the heap.
+"""What an agent does with its memory: remember, recall, forget, on every heap.
 
 A note goes to the long-term memory. Recall ranks the working set, the stash, notes and code
-together, and gives excerpts with ids. Forgetting can be taken back.
+together, and returns excerpts with ids. Forgetting can be undone.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ AGENT = "agent"
 """The source of an agent's notes."""
 
 RECALLED_TOKENS = 2_000
-"""Tokens of all that is recalled, if nothing else is said."""
+"""Default limit, in tokens, of all that is recalled."""
 
 LEAST_EXCERPT, HEAD_TOKENS = 30, 45
-"""Tokens that an excerpt has at least, and that its id and place above it may take."""
+"""Minimum tokens of an excerpt; also the allowance for the line with its id and place."""
 
 FROM_EACH = 30
-"""Matches of each heap that are ranked together, or the limit if that is more."""
+"""Matches of each heap that are ranked together, or the limit if that is higher."""
 
 NOTE_WEIGHT = 2
-"""What a match in a note counts, against one in code or context: it was taken to be found.
+"""Weight of a match in a note, compared with code or context: a note was written to be found.
 
-Higher puts notes before code that has more of the words.
+Higher ranks notes above code that has more of the words.
 """
 
 ALIKE = 0.6
-"""Share of a new note's words that an older one must have to be named as perhaps replaced.
+"""Share of a new note's words that an older one must have to be named as possibly replaced.
 
 Higher names fewer.
 """
@@ -61,13 +61,13 @@ class Where(StrEnum):
     LIVE = "live"
     """In the working set."""
     STASHED = "stashed"
-    """Swept from it."""
+    """Swept from the working set."""
     NOTE = "note"
     CODE = "code"
 
     @classmethod
     def named(cls, names: Sequence[str]) -> tuple[Where, ...]:
-        """Look names up; none means all."""
+        """Look up names; none means all."""
         try:
             return tuple(cls(name) for name in names) or tuple(cls)
         except ValueError:
@@ -77,19 +77,19 @@ class Where(StrEnum):
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True):
-    """A note that was taken."""
+    """A note that was remembered."""
 
     memory_id: str
     known: bool
-    """Whether the same words were remembered before."""
+    """Whether the same text was remembered before."""
     replaced: tuple[str, ...] = ()
     """Notes that are no longer valid."""
     alike: tuple[tuple[str, str], ...] = ()
-    """Ids and texts of valid notes that say nearly the same: perhaps replaced by this one."""
+    """Ids and texts of valid notes that say nearly the same: possibly replaced by this one."""
 
 
 class Recalled(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that was found, as far as it fits."""
+    """A match, cut to the token limit."""
 
     id: str
     where: Where
@@ -105,11 +105,11 @@ class Recalled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Let(msgspec.Struct, frozen=True, kw_only=True):
-    """What was forgotten, or came back, and what was not."""
+    """What was forgotten or restored, and what was not."""
 
     done: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
-    """What was not, each with the reason."""
+    """Ids that were left alone, each with the reason."""
 
 
 class AgentMemory:
@@ -129,7 +129,7 @@ class AgentMemory:
         pinned: bool = False,
         ttl: str = "",
     ) -> Remembered:
-        """Take a note for later sessions; those that it replaces stop being valid.
+        """Save a note for later sessions; those that it replaces stop being valid.
 
         They stay, and `recall` as of an earlier time still finds them. A note with a `ttl`, such as
         30d, is garbage after that time: a prune of `expired` deletes it.
@@ -156,7 +156,7 @@ class AgentMemory:
         )
 
     def _alike(self, text: str) -> list[Memory]:
-        """Find valid notes that have most of a text's words."""
+        """Find valid notes that contain most of a text's words."""
         words = set(stems(text))
         query = GraphQuery(sources=(AGENT, "user"), limit=3)
         hits = self._memory.search_memory(text, workspace_id=self._workspace, query=query).hits
@@ -178,10 +178,10 @@ class AgentMemory:
         limit: int = 10,
         tokens: int = RECALLED_TOKENS,
     ) -> tuple[Recalled, ...]:
-        """Find what is remembered, best first; an id finds that one thing, whole.
+        """Find what is remembered, best first; an id returns that one item in full.
 
-        `as_of` asks what notes were valid then. Without words, the newest notes. Texts are cut to
-        excerpts where all of them would be over so many tokens.
+        `as_of` asks which notes were valid then. Without words, returns the newest notes. Texts are
+        cut to excerpts if together they exceed `tokens`.
         """
         if limit < 1 or tokens < 1:
             raise BadInput(f"limit is {limit} and tokens {tokens}; expected 1 or more.")
@@ -263,9 +263,9 @@ class AgentMemory:
                 )
 
     def forget(self, ids: Sequence[str]) -> Let:
-        """Delete notes, files and live segments by id; they can be restored within their grace.
+        """Delete notes, files and live segments by id; they can be restored for the grace period.
 
-        What is pinned stays. `latest` is the note that was taken last.
+        What is pinned stays. `latest` is the newest note.
         """
         wanted = [self._latest() if each.casefold() == "latest" else each for each in ids]
         memories, live, left = [], [], []
@@ -294,7 +294,7 @@ class AgentMemory:
         return Let(done=tuple(done), left=tuple(left))
 
     def restore(self, ids: Sequence[str]) -> Let:
-        """Take back what was forgotten, pruned or swept: by id, by plan, or the latest deletion."""
+        """Restore what was forgotten, pruned or swept: by id, by plan, or the latest deletion."""
         done: list[str] = []
         left: list[str] = []
         for each in dict.fromkeys(ids):
@@ -309,7 +309,7 @@ class AgentMemory:
         if name.casefold() == "latest":
             name = self._memory.collector(workspace).latest() or ""
             if not name:
-                raise NotFound("nothing was deleted from the memory of late.")
+                raise NotFound("nothing was deleted from the memory recently.")
         if self._segments.store.stash.get(workspace, [name]):
             return self._segments.restore(name)
         if not name.startswith(PLAN_PREFIX):
@@ -328,7 +328,7 @@ class AgentMemory:
 
 
 def _sources(places: Sequence[Where], *, newest: bool) -> tuple[str, ...]:
-    """Say which memories to look at: only code, or for the newest only notes; else all."""
+    """Return which memories to search: only code, only notes for the newest, else all."""
     if Where.NOTE not in places:
         return (CODE_INDEXER,)
     return (AGENT, "user") if newest or Where.CODE not in places else ()
@@ -358,7 +358,7 @@ def _of_memory(memory: Memory, text: str) -> Recalled:
 
 
 def _ranked(query: str, found: Sequence[Recalled], limit: int) -> list[Recalled]:
-    """Rank what the heaps found, all together, with themselves as the collection."""
+    """Rank the matches of all heaps together, as one collection."""
     asked = Asked.of(query)
     matches = []
     holders: Counter[str] = Counter()
@@ -379,7 +379,7 @@ def _ranked(query: str, found: Sequence[Recalled], limit: int) -> list[Recalled]
 
 
 def _excerpt(found: Recalled, words: set[str], tokens: int) -> Recalled:
-    """Cut a text to the lines around those that have most of the words."""
+    """Cut a text to the lines around those that match the most words."""
     if count(found.text) <= tokens:
         return found
     lines = found.text.split("\n")

@@ -1,7 +1,7 @@
-"""Collections that run by themselves: at intervals, one at a time per workspace across processes.
+"""Background collections: at intervals, one at a time per workspace across processes.
 
-Everything they do is in the journal. Nothing they do is more than a person could do with
-`prune_memory`: the cap holds, and what goes is restorable for its grace.
+Everything they do is in the journal. They do nothing that
+`prune_memory` could not do: the cap applies, and deletions can be restored in the grace period.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from marksweep.graph.strategies import PruneStrategy
 from marksweep.stores.graph.leases import hold
 
 COLLECT_EVERY = timedelta(hours=1)
-"""Time between two collections. Shorter frees sooner and reads the whole graph more often."""
+"""Time between two collections. Shorter frees earlier and reads the whole graph more often."""
 
 JITTER = 0.1
 """Share by which the interval varies, so that processes started together do not stay in step."""
 
 COLLECT = "collect"
-"""The purpose of the lease that keeps two background collections of a workspace apart."""
+"""The name of the lease that prevents two background collections of one workspace."""
 
 
 class Collected(msgspec.Struct, frozen=True):
-    """What one background collection did with a workspace."""
+    """What one background collection did in a workspace."""
 
     workspace_id: str
     swept: Swept | None = None
     purged: Purged = Purged()
     skipped: str = ""
-    """What could have been taken and was not, and why."""
+    """What could have been deleted but was not, and why."""
 
 
 def collect_once(
     memory: KnowledgeGraph, workspace_id: str, strategy: PruneStrategy = PruneStrategy.ALL
 ) -> Collected:
-    """Finish what was cut off, delete what a strategy finds, purge what is past its grace."""
+    """Finish interrupted work, delete what a strategy finds, purge what is past its grace."""
     try:
         with hold(memory.graph, workspace_id, COLLECT):
             memory.recover(workspace_id=workspace_id)
@@ -67,7 +67,7 @@ def collect_regularly(
 ) -> None:
     """Collect every workspace, or those named, until stopped; report what was done or failed.
 
-    Blocks: give it a thread.
+    Blocks: run it in a thread.
     """
     rng = random.Random(seed)  # noqa: S311
     while not stop.wait(every.total_seconds() * (1 + rng.uniform(-jitter, jitter))):

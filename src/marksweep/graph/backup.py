@@ -1,4 +1,4 @@
-"""Backups of a graph: written, listed, brought back, and rid of what is to be forgotten."""
+"""Backups of a graph: write, list, restore, and erase forgotten memories from them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from marksweep.stores.graph.base import GraphStore, Item, Nodes
 from marksweep.stores.graph.nouns import Alias, Chunk, Entity, Kind, Memory, Mention, Relation
 
 BATCH = 2000
-"""Items that are read or written at a time."""
+"""Items read or written at a time."""
 
 
 def new_backup(directory: Path, now: datetime) -> Path:
-    """Name the file of a backup that is written now."""
+    """Name the file of a backup written now."""
     return directory / f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}{SUFFIX}"
 
 
@@ -42,7 +42,7 @@ def write_backup(
 ) -> Backup:
     """Write nodes with the edges that touch them, or all of a workspace if none are named."""
     if path.exists():
-        raise Refused(f"{path} is there already, and a backup replaces nothing. Name a new file.")
+        raise Refused(f"{path} already exists, and a backup replaces no file. Name a new file.")
     header = Header(marksweep_graph=FORMAT_VERSION, workspace_id=workspace_id, made_at=now)
     with Writer(path, header) as writer:
         if nodes is None:
@@ -56,7 +56,7 @@ def write_backup(
 
 
 def load_backup(store: GraphStore, backup: Backup, workspace_id: str) -> tuple[str, ...]:
-    """Bring a checked backup's nodes to life in a workspace, then join them; name the memories."""
+    """Restore a checked backup's nodes, then its edges, in a workspace; name the memories."""
     memories: list[str] = []
     for wanted in ((Memory, Chunk, Entity), (Mention, Relation, Alias)):
         batch: list[Item] = []
@@ -74,7 +74,7 @@ def load_backup(store: GraphStore, backup: Backup, workspace_id: str) -> tuple[s
 
 
 def erase_from_backup(path: Path, memory_ids: Sequence[str], chunk_ids: Sequence[str]) -> int:
-    """Rewrite a backup without some memories and what only they hold; count what went."""
+    """Rewrite a backup without some memories and what only they hold; count what was removed."""
     backup = check_backup(path)
     doomed = _Doomed(read_backup(path), memory_ids, chunk_ids)
     if not any(doomed.names(item) for item in read_backup(path)):
@@ -90,7 +90,7 @@ def erase_from_backup(path: Path, memory_ids: Sequence[str], chunk_ids: Sequence
 
 
 class _Doomed:
-    """What has to go from a backup with some memories."""
+    """What must be removed from a backup along with some memories."""
 
     def __init__(
         self, items: Iterator[Item], memory_ids: Sequence[str], chunk_ids: Sequence[str]
@@ -106,7 +106,7 @@ class _Doomed:
         self._entities = {m.entity_id for m in mentions if m.chunk_id in self._chunks} - kept
 
     def names(self, item: Item) -> bool:
-        """Return whether an item goes."""
+        """Return whether an item is removed."""
         match item:
             case Memory():
                 return item.memory_id in self._memories
@@ -122,7 +122,7 @@ class _Doomed:
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """A file among the backups, read through."""
+    """A backup file that was read completely."""
 
     path: str
     size: int
@@ -136,7 +136,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kept_in(directory: Path) -> Iterator[Kept]:
-    """Read the backups of a directory through, oldest first; say of each what it is."""
+    """Read every backup of a directory completely, oldest first; describe each."""
     for path in backups_in(directory):
         size = path.stat().st_size
         try:

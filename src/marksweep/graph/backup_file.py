@@ -27,7 +27,7 @@ FORMAT_VERSION = 1
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a backup is."""
+    """What a backup contains."""
 
     marksweep_graph: int
     workspace_id: str
@@ -85,7 +85,7 @@ _header = msgspec.json.Decoder(Header)
 
 
 def header_of(path: Path) -> Header:
-    """Read what a file says it is, and no further."""
+    """Read only the header of a file."""
     header = decoded(path, _header.decode, first_line(path))
     if header.marksweep_graph > FORMAT_VERSION:
         raise StoreTooNew(
@@ -96,7 +96,7 @@ def header_of(path: Path) -> Header:
 
 
 def check_backup(path: Path) -> Backup:
-    """Read a backup through, every line and the checksum; StoreCorrupt if it is damaged."""
+    """Read a whole backup and check every line and the checksum; StoreCorrupt if damaged."""
     header = header_of(path)
     items = check_lines(path, lambda raw: _line.decode(raw).item)
     return Backup(path, header.workspace_id, header.made_at, items)
@@ -108,7 +108,7 @@ def read_backup(path: Path) -> Iterator[Item]:
 
 
 class Writer(LineWriter):
-    """Writes a backup beside its place, and puts it there when it is complete."""
+    """Writes a backup to a temporary file, and renames it when it is complete."""
 
     def __init__(self, path: Path, header: Header) -> None:
         super().__init__(path, msgspec.json.encode(header))

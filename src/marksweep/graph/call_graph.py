@@ -1,7 +1,7 @@
-"""The call graph, asked: who calls, imports or inherits what, and what a change reaches.
+"""Queries on the call graph: who calls, imports or inherits what, and what a change reaches.
 
-Names are matched, not types: a call `x.open()` is one of `open`, of whichever class. So what is
-asked by a whole name, as `Session.open`, has the calls that can be meant, the certain ones too.
+Names are matched, not types: a call `x.open()` matches `open` of any class. A query for a qualified
+name such as `Session.open` returns both the certain and the possible calls.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from marksweep.errors import BadInput, UnknownName
 from marksweep.stores.graph.base import Definition, GraphStore, Link, LinkQuery
 
 MAX_LINKS = 100
-"""Links of one answer, if no limit is given."""
+"""Default limit of links in one answer."""
 
 MAX_DEPTH = 3
-"""Steps that an impact goes, if no depth is given. Further away most of a codebase is reached."""
+"""Default depth of an impact. With more steps, it reaches most of a codebase."""
 
 
 class Ask(StrEnum):
@@ -36,7 +36,7 @@ class Ask(StrEnum):
     SUBCLASSES = "subclasses"
     """What inherits from a class."""
     IMPACT = "impact"
-    """What a change reaches: callers and subclasses, theirs, and so on."""
+    """What a change reaches: callers and subclasses, transitively."""
 
     @classmethod
     def named(cls, name: str) -> Ask:
@@ -59,7 +59,7 @@ _QUERIES: dict[Ask, tuple[tuple[str, bool], ...]] = {
 
 
 class Reached(msgspec.Struct, frozen=True, gc=False):
-    """A link, and how many steps from what was asked for."""
+    """A link, and its distance in steps from the name in the query."""
 
     link: Link
     depth: int = 1
@@ -71,10 +71,10 @@ class Linked(msgspec.Struct, frozen=True):
     name: str
     ask: Ask
     definitions: tuple[Definition, ...] = ()
-    """Where the name is defined: several, if it is not the name of one thing."""
+    """Where the name is defined: several places if it is ambiguous."""
     links: tuple[Reached, ...] = ()
     complete: bool = True
-    """False if there are more links than were asked for, or steps beyond the depth."""
+    """False if there are more links than the limit, or steps beyond the depth."""
 
 
 def linked(
@@ -88,7 +88,7 @@ def linked(
 ) -> Linked:
     """Follow the links of a name; only an impact goes further than one step.
 
-    What several worktrees have at one place is given once.
+    A link that several worktrees have at the same place is returned once.
     """
     wanted = name.strip().removesuffix("()").replace("::", ".")
     if not wanted:

@@ -1,8 +1,8 @@
-"""The calls of a plain graph client, by the names that integrations know.
+"""The calls of a plain graph client, under the names that integrations use.
 
-They sit on the same survey, rules and soft deletion as `KnowledgeGraph`: what they delete can be
-restored within its grace. The indexer does not use `mark_code_memories_stale`; it stamps what it
-sees, and stale is set at the end of a complete run.
+They use the same survey, rules and soft deletion as `KnowledgeGraph`: what they delete can be
+restored within the grace period. The indexer does not use `mark_code_memories_stale`; it stamps
+what it sees and marks the rest stale at the end of a complete run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class StaleMemory(TypedDict):
 
 
 class StalePreview(TypedDict):
-    """How much is stale, and the first of it."""
+    """How many memories are stale, and the first of them."""
 
     memory_count: int
     chunk_count: int
@@ -37,14 +37,14 @@ class StalePreview(TypedDict):
 
 
 class DeletedCounts(TypedDict):
-    """How much was deleted."""
+    """How many nodes were deleted."""
 
     deleted_memories: int
     deleted_chunks: int
 
 
 class OrphanedChunk(TypedDict):
-    """A chunk that no memory has."""
+    """A chunk that belongs to no memory."""
 
     chunk_id: str
     workspace_id: str
@@ -60,7 +60,7 @@ class OrphanedEntity(TypedDict):
 
 
 class GraphClient:
-    """A memory behind the client's names."""
+    """A `KnowledgeGraph` under the client's names."""
 
     def __init__(self, memory: GraphMemory) -> None:
         self._memory = memory.sync
@@ -68,16 +68,16 @@ class GraphClient:
 
     @in_thread
     def mark_code_memories_stale(self, workspace_id: str) -> int:
-        """Make every code memory stale; count those that were not.
+        """Mark every code memory stale; count those that were not.
 
-        Until each is marked fresh again, pruning would take it.
+        Pruning would delete each of them until it is marked fresh again.
         """
         rows = [row for row in self._code(workspace_id) if not row.stale]
         return self._graph.mark_stale(workspace_id, [row.memory_id for row in rows])
 
     @in_thread
     def mark_memory_fresh(self, file_path: str, workspace_id: str) -> str | None:
-        """Make the memory of a file fresh; None if there is none."""
+        """Mark the memory of a file fresh; None if there is none."""
         name = self._graph.file_at(workspace_id, file_path)
         for memory in self._graph.find(workspace_id, Nodes(memories=(name,))) if name else ():
             if isinstance(memory, Memory):
@@ -94,7 +94,7 @@ class GraphClient:
     def get_stale_memories_preview(
         self, workspace_id: str, source: str | None = None, limit: int = 20
     ) -> StalePreview:
-        """Show what pruning stale memories would take, newest first."""
+        """Show what pruning stale memories would delete, newest first."""
         if source not in (None, CODE_INDEXER):
             return {"memory_count": 0, "chunk_count": 0, "preview": []}
         stale = PruneStrategy.STALE_CODE
@@ -128,7 +128,7 @@ class GraphClient:
 
     @in_thread
     def get_orphaned_chunks(self, workspace_id: str, limit: int = 20) -> list[OrphanedChunk]:
-        """Find chunks that no memory has."""
+        """Find chunks that belong to no memory."""
         nodes = self._named(workspace_id, PruneStrategy.ORPHANED_CHUNKS)
         found = self._graph.find(workspace_id, Nodes(chunks=nodes.chunks[:limit]))
         return [
@@ -154,7 +154,7 @@ class GraphClient:
 
     @in_thread
     def delete_orphaned_chunks(self, workspace_id: str, *, limit: int | None = None) -> int:
-        """Delete chunks that no memory has, within the cap, or up to `limit`."""
+        """Delete chunks that belong to no memory, within the cap, or up to `limit`."""
         return len(self._delete(workspace_id, PruneStrategy.ORPHANED_CHUNKS, limit).chunks)
 
     @in_thread

@@ -2,10 +2,10 @@
 
 A segment that is in use and refers to a memory by its id keeps that memory; a memory that stays and
 carries a tag `ref:<segment id>` keeps that segment. Both are marked together, so a segment and a
-memory that only keep each other are kept by nothing.
+memory that refer only to each other are both garbage.
 
-What was found is kept and given again for as long as it holds: until either store has another
-version, the agent is at something else, or a time comes at which a rule says otherwise.
+The result is cached until either store changes, the agent's focus changes, or a rule's time limit
+passes.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ from marksweep.stores.graph.base import EPOCH, GraphStore, MemoryRow, Survey
 NEVER = datetime.max.replace(tzinfo=UTC)
 
 Key = tuple[str, PruneStrategy]
-"""A workspace, and whose choice is taken to be gone."""
+"""A workspace, and the strategy whose choice is assumed to be deleted."""
 
 
 class KeptAcross(msgspec.Struct, frozen=True):
     """What each heap keeps in the other, with the reasons."""
 
     memories: Mapping[str, str] = {}
-    """Memories that would go, but that a segment in use refers to."""
+    """Memories that would be deleted, but that a segment in use refers to."""
     segments: Mapping[str, str] = {}
-    """Segments that a memory that stays refers to: for the focus of the segments' heap."""
+    """Segments that a kept memory refers to: for the focus of the segments' heap."""
 
 
 class Memories(msgspec.Struct, frozen=True, kw_only=True):
-    """The memories of a workspace, as far as segments are concerned."""
+    """The memories of a workspace that matter to segments."""
 
     live: frozenset[str]
     going: frozenset[str]
     citing: tuple[Segment, ...]
-    """Those that refer to something: only these can keep a segment."""
+    """Memories with references: only these can keep a segment."""
     version: int = 0
     since: datetime = EPOCH
     until: datetime = NEVER
-    """From when to when this holds if nothing is written."""
+    """The time span in which this is valid if nothing is written."""
 
     @classmethod
     def of(cls, rows: Iterable[MemoryRow], going: Collection[str]) -> Memories:
-        """Take rows, and the ids of those that a strategy would take."""
+        """Build from rows, and the ids of those that a strategy would delete."""
         there = [row for row in rows if row.deleted_us is None]
         as_segments = (_as_segment(row) for row in there if row.tags_json != "[]")
         return cls(
@@ -66,7 +66,7 @@ class Memories(msgspec.Struct, frozen=True, kw_only=True):
     def surveyed(
         cls, survey: Survey, strategy: PruneStrategy, rules: GraphRules, now: datetime
     ) -> Memories:
-        """Find out what a strategy would take now, and for how long that is so."""
+        """Return what a strategy would delete now, and how long that answer is valid."""
         context = GraphContext(survey, rules, now)
         going = {
             survey.memories[i].memory_id
@@ -83,7 +83,7 @@ class Memories(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Known(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found last, and what it was found from."""
+    """The last result, and the versions it was computed from."""
 
     crossed: KeptAcross
     memories: Memories
@@ -93,13 +93,13 @@ class _Known(msgspec.Struct, frozen=True, kw_only=True):
     until: datetime
 
     def holds(self, memories: Memories, focus: Focus) -> bool:
-        """Return whether the same would be found from these memories and the same segments."""
+        """Return whether these memories and the same segments would give the same result."""
         same = self.memories is memories and self.focus.now <= focus.now < self.until
         return same and msgspec.structs.replace(self.focus, now=focus.now) == focus
 
 
 class CrossMarker:
-    """Marks the segments and memories of workspaces together; does again only what it must."""
+    """Marks segments and memories of workspaces together; recomputes only what changed."""
 
     def __init__(self, graph: GraphStore, segments: SegmentStore, rules: GraphRules) -> None:
         self._graph = graph
@@ -109,9 +109,9 @@ class CrossMarker:
         self._known: dict[Key, _Known] = {}
 
     def find(self, workspace_id: str, strategy: PruneStrategy, focus: Focus) -> KeptAcross:
-        """Mark a workspace's segments and memories together, as if a strategy's choice were gone.
+        """Mark a workspace's segments and memories together, with a strategy's choice deleted.
 
-        What memories keep by an earlier finding is not a reason to stay: it is what is asked here.
+        What memories kept in an earlier result is not a root: this call decides it again.
         """
         key = (workspace_id, strategy)
         focus = msgspec.structs.replace(focus, cited={})
@@ -177,7 +177,7 @@ def mark_together(segments: Sequence[Segment], memories: Memories, focus: Focus)
 
 
 def _only_cited(segments: Sequence[Segment], memories: Memories) -> list[Segment]:
-    """Give the memories that are referred to and refer to nothing."""
+    """Return the memories that are referred to and refer to nothing."""
     citing = {node.segment_id for node in memories.citing}
     targets = {
         reference.target
@@ -191,7 +191,7 @@ def _only_cited(segments: Sequence[Segment], memories: Memories) -> list[Segment
 
 
 def _decisions_fade(segments: Iterable[Segment], focus: Focus) -> datetime:
-    """Return when the first of the decisions that are recent now no longer is."""
+    """Return when the first decision that is recent now stops being recent."""
     ends = [
         segment.created_at + focus.recent_decisions
         for segment in segments

@@ -1,4 +1,4 @@
-"""Forgetting on request: hidden for the grace period, or gone from everywhere we can reach."""
+"""Forgetting on request: hidden for the grace period, or erased everywhere we can reach."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ OUT_OF_REACH = (
     "copies of backups that were taken elsewhere",
     "what a model or a log was already shown",
 )
-"""What erasing cannot reach, whatever it does."""
+"""What erasing can never reach."""
 
 FORGET = "forget"
 
 WRITTEN_WITHIN = timedelta(hours=1)
-"""Time after which half a backup is one that nobody will finish."""
+"""Age at which an unfinished backup counts as abandoned."""
 
 
 class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
 
     gone: Nodes
     plan_id: str = ""
-    """The plan to restore by, if it was only hidden."""
+    """The plan that restores them, if they were only hidden."""
     stash: int = 0
     """Stash entries erased: segments that refer to a forgotten memory."""
     backups: int = 0
@@ -96,8 +96,8 @@ class Eraser:
     def erase(self, workspace_id: str, memory_ids: Sequence[str], now: datetime) -> Forgotten:
         """Erase memories wherever they are, and say what could not be reached.
 
-        What is to go is in the journal before it goes; a run that was cut off is finished by the
-        next.
+        The journal names what will be erased before it is erased; the next run finishes an
+        interrupted one.
         """
         collector = self._collector
         with collector.holding(now):
@@ -140,7 +140,7 @@ class Eraser:
         segment_ids: Sequence[str],
         nodes: Sequence[str],
     ) -> None:
-        """Take what was said of these out of the plans in the journals; ids and sizes stay."""
+        """Remove the text about these from the plans in the journals; ids and sizes stay."""
         named = [ref(Kind.MEMORY, each) for each in memory_ids]
         self._store.journal.redact(journal_name(workspace_id), [*named, *nodes])
         self._store.journal.redact(workspace_id, [*memory_ids, *segment_ids])
@@ -158,7 +158,7 @@ class Eraser:
         return erased, unreadable
 
     def _clear_halves(self, now: datetime) -> Iterator[str]:
-        """Delete backups that nobody finished; name those that may be being written."""
+        """Delete abandoned backups; name those that another process may be writing."""
         for path in halves_in(self._backups):
             if datetime.fromtimestamp(path.stat().st_mtime, UTC) < now - WRITTEN_WITHIN:
                 path.unlink()
@@ -166,7 +166,7 @@ class Eraser:
                 yield f"the backup {path}, perhaps being written; forget again when it is done"
 
     def _tell_of(self, workspace_id: str, memory_ids: Sequence[str]) -> Iterator[str]:
-        """Name what is ours, may contain the memories, and is not ours to delete unasked."""
+        """Name our files that may contain the memories but are not deleted without asking."""
         for folder in sorted(self._backups.parent.glob(f"*{KEPT}*")):
             yield f"{folder}, what was there before a repair; delete it if nobody needs it"
         for segment in self._store.segments.changes(workspace_id).put:

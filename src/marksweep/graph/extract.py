@@ -1,7 +1,7 @@
 """Entities in a text, found by rules: the same text always gives the same entities.
 
-URLs, paths, `#tags`, identifiers and capitalised names, in this order; what one rule has taken, the
-next do not see.
+URLs, paths, `#tags`, identifiers and capitalised names, in this order; later rules do not see what
+an earlier rule matched.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Iterator
 import msgspec
 
 MOST_ENTITIES = 64
-"""Entities taken from one text. More link more notes, but by words that matter less."""
+"""Entities per text. More link more notes, but by less important words."""
 
 TAKEN = " , "
-"""What replaces what was taken, so that words around it do not join."""
+"""Replaces a match, so that the words around it do not join."""
 
 _url = re.compile(r"https?://[^\s<>\"'`)\]}]+")
 _path = re.compile(
@@ -74,8 +74,8 @@ def _is_path(name: str) -> bool:
 def _names(text: str) -> Iterator[str]:
     """Join capitalised words that follow each other.
 
-    The first word of a sentence is capitalised anyway: alone, it counts only if it also is
-    capitalised within a sentence.
+    The first word of a sentence is always capitalised: alone, it counts only if it is also
+    capitalised inside a sentence.
     """
     runs: list[tuple[tuple[str, ...], bool]] = []
     run: list[str] = []

@@ -1,4 +1,4 @@
-"""Long-term memory: a graph of notes and code that remembers, finds, forgets and can take it back.
+"""Long-term memory: a graph of notes and code. Remember, search, forget, restore.
 
 `KnowledgeGraph` has the calls; `GraphMemory` has the same ones for programs in an event loop.
 
@@ -73,10 +73,10 @@ Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 ACTOR = "library"
-"""Who the journal says it was, if nobody says otherwise."""
+"""The default actor in the journal."""
 
 MERGE = "merge_entities"
-"""What plans to merge entities name as their strategy."""
+"""The strategy name of plans that merge entities."""
 
 NOT_CONFIRMED = (
     "Deletion requires explicit confirmation. Set confirm=true to proceed. "
@@ -91,7 +91,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class KnowledgeGraph:
-    """The memory of any number of workspaces, on one graph store. Any thread may use it."""
+    """The memory of any number of workspaces on one graph store. Thread-safe."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class KnowledgeGraph:
         focus: Callable[[str, datetime], Focus] = lambda _, now: Focus(now=now),
         watch: Watch | None = None,
     ) -> None:
-        """Take the stores. `focus` returns what a workspace's agent is at; `watch` observes."""
+        """Take the stores. `focus` returns what a workspace's agent works on; `watch` observes."""
         self.graph = graph
         self.store = store
         self.backups = Path(backups)
@@ -140,7 +140,7 @@ class KnowledgeGraph:
         )
 
     def acting_as(self, actor: str) -> KnowledgeGraph:
-        """Give this memory with another name in the journal."""
+        """Return this memory with another actor in the journal."""
         other = copy(self)
         other.actor = actor
         return other
@@ -161,9 +161,9 @@ class KnowledgeGraph:
         ttl: timedelta | None = None,
         workspace_id: str = DEFAULT_WORKSPACE,
     ) -> Memory:
-        """Remember a text, for a time if `ttl` is given. The same words from a source are one.
+        """Remember a text, with a time to live if given. A source's equal texts are stored once.
 
-        Memories that it replaces are valid up to now: searches find them only as of earlier.
+        Memories that it replaces stop being valid now: searches find them only as of earlier times.
         """
         if replaces:
             found = self.graph.fetch(workspace_id, replaces)
@@ -171,7 +171,7 @@ class KnowledgeGraph:
             if missing := [each for each in replaces if each not in there]:
                 raise NotFound(
                     f"there is no memory {', '.join(missing)} to replace. Nothing was remembered. "
-                    "Pass ids that a search gave."
+                    "Pass ids that a search returned."
                 )
         record = note_record(
             workspace_id, text, now=self.now(), source=source, tags=tags, metadata=metadata, ttl=ttl
@@ -197,37 +197,37 @@ class KnowledgeGraph:
         limit: int = MAX_LINKS,
         depth: int = MAX_DEPTH,
     ) -> Linked:
-        """Say who calls a symbol, what it calls, imports, inherits, or what a change of it reaches.
+        """Return who calls a symbol, what it calls, imports or inherits, or what a change reaches.
 
-        `name` is a function, class, module or file; `depth` is how many steps an impact goes.
+        `name` is a function, class, module or file; `depth` is the number of steps of an impact.
         """
         return linked(self.graph, workspace_id, name, Ask.named(ask), limit=limit, depth=depth)
 
     def read_memory(
         self, memory_ids: Sequence[str], *, workspace_id: str = DEFAULT_WORKSPACE
     ) -> tuple[Record, ...]:
-        """Fetch memories whole, and note that they were read."""
+        """Fetch whole memories, and record that they were read."""
         self.touch(memory_ids, workspace_id=workspace_id)
         return self.graph.fetch(workspace_id, memory_ids)
 
     def pin(
         self, memory_ids: Sequence[str], *, by: str, workspace_id: str = DEFAULT_WORKSPACE
     ) -> int:
-        """Protect memories from every collection; say who and why."""
+        """Protect memories from every collection; record who did it and why."""
         return self.graph.pin(workspace_id, memory_ids, by)
 
     def unpin(self, memory_ids: Sequence[str], *, workspace_id: str = DEFAULT_WORKSPACE) -> int:
-        """Take the protection off."""
+        """Remove the protection."""
         return self.graph.unpin(workspace_id, memory_ids)
 
     def touch(self, memory_ids: Sequence[str], *, workspace_id: str = DEFAULT_WORKSPACE) -> int:
-        """Note that memories were read: that protects them for a while."""
+        """Record that memories were read: that protects them for a while."""
         return self.graph.touch(workspace_id, memory_ids, self.now())
 
     def heap(
         self, workspace_id: str, backup: Callable[[Nodes, datetime], object] | None = None
     ) -> GraphHeap:
-        """Give a workspace as the collector sees it."""
+        """Return a workspace as the collector sees it."""
         return GraphHeap(
             self.graph,
             workspace_id,
@@ -237,7 +237,7 @@ class KnowledgeGraph:
         )
 
     def collector(self, workspace_id: str) -> Collector:
-        """Give what plans, sweeps, undoes and recovers a workspace."""
+        """Return the object that plans, sweeps, undoes and recovers a workspace."""
         return self._collector(self.heap(workspace_id))
 
     def _collector(self, heap: GraphHeap) -> Collector:
@@ -250,7 +250,7 @@ class KnowledgeGraph:
         workspace_id: str = DEFAULT_WORKSPACE,
         everywhere: bool = False,
     ) -> Forgotten:
-        """Delete memories, restorable for the grace period; everywhere: at once and for good.
+        """Delete memories, restorable for the grace period; everywhere: permanently and at once.
 
         Everywhere means the graph, the stash and our backups; the answer says what could not be
         reached.
@@ -275,14 +275,14 @@ class KnowledgeGraph:
         return gone_since(self.collector(workspace_id), history, runs, rows, self.now())
 
     def drop_root(self, root: str | Path, *, workspace_id: str = DEFAULT_WORKSPACE) -> Forgotten:
-        """Delete all that was indexed from a folder, or under a name; restorable in the grace."""
+        """Delete all that was indexed from a folder or under a name; it can be restored."""
         survey = self.graph.survey_memories(workspace_id)
         name = named_root(survey.memories, root)
         rows = [row.memory_id for row in code_of(survey.memories) if row.repository == name]
         return self.forget(rows, workspace_id=workspace_id)
 
     def plan_merge_entities(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> Plan:
-        """Say which entities are one thing under several spellings, and keep that plan."""
+        """Find entities that are one thing under several spellings; save a plan to merge them."""
         now = self.now()
         heap = self.heap(workspace_id)
         groups = duplicates(self.graph.entities(workspace_id))
@@ -312,7 +312,7 @@ class KnowledgeGraph:
         plan = collector.saved(plan_id)
         if plan.strategy != MERGE:
             raise BadInput(
-                f"plan {plan_id} is one of {plan.strategy}, not of {MERGE}. Apply it by the call "
+                f"plan {plan_id} is one of {plan.strategy}, not of {MERGE}. Apply it with the call "
                 "that made it."
             )
         return collector.collect(plan, now=self.now())
@@ -330,8 +330,8 @@ class KnowledgeGraph:
         """Show what a strategy would delete; with `dry_run=False` and `confirm=True`, delete it.
 
         A dry run returns a plan id; passed back, exactly that plan is applied, and what changed
-        meanwhile is left alone. A plan takes as many nodes as the cap allows, or `limit` if given,
-        and says what is left for the next one. Deleting needs `confirm`, and in the default
+        meanwhile is left alone. A plan deletes up to `limit` nodes, by default as many as the cap
+        allows, and says what is left for the next one. Deleting needs `confirm`, and in the default
         workspace its name as `workspace_id`.
         """
         workspace = workspace_id or DEFAULT_WORKSPACE
@@ -361,11 +361,11 @@ class KnowledgeGraph:
         )
 
     def save(self, plan: Plan) -> None:
-        """Keep a plan in the journal, so that it can be looked up by its id."""
+        """Save a plan in the journal, so that it can be looked up by its id."""
         self.collector(plan.workspace).save(plan, now=self.now())
 
     def find_plan(self, workspace_id: str, plan_id: str) -> Plan:
-        """Look up a plan that was saved."""
+        """Look up a saved plan."""
         return self.collector(workspace_id).saved(plan_id)
 
     def plan(
@@ -376,9 +376,9 @@ class KnowledgeGraph:
         limit: int | None = None,
         preview: int = 20,
     ) -> Preview:
-        """Say what a strategy would take, and why. Nothing is touched.
+        """Plan what a strategy would delete, and why. Nothing is changed.
 
-        The plan takes up to `limit` nodes, by default as many as the cap allows.
+        The plan deletes up to `limit` nodes, by default as many as the cap allows.
         """
         now = self.now()
         crossed = self._crossed(workspace_id, strategy)
@@ -400,13 +400,13 @@ class KnowledgeGraph:
         return Preview(plan, tuple(rows[:preview]))
 
     def collect(self, plan: Plan, *, limit: int | None = None) -> Swept:
-        """Delete what a plan names, as far as it has not changed since.
+        """Delete what a plan names, except what has changed since.
 
         Refused if that is more than the cap allows, or `limit` if given.
         """
         if plan.steps and not plan.deletes:
             raise BadInput(
-                f"plan {plan.plan_id} of {plan.strategy} deletes nothing; apply it by the call "
+                f"plan {plan.plan_id} of {plan.strategy} deletes nothing; apply it with the call "
                 "that made it."
             )
         most = self.settings.limits.cap(plan.size_before) if limit is None else limit
@@ -423,7 +423,7 @@ class KnowledgeGraph:
         return Swept(plan, done, left, now + self.settings.limits.grace)
 
     def cited_segments(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> Mapping[str, str]:
-        """Say which segments memories keep, and why: for `Segments.keep`. None if not so set."""
+        """Return which segments memories keep, and why: for `Segments.keep`. None if disabled."""
         return self._crossed(workspace_id, PruneStrategy.ALL).segments
 
     @property
@@ -431,14 +431,14 @@ class KnowledgeGraph:
         return GraphRules(recently_read=self.settings.recently_read, ttl=self.settings.ttl)
 
     def _crossed(self, workspace_id: str, strategy: PruneStrategy) -> KeptAcross:
-        """Mark segments and memories together, if the settings say that they keep each other."""
+        """Mark segments and memories together, if the settings let them keep each other."""
         if not self.settings.keeps_segments:
             return KeptAcross()
         find = self._cross_marker.find
         return find(workspace_id, strategy, self.focus(workspace_id, self.now()))
 
     def undo(self, plan_id: str, *, workspace_id: str = DEFAULT_WORKSPACE) -> Nodes:
-        """Take back all that a plan deleted and that was not purged."""
+        """Restore all that a plan deleted and that was not purged."""
         return nodes_of(self.collector(workspace_id).undo(plan_id, now=self.now()))
 
     def restore(
@@ -448,14 +448,14 @@ class KnowledgeGraph:
         memory_ids: Sequence[str] = (),
         workspace_id: str = DEFAULT_WORKSPACE,
     ) -> Nodes:
-        """Take back what a plan deleted, or some memories with what they hold."""
+        """Restore what a plan deleted, or some memories with what they hold."""
         if plan_id:
             return self.undo(plan_id, workspace_id=workspace_id)
         names = [ref(Kind.MEMORY, each) for each in memory_ids]
         return nodes_of(self.collector(workspace_id).restore(names, now=self.now()))
 
     def purge(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> Purged:
-        """Erase what is past its grace, after a backup of it."""
+        """Erase what is past its grace period, after backing it up."""
         made: list[Backup] = []
 
         def back_up(nodes: Nodes, now: datetime) -> None:
@@ -467,7 +467,7 @@ class KnowledgeGraph:
         return Purged(gone, made[0] if made else None)
 
     def recover(self, *, workspace_id: str = DEFAULT_WORKSPACE) -> None:
-        """Settle what a crash left half done. Every operation does so first."""
+        """Finish or roll back what a crash interrupted. Every operation does so first."""
         self.collector(workspace_id).recover(now=self.now())
 
     def _back_up(self, workspace_id: str, nodes: Nodes, now: datetime) -> Backup:
@@ -483,11 +483,11 @@ class KnowledgeGraph:
         return write_backup(self.graph, workspace_id, place, now)
 
     def list_backups(self) -> tuple[Kept, ...]:
-        """Say what each of our backups holds, oldest first, or why it cannot be used."""
+        """List what each of our backups holds, oldest first, or why it cannot be used."""
         return tuple(kept_in(self.backups))
 
     def import_backup(self, path: str | Path, *, workspace_id: str | None = None) -> int:
-        """Bring back what a backup holds; count its nodes and edges."""
+        """Restore what a backup holds; count its nodes and edges."""
         backup = check_backup(Path(path))
         target = workspace_id or backup.workspace_id
         collector = self.collector(target)
@@ -516,7 +516,7 @@ class KnowledgeGraph:
 
 
 def in_thread(work: Callable[Given, Result]) -> Callable[Given, Coroutine[object, object, Result]]:
-    """Make a call that blocks one to await: it runs in the event loop's pool of threads."""
+    """Make a blocking call awaitable: it runs in the event loop's thread pool."""
 
     @wraps(work)
     async def call(*args: Given.args, **kwargs: Given.kwargs) -> Result:
@@ -528,7 +528,7 @@ def in_thread(work: Callable[Given, Result]) -> Callable[Given, Coroutine[object
 def _as_async(
     work: Callable[Concatenate[KnowledgeGraph, Given], Result],
 ) -> Callable[Concatenate[GraphMemory, Given], Coroutine[object, object, Result]]:
-    """Make a method of `GraphMemory` of one of `KnowledgeGraph`."""
+    """Turn a method of `KnowledgeGraph` into one of `GraphMemory`."""
 
     @wraps(work)
     async def call(memory: GraphMemory, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
@@ -538,9 +538,9 @@ def _as_async(
 
 
 class GraphMemory:
-    """A knowledge graph for programs in an event loop: the same calls, none of which blocks it.
+    """A knowledge graph for programs in an event loop: the same calls, none of them blocking.
 
-    A call whose task is cancelled is still carried out: half a deletion would be worse.
+    A call whose task is cancelled still completes: half a deletion would be worse.
     """
 
     def __init__(self, graph: KnowledgeGraph) -> None:

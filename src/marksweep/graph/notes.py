@@ -1,4 +1,4 @@
-"""A note as a record of the graph: cut into chunks, its entities found."""
+"""Turn a note into a record of the graph: memory, chunks and entities."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from marksweep.stores.graph.nouns import (
 )
 
 MAX_TTL = 100_000
-"""Numbers from here on are not a time to live: they are times beyond the calendar, or mistakes."""
+"""Numbers from here on are not accepted: they exceed the calendar, or are mistakes."""
 
 CHUNK_CHARACTERS = 1200
-"""Length at which a note is cut. Longer chunks rank worse; shorter ones lose their context."""
+"""Length at which a note is split. Longer chunks rank worse; shorter ones lose their context."""
 
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-"""What the last letter of a time to live means."""
+"""The unit that the last letter of a time to live stands for."""
 
 
 def time_to_live(text: str) -> timedelta | None:
@@ -41,7 +41,7 @@ def time_to_live(text: str) -> timedelta | None:
         return None
     if unit not in UNITS or not number.isdecimal() or not 0 < int(number) < MAX_TTL:
         raise BadInput(
-            f"the time to live is {text!r}; expected a whole number with m, h, d or w behind it, "
+            f"the time to live is {text!r}; expected a whole number followed by m, h, d or w, "
             "such as 30d."
         )
     return timedelta(**{UNITS[unit]: int(number)})
@@ -71,7 +71,7 @@ def note_record(
     if source == CODE_INDEXER:
         raise BadInput(f"the source {CODE_INDEXER!r} is the indexer's; name another one.")
     if ttl is not None and ttl <= timedelta():
-        raise BadInput(f"ttl is {ttl}; expected a time to live of more than nothing.")
+        raise BadInput(f"ttl is {ttl}; expected a time to live longer than zero.")
     memory = Memory(
         memory_id=note_memory_id(workspace_id, source, text),
         workspace_id=workspace_id,
@@ -105,7 +105,7 @@ def note_record(
 
 
 def same_words(text: str) -> str:
-    """Fingerprint what a note says: case and spacing do not count."""
+    """Hash a note's content, ignoring case and spacing."""
     return hash_content(" ".join(text.casefold().split()).encode("utf-8", "surrogatepass"))
 
 
@@ -125,9 +125,9 @@ def _chunks(memory: Memory) -> Iterator[Chunk]:
 
 
 def cut(text: str, limit: int = CHUNK_CHARACTERS) -> Iterator[Lines]:
-    """Cut a text into runs of whole lines, at blank lines where possible.
+    """Split a text into runs of whole lines, at blank lines where possible.
 
-    A line longer than the limit is cut at spaces, or, without any, at the limit.
+    A line longer than the limit is split at spaces, or at the limit if it has none.
     """
     pending: list[str] = []
     first, size = 1, 0

@@ -26,7 +26,7 @@ class ProjectPaths(msgspec.Struct, frozen=True):
 
 
 def place_of(settings: Settings, project: str | Path = ".", *, store: str = "") -> ProjectPaths:
-    """Find a project's places; `store` takes the place of the one in the settings.
+    """Find a project's places; `store` replaces the one in the settings.
 
     The graph is beside the store unless the settings say otherwise, and beside the settings if
     the store is not a file. Relative paths are taken from the project.

@@ -21,13 +21,13 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     recently_read: timedelta = RECENTLY_READ
     ttl: Mapping[str, timedelta] = {}
-    """Life of memories by source. A source that is not named lives for ever."""
+    """Time to live of memories by source. Memories of other sources never expire."""
     keeps_segments: bool = False
-    """Whether segments and memories that refer to each other by id keep each other."""
+    """Whether references by id between segments and memories keep their targets."""
 
     @classmethod
     def of(cls, settings: Settings) -> MemorySettings:
-        """Take what the settings of a project say."""
+        """Read them from the settings of a project."""
         said = settings.memory
         return cls(
             limits=Limits(grace=timedelta(days=said.grace_days), cap_percent=said.cap_percent),
@@ -38,7 +38,7 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PreviewRow(msgspec.Struct, frozen=True, gc=False):
-    """A memory that a plan takes, for people to look at."""
+    """A memory that a plan deletes, as shown to people."""
 
     memory_id: str
     file_path: str
@@ -80,16 +80,16 @@ class Swept(msgspec.Struct, frozen=True):
 
 
 class PruneResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """What `prune_memory` shows or has done."""
+    """What `prune_memory` shows or did."""
 
     plan: Plan
     rows: tuple[PreviewRow, ...] = ()
     """The first memories of the plan, in a dry run."""
     planned: Nodes = Nodes()
-    """What a deletion would take; empty once it was done."""
+    """What a deletion would delete; empty once it is done."""
     deleted: Nodes = Nodes()
     left_alone: Nodes = Nodes()
-    """What the plan names and was not deleted: it changed since, or something holds it again."""
+    """What the plan names but was not deleted: it changed since, or something holds it again."""
     restorable_until: datetime | None = None
     """Until when what was deleted can be restored; None in a dry run."""
 
@@ -100,7 +100,7 @@ class PruneResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Purged(msgspec.Struct, frozen=True):
-    """What a purge erased, and the backup that was written before."""
+    """What a purge erased, and the backup written before it."""
 
     gone: Nodes = Nodes()
     backup: Backup | None = None
@@ -120,11 +120,11 @@ ADJECTIVES: dict[str, str] = {
     PruneStrategy.EXPIRED: "expired ",
     PruneStrategy.DUPLICATES: "duplicate ",
 }
-"""What to call what a strategy takes."""
+"""The adjective for what a strategy deletes."""
 
 
 def counted(nodes: Nodes, adjective: str = "") -> str:
-    """Say how many nodes there are, leaving out kinds that there are none of."""
+    """Write how many nodes there are, without kinds that have none."""
     parts: list[str] = []
     for number, one, many in (
         (len(nodes.memories), "memory node", "memory nodes"),
@@ -139,7 +139,7 @@ def counted(nodes: Nodes, adjective: str = "") -> str:
 
 
 def deletion_text(done: PruneResponse) -> str:
-    """Say what was deleted, what was left alone, and what is left for the next run."""
+    """Write what was deleted, what was left alone, and what is left for the next run."""
     plan = done.plan
     lines = [f"Successfully deleted {counted(done.deleted, ADJECTIVES.get(plan.strategy, ''))}."]
     if len(done.left_alone):
@@ -155,5 +155,5 @@ def deletion_text(done: PruneResponse) -> str:
 
 
 def blockers_text(plan: Plan) -> list[str]:
-    """Say what a plan does not take that its strategy offers, and why, a line for each reason."""
+    """Write what a strategy proposes but its plan does not delete, one line per reason."""
     return [f"Not taken: {each.size:,} nodes, {each.reason}." for each in plan.blockers]

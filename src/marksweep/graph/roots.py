@@ -1,4 +1,4 @@
-"""Roots with a life: what was indexed, from where, when, how large, and what is no longer there."""
+"""Indexed roots: from where, when, how large, and whether the folder still exists."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ class Root(msgspec.Struct, frozen=True, kw_only=True):
     files: int
     lines: int
     stale: int
-    """Files that are no longer there."""
+    """Files that no longer exist."""
     pinned: int
     first_indexed_at: datetime
     last_seen_at: datetime
     there: bool
     """Whether the folder exists."""
     gone_since: datetime | None = None
-    """When it was first seen to be gone: its grace period counts from there."""
+    """When it was first found missing: its grace period starts then."""
 
 
 def code_of(rows: Iterable[MemoryRow]) -> Iterator[MemoryRow]:
-    """Give the live memories of files."""
+    """Return the live memories of files."""
     return (row for row in rows if row.source == CODE_INDEXER and row.deleted_us is None)
 
 
@@ -63,7 +63,7 @@ def roots_of(rows: Iterable[MemoryRow], gone: Mapping[str, datetime]) -> tuple[R
 
 
 def named_root(rows: Iterable[MemoryRow], root: str | Path) -> str:
-    """Find the name of the root that is meant; NotFound says which there are."""
+    """Resolve a name or path to the name of a root; NotFound lists the known ones."""
     by_name = _by_name(rows)
     wanted = Path(root).absolute()
     for name, found in by_name.items():
@@ -80,10 +80,10 @@ def gone_since(
     rows: Iterable[MemoryRow],
     now: datetime,
 ) -> dict[str, datetime]:
-    """Say when each root that is gone was first seen to be, and note those that are seen so now.
+    """Return when each missing root was first found missing, and note those found missing now.
 
-    `history` is what the journal says of roots, newest first. Only those that this machine indexed
-    are looked for: a folder of another one cannot be.
+    `history` is what the journal says about roots, newest first. Only roots that this machine
+    indexed are checked: it cannot see the folders of another machine.
     """
     here = {run.repository for run in runs if run.host == this_host()}
     noted: dict[str, Entry] = {}
@@ -109,7 +109,7 @@ def gone_since(
 def lost_roots(
     gone: Mapping[str, datetime], rows: Iterable[MemoryRow], now: datetime, grace: timedelta
 ) -> dict[str, str]:
-    """Name the repositories whose folder is gone for longer than the grace period, with why."""
+    """Name the repositories whose folder was missing for longer than the grace period, and why."""
     by_name = _by_name(rows) if gone else {}
     return {
         name: f"its root {_path(by_name[name][0])} is gone since {since:%Y-%m-%d} or longer"
@@ -126,7 +126,7 @@ def _by_name(rows: Iterable[MemoryRow]) -> dict[str, list[MemoryRow]]:
 
 
 def _path(row: MemoryRow) -> str:
-    """Tell the folder of a root from one of its files."""
+    """Derive the folder of a root from one of its files."""
     return row.file_path.removesuffix(row.relative_path).rstrip("/") or "/"
 
 

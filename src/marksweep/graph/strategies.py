@@ -1,4 +1,4 @@
-"""What a collection of the graph takes. Strategies only rank; the planner guards what must stay."""
+"""What a collection of the graph deletes. Strategies only rank; the planner protects the rest."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from marksweep.stores.graph.nouns import CODE_INDEXER
 
 
 class PruneStrategy(StrEnum):
-    """What a collection takes."""
+    """What a collection deletes."""
 
     STALE_CODE = "stale_code"
-    """Memories of files that are gone, with their chunks, and of roots that are."""
+    """Memories of missing files and roots, with their chunks."""
     ORPHANED_CHUNKS = "orphaned_chunks"
-    """Chunks that no memory has."""
+    """Chunks that belong to no memory."""
     ORPHANED_ENTITIES = "orphaned_entities"
     """Entities that no chunk of any memory mentions."""
     EXPIRED = "expired"
-    """Notes past their time to live, or that of their source, with their chunks."""
+    """Notes past their own or their source's time to live, with their chunks."""
     DUPLICATES = "duplicates"
-    """Notes that say what an older one says, with their chunks."""
+    """Notes with the same content as an older one, with their chunks."""
     ALL = "all"
     """All of these, and whatever only they keep."""
 
@@ -60,7 +60,7 @@ class PruneStrategy(StrEnum):
 
 
 Reasons = Iterator[tuple[int, str]]
-"""Indices of memories that may go, and why."""
+"""Indices of memories that may be deleted, and why."""
 
 
 def _stale(context: GraphContext) -> Reasons:
@@ -86,7 +86,7 @@ def _expired(context: GraphContext) -> Reasons:
 
 
 def _duplicates(context: GraphContext) -> Reasons:
-    """Propose notes that repeat another's content. One that must stay is kept, else the oldest."""
+    """Propose notes that repeat another's content. A protected one is kept, else the oldest."""
     groups: dict[str, list[tuple[int, MemoryRow]]] = {}
     for i, row in context.live:
         if row.source != CODE_INDEXER and row.content_hash:
@@ -113,7 +113,7 @@ _PARTS = tuple(_MEMORIES)
 
 
 def _unmentioned(context: GraphContext, proposed: Iterable[int]) -> Iterator[int]:
-    """Mark from the memories that stay; give the entities that are not reached.
+    """Mark from the memories that stay; return the entities that are not reached.
 
     HAS_CHUNK and MENTIONS are strong; RELATED_TO is weak and keeps nothing, so entities that only
     point at each other are not reached. No strong path is longer than memory → chunk → entity, so
@@ -132,7 +132,7 @@ def _unmentioned(context: GraphContext, proposed: Iterable[int]) -> Iterator[int
 
 
 def holds_until(context: GraphContext) -> datetime | None:
-    """Return when time alone takes a memory's protection or life away; None if never."""
+    """Return when a memory's protection or time to live ends; None if never."""
     protected = context.rules.recently_read // MICROSECOND
     lives = {source: life // MICROSECOND for source, life in context.rules.ttl.items()}
     ends: list[int] = []

@@ -1,10 +1,10 @@
-"""A codebase into the graph.
+"""Index a codebase into the graph.
 
-1. walk.py      List the files: ignore files, limits, what is skipped and why (left_out.py).
+1. walk.py      List the files: ignore files, limits, skipped files and why (left_out.py).
 2. delta.py     Compare with what the graph knows: unchanged, to be read, gone.
 3. reading.py   Turn a file into chunks, entities and relations (tree.py, parse.py, chunking.py).
-4. indexer.py   Write it, under a lease; at the end of a complete run, what is gone becomes stale.
-5. watch.py     Do it again whenever something changes.
+4. indexer.py   Write it, under a lease; a complete run marks missing files stale at its end.
+5. watch.py     Run again whenever something changes.
 """
 
 from __future__ import annotations

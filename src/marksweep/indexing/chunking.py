@@ -1,7 +1,7 @@
-"""Cut a file's lines into chunks: every line that is not blank is in exactly one run of lines.
+"""Split a file's lines into chunks: every line that is not blank is in exactly one run of lines.
 
 A definition owns its lines, except those of definitions inside it that have their own chunk.
-What no definition owns is a block. Runs that are too long are cut at blank lines where possible.
+Lines without an owner form blocks. Runs that are too long are split at blank lines where possible.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import NamedTuple
 from marksweep.indexing.tree import Definition
 
 MAX_CHUNK_LINES = 100
-"""Lines after which a run is cut. Higher gives search hits more context and less aim."""
+"""Maximum lines of a run. Higher gives search hits more context and less precision."""
 
 MAX_CHUNK_CHARS = 8_000
-"""Characters after which a run is cut, within a line if need be, as in minified code."""
+"""Maximum characters of a run; a longer line is split, as in minified code."""
 
 
 class Run(NamedTuple):
-    """Consecutive rows with one owner, cut to size."""
+    """Consecutive rows with one owner, within the limits."""
 
     owner: int
     """Index of the definition; -1 for none."""
@@ -29,7 +29,7 @@ class Run(NamedTuple):
 
 
 def cut(lines: Sequence[str], definitions: Sequence[Definition]) -> Iterator[Run]:
-    """Cut lines into runs, in order. `definitions` come sorted, outer before inner."""
+    """Split lines into runs, in order. `definitions` are sorted, outer before inner."""
     owners = [-1] * len(lines)
     for index, definition in enumerate(definitions):
         if definition.own_chunk:
@@ -43,7 +43,7 @@ def cut(lines: Sequence[str], definitions: Sequence[Definition]) -> Iterator[Run
 
 
 def _sized(lines: Sequence[str], owner: int, first: int, last: int) -> Iterator[Run]:
-    """Take blank lines off both ends and cut what is too long."""
+    """Strip blank lines from both ends and split what is too long."""
     while True:
         while first <= last and not lines[first].strip():
             first += 1

@@ -18,33 +18,33 @@ from marksweep.stores.graph.base import FileRow, Seen
 from marksweep.stores.graph.nouns import hash_content
 
 RACY_NS = 2_000_000_000
-"""How long before being read a file must have changed last for its time to be trusted.
+"""How old a file's last change must be, when it is read, for its time to be trusted.
 
-A file that is written again within one tick of the disk's clock keeps its time. Longer re-reads
+A file written twice within one tick of the file system's clock keeps its time. Longer re-reads
 more files in the run after a change; 2 s is the coarsest tick of the file systems in use.
 """
 
 MAX_SHRINK = 0.5
-"""Share of a repository's files that may be gone before a run is refused.
+"""Share of a repository's files that may be missing before a run is refused.
 
-Lower refuses more honest clean-ups; higher lets a half-mounted disk make more memory stale.
+Lower refuses more intended clean-ups; higher lets a half-mounted disk make more memories stale.
 """
 
 SHRINK_FREELY = 10
-"""Number of files that may be gone whatever their share: in a small repository one is a lot."""
+"""Number of files that may always be missing: in a small repository one is a large share."""
 
 
 class Delta(msgspec.Struct, frozen=True):
     """What a run has to do."""
 
     unchanged: tuple[Seen, ...]
-    """Same size and time: not even opened."""
+    """Same size and time: not opened."""
     read: tuple[tuple[Found, FileRow | None], ...]
-    """To be opened, with what is known of each."""
+    """Files to open, with what is known of each."""
     gone: tuple[FileRow, ...]
-    """Rows that the run covers and whose files it did not find."""
+    """Rows that the run covers but whose files it did not find."""
     covered: tuple[FileRow, ...]
-    """Rows that the run would have seen had their files been there."""
+    """Rows that the run covers: it sees them if their files exist."""
 
 
 def compare(rows: Sequence[FileRow], walk: Walk, selection: Selection) -> Delta:
@@ -78,23 +78,23 @@ def _is_unchanged(found: Found, row: FileRow) -> bool:
 
 
 def trusted_ns(changed_ns: int, read_ns: int) -> int:
-    """Give the time to remember for a file read at `read_ns`; 0 if it may yet change unseen."""
+    """Return the time to store for a file read at `read_ns`; 0 if it could still change unseen."""
     return changed_ns if changed_ns + RACY_NS < read_ns else 0
 
 
 def fingerprint(content: bytes) -> str:
-    """Name a content and the way it is read."""
+    """Identify a content and the way it is read."""
     return f"{LAYOUT}:{hash_content(content)}"
 
 
 class Below:
-    """Some paths, and all that lies below them."""
+    """Some paths, and everything below them."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._paths = {path.rstrip("/") for path in paths}
 
     def __contains__(self, path: str) -> bool:
-        """Return whether a path is one of them or lies below one."""
+        """Return whether a path is one of them or below one."""
         if not self._paths:
             return False
         parts = path.split("/")
@@ -104,30 +104,30 @@ class Below:
 
 
 class Renames:
-    """Files that are gone, to be found again under another path by their content."""
+    """Missing files, to be recognised under another path by their content."""
 
     def __init__(self, gone: Iterable[FileRow]) -> None:
         self._by_hash: defaultdict[str, list[str]] = defaultdict(list)
         self.sizes: set[int] = set()
-        """Sizes that the files had: no other size can match."""
+        """Sizes of the files: no other size can match."""
         for row in gone:
             if row.size > 0 and not row.deleted:
                 self._by_hash[row.content_hash].append(row.memory_id)
                 self.sizes.add(row.size)
 
     def claim(self, content_hash: str) -> str:
-        """Take the first memory that is gone and had this content, each only once; '' if none."""
+        """Take the first missing memory with this content, each only once; '' if none."""
         ids = self._by_hash.get(content_hash)
         return ids.pop(0) if ids else ""
 
 
 def is_live(row: FileRow) -> bool:
-    """Return whether a row shows in searches."""
+    """Return whether searches show a row."""
     return not row.stale and not row.deleted
 
 
 def shrank_too_much(live: int, gone: int, max_shrink: float, walk: Walk) -> bool:
-    """Return whether more is gone than a person would delete at once."""
+    """Return whether more is missing than a person would delete at once."""
     return gone > max(live * max_shrink, 0 if walk.is_empty else SHRINK_FREELY)
 
 

@@ -1,4 +1,4 @@
-"""Read files that may be anything: huge, binary, a pipe, a link, not ours to read, just gone."""
+"""Read files that may be anything: huge, binary, a pipe, a link, unreadable, just deleted."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from pathlib import Path
 from marksweep.paths import OPEN_AT_ONCE, kind_of
 
 MAX_FILE_BYTES = 2_000_000
-"""Size over which a file is skipped. Files written by people are far smaller."""
+"""Size above which a file is skipped. Files written by people are far smaller."""
 
 MAX_FILE_LINES = 50_000
-"""Lines over which a file is skipped: data or generated code, which would drown the rest."""
+"""Lines above which a file is skipped: data or generated code, which would dominate searches."""
 
 _PEEK_BYTES = 8192
 _BINARY = "binary: it has NUL bytes"
 
 _FLAGS = OPEN_AT_ONCE | getattr(os, "O_NOFOLLOW", 0)
-"""A link is not followed and a pipe does not keep us waiting, whatever took the file's place."""
+"""Do not follow a link or block on a pipe that replaced the file."""
 
 
 class Unfit(Exception):
-    """A file that will not be indexed as it is now, and why."""
+    """A file that cannot be indexed in its present state, and why."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -30,20 +30,20 @@ class Unfit(Exception):
 
 
 class Unreadable(Unfit):
-    """A file that is there but could not be read: nothing is known about its content."""
+    """A file that exists but could not be read: nothing is known about its content."""
 
 
 class LeftOut(Unfit):
-    """A file of a kind that is left out unless asked for."""
+    """A file of a kind that is left out by default."""
 
 
 def trouble(error: OSError) -> str:
-    """Describe what the system reported."""
+    """Describe an error of the operating system."""
     return (error.strerror or type(error).__name__).lower()
 
 
 def read_bytes(path: Path, max_bytes: int) -> tuple[bytes, os.stat_result]:
-    """Read a regular file whole, with the state it had when it was opened.
+    """Read a whole regular file, with its stat at the time it was opened.
 
     A file that has a NUL byte near its start is not read any further.
     """
@@ -75,7 +75,7 @@ def read_bytes(path: Path, max_bytes: int) -> tuple[bytes, os.stat_result]:
 
 
 def read_source(path: Path, max_bytes: int = MAX_FILE_BYTES) -> tuple[bytes, os.stat_result]:
-    """Read a file that can be indexed: text, and not too long."""
+    """Read a file that can be indexed: text that is not too long."""
     content, state = read_bytes(path, max_bytes)
     lines = content.count(b"\n")
     if lines > MAX_FILE_LINES:
@@ -84,13 +84,13 @@ def read_source(path: Path, max_bytes: int = MAX_FILE_BYTES) -> tuple[bytes, os.
 
 
 def too_big(size: int, limit: int) -> str:
-    """Say that a file is over the limit of size."""
+    """Describe a file above the size limit."""
     return f"{size:,} bytes; the limit is {limit:,}"
 
 
 def changed_ns(state: os.stat_result) -> int:
     """Return when a file last changed: its content, or the name or place it has.
 
-    Putting another file of the same size and time in its place is seen by the second.
+    The second detects a replacement by another file of the same size and time.
     """
     return max(state.st_mtime_ns, state.st_ctime_ns)

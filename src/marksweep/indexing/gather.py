@@ -1,4 +1,4 @@
-"""Open files one after the other and make of each what is to be stored."""
+"""Open files one after the other and turn each into what is stored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from marksweep.stores.graph.nouns import CODE_INDEXER, Memory, Record, file_memo
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be indexed, and as what."""
+    """What to index, and under which name."""
 
     root: Path
     workspace_id: str
@@ -30,11 +30,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     now: datetime
     under: str = ""
-    """The folder of the root that is looked at, with a slash at its end; empty: all of it."""
+    """The folder of the root to index, ending with a slash; empty: the whole root."""
 
 
 class Tally(msgspec.Struct):
-    """What a run has come to so far."""
+    """The results of a run so far."""
 
     files: int = 0
     renamed: int = 0
@@ -50,11 +50,11 @@ class Tally(msgspec.Struct):
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """What is to be stored about some files."""
+    """What to store about some files."""
 
     records: tuple[Record, ...]
     copies: tuple[Copy, ...]
-    """Files that another root has, too."""
+    """Files that another root also has."""
     seen: tuple[Seen, ...]
     files: int
     last: str
@@ -86,11 +86,11 @@ class Gatherer:
         self._stopped = False
 
     def stop(self) -> None:
-        """Have `gather` return after the file it is at. For another thread to call."""
+        """Make `gather` return after the current file. Called from another thread."""
         self._stopped = True
 
     def gather(self, files: Iterable[tuple[Found, FileRow | None]]) -> Batch:
-        """Read files, those that turn out to be unchanged only as far as their hash."""
+        """Read files; only hash those that turn out to be unchanged."""
         records: list[Record] = []
         copies: list[Copy] = []
         seen: list[Seen] = []
@@ -109,7 +109,7 @@ class Gatherer:
         return Batch(tuple(records), tuple(copies), tuple(seen), done, last)
 
     def read_again(self, path: str) -> Record | None:
-        """Read a file whose twin is gone by now."""
+        """Read a file whose twin has been deleted meanwhile."""
         self._twin = lambda *_: None
         outcome = self._open(Found(path, 0, 0), None)
         return outcome if isinstance(outcome, Record) else None
@@ -190,7 +190,7 @@ class Gatherer:
         return self._placed(made, size, changed)
 
     def _placed(self, like: Memory, size: int, changed: int) -> Memory:
-        """Give the memory of a file of this root that is read as another one was."""
+        """Return the memory of a file of this root that has the parsed content of a twin."""
         job, path = self._job, like.relative_path
         return Memory(
             memory_id=file_memory_id(job.workspace_id, job.repository, path),

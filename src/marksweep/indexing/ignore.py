@@ -1,8 +1,8 @@
 """Ignore files, as git reads them: nested; the deepest file and the last matching line decide.
 
-Each folder and file is asked about by itself on the way down, as git does. What pathspec makes of
-a line also matches everything below it; `Pattern` takes that off, or `!a/` would bring back what
-another line ignores in `a`.
+Each folder and file is checked separately on the way down, as git does. A compiled pathspec also
+matches everything below a path; `Pattern` removes that, because otherwise `!a/` would bring back
+what another line ignores in `a`.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ ALWAYS_IGNORED = frozenset(
         "node_modules",
     }
 )
-"""Folders without sources of the project, ignored whatever the ignore files say."""
+"""Folders without project sources, always ignored."""
 
 MAX_IGNORE_BYTES = 1_000_000
-"""Size over which an ignore file is taken for something else."""
+"""Size above which a file is not accepted as an ignore file."""
 
 
 class Pattern:
@@ -50,7 +50,7 @@ class Pattern:
         self._only_below = line.rstrip().endswith("/**")
 
     def matches(self, path: str) -> bool:
-        """Return whether it speaks of this very path, not of a folder that the path lies in."""
+        """Return whether it matches this path itself, not only a folder above it."""
         if self._regex is None:
             return False
         for match in self._regex.finditer(path):
@@ -62,9 +62,9 @@ class Pattern:
 
 
 class Rules:
-    """The ignore rules that hold in one folder: its own, and those of the folders above.
+    """The ignore rules that apply in one folder: its own, and those of the folders above.
 
-    Paths are given from the top of the git repository, a folder's path with a '/' at its end.
+    Paths are relative to the top of the git repository; a folder's path ends with '/'.
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class Rules:
         self.chain: tuple[tuple[str, Sequence[Pattern]], ...] = (
             ((base, patterns), *outer) if patterns else outer
         )
-        """The folder of each ignore file and its patterns, the last first; the deepest first."""
+        """Each ignore file's folder and patterns: deepest file first, last pattern first."""
 
     def ignores(self, path: str) -> bool:
-        """Return whether a path is ignored, not asking whether a folder above it is."""
+        """Return whether a path is ignored, without checking the folders above it."""
         for base, patterns in self.chain:
             below = path[len(base) :]
             for pattern in patterns:
@@ -92,9 +92,9 @@ class Rules:
 
 
 def rules_above(root: Path) -> tuple[Rules, str]:
-    """Give the rules from outside a root, and the path from the top of its repository to it.
+    """Return the rules from outside a root, and its path from the top of its repository.
 
-    A root that its own repository ignores was named on purpose: no rule from above holds.
+    A root that its own repository ignores was named on purpose: no rule from above applies.
     """
     folders = [root, *root.parents]
     depth = next((n for n, folder in enumerate(folders) if (folder / ".git").exists()), 0)

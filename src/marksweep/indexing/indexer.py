@@ -2,8 +2,8 @@
 
     lease → walk → compare → begin → stamp what is unchanged → read and put the rest → finish
 
-Only the last step makes anything stale, and only in a run that came that far: a run that was
-interrupted has added what it read, and the next one finds it unchanged and does the rest.
+Only the last step marks anything stale, so an interrupted run never does: it has added what it
+read, and the next run finds that unchanged and does the rest.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ from marksweep.stores.graph.leases import Lease, hold, this_host
 from marksweep.stores.graph.nouns import DEFAULT_WORKSPACE
 
 PURPOSE = "indexing"
-"""The lease that keeps two indexers of one workspace apart."""
+"""The lease that prevents two indexers of one workspace from running at once."""
 
 BATCH_BYTES = 1_000_000
-"""Source that is written in one transaction. Larger writes faster, and readers wait longer."""
+"""Bytes of source per transaction. Larger writes faster, and readers wait longer."""
 
 BATCH_FILES = 200
-"""Files in one transaction, however small they are."""
+"""Maximum files per transaction, however small they are."""
 
 STAMP_BATCH = 5_000
-"""Unchanged files stamped in one transaction."""
+"""Unchanged files stamped per transaction."""
 
 WAIT_SECONDS = 10.0
-"""How long an indexer waits for another one of the same workspace."""
+"""How long an indexer waits for another one in the same workspace."""
 
 
 def quietly(progress: Progress) -> None:
-    """Take no notice of progress."""
+    """Ignore progress."""
 
 
 async def index_codebase(
@@ -80,12 +80,12 @@ async def index_codebase(
 ) -> IndexReport:
     """Index a folder into a workspace, reading only what has changed.
 
-    `repository` names it in the graph; by default its resolved path does. Files outside the
-    filters are left as they are. Secrets, minified files, lock files, build output and vendored
-    code are left out; `include` names the kinds that are not (see left_out.py). Refuses a root
-    that is missing, and one that has shrunk by more than `max_shrink`, with nothing made stale.
-    The work runs in a thread, which also calls `progress`; a run that is cancelled stops after the
-    batch it is at, and the next one does the rest.
+    `repository` is its name in the graph, by default its resolved path. Files outside the
+    filters are left unchanged. Secrets, minified files, lock files, build output and vendored
+    code are left out; `include` names kinds to index anyway (see left_out.py). Refuses a root
+    that is missing, or that has shrunk by more than `max_shrink`, and marks nothing stale then.
+    The work runs in a thread, which also calls `progress`; a cancelled run stops after the
+    current batch, and the next one does the rest.
     """
     started = now or utc_now()
     root = resolved(Path(path))
@@ -116,7 +116,7 @@ class _Stopped(Exception):
 
 @dataclass
 class _Indexing:
-    """One run. Blocks; it has a thread to itself."""
+    """One run. Blocks; runs in its own thread."""
 
     store: GraphStore
     job: Job
@@ -128,7 +128,7 @@ class _Indexing:
     clock: float = field(default_factory=time.perf_counter)
 
     def run(self) -> IndexReport:
-        """Do all of it, in order, under the lease."""
+        """Run all steps in order, under the lease."""
         reader = self.reader or Worker()
         try:
             with hold(
@@ -162,7 +162,7 @@ class _Indexing:
     def _fill(
         self, lease: Lease, reader: Reader, walked: Walk, delta: Delta, adoptions: Adoptions
     ) -> Tally:
-        """Bring the graph what is there."""
+        """Write the files that exist to the graph."""
         twins = Twins(self.store, self.job, has_new=any(row is None for _, row in delta.read))
         gatherer = Gatherer(self.job, reader, Renames(delta.gone), adoptions.claim, twins.find)
         tally = gatherer.tally
@@ -196,7 +196,7 @@ class _Indexing:
             self.store.stamp(job.workspace_id, job.run_id, some, job.now)
 
     def _finish(self, lease: Lease, walked: Walk, delta: Delta, tally: Tally) -> Run:
-        """Close the run: what it covers and did not see becomes stale, unless that is too much."""
+        """Finish the run: mark stale what it covers and did not see, unless that is too much."""
         job = self.job
         hidden = Below(skip.path for skip in tally.skipped if skip.unknown)
         left_out = Below(each.path for each in (*walked.left_out, *tally.left_out))
@@ -236,7 +236,7 @@ class _Indexing:
 
 
 def _check_shrink(job: Job, walked: Walk, delta: Delta, max_shrink: float) -> None:
-    """Refuse a root that has lost too much, not counting files that only moved."""
+    """Refuse a root that has lost too many files, not counting files that only moved."""
     left_out = Below(each.path for each in walked.left_out)
     live = sum(is_live(row) and row.relative_path not in left_out for row in delta.covered)
     gone = [row for row in delta.gone if is_live(row) and row.relative_path not in left_out]
@@ -255,7 +255,7 @@ def _check_shrink(job: Job, walked: Walk, delta: Delta, max_shrink: float) -> No
 def _ahead(
     gatherer: Gatherer, files: Sequence[tuple[Found, FileRow | None]]
 ) -> Generator[Batch, None, None]:
-    """Give batches of files, reading the next while the last is being written."""
+    """Yield batches of files, reading the next while the last is being written."""
     with ThreadPoolExecutor(1, thread_name_prefix="marksweep-reader") as pool:
         reading: Future[Batch] | None = None
         try:
@@ -273,7 +273,7 @@ def _ahead(
 def _batches(
     files: Sequence[tuple[Found, FileRow | None]],
 ) -> Iterator[list[tuple[Found, FileRow | None]]]:
-    """Cut the files to read into batches of similar weight."""
+    """Split the files to read into batches of similar size."""
     batch: list[tuple[Found, FileRow | None]] = []
     weight = 0
     for found, row in files:

@@ -3,10 +3,10 @@
 A query names what it finds by captures:
 
     @function @class   a definition, and its name as @name
-    @scope             something that only qualifies names, as `impl Foo` does
+    @scope             something that only qualifies names, such as `impl Foo`
     @owner             the type a Go method belongs to
     @callee            the name that a call ends in
-    @new               the name of a class that is made into an object
+    @new               the name of a class that is instantiated
     @module            what an import names, as written
     @heir @base        a class, and what it inherits from or implements
 
@@ -30,18 +30,18 @@ class Language(msgspec.Struct, frozen=True):
     extensions: tuple[str, ...] = ()
     filenames: tuple[str, ...] = ()
     grammar: str = ""
-    """Module and function that give the grammar, as `module:function`; empty: read as text."""
+    """Module and function that return the grammar, as `module:function`; empty: read as text."""
     query: str = ""
     wrappers: frozenset[str] = frozenset()
-    """Node types around a definition that belong to it, as decorators and `export` do."""
+    """Node types around a definition that belong to it, such as decorators and `export`."""
     comments: tuple[str, ...] = ()
     """How a line of comment starts. Comments right above a definition belong to it."""
     capitals_are_classes: bool = False
-    """Whether calling a capitalised name makes an object, by this language's custom."""
+    """Whether calling a capitalised name creates an object, by this language's convention."""
     methods_need_no_self: bool = False
     """Whether a plain call inside a class may mean one of its methods."""
     wants_semicolons: bool = False
-    """Whether the grammar misses the end of a body on one line unless a semicolon stands there."""
+    """Whether the grammar misses the end of a one-line body unless a semicolon is there."""
 
 
 PYTHON = """
@@ -473,7 +473,7 @@ LANGUAGES: tuple[Language, ...] = (
 )
 
 TEXT = Language("Text")
-"""Whatever no other language claims."""
+"""Any file that no other language matches."""
 
 _BY_NAME = {language.name.casefold(): language for language in (*LANGUAGES, TEXT)}
 _BY_EXTENSION = {end: language for language in LANGUAGES for end in language.extensions}
@@ -490,7 +490,7 @@ _ALSO = {
     "ts": ("typescript", "tsx"),
     "typescript": ("typescript", "tsx"),
 }
-"""Other words for a language in a filter. TypeScript means both of its grammars."""
+"""Aliases of a language in a filter. TypeScript means both of its grammars."""
 
 
 def language_of(path: str) -> Language:
@@ -503,12 +503,12 @@ def language_of(path: str) -> Language:
 
 
 def named(name: str) -> Language:
-    """Look a language up by the name its rows carry; an unknown one is text."""
+    """Look up a language by the name in its rows; an unknown one is text."""
     return _BY_NAME.get(name.casefold(), TEXT)
 
 
 def chosen(names: Collection[str]) -> frozenset[str]:
-    """Turn the words of a filter into language names; nothing given means every language."""
+    """Turn the words of a filter into language names; an empty filter means every language."""
     picked: set[str] = set()
     for word in names:
         for name in _ALSO.get(word.casefold(), (word.casefold(),)):

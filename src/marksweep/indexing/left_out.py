@@ -1,7 +1,7 @@
-"""What is left out unless asked for: secrets, and files that nobody of the project wrote.
+"""What is left out by default: secrets, and files that the project's authors did not write.
 
-A folder with an ambiguous name (`build`, `vendor`) counts only beside a file that says a project
-begins there; a package of that name deeper in the sources is indexed.
+A folder with an ambiguous name (`build`, `vendor`) counts only beside a file that marks the top of
+a project; a package of that name deeper in the sources is indexed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from marksweep.errors import UnknownName
 
 
 class Kind(StrEnum):
-    """Why a file or folder is left out; also the word that brings its kind in."""
+    """Why a file or folder is left out; also the word that includes its kind."""
 
     SECRETS = "secrets"
     MINIFIED = "minified"
@@ -51,17 +51,17 @@ _PRIVATE_KEY = re.compile(
     rb"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----"
     rb"(?:[\s\"',+\\]|\\[nr]|[A-Za-z-]+: [^\n]*\n)*[A-Za-z0-9+/]{32}"
 )
-"""A header with a key after it, also as a string in source code; a bare header is not a key."""
+"""A header followed by a key, also as a string in source code; a header alone is not a key."""
 
 _MINIFIED_NAME = re.compile(r".+[.-]min\.(js|mjs|cjs|css)|.+\.(js|mjs|cjs|css)\.map", re.IGNORECASE)
 
 _MAY_BE_MINIFIED = (".js", ".mjs", ".cjs", ".css")
 
 MINIFIED_BYTES = 2_000
-"""Size from which a script or style sheet can be minified; a smaller one costs little anyway."""
+"""Minimum size at which a script or style sheet is checked for minification."""
 
 MINIFIED_LINE = 500
-"""Mean bytes of a line from which a script or style sheet counts as minified."""
+"""Mean bytes per line from which a script or style sheet counts as minified."""
 
 _LOCKS = frozenset(
     {
@@ -103,7 +103,7 @@ _MANIFESTS = frozenset(
         "setup.py",
     }
 )
-"""What lies where a project begins."""
+"""Files that mark the top of a project."""
 
 _FOLDERS = {
     ".eggs": Kind.BUILD,
@@ -132,19 +132,19 @@ _FOLDERS_OF_A_PROJECT = {
 
 
 def kinds(names: Collection[str]) -> frozenset[Kind]:
-    """Read the kinds that are to be indexed after all."""
+    """Parse the kinds to include."""
     known = set(Kind)
     for name in names:
         if name not in known:
             raise UnknownName(
-                f"no kind of file is called {name!r}; left out by default, and so can be "
+                f"no kind of file is called {name!r}; the kinds left out by default, which can be "
                 f"included, are {', '.join(Kind)}."
             )
     return frozenset(map(Kind, names))
 
 
 def kind_of_folder(name: str, beside: Collection[str]) -> Kind | None:
-    """Return why a folder is left out; `beside` are the names in the folder that it lies in."""
+    """Return why a folder is left out; `beside` are the names in its parent folder."""
     lower = name.lower()
     if lower in _SECRET_FOLDERS:
         return Kind.SECRETS
@@ -156,7 +156,7 @@ def kind_of_folder(name: str, beside: Collection[str]) -> Kind | None:
 
 
 def kind_of_file(name: str) -> Kind | None:
-    """Return by its name why a file is left out."""
+    """Return why a file is left out because of its name."""
     if _SECRET_NAME.fullmatch(name):
         return Kind.SECRETS
     if name.lower() in _LOCKS:
@@ -165,7 +165,7 @@ def kind_of_file(name: str) -> Kind | None:
 
 
 def kind_of_content(path: str, content: bytes) -> Kind | None:
-    """Return by its content why a file is left out."""
+    """Return why a file is left out because of its content."""
     if b"PRIVATE KEY" in content and _PRIVATE_KEY.search(content):
         return Kind.SECRETS
     if path.lower().endswith(_MAY_BE_MINIFIED) and len(content) >= MINIFIED_BYTES:

@@ -1,4 +1,4 @@
-"""Read one file: by its syntax tree if the language has a grammar, as blocks of text if not."""
+"""Parse one file: by its syntax tree if the language has a grammar, else as blocks of text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Name(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class Piece(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A range of lines, the first being 1, and the names that occur in it."""
+    """A range of lines, counted from 1, and the names that occur in it."""
 
     kind: str
     """function, class, block or text."""
@@ -42,11 +42,11 @@ class Tie(msgspec.Struct, frozen=True, gc=False, array_like=True):
     relation: str
     """calls, imports or inherits."""
     lines: tuple[int, ...] = ()
-    """Where, counted from 1."""
+    """Line number, counted from 1."""
 
 
 class Parsed(msgspec.Struct, frozen=True, array_like=True):
-    """One file, read. The same path and content always give the same."""
+    """A parsed file. The same path and content always give the same result."""
 
     language: str
     lines: int
@@ -58,7 +58,7 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True):
 
 
 def parse(path: str, content: bytes) -> Parsed:
-    """Read a file by its grammar, or as text if it has none."""
+    """Parse a file with its grammar, or as text if it has none."""
     language = language_of(path)
     if not language.grammar:
         return parse_text(path, content)
@@ -80,7 +80,7 @@ def parse(path: str, content: bytes) -> Parsed:
 
 
 def parse_text(path: str, content: bytes) -> Parsed:
-    """Read a file as blocks of text, whatever its language."""
+    """Parse a file as blocks of text, whatever its language."""
     text, _ = _decoded(content)
     lines = _lines(text)
     runs = [Piece("text", "", run.first + 1, run.last + 1, run.text) for run in cut(lines, ())]
@@ -94,7 +94,7 @@ def parse_text(path: str, content: bytes) -> Parsed:
 
 
 def _decoded(content: bytes) -> tuple[str, bytes]:
-    """Decode, and give the bytes that the text represents: bad bytes become U+FFFD in both."""
+    """Decode; return the text and its bytes. Invalid bytes become U+FFFD in both."""
     content = content.removeprefix(b"\xef\xbb\xbf")
     try:
         return content.decode("utf-8"), content
@@ -104,7 +104,7 @@ def _decoded(content: bytes) -> tuple[str, bytes]:
 
 
 def _lines(text: str) -> list[str]:
-    """Split at line feeds only, as grammars do; a carriage return before one goes."""
+    """Split at line feeds only, as grammars do; drop a carriage return before one."""
     lines = text.split("\n")
     if "\r" in text:
         lines = [line.removesuffix("\r") for line in lines]
@@ -126,12 +126,12 @@ def _runs_of_code(lines: list[str], definitions: list[Definition]) -> list[Piece
 
 
 class _Names:
-    """The names of one file: where each is mentioned, and what calls and imports tie together."""
+    """The names of one file: where each is mentioned, and the calls and imports between them."""
 
     def __init__(self, path: str, runs: list[Piece]) -> None:
         self.known: dict[Name, int] = {}
         self.ties: defaultdict[tuple[int, int, str], list[int]] = defaultdict(list)
-        """The lines on which one name ties to another."""
+        """The lines on which one name relates to another."""
         self._path = path
         self._runs = runs
         self._first_rows = [run.start_line - 1 for run in runs]
@@ -139,7 +139,7 @@ class _Names:
         self._file = self._mention(0, "path", path) if runs else -1
 
     def pieces(self) -> tuple[Piece, ...]:
-        """Give the runs with the names that each mentions."""
+        """Return the runs with the names that each mentions."""
         return tuple(
             Piece(
                 run.kind, run.symbol, run.start_line, run.end_line, run.text, tuple(sorted(names))
@@ -148,7 +148,7 @@ class _Names:
         )
 
     def read(self, language: Language, findings: Findings) -> None:
-        """Take in what the tree holds."""
+        """Add the contents of the tree."""
         if not self._runs:
             return
         for found in findings.imports:
@@ -182,7 +182,7 @@ class _Names:
             self.ties[source, target, "inherits"].append(base.row + 1)
 
     def _define(self, definitions: list[Definition]) -> list[int]:
-        """Mention what is defined; give the name that calls inside each definition start from."""
+        """Add the definitions; return the name that calls inside each definition start from."""
         own: list[int] = []
         for definition in definitions:
             if definition.kind == "scope":
@@ -201,7 +201,7 @@ class _Names:
 
 
 def absolute(path: str, module: str) -> str:
-    """Resolve an import that is relative to the file: `.models` and `../lib/x` by where it lies."""
+    """Resolve a relative import, such as `.models` or `../lib/x`, from the file's path."""
     folder, _, name = path.rpartition("/")
     if module.startswith(("./", "../")):
         return posixpath.normpath(f"{folder}/{module}" if folder else module)
@@ -215,7 +215,7 @@ def absolute(path: str, module: str) -> str:
 
 
 def _owners(definitions: list[Definition]) -> list[str]:
-    """Name, for each definition, the innermost class or scope that code inside it belongs to."""
+    """Return, for each definition, the innermost class or scope that its code belongs to."""
     owners: list[str] = []
     for definition in definitions:
         if definition.kind != "function":
@@ -228,7 +228,7 @@ def _owners(definitions: list[Definition]) -> list[str]:
 
 
 def _target(call: Call, owner: str, kinds: dict[str, str], language: Language) -> Name:
-    """Name what is called: a definition of this file if it is known, else the bare name."""
+    """Name the callee: a definition in this file if known, else the bare name."""
     if call.is_new:
         return Name("class", call.name)
     by_self = call.on_self or language.methods_need_no_self

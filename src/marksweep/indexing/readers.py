@@ -1,8 +1,8 @@
-"""Who reads files: a separate process, or this one.
+"""Where files are parsed: in a separate process, or in this one.
 
-Grammars are C code that is fed whatever lies on the disk. Some content makes them slow beyond
-measure, and a bug in one would end the process. So they run in a worker: it is stopped when it
-takes too long, the file is read as text, and the next file gets a new worker. The worker also
+Grammars are C code that gets whatever is on the disk. Some content makes them extremely slow, and
+a bug in one would crash the process. So they run in a worker: it is killed when it takes too long,
+the file is read as text, and the next file gets a new worker. The worker also
 parses and stems while the store writes.
 """
 
@@ -21,14 +21,14 @@ from marksweep.indexing.reading import Reading, Source, read, read_as_text
 from marksweep.worker import ProcessWorker, WorkerEnded, folders_of, take_pipes
 
 PARSE_SECONDS = 5.0
-"""Processor time after which a file is read as text. Sound files of the largest size
+"""Processor time after which a file is read as text. Valid files of the largest size
 take less than 1 s."""
 
 GC_THRESHOLD = 200_000
 """Objects between two passes of Python's own collector in a worker. Nothing there makes cycles."""
 
 PACKAGES = ("marksweep", "msgspec", "tree_sitter")
-"""What a worker imports that is not part of Python; the grammars lie beside the last."""
+"""What a worker imports from outside Python; the grammars are installed beside the last."""
 
 _READY = b"ready"
 
@@ -41,7 +41,7 @@ class Reader(Protocol):
         ...
 
     def close(self) -> None:
-        """Release what it holds; it may be used again."""
+        """Release its resources; it may be used again."""
         ...
 
 
@@ -53,11 +53,11 @@ class Inline:
         return read(source)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to release."""
 
 
 class Worker:
-    """Reads in a separate process, started when first needed and again after it was stopped."""
+    """Reads in a separate process, started when first needed and restarted after it was killed."""
 
     def __init__(self, parse_seconds: float = PARSE_SECONDS) -> None:
         self._parse_seconds = parse_seconds
@@ -77,7 +77,7 @@ class Worker:
             return read_as_text(source, _trouble(ended.code, self._parse_seconds))
 
     def close(self) -> None:
-        """Stop the process, whatever it is doing."""
+        """Kill the process, whatever it is doing."""
         process, self._process = self._process, None
         if process is not None:
             process.close()
@@ -95,14 +95,14 @@ class Worker:
 
 
 def _trouble(code: int, seconds: float) -> str:
-    """Say why a worker ended."""
+    """Describe why a worker ended."""
     if code == -getattr(signal, "SIGVTALRM", 0):
         return f"parsing took more than {seconds:.0f} s of processor time; read as text"
     return f"its grammar failed (exit code {code}); read as text"
 
 
 def main(seconds: str) -> None:
-    """Read the files that another process sends, as a worker of it."""
+    """Read the files that the parent process sends, as its worker."""
     gc.set_threshold(GC_THRESHOLD)
     decoder = msgspec.msgpack.Decoder(Source)
     encoder = msgspec.msgpack.Encoder()
@@ -117,7 +117,7 @@ def main(seconds: str) -> None:
 
 
 def _alarm(seconds: float) -> None:
-    """Have the system end this process after so much processor time; 0 calls it off.
+    """Let the system kill this process after so much processor time; 0 cancels it.
 
     No handler is set: a handler would have to wait for the C code to return.
     """

@@ -1,7 +1,7 @@
-"""Turn a file into the part of the graph it brings: chunks, entities, mentions, relations.
+"""Turn a file into its part of the graph: chunks, entities, mentions, relations.
 
-A pure function of the file's place and content. What it brings does not depend on any other file,
-so the graph of a repository is the sum of its files, in whatever order they come and go.
+A pure function of the file's path and content. The result does not depend on any other file, so
+the graph of a repository is the sum of its files, in whatever order they are added and removed.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from marksweep.stores.graph.nouns import (
 )
 
 LAYOUT = "3"
-"""How files are read. Raised when parsing, chunking or what is left out changes: all files are read
-again."""
+"""Version of the parser. Raised when parsing, chunking or what is left out changes: all files are
+read again."""
 
 ID_CACHE = 65_536
-"""Entity ids kept at hand: names such as `append` come up in most files."""
+"""Entity ids in the cache: names such as `append` occur in most files."""
 
 
 class Source(msgspec.Struct, frozen=True, array_like=True):
-    """A file and its place."""
+    """A file and its path."""
 
     workspace_id: str
     repository: str
@@ -40,7 +40,7 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Reading(msgspec.Struct, frozen=True, array_like=True):
-    """What a file brings to the graph."""
+    """A file's part of the graph."""
 
     language: str
     lines: int
@@ -51,13 +51,13 @@ class Reading(msgspec.Struct, frozen=True, array_like=True):
     mentions: tuple[Mention, ...]
     relations: tuple[Relation, ...]
     words: tuple[str, ...]
-    """What each chunk's text is found by: worked out here, where there are processes for it."""
+    """The search words of each chunk's text: computed here, in the worker process."""
     trouble: str = ""
-    """Why its grammar could not be used and it was read as text; mostly empty."""
+    """Why the grammar failed and the file was read as text; usually empty."""
 
 
 def read(source: Source) -> Reading:
-    """Read a file by its grammar, or as text if it has none."""
+    """Parse a file with its grammar, or as text if it has none."""
     return _named(source, parse(source.path, source.content))
 
 
@@ -70,7 +70,7 @@ _entity_id = lru_cache(maxsize=ID_CACHE)(entity_id)
 
 
 def _named(source: Source, parsed: Parsed, trouble: str = "") -> Reading:
-    """Give everything its id."""
+    """Assign the ids."""
     workspace_id = source.workspace_id
     memory_id = file_memory_id(workspace_id, source.repository, source.path)
     ids = [_entity_id(workspace_id, name.kind, name.name) for name in parsed.names]

@@ -10,21 +10,21 @@ import msgspec
 from marksweep.indexing.walk import Skipped
 
 SKIPPED_SHOWN = 10
-"""Skipped files that are named in the text; the rest are counted."""
+"""Skipped files named in the text; the rest are counted."""
 
 
 class Progress(NamedTuple):
-    """How far a run has come."""
+    """The progress of a run."""
 
     done: int
-    """Files dealt with, unchanged ones included."""
+    """Files processed, including unchanged ones."""
     total: int
     path: str
-    """The file dealt with last."""
+    """The last file processed."""
 
 
 class IndexReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a complete run did. Functions, classes, languages and lines are of the files read."""
+    """What a complete run did. Functions, classes, languages and lines count the files read."""
 
     path: str
     repository: str
@@ -34,7 +34,7 @@ class IndexReport(msgspec.Struct, frozen=True, kw_only=True):
     """Files that were new or changed."""
     unchanged: int
     renamed: int
-    """Files that were recognised under a new path; they count as files too."""
+    """Files recognised under a new path; they count as files too."""
     functions: int
     classes: int
     languages: tuple[tuple[str, int], ...]
@@ -42,7 +42,7 @@ class IndexReport(msgspec.Struct, frozen=True, kw_only=True):
     lines: int
     seconds: float
     newly_stale: int
-    """Files that this run found gone."""
+    """Files that this run found missing."""
     stale: int
     """Memories of this repository that are stale now."""
     ignored: int
@@ -58,7 +58,7 @@ class IndexReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def render(report: IndexReport) -> str:
-    """Write a report for people and models to read."""
+    """Write a report for people and models."""
     more = [f"{report.unchanged:,} unchanged"] if report.unchanged else []
     more += [f"{report.renamed:,} renamed"] if report.renamed else []
     languages = ", ".join(f"{name} ({count:,})" for name, count in report.languages)

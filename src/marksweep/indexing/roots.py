@@ -1,9 +1,8 @@
-"""Roots within roots, and roots that moved: a file on the disk is one memory.
+"""Roots inside roots, and roots that moved: a file on disk is one memory.
 
-A folder inside a root that knows it is indexed as a part of that root. A root around others takes
-their files over. A root that is indexed for the first time takes over what a root that is no longer
-there had under the same path with the same content. What is taken over keeps its pin, its tags and
-its times.
+A folder inside a known root is indexed as a part of that root. A root around others takes over
+their files. A root indexed for the first time takes over files with the same path and content from
+a root that no longer exists. What is taken over keeps its pin, its tags and its times.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from marksweep.stores.graph.nouns import Memory
 
 
 def enclosed(store: GraphStore, job: Job) -> Job:
-    """Give the same job as a part of the root around it, if one knows files in that folder."""
+    """Return the job as a part of the root around it, if that root has files in the folder."""
     if job.repository != str(job.root):
         return job
     for outer in job.root.parents:
@@ -33,7 +32,7 @@ def enclosed(store: GraphStore, job: Job) -> Job:
 
 
 def below(walked: Walk, job: Job) -> Walk:
-    """Name what was found in a folder of a root by its path from that root."""
+    """Rename what was found in a folder to its path from the root."""
     if not job.under:
         return walked
     return msgspec.structs.replace(
@@ -46,7 +45,7 @@ def below(walked: Walk, job: Job) -> Walk:
 
 
 def from_folder(skipped: Iterable[Skipped], job: Job) -> tuple[Skipped, ...]:
-    """Name what was skipped by its path from the folder that was asked for, sorted."""
+    """Rename what was skipped to its path from the requested folder, sorted."""
     named = _moved(skipped, lambda path: path.removeprefix(job.under))
     return tuple(sorted(named, key=lambda each: each.path))
 
@@ -78,7 +77,7 @@ class Adoptions:
                     self._moved.setdefault(row.relative_path, []).append(row)
 
     def claim(self, path: str, content_hash: str) -> str:
-        """Give the memory that a new file continues; '' if there is none."""
+        """Return the memory that a new file continues; '' if there is none."""
         if (inner := self._inner.get(path)) is not None:
             self._taken.add(inner.memory_id)
             return inner.memory_id
@@ -89,14 +88,14 @@ class Adoptions:
         return ""
 
     def left(self) -> list[str]:
-        """Name the memories of inner roots that no file of this one continues."""
+        """Return the memories of inner roots that no file of this root continues."""
         return [r.memory_id for r in self._inner.values() if r.memory_id not in self._taken]
 
 
 class Twins:
-    """Files of other roots that have the path and content of a new one, as in worktrees.
+    """Files of other roots with the path and content of a new file, as in worktrees.
 
-    What such a file brings to the graph is known: it is copied there, not read again.
+    Their part of the graph is known: it is copied, not parsed again.
     """
 
     def __init__(self, store: GraphStore, job: Job, *, has_new: bool) -> None:
@@ -110,14 +109,14 @@ class Twins:
                     self._ids[row.relative_path, row.content_hash] = row.memory_id
 
     def find(self, path: str, content_hash: str) -> Memory | None:
-        """Give the memory of such a file. One with tags is not the same: they are searched, too."""
+        """Return the memory of such a file. One with tags does not match: tags are searched."""
         known = self._ids.get((path, content_hash))
         found = self._store.find(self._workspace_id, Nodes((known,))) if known else ()
         return next((each for each in found if isinstance(each, Memory) and not each.tags), None)
 
 
 def _other_roots(store: GraphStore, job: Job) -> Iterator[tuple[Path, bool]]:
-    """Give the roots that are known by their path, and whether this machine indexed them."""
+    """Return the known roots by path, and whether this machine indexed them."""
     runs = store.runs(job.workspace_id)
     ours = {run.repository for run in runs if run.host == this_host()}
     for name in sorted({run.repository for run in runs}):

@@ -28,23 +28,23 @@ _TEST_PATH = re.compile(
     | (^|/)[^/]*Tests?\.java$""",
     re.VERBOSE,
 )
-"""What tests are called, by the customs of each language."""
+"""Names of test files, by the conventions of each language."""
 
 
 def is_test(path: str) -> bool:
-    """Return whether, by its path, a file is a test."""
+    """Return whether a file is a test, judged by its path."""
     return _TEST_PATH.search(path) is not None
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """The files that a run looks at. What lies outside is neither indexed nor made stale."""
+    """The files that a run covers. Other files are neither indexed nor marked stale."""
 
     languages: frozenset[str] = frozenset()
     """Names of languages; empty for all."""
     include_tests: bool = True
     max_bytes: int = MAX_FILE_BYTES
     include: frozenset[Kind] = frozenset()
-    """Kinds of files that are looked at although they are otherwise left out."""
+    """Kinds of files to include although they are left out by default."""
 
     @classmethod
     def of(
@@ -64,21 +64,21 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def takes(self, path: str) -> bool:
-        """Return whether, by its name, a file is looked at."""
+        """Return whether a file is covered, judged by its name."""
         if self.languages and language_of(path).name not in self.languages:
             return False
         return self.include_tests or not is_test(path)
 
     def leaves_out_folder(self, name: str, beside: Collection[str]) -> str:
-        """Say why a folder is left out as a whole; nothing if it is not."""
+        """Return why a whole folder is left out; empty if it is not."""
         return self._unless_included(kind_of_folder(name, beside))
 
     def leaves_out_file(self, name: str) -> str:
-        """Say by its name why a file is left out; nothing if it is not."""
+        """Return why a file is left out because of its name; empty if it is not."""
         return self._unless_included(kind_of_file(name))
 
     def read(self, root: Path, path: str) -> tuple[bytes, os.stat_result]:
-        """Read a file that can be indexed and is not to be left out; Unfit says why it is not."""
+        """Read a file that can be indexed and is not left out; Unfit says why it cannot."""
         content, state = read_source(root / path, self.max_bytes)
         if reason := self._unless_included(kind_of_content(path, content)):
             raise LeftOut(reason)
@@ -88,12 +88,12 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         return "" if kind is None or kind in self.include else REASONS[kind]
 
     def covers(self, path: str, size: int) -> bool:
-        """Return whether a file that had this size when it was indexed would be looked at."""
+        """Return whether a file with this size when it was indexed would be covered."""
         return size <= self.max_bytes and self.takes(path)
 
     @property
     def words(self) -> str:
-        """What is looked at, for people and for comparing runs."""
+        """A description of the selection, for people and for comparing runs."""
         languages = ", ".join(sorted(self.languages)) or "every language"
         tests = "with tests" if self.include_tests else "without tests"
         included = "".join(f", {kind}" for kind in sorted(self.include))

@@ -1,7 +1,7 @@
 """Find definitions, calls and imports in a syntax tree.
 
-Nothing here recurses: a query walks the tree in C and gives flat lists, which are put back in
-order by their positions. Code nested ten thousand deep is read like any other.
+Nothing here recurses: a query walks the tree in C and returns flat lists, which are sorted by
+position. Code nested ten thousand levels deep is read like any other.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tree_sitter import Node, Parser, Query, QueryCursor
 from marksweep.indexing.languages import Language
 
 MAX_NAME_CHARS = 200
-"""Characters of a symbol or module after which it is cut. Real names are far shorter."""
+"""Maximum characters of a symbol or module name. Real names are far shorter."""
 
 _MAX_NAME_BYTES = 4 * MAX_NAME_CHARS
 _MAX_COMMENT_ROWS = 100
-"""Rows of comment above a definition that can belong to it."""
+"""Maximum rows of comment above a definition that belong to it."""
 
 
 class Definition(msgspec.Struct, gc=False):
@@ -34,15 +34,15 @@ class Definition(msgspec.Struct, gc=False):
     first: int
     """First row that belongs to it, with decorators and the comment above."""
     last: int
-    """Last row, included."""
+    """Last row, inclusive."""
     start: int
-    """First byte, decorators not counted."""
+    """First byte, not counting decorators."""
     end: int
     qualified: str = ""
     parent: int = -1
     """Index of the innermost definition around it; -1 for none."""
     own_chunk: bool = True
-    """Whether it has its own chunk, or is a detail of the one around it."""
+    """Whether it has its own chunk, or is part of the one around it."""
 
 
 class Call(msgspec.Struct, gc=False):
@@ -52,13 +52,13 @@ class Call(msgspec.Struct, gc=False):
     row: int
     name: str
     is_new: bool
-    """Whether an object is made, so that the name is a class."""
+    """Whether the call creates an object, so that the name is a class."""
     on_self: bool
-    """Whether it is called on the object that the code belongs to."""
+    """Whether it is called on `self`, `this` or the like."""
 
 
 class Import(msgspec.Struct, gc=False):
-    """A module that is named in an import."""
+    """A module named in an import."""
 
     start: int
     row: int
@@ -75,7 +75,7 @@ class Base(msgspec.Struct, gc=False):
 
 
 class Findings(msgspec.Struct):
-    """What a file defines, calls, imports and inherits, each in order of position."""
+    """What a file defines, calls, imports and inherits, each sorted by position."""
 
     definitions: list[Definition]
     calls: list[Call]
@@ -84,13 +84,13 @@ class Findings(msgspec.Struct):
 
 
 _SELF = (b"self.", b"this.", b"cls.", b"this->", b"Self::", b"self::", b"static::")
-"""What comes before a call to a method of the same object or class."""
+"""Receivers that mean the same object or class."""
 
 _LONGEST_SELF = max(map(len, _SELF))
 
 
 _BEFORE_BRACE = re.compile(rb"(?<=[^\s{;]) (?=\})")
-"""The blank before a brace that closes on the line of what it holds."""
+"""The space before a closing brace on the same line as the body."""
 
 
 @cache
@@ -102,7 +102,7 @@ def _grammar(grammar: str, query: str) -> tuple[Parser, Query]:
 
 
 def find(language: Language, source: bytes, lines: list[str]) -> Findings:
-    """Parse a file and sort what its language's query finds."""
+    """Parse a file and sort the matches of its language's query."""
     parser, query = _grammar(language.grammar, language.query)
     tree = parser.parse(source)
     if language.wants_semicolons and tree.root_node.has_error:
@@ -142,7 +142,7 @@ def _text(node: Node, source: bytes) -> str:
 
 
 def _last_name(node: Node, source: bytes) -> str:
-    """Give the last part of a name, without what a generic type is made of."""
+    """Return the last part of a name, without type arguments."""
     written = _text(node, source).partition("<")[0].partition("[")[0].partition("(")[0]
     for parted in ("::", ".", "\\"):
         written = written.rpartition(parted)[2]
@@ -157,7 +157,7 @@ def _call(node: Node, source: bytes, *, is_new: bool) -> Call:
 
 
 def _import(node: Node, source: bytes) -> Import:
-    """Bring what an import names to the module itself: no quotes, no list of what is taken."""
+    """Reduce an import to the module: no quotes, no list of imported names."""
     written = _text(node, source)
     module = written.removeprefix("import ").removesuffix("._").strip("\"'`<>")
     for cut in ("::{", "::*", " as ", ".{", ".*", " =>"):
@@ -190,10 +190,10 @@ def _definition(
 
 
 def _nest(definitions: list[Definition]) -> None:
-    """Give each its place: parent, qualified name, and whether it has its own chunk.
+    """Set the parent and qualified name of each, and whether it has its own chunk.
 
-    What lies inside a function is a detail of it, and what shares its first row with something
-    else cannot be cut from it.
+    What is inside a function is part of it, and what shares its first row with something else
+    cannot be split from it.
     """
     around: list[int] = []
     taken = -1

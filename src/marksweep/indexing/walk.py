@@ -1,7 +1,7 @@
-"""Walk a folder: which files are there to be indexed, and which are skipped and why.
+"""Walk a folder: which files to index, which are skipped, and why.
 
-Links are never followed: what they point to is indexed under its own name if it is within the
-root, and ignored if it is not.
+Symbolic links are never followed: a target inside the root is indexed under its own name, and one
+outside is ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Found(NamedTuple):
     """A file to index."""
 
     path: str
-    """From the root, with forward slashes."""
+    """Relative to the root, with forward slashes."""
     size: int
     changed_ns: int
 
@@ -36,7 +36,7 @@ class Skipped(msgspec.Struct, frozen=True, gc=False):
     path: str
     reason: str
     unknown: bool = False
-    """It is there but could not be read: what the graph knows of it is left as it is."""
+    """The file exists but could not be read: what the graph knows of it is left unchanged."""
 
 
 class Walk(msgspec.Struct, frozen=True):
@@ -46,15 +46,15 @@ class Walk(msgspec.Struct, frozen=True):
     found: tuple[Found, ...]
     skipped: tuple[Skipped, ...]
     ignored: int
-    """Files and folders that an ignore file left out."""
+    """Files and folders excluded by an ignore file."""
     unselected: int = 0
-    """Files that the selection left out."""
+    """Files excluded by the selection."""
     left_out: tuple[Skipped, ...] = ()
-    """Files and folders of kinds that are left out unless asked for."""
+    """Files and folders of kinds that are left out by default."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether there was nothing at all, as in a folder where no disk is mounted."""
+        """Whether the folder was empty, for example because no disk is mounted there."""
         return not (self.found or self.skipped or self.ignored or self.unselected or self.left_out)
 
 
@@ -74,7 +74,7 @@ def walk(root: Path, selection: Selection) -> Walk:
 
 
 def resolved(root: Path) -> Path:
-    """Find the folder that is meant; BadInput if there is none."""
+    """Resolve the root folder; BadInput if there is none."""
     try:
         real = expanded(root).resolve(strict=True)
         if real.is_dir():
@@ -86,12 +86,12 @@ def resolved(root: Path) -> Path:
         found = f"cannot be opened ({trouble(error) if isinstance(error, OSError) else error})"
     raise BadInput(
         f"{printable(str(root))!r} {found}; a folder to index was expected. "
-        "Check the path, and whether the disk it lies on is mounted. Nothing was changed."
+        "Check the path, and whether its disk is mounted. Nothing was changed."
     )
 
 
 def printable(path: str) -> str:
-    """Write a path that may hold bytes that are not UTF-8."""
+    """Write a path that may contain bytes that are not UTF-8."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -114,7 +114,7 @@ class _Walker:
             return Rules(), ""
 
     def run(self) -> None:
-        """Go through all folders, none of them twice."""
+        """Walk all folders, each once."""
         folders = [("", self._rules)]
         while folders:
             folder, rules = folders.pop()
@@ -143,7 +143,7 @@ class _Walker:
             return rules
 
     def _visit(self, path: str, entry: os.DirEntry[str], rules: Rules) -> bool:
-        """Take a file or skip it; return whether this is a folder to go into."""
+        """Add a file or skip it; return whether this is a folder to descend into."""
         try:
             path.encode("utf-8")
         except UnicodeEncodeError:
@@ -165,7 +165,7 @@ class _Walker:
         return is_folder
 
     def _leaves_out(self, path: str, name: str, beside: Collection[str]) -> bool:
-        """Note a folder that is left out as a whole."""
+        """Record a folder that is left out as a whole."""
         reason = self.selection.leaves_out_folder(name, beside)
         if reason:
             self.left_out.append(Skipped(path, reason))

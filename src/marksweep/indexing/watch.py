@@ -21,7 +21,7 @@ from marksweep.stores.graph.base import GraphStore
 from marksweep.stores.graph.nouns import DEFAULT_WORKSPACE
 
 DEBOUNCE_SECONDS = 0.5
-"""How long changes are gathered before a run. Shorter is fresher; a checkout takes more runs."""
+"""How long changes are collected before a run. Shorter is fresher; a checkout takes more runs."""
 
 
 async def watch_codebase(
@@ -34,10 +34,10 @@ async def watch_codebase(
     debounce_seconds: float = DEBOUNCE_SECONDS,
     progress: Callable[[Progress], None] = quietly,
 ) -> AsyncGenerator[IndexReport | MarksweepError, None]:
-    """Index now and after every change; give the report of each run, or why it was refused.
+    """Index now and after every change; yield the report of each run, or why it was refused.
 
-    A run that is refused ends nothing: the next change starts another. Changes of files that are
-    ignored, or cannot be indexed, start none.
+    A refused run does not stop the watch: the next change starts another. Changes of files that
+    are ignored, or cannot be indexed, start no run.
     """
     root = resolved(Path(path))
     selection = Selection.of(include=include)
@@ -78,7 +78,7 @@ async def watch_codebase(
 
 
 async def _notice(root: Path, changed: asyncio.Event, stop: asyncio.Event, seconds: float) -> None:
-    """Say whenever something below the root has changed and then been quiet for a moment."""
+    """Yield whenever something below the root has changed and then been quiet for a moment."""
     milliseconds = max(4, round(seconds * 1000))
     async for _ in awatch(
         root,
@@ -105,11 +105,11 @@ def _may_matter(_: Change, path: str) -> bool:
 
 
 State = dict[str, tuple[int, int]]
-"""Size and time of each file that would be indexed."""
+"""Size and modification time of each file that would be indexed."""
 
 
 def _state(root: Path, selection: Selection) -> State:
-    """Look at the files; none if the root itself is gone, which the next run will report."""
+    """Stat the files; none if the root itself is missing, which the next run will report."""
     try:
         found = walk(root, selection).found
     except BadInput:
@@ -120,8 +120,8 @@ def _state(root: Path, selection: Selection) -> State:
 def _differs(root: Path, selection: Selection, before: State, unfit: Collection[str]) -> bool:
     """Return whether there is anything for a run to do.
 
-    A store that lies within the root is written by every run; it must not start the next one. It
-    is among the files that the last run found unfit.
+    Every run writes to a store inside the root; that must not start the next run. Such a store is
+    among the files that the last run found unfit.
     """
     now = _state(root, selection)
     if any(path not in unfit for path in before.keys() - now.keys()):

@@ -5,7 +5,7 @@
                         as data with a short text.
 3. asking.py            What a tool asks of its client: its folders, a confirmation, a summary.
 4. context_tools.py     Add, focus, pin, recall, configure.
-5. analyze_tool.py      What could go and why; also in a recorded session (transcripts.py).
+5. analyze_tool.py      What could be swept and why; also in a recorded session (transcripts.py).
    gc_tools.py          Prune, undo, history.
    compress_tool.py     Shorten.
 6. memory_tools.py      Index, search and prune the long-term memory.
@@ -13,7 +13,7 @@
 8. app.py               All of it as one server. Start reading here.
 9. stdio.py             For the client that started it.
    http.py, guard.py    Over HTTP: who may come in, how often, and what they see.
-10. background.py       Collections of the long-term memory meanwhile.
+10. background.py       Background collections of the long-term memory.
 
 Results are in results.py, gc_results.py and memory_results.py; reference.py writes docs/mcp.md.
 

@@ -1,6 +1,6 @@
 """The small set of tools: what a model needs to remember, recall, forget, and ask about code.
 
-Answers are text within a bound of tokens; definitions are short, for they are in every request.
+Answers are text within a token limit; definitions are short, because they are in every request.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Said(Result):
 
     @classmethod
     def of(cls, *lines: str) -> Said:
-        """Make one of lines."""
+        """Build an answer from lines."""
         made = cls()
         made._text = "\n".join(lines)
         return made
 
     def words(self) -> str:
-        """Give the lines."""
+        """Return the lines."""
         return self._text
 
 
@@ -69,7 +69,7 @@ def remember(
         list[str], Field(max_length=50, description="Ids of notes this one makes untrue.")
     ] = [],  # noqa: B006
     pin: Annotated[bool, Field(description="Never collect it.")] = False,
-    ttl: Annotated[str, Field(description="Expires after, as 30d.")] = "",
+    ttl: Annotated[str, Field(description="Expires after, such as 30d.")] = "",
 ) -> Said:
     """Keep a fact, decision or preference for later sessions, one per call, in full sentences. Not
     for code (index_codebase has it) or what only matters in this conversation."""
@@ -79,7 +79,7 @@ def remember(
 
 
 def _remembered(done: Remembered) -> Iterator[str]:
-    yield f"{'Known already' if done.known else 'Remembered'}: {done.memory_id}"
+    yield f"{'Already known' if done.known else 'Remembered'}: {done.memory_id}"
     if done.replaced:
         yield f"No longer valid, kept for recall as of earlier: {', '.join(done.replaced)}"
     for memory_id, text in done.alike:
@@ -115,7 +115,7 @@ def recall(
         )
     if not found:
         return Said.of(
-            "Nothing fits. Try other words; code is found once index_codebase has read it."
+            "Nothing matches. Try other words; code is found once index_codebase has read it."
         )
     return Said.of(*("\n".join(_shown(one)) for one in found))
 
@@ -143,8 +143,8 @@ def forget(
     ctx: Ctx,
     here: CurrentWorkspace,
     *,
-    ids: Annotated[Ids, Field(description="Ids that recall gave, a plan to restore, or latest.")],
-    restore: Annotated[bool, Field(description="Take back instead.")] = False,
+    ids: Annotated[Ids, Field(description="Ids from recall, a plan to restore, or latest.")],
+    restore: Annotated[bool, Field(description="Restore instead.")] = False,
 ) -> Said:
     """Delete what the user wants gone or what was never true; restorable for a week. For a fact
     that changed, call remember with replaces instead."""

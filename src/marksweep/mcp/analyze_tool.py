@@ -1,4 +1,4 @@
-"""The tool that looks: how full it is, what could go and why; or at a recorded session."""
+"""The tool that analyzes the working set, or a recorded session."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ def context_gc_analyze(
         bool, Field(description="Only analyze. false: carry the plan out at once.")
     ] = True,
     target_tokens: Annotated[
-        int | None, Field(ge=0, description="Tokens to land at; the configured target if left out.")
+        int | None, Field(ge=0, description="Tokens to stop at; the configured target if left out.")
     ] = None,
     strategy: Strategy = Disposal.STASH,
     transcript: Annotated[
         str,
         Field(
             max_length=4_096,
-            description="A session file of Claude Code or Codex: what in it is dead weight. "
+            description="A session file of Claude Code or Codex, to find its dead weight. "
             "The file is not changed.",
         ),
     ] = "",
 ) -> Analysis:
     """See how full the working set is, what could go and why, and what is worth shortening with
     context_gc_compress. Call when a limit is near. Returns a plan id: pass it to context_gc_prune
-    to do exactly that. Nothing is touched unless dry_run is false. With transcript, looks at a
-    recorded session instead."""
+    to do exactly that. Nothing is changed unless dry_run is false. With transcript, analyzes
+    a recorded session instead."""
     if transcript:
         if not dry_run:
             raise BadInput("a transcript is only analyzed. Leave dry_run true.")
@@ -71,7 +71,7 @@ def context_gc_analyze(
 
 
 def _named(plan: Plan, most: int) -> Iterator[tuple[Step, str]]:
-    """Give the first segments of a plan, each with its step."""
+    """Return the first segments of a plan, each with its step."""
     named = ((step, name) for step in plan.steps for name in step.segments)
     return (each for each, _ in zip(named, range(most), strict=False))
 

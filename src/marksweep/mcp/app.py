@@ -48,13 +48,13 @@ TOOLS = (
 """All tools, in the order in which they are listed."""
 
 ALL = {tool.name: tool for tool in (*agent_tools.TOOLS, *TOOLS)}
-"""The small set and the full one; of a name in both, that of the full set."""
+"""The small set and the full one; a name in both means the tool of the full set."""
 
 
 def build_server(
     state: ServerState, middleware: Sequence[ServerMiddleware[ServerState]] = ()
 ) -> MCPServer[ServerState]:
-    """Put the server together. The state is the caller's to close."""
+    """Build the server. The caller closes the state."""
     all_tools = state.tools is ToolSet.ALL
 
     @asynccontextmanager

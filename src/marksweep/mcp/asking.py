@@ -1,7 +1,7 @@
 """What a tool asks of its client: its folders, a confirmation, a summary.
 
 Each question is a resolver: it runs before the tool and answers from what is known, or asks. The
-protocol decides how the question travels. What a client does not offer is not asked.
+protocol decides how the question is sent. A client is not asked for what it does not support.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Consent(BaseModel):
 
 
 def state_of(ctx: Ctx) -> ServerState:
-    """Give what the server works on."""
+    """Return what the server works on."""
     return ctx.request_context.lifespan_context
 
 
@@ -55,7 +55,7 @@ async def client_folders(ctx: Ctx) -> ListRootsResult | ListRoots | None:
 async def here(
     ctx: Ctx, listed: Annotated[ListRootsResult | None, Resolve(client_folders)]
 ) -> Workspace:
-    """Find the workspace of a call."""
+    """Return the workspace of a call."""
     state = state_of(ctx)
     if not state.is_settled:
         await anyio.to_thread.run_sync(state.settle, folders_of(listed))
@@ -70,7 +70,7 @@ async def here(
 
 
 def folders_of(listed: ListRootsResult | None) -> list[Path]:
-    """Read the folders of the client; where it was started, if it lists none."""
+    """Read the folders of the client; the folder it was started in if it lists none."""
     paths = [
         Path(url2pathname(unquote(urlparse(str(root.uri)).path)))
         for root in (listed.roots if listed else [])

@@ -1,4 +1,4 @@
-"""Collections of the long-term memory that a server runs by itself."""
+"""Background collections of the long-term memory that a server runs."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from marksweep.errors import MarksweepError
 from marksweep.mcp.server_state import ServerState
 
 ACTOR = "background"
-"""Who the journal says it was."""
+"""The actor in the journal."""
 
 SETTLING_SECONDS = 1.0
-"""How often to look whether the client has named its folders; until then there is no memory."""
+"""How often to check whether the client has named its folders; until then there is no memory."""
 
 logger = logging.getLogger(__name__)
 
 
 @asynccontextmanager
 async def collecting(state: ServerState, every_hours: float | None) -> AsyncIterator[None]:
-    """Collect the memory at intervals meanwhile; None: as the project's settings say."""
+    """Collect the memory at intervals in the background; None: as the project's settings say."""
     stop = threading.Event()
     running = asyncio.create_task(asyncio.to_thread(_collect, state, every_hours, stop))
     try:

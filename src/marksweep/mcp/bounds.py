@@ -1,6 +1,6 @@
-"""How long an answer may be: text is cut at a line; of data, long texts first and then lists.
+"""Limits of an answer: text is cut at a line; in data, first long texts, then lists.
 
-What was cut is said, so that the caller can narrow the question or raise `max_tokens`.
+The answer says what was cut, so that the caller can narrow the question or raise `max_tokens`.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterator
 from marksweep.tokens import count
 
 MAX_TOKENS = 2_000
-"""Tokens of an answer, unless the call says otherwise."""
+"""Default limit of an answer, in tokens."""
 
 LEAST_TOKENS = 50
-"""The lowest bound that a call may set: less would not hold a sentence and an id."""
+"""The lowest limit that a call may set: less has no room for a sentence and an id."""
 
 SHORT_CHARS = 200
-"""Characters up to which a text in data is never cut: ids and paths are that short."""
+"""Texts in data up to this many characters are never cut: ids and paths are that short."""
 
 CHARS_PER_TOKEN = 16
-"""More characters than this times the bound are never within it; they are not counted."""
+"""A text with more characters than this times the limit is over it, without counting tokens."""
 
 Json = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
 

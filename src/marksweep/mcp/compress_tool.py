@@ -29,7 +29,7 @@ SHARE = 0.5
 
 
 def original(here: CurrentWorkspace, segment_id: str) -> Segment:
-    """Look up the segment that is to be shortened."""
+    """Look up the segment to shorten."""
     with here.segments() as context:
         segment = context.get(segment_id)
     if segment is None:
@@ -43,7 +43,7 @@ def original(here: CurrentWorkspace, segment_id: str) -> Segment:
 async def sampled(
     ctx: Ctx, segment: Annotated[Segment, Resolve(original)], text: str
 ) -> CreateMessageResult | Sample | None:
-    """Ask the client's model, if the agent passed no text and the client lends its model."""
+    """Ask the client's model, if the agent passed no text and the client offers its model."""
     if text or not can_sample(ctx):
         return None
     content = TextContent(text=segment.text)
@@ -92,7 +92,7 @@ def _summary(segment: Segment, answer: CreateMessageResult | None) -> Summary:
     if said and count(said) < segment.tokens:
         return Summary(said, answer.model)
     picked = Extractive().summarize(segment.text)
-    return Summary(picked.text, picked.made_by, f"{answer.model} gave no shorter text.")
+    return Summary(picked.text, picked.made_by, f"{answer.model} returned no shorter text.")
 
 
 TOOLS = (StrictTool.of(context_gc_compress, "Shorten a segment", ADDS),)

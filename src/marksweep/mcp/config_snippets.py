@@ -19,15 +19,15 @@ FILES = {
     "vscode": ".vscode/mcp.json",
     "codex": "~/.codex/config.toml",
 }
-"""Where each client looks: in the project, or in the home folder."""
+"""Where each client looks for its configuration: in the project, or in the home folder."""
 
 
 ADDING = {"claude-code": "claude mcp add --scope project", "codex": "codex mcp add"}
-"""The commands of clients that add a server by themselves."""
+"""Clients' own commands that add a server."""
 
 
 def own_command() -> tuple[str, ...]:
-    """Give the words that run this very marksweep: its name, or its path if PATH has another."""
+    """Return the command that runs this marksweep: its name, or its path if PATH has another."""
     on_path, own = shutil.which(NAME), shutil.which(NAME, path=str(Path(sys.executable).parent))
     if on_path and (own is None or Path(on_path).resolve() == Path(own).resolve()):
         return (NAME,)

@@ -29,13 +29,13 @@ from marksweep.model import Event, GCPolicy, Hold, Link, Reference, Segment, Sta
 from marksweep.segments import Segments
 
 LONGEST_TEXT = 2_000_000
-"""Characters that one segment may have."""
+"""Maximum characters of one segment."""
 
 NEWEST = 20
-"""Entries of the journal among which are those of the sweeps that follow one change."""
+"""Journal entries to search for the sweeps that follow one change."""
 
 MOST_AT_ONCE = 1_000
-"""Segments that one call may name."""
+"""Maximum segments that one call may name."""
 
 Name = Annotated[str, Field(min_length=1, max_length=500)]
 Names = Annotated[list[Name], Field(min_length=1, max_length=MOST_AT_ONCE)]
@@ -52,7 +52,8 @@ class NewLink(_Given):
     target: Name
     link: Link = Link.REFERS
     hold: Hold = Field(
-        default=Hold.STRONG, description="strong keeps the target alive; paired: both go or none"
+        default=Hold.STRONG,
+        description="strong keeps the target alive; paired: both are swept or neither",
     )
 
 
@@ -71,7 +72,7 @@ class NewSegment(_Given):
     references: list[Name | NewLink] = Field(
         default=[], description="What this builds on: ids or links."
     )
-    policy: GCPolicy = Field(default=GCPolicy.PARTIAL, description="How easily it may be given up.")
+    policy: GCPolicy = Field(default=GCPolicy.PARTIAL, description="How easily it may be swept.")
 
 
 def context_add(
@@ -98,7 +99,7 @@ def _last_entry(context: Segments) -> int:
 
 
 def _evicted(context: Segments, since: int) -> list[str]:
-    """Name what was swept to make room after an entry of the journal."""
+    """Return what was swept to make room after a journal entry."""
     swept = (e for e in context.history(NEWEST) if e.seq > since and e.event is Event.SWEPT)
     return [each for entry in swept if entry.report for each in entry.report.swept]
 
@@ -157,7 +158,7 @@ def context_gc_pin(
 
 
 def context_gc_unpin(here: CurrentWorkspace, segment_ids: Names) -> Protected:
-    """Take the protection of context_gc_pin away. Call when it need not stay any longer."""
+    """Remove the protection of context_gc_pin. Call when it no longer needs to stay."""
     with here.segments() as context:
         _all_live(context, segment_ids)
         for segment_id in segment_ids:
@@ -210,7 +211,7 @@ def context_search(
 
 
 def _filters(**given: object) -> dict[str, object]:
-    """Give the filters that were set, as `Query` has them."""
+    """Return the filters that were set, under their names in `Query`."""
     return {name: value for name, value in given.items() if value}
 
 
@@ -227,7 +228,7 @@ def context_recall(
     until: Until = None,
     limit: Annotated[int, Field(ge=1, le=100, description="Most that words may bring.")] = 3,
     action: Annotated[
-        Literal["restore", "show"], Field(description="Bring it back, or only look at it.")
+        Literal["restore", "show"], Field(description="Restore it, or only show it.")
     ] = "restore",
 ) -> Recalled:
     """Find swept segments in the stash, by words, by what they are about or by id, and bring them
@@ -289,7 +290,7 @@ def context_gc_configure(
     delete_after_hours: Hours | None = None,
     batch: Annotated[int, Field(ge=5, le=20)] | None = None,
 ) -> Configured:
-    """Turn the limits (tokens; soft, hard and target as percent of them), the recency windows
+    """Change the limits (tokens; soft, hard and target as percent of them), the recency windows
     (messages, hours) and the most segments a small sweep takes. Without parameters: show them. Call
     when asked to; to make room, context_gc_prune. To keep a change beyond this server, write it to
     .marksweep/settings.toml."""

@@ -1,4 +1,4 @@
-"""What the tools that collect give back."""
+"""Results of the tools that collect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from marksweep.model import Entry, Plan, Report
 
 
 class Candidate(Part):
-    """A segment that could go, and why."""
+    """A segment that could be swept, and why."""
 
     segment_id: str
     type: str
@@ -41,7 +41,7 @@ class DeadWeight(Part):
 
 
 class Transcript(Part):
-    """A recorded session, and what in it is dead weight."""
+    """A recorded session, and its dead weight."""
 
     path: str
     dialect: str
@@ -60,7 +60,7 @@ class Transcript(Part):
 
 
 class Analysis(Result):
-    """What would go, and why."""
+    """What would be swept, and why."""
 
     usage: Usage
     plan_id: str = Field(description="Pass it to context_gc_prune to do exactly this.")
@@ -73,7 +73,7 @@ class Analysis(Result):
     compressible: list[Candidate] = Field(
         default=[], description="Cold but important: in use, long, untouched. context_gc_compress."
     )
-    transcript: Transcript | None = Field(default=None, description="If a session was looked at.")
+    transcript: Transcript | None = Field(default=None, description="If a session was analyzed.")
 
     def words(self) -> str:
         """Render usage and plan."""
@@ -91,20 +91,20 @@ class Analysis(Result):
 
 
 class Kept(Part):
-    """A segment that was asked for and must stay."""
+    """A segment that was requested and must stay."""
 
     segment_id: str
     reason: str
 
 
 class Pruned(Result):
-    """What went, and what that freed."""
+    """What was swept, and how much that freed."""
 
     plan_id: str
     deleted: list[str]
     stashed: list[str]
     compressed: list[str] = Field(description="Replaced by a shorter text.")
-    kept: list[Kept] = Field(description="Asked for, but must stay.")
+    kept: list[Kept] = Field(description="Requested, but must stay.")
     tokens_before: int
     tokens_after: int
     tokens_freed: int
@@ -128,7 +128,7 @@ class Pruned(Result):
         )
 
     def words(self) -> str:
-        """Render counts, tokens, and how to take it back."""
+        """Render counts, tokens, and how to undo it."""
         went = f"{len(self.stashed)} stashed, {len(self.deleted)} deleted"
         if self.compressed:
             went += f", {len(self.compressed)} shortened"
@@ -136,7 +136,7 @@ class Pruned(Result):
         kept = f" Must stay: {', '.join(named)}." if named else ""
         return (
             f"{went}; {self.tokens_before:,} → {self.tokens_after:,} tokens, "
-            f"{self.tokens_freed:,} freed.{kept} Take it back: context_gc_undo {self.plan_id}"
+            f"{self.tokens_freed:,} freed.{kept} Undo: context_gc_undo {self.plan_id}"
         )
 
 
@@ -202,9 +202,9 @@ class Compressed(Result):
     tokens_after: int
 
     def words(self) -> str:
-        """Render what it saved, and how to take it back."""
+        """Render what it saved, and how to undo it."""
         note = f" {self.note}" if self.note else ""
         return (
             f"{self.segment_id}: {self.tokens_before:,} → {self.tokens_after:,} tokens, by "
-            f"{self.made_by}.{note} Take it back: context_gc_undo {self.plan_id}"
+            f"{self.made_by}.{note} Undo: context_gc_undo {self.plan_id}"
         )

@@ -21,10 +21,10 @@ from marksweep.segments import Segments
 from marksweep.strategies.scored import Disposal
 
 ATTEMPTS = 5
-"""How often named segments are planned again when others change the heap at the same time."""
+"""Retries of a plan for named segments when others change the heap at the same time."""
 
 NAMED_IN_QUESTION = 10
-"""Segments that a question names; the rest are counted."""
+"""Segments named in a question; the rest are counted."""
 
 
 async def plan_to_show(
@@ -88,7 +88,7 @@ async def context_gc_prune(
 ) -> Pruned:
     """Sweep the segments you name, unless they are pinned or locked, or exactly what a plan of
     context_gc_analyze says. Call when a limit is near, or when you are done with what you name. The
-    default is the stash, from where everything comes back. Deleting
+    default is the stash, from which everything can be restored. Deleting
     needs a confirmation: by the user if the client can ask, else by the plan's id in confirm."""
     total = len(shown.steps) if shown else len(segment_ids)
     await ctx.report_progress(0, total, "sweeping")
@@ -105,7 +105,7 @@ def _prune(
     segment_ids: list[str],
     strategy: Disposal,
 ) -> Pruned:
-    """Collect the plan that was shown; if there was nothing to ask, one that is made now."""
+    """Collect the plan that was shown; if there was nothing to ask, a new one."""
     with here.segments() as context:
         plan = shown or context.plan_for(segment_ids, strategy)
         if plan.deletes:
@@ -121,7 +121,7 @@ def _carry_out(
 ) -> tuple[Plan, Report]:
     """Collect a plan. One for named segments is made again if others changed the heap meanwhile.
 
-    It may delete no more than what was agreed to.
+    It never deletes more than what was agreed to.
     """
     agreed = _deletions(plan)
     for _ in range(ATTEMPTS):
@@ -158,7 +158,7 @@ def context_gc_undo(
     plan_id: Annotated[str, Field(max_length=200, description="The latest if left out.")] = "",
 ) -> Undone:
     """Reverse a whole sweep: everything it took comes back to where it was. Call when it took what
-    is needed; single segments: context_recall."""
+    you need; single segments: context_recall."""
     with here.segments() as context:
         wanted = plan_id or context.latest()
         if not wanted:

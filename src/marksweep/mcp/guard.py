@@ -1,4 +1,4 @@
-"""The guard at the door of the HTTP server: who may come in, how often, and what they see."""
+"""The guard of the HTTP server: who has access, how often, and what they see."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ WORKSPACE_HEADER = "marksweep-workspace"
 """The header by which a caller names one of its workspaces."""
 
 ACCESS_KEY = "marksweep.access"
-"""Where the guard leaves what a caller may see, for the server behind it."""
+"""The key under which the guard passes a caller's access to the server behind it."""
 
 OPEN_PATHS = PUBLIC | {HEALTH_PATH}
-"""What those without a token may load, too."""
+"""Paths that need no token."""
 
 CALLERS = 10_000
-"""Callers whose rate is remembered; of more, those not seen longest are forgotten."""
+"""Callers whose rate is tracked; beyond that, the least recently seen are dropped."""
 
 
 class Rates:
-    """How often each caller may come: so many requests a second, twice that at once."""
+    """A rate limit per caller: so many requests a second, with bursts of twice that."""
 
     def __init__(self, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_second = per_second
@@ -52,7 +52,7 @@ class Rates:
 
 
 class Guard:
-    """Lets in who may come in, and notes what they may see."""
+    """Admits authorized callers, and records what they may see."""
 
     def __init__(self, app: ASGIApp, tokens: BearerTokens, rates: Rates) -> None:
         self._app = app
@@ -60,7 +60,7 @@ class Guard:
         self._rates = rates
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer why not."""
+        """Forward a request, or answer why not."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -85,7 +85,7 @@ class Guard:
         await answer(scope, receive, send)
 
     def _while_valid(self, token: str, scope: Scope, receive: Receive, send: Send) -> Send:
-        """Pass an answer on for as long as its token opens something; a stream ends with it."""
+        """Forward a response while its token is valid; a stream ends when the token is revoked."""
         is_over = False
 
         async def pass_on(message: Message) -> None:

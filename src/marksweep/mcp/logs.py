@@ -20,14 +20,14 @@ SECRETS = (
     re.compile(r"\b(sk|pk|ghp|gho|ghs|github_pat|xox[abp]|AKIA)[-_A-Za-z0-9]{12,}"),
     re.compile(r"\b(eyJ)[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),
 )
-"""What a secret looks like: its first group may stay, the rest is masked."""
+"""Patterns of secrets: the first group stays, the rest is masked."""
 
 FIELDS = ("tool", "ms", "workspace", "status", "client")
-"""What a log call may pass in `extra` that goes into the line."""
+"""Keys of `extra` that are written to the line."""
 
 
 def masked(text: str, known: Iterable[str] = ()) -> str:
-    """Hide secrets: those that are known, and what looks like one."""
+    """Mask secrets: known ones, and what looks like one."""
     for secret in known:
         text = text.replace(secret, MASK)
     for pattern in SECRETS:
@@ -39,7 +39,7 @@ class JsonLines(logging.Formatter):
     """One JSON object per record."""
 
     def __init__(self, secrets: Callable[[], Iterable[str]] = tuple) -> None:
-        """Mask these secrets, as they are known then, and what looks like one."""
+        """Mask these secrets, as known at the time of the record, and what looks like one."""
         super().__init__()
         self._secrets = secrets
 

@@ -1,4 +1,4 @@
-"""What the memory tools give back."""
+"""Results of the memory tools."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ class MemoryPruned(Result):
 
 
 def prune_text(response: PruneResponse, limits: Limits) -> str:
-    """Say what would be deleted and how to do so, or what was."""
+    """Write what would be deleted and how to do so, or what was deleted."""
     from marksweep.graph.pruning import blockers_text, deletion_text
 
     plan = response.plan
@@ -224,7 +224,7 @@ class MemoryStats(Result):
     relations: int
     stale: int
     pinned: int
-    deleted: int = Field(description="Waiting for the end of their grace.")
+    deleted: int = Field(description="Deleted, and still in their grace period.")
 
     @classmethod
     def of(cls, workspace: str, counts: Counts) -> MemoryStats:

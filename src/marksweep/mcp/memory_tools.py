@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PROGRESS_SECONDS = 0.1
-"""Least time between two progress reports. Shorter costs more than it says."""
+"""Minimum time between two progress reports. Shorter costs more than it is worth."""
 
 WorkspaceName = Annotated[
     str, Field(max_length=500, description="Whose memory; the current workspace if left out.")
@@ -33,7 +33,7 @@ WorkspaceName = Annotated[
 
 
 class _ProgressReporter:
-    """Passes progress on to the client, not too often and without keeping the indexer waiting.
+    """Forwards progress to the client, not too often and without blocking the indexer.
 
     Made in the event loop; called from the indexer's thread.
     """
@@ -57,15 +57,15 @@ class _ProgressReporter:
         task.add_done_callback(self._under_way.discard)
 
     async def finish(self) -> None:
-        """Wait until all was reported."""
+        """Wait until everything was reported."""
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
 
 async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
-    """Do work that releases what it holds also when the call is cancelled.
+    """Run work that releases its resources even when the call is cancelled.
 
-    A cancelled call is cancelled at every await, also at those that clean up. So the work runs
-    in a separate task, is cancelled once, and is waited for.
+    A cancelled call is cancelled at every await, including those that clean up. So the work runs
+    in a separate task, which is cancelled once and awaited.
     """
     task = asyncio.create_task(work)
     try:
@@ -167,7 +167,7 @@ PruneChoice = Literal[
 async def plan_to_delete(
     ctx: Ctx, memory: CurrentMemory, dry_run: bool, strategy: str, limit: int | None
 ) -> Plan | None:
-    """Find the plan that a deletion carries out: the one that was shown last, or a new one."""
+    """Return the plan that a deletion carries out: the one shown last, or a new one."""
     if dry_run:
         return None
     graph, workspace = memory

@@ -14,7 +14,7 @@ from marksweep.mcp.server_state import ServerState
 
 
 def clean_up(
-    keep: Annotated[str, Field(description="What must not go, in your words.")] = "",
+    keep: Annotated[str, Field(description="What must stay, in your words.")] = "",
 ) -> str:
     """Make room in the working set, without losing what is needed."""
     care = f"These must stay, pin them first (context_gc_pin): {keep}. " if keep.strip() else ""
@@ -25,15 +25,15 @@ def clean_up(
         "2. Call context_gc_analyze and read the reasons. "
         "3. Pin what you still need; if you pinned anything, analyze again. "
         "4. Call context_gc_prune with the plan id. Stash, do not delete. "
-        "5. Tell me in three lines what went, how many tokens that freed, and the plan id that "
-        "takes it back (context_gc_undo)."
+        "5. Tell me in three lines what was swept, how many tokens that freed, and the plan id "
+        "that undoes it (context_gc_undo)."
     )
 
 
 def hand_over(
-    to: Annotated[str, Field(description="Who goes on: a colleague, the next session.")] = "",
+    to: Annotated[str, Field(description="Who continues: a colleague, the next session.")] = "",
 ) -> str:
-    """Write down where things stand, for whoever goes on."""
+    """Write down the state of the work, for whoever continues."""
     whom = to.strip() or "the next session"
     return (
         f"Hand over to {whom}. "

@@ -1,4 +1,4 @@
-"""Resources: segments, plans, the journal and the ledger, to be read by their address."""
+"""Resources: segments, plans, the journal and the ledger, each with a URI."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from marksweep.mcp.server_state import ServerState
 from marksweep.segments import Segments
 
 ENTRIES = 100
-"""Entries of the journal that are given, newest first."""
+"""Journal entries that are returned, newest first."""
 
 JSON = "application/json"
 
 BY_NAME = ResourceSecurity(reject_path_traversal=False, reject_absolute_paths=False)
-"""Segments may be called anything, also like a path: ids only look things up in the store."""
+"""A segment's id may look like a path: ids are only looked up in the store."""
 
 
 def add_resources(server: MCPServer[ServerState], state: ServerState) -> None:
-    """Let a server's resources be read from its state."""
+    """Register the resources of a server, read from its state."""
 
     def read(look: Callable[[Segments], object]) -> str:
         try:
@@ -37,7 +37,7 @@ def add_resources(server: MCPServer[ServerState], state: ServerState) -> None:
 
     @server.resource("marksweep://segments/{id}", mime_type=JSON, security=BY_NAME)
     def segment(id: str) -> str:
-        """A segment, live or stashed, and what keeps it or why it is gone."""
+        """A segment, live or stashed, and what keeps it or why it was swept."""
         return read(lambda context: _segment(context, id))
 
     @server.resource("marksweep://plans/{id}", mime_type=JSON, security=BY_NAME)

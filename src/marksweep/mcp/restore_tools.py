@@ -1,4 +1,4 @@
-"""Tools that take a deletion of long-term memory back, and show what was done to it."""
+"""Tools that undo a deletion of long-term memory, and show its history."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class MemoryRestored(Result):
 
 
 class MemoryEvent(Part):
-    """One line of the audit."""
+    """One entry of the audit log."""
 
     seq: int
     at: datetime
@@ -91,8 +91,8 @@ async def restore_memory(
     ] = [],  # noqa: B006
     workspace_id: WorkspaceName = "",  # noqa: ARG001 - `memory_here` reads it
 ) -> MemoryRestored:
-    """Take back what prune_memory deleted, by its plan or single memories with all they hold, as
-    long as their grace period lasts. Call when it took what is needed; memory_history lists the
+    """Restore what prune_memory deleted, by its plan or single memories with all they hold, as
+    long as their grace period lasts. Call when it deleted what is needed; memory_history lists the
     plans."""
     if bool(plan_id) == bool(memory_ids):
         raise BadInput("expected either plan_id or memory_ids. Pass one of them.")
@@ -101,7 +101,7 @@ async def restore_memory(
     if not len(restored):
         raise NotFound(
             f"none of these is deleted in workspace {workspace!r}: {', '.join(memory_ids)}. They "
-            "are live, were purged, or never were. memory_history lists what was done."
+            "are live, were purged, or never existed. memory_history lists what was done."
         )
     return MemoryRestored(workspace_id=workspace, restored=NodeIds.of(restored))
 

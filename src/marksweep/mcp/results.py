@@ -1,4 +1,4 @@
-"""What the tools on the working set give back: data with a schema, and words for people."""
+"""Results of the tools on the working set: data with a schema, and text for people."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Usage(Part):
 
     current: int
     soft_limit: int = Field(description="Above this, every change is followed by a small sweep.")
-    hard_limit: int = Field(description="Above this, everything is looked at.")
+    hard_limit: int = Field(description="Above this, a sweep considers everything.")
     limit: int
-    target: int = Field(description="Where a collection lands.")
+    target: int = Field(description="Where a collection stops.")
 
     @classmethod
     def of(cls, tokens: int, budget: Budget) -> Usage:
@@ -59,7 +59,7 @@ class Usage(Part):
 
 
 class Protected(Result):
-    """Segments whose pin was set or taken off."""
+    """Segments whose pin was set or removed."""
 
     segment_ids: list[str]
     pinned: bool
@@ -84,7 +84,7 @@ class Configured(Result):
 
 
 class Added(Result):
-    """Segments that were taken in."""
+    """Segments that were added."""
 
     segment_ids: list[str]
     tokens: int
@@ -101,7 +101,7 @@ class Added(Result):
 
 
 class Focused(Result):
-    """What the agent is at."""
+    """What the agent works on."""
 
     task: str
     active_file: str
@@ -159,7 +159,7 @@ class Listed(Result):
     def words(self) -> str:
         """Count them, and say how full it is."""
         if not self.segments:
-            return "Nothing in the working set fits. context_recall looks in the stash."
+            return "Nothing in the working set matches. context_recall searches the stash."
         return f"{len(self.segments)} segments. Working set: {self.usage.words()}."
 
 
@@ -186,7 +186,7 @@ class Found(Part):
 
 
 class Recalled(Result):
-    """What was found in the stash, and what of it is back in the working set."""
+    """What was found in the stash, and what was restored to the working set."""
 
     found: list[Found]
     restored: list[str]
@@ -194,14 +194,14 @@ class Recalled(Result):
     usage: Usage
 
     def words(self) -> str:
-        """Say how many there are and where."""
+        """Write how many there are and where."""
         if not self.found:
-            return "Nothing in the stash fits. Try other words."
+            return "Nothing in the stash matches. Try other words."
         back = f"{len(self.restored)} back in the working set." if self.restored else "Only shown."
         room = f" Swept to make room: {_named(self.evicted)}." * bool(self.evicted)
         return f"{len(self.found)} found. {back}{room}"
 
 
 def _named(names: list[str]) -> str:
-    """Give the first names in a line."""
+    """Write the first names in a line."""
     return ", ".join(names[:LISTED]) + ("" if len(names) <= LISTED else " …")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from marksweep.graph.memory import GraphMemory
 
 ACTOR = "mcp"
-"""Who the journal says it was."""
+"""The actor in the journal."""
 
 logger = logging.getLogger(__name__)
 
@@ -50,15 +50,15 @@ class Access(msgspec.Struct, frozen=True):
     """What the caller of a request may see."""
 
     only: tuple[str, ...] | None = None
-    """The caller's workspaces; None: all there are."""
+    """The caller's workspaces; None: all."""
     chosen: str = ""
     """The workspace it asked for; empty: its own first one, or the server's."""
     caller: str = "stdio"
-    """Who it is, in the log: by a digest of its token, or its address."""
+    """The caller's name in the log: a digest of its token, or its address."""
 
 
 ACCESS: ContextVar[Access] = ContextVar("marksweep_access", default=Access())  # noqa: B039
-"""The access of the request at hand. On stdio nobody sets it: the client has started us."""
+"""The access of the current request. Not set on stdio: the client started us."""
 
 
 class FocusArgs(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ class FocusArgs(msgspec.Struct, frozen=True):
 
 
 class Workspace:
-    """One workspace at work: one caller at a time, with settings that can be turned."""
+    """An open workspace: one caller at a time, with settings that can be changed."""
 
     def __init__(
         self, store: Store, name: str, folder: Path, changes: Changes, watch: Watch
@@ -94,23 +94,23 @@ class Workspace:
 
     @contextmanager
     def segments(self) -> Iterator[Segments]:
-        """Hold the working set; others of this server wait."""
+        """Lock the working set; other callers of this server wait."""
         with self._guard:
             yield self._segments
 
     def focus(self, args: FocusArgs) -> None:
-        """Say what the agent is at; a change of settings does not forget it."""
+        """Set what the agent works on; a change of settings keeps it."""
         with self._guard:
             self._look(self._segments, args)
             self._focus_args = args
 
     def keep(self, cited: Mapping[str, str]) -> None:
-        """Keep segments that memories refer to, each with why."""
+        """Keep segments that memories refer to, each with the reason."""
         with self._guard:
             self._segments.keep(cited)
 
     def current_focus(self) -> Focus:
-        """Return what the agent is at, as the rules see it now."""
+        """Return what the agent works on, as the rules see it now."""
         with self._guard:
             return self._segments.current_focus()
 
@@ -124,7 +124,7 @@ class Workspace:
         )
 
     def configure(self, changes: Changes) -> Settings:
-        """Turn settings, for as long as this server runs; give those now in force."""
+        """Change settings until this server ends; return those now in force."""
         with self._guard:
             merged = {
                 group: {**self._changes.get(group, {}), **changes.get(group, {})}
@@ -159,10 +159,10 @@ class ServerState:
         self._memory: GraphMemory | None = None
         self.monitor = Monitor(self._readings, self._measure)
         self.settings = Settings()
-        """The project's, once the folders are known."""
+        """The project's settings, once the folders are known."""
         self.folders: tuple[Path, ...] = ()
         self.shown_plans: dict[tuple[str, str], str] = {}
-        """Plans of the memory shown last, by workspace and strategy: these are what is deleted."""
+        """The memory plans shown last, by workspace and strategy: a deletion applies these."""
         if folders is not None:
             self.settle(folders)
 
@@ -190,7 +190,7 @@ class ServerState:
             self.folders = found
 
     def open_workspace(self, workspace: str = "") -> Workspace:
-        """Give the workspace of the request at hand, or another that its caller may see."""
+        """Return the workspace of the current request, or another that its caller may see."""
         with self._guard:
             name = self.workspace(workspace)
             if name not in self._workspaces:
@@ -200,11 +200,11 @@ class ServerState:
             return self._workspaces[name]
 
     def opened(self) -> Workspace | None:
-        """Give the workspace of the request at hand if it is open already: this never waits."""
+        """Return the workspace of the current request if it is already open. Never waits."""
         return self._workspaces.get(self.workspace())
 
     def workspace(self, wanted: str = "") -> str:
-        """Name the workspace of the request at hand; Refused if it is not the caller's."""
+        """Return the name of the current request's workspace; Refused if it is not the caller's."""
         access = ACCESS.get()
         own = access.only[0] if access.only else self._workspace
         name = wanted or access.chosen or own
@@ -226,7 +226,7 @@ class ServerState:
         return self._store
 
     def allowed(self, path: str) -> Path:
-        """Resolve a path, links followed; Refused if that leads out of the allowed folders."""
+        """Resolve a path with its links; Refused if it is outside the allowed folders."""
         if "\0" in path or not path.strip():
             raise BadInput(f"{path!r} is not a path. Name a file or folder.")
         given = expanded(path)
@@ -242,7 +242,7 @@ class ServerState:
         return found
 
     def memory(self) -> GraphMemory:
-        """Give the long-term memory of all workspaces."""
+        """Return the long-term memory of all workspaces."""
         from marksweep.graph.memory import GraphMemory, KnowledgeGraph
         from marksweep.graph.pruning import MemorySettings
         from marksweep.stores.graph.open import open_graph
@@ -264,7 +264,7 @@ class ServerState:
             return self._memory
 
     def _focus(self, workspace: str, now: datetime) -> Focus:
-        """Return what the agent of a workspace is at, if it is one of ours."""
+        """Return what the agent of a workspace works on, if it is one of ours."""
         opened = self._workspaces.get(workspace)
         return opened.current_focus() if opened else Focus(now=now)
 
@@ -278,7 +278,7 @@ class ServerState:
         return self.store.size()
 
     def note_failure(self, what: str, error: BaseException | None) -> None:
-        """Count what failed; an outage is logged with whom it hit."""
+        """Count failures; log an outage with the affected caller."""
         self.monitor.count("marksweep_failures_total", cause=cause_of(error))
         if isinstance(error, StoreError):
             access = ACCESS.get()

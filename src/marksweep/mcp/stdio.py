@@ -22,10 +22,10 @@ from marksweep.mcp.logs import log_to_stderr
 from marksweep.mcp.server_state import ServerState
 
 Incoming = SessionMessage | Exception
-"""A message, or what was wrong with a line that is not one."""
+"""A message, or the error of a line that is not one."""
 
 MESSAGE_DEPTH = 2
-"""How deep in a validation error the message as a whole lies: its kind, and a field it lacks."""
+"""Depth of a validation error about the whole message: its kind, and a missing field."""
 
 SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -45,7 +45,7 @@ async def _serve(state: ServerState, collect_every: float | None) -> None:
 
 
 async def _run(server: MCPServer[ServerState]) -> None:
-    """Run as the SDK does, but leave no line without an answer that wants one."""
+    """Run as the SDK does, but answer every line that expects an answer."""
     lowlevel = server._lowlevel_server  # noqa: SLF001 - the only one that takes streams
     sent, received = anyio.create_memory_object_stream[Incoming]()
     async with stdio_server() as (lines, answers), anyio.create_task_group() as tasks:
@@ -59,7 +59,7 @@ async def _answer_bad_lines(
     messages: MemoryObjectSendStream[Incoming],
     answers: WriteStream[SessionMessage],
 ) -> None:
-    """Pass messages on; answer what is not one."""
+    """Forward messages; answer lines that are not messages."""
     async with messages:
         async for line in lines:
             if isinstance(line, SessionMessage):
@@ -70,10 +70,10 @@ async def _answer_bad_lines(
 
 
 def refusal(problem: Exception) -> JSONRPCError | None:
-    """Say what is wrong with a line, to the request that it was to be; None for a notification.
+    """Build the error response to an invalid line; None for a notification.
 
-    The SDK passes over such lines, and whoever sent one would wait for ever. A lone surrogate is
-    an escape that JSON's grammar has and Unicode has not.
+    The SDK ignores such lines, and their sender would wait forever. A lone surrogate is an escape
+    that JSON's grammar allows and Unicode does not.
     """
     line, message = _read_again(problem)
     if message is None:
@@ -90,7 +90,7 @@ def refusal(problem: Exception) -> JSONRPCError | None:
 
 
 def _read_again(problem: Exception) -> tuple[str, object]:
-    """Give the line if it is not JSON in the SDK's eyes, and the message in it; None for none."""
+    """Return the line that the SDK does not accept as JSON, and its message; None for none."""
     found = problem.errors() if isinstance(problem, ValidationError) else []
     line = next((each["input"] for each in found if each["type"] == "json_invalid"), "")
     if not line:

@@ -1,10 +1,10 @@
 """What all tools share.
 
-Arguments are read as they are plainly meant; unknown parameters are refused. An error says what was
-found, what was expected and what to do. Every answer is one block of text within a bound of tokens
-that the call may set: sentences in the small set, JSON in the full one. No tool declares an output
-schema: the protocol would then ask for the same data a second time as structured content, some
-clients show only one of the two, and others pay for both.
+Arguments are read leniently where the meaning is clear; unknown parameters are refused. An error
+says what was found, what was expected and what to do. Every answer is one block of text within a
+token limit that the call may set: sentences in the small set, JSON in the full one. No tool
+declares an output schema: the protocol would then ask for the same data a second time as structured
+content, some clients show only one of the two, and others pay for both.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ Ctx = Context[ServerState, Any]
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 """Changes nothing."""
 ADDS = ToolAnnotations(destructive_hint=False, idempotent_hint=False, open_world_hint=False)
-"""Loses nothing; twice is not the same as once."""
+"""Loses nothing; not idempotent."""
 SETS = ToolAnnotations(destructive_hint=False, idempotent_hint=True, open_world_hint=False)
-"""Loses nothing; twice is the same as once."""
+"""Loses nothing; idempotent."""
 SWEEPS = ToolAnnotations(destructive_hint=True, idempotent_hint=True, open_world_hint=False)
 """May delete, once that is confirmed."""
 
 BOUND = {"type": "integer", "default": MAX_TOKENS}
-"""The parameter of every tool that bounds its answer."""
+"""The parameter of every tool that limits its answer."""
 
 SUMMARY_TOKENS = 100
-"""Most tokens of the summary that an answer in JSON begins with."""
+"""Maximum tokens of the summary that an answer in JSON begins with."""
 
 MAX_VALUE_CHARS = 120
-"""Characters of a wrong value that an error repeats."""
+"""Characters of a wrong value that an error quotes."""
 
 logger = logging.getLogger(__name__)
 
 
 class Result(BaseModel):
-    """What a tool gives back. `words` is what people read; the fields are what programs do."""
+    """The result of a tool. People read `words`; programs read the fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -68,14 +68,14 @@ class VerbatimError(ToolError):
 
 
 class StrictTool(Tool):
-    """A tool that refuses what it does not know and says what went wrong."""
+    """A tool that refuses unknown parameters and explains errors."""
 
     fields: tuple[str, ...] = ()
-    """Names in the JSON that it answers with."""
+    """Field names in the JSON of its answer."""
 
     @classmethod
     def of(cls, function: Callable[..., object], title: str, hints: ToolAnnotations) -> Self:
-        """Make a tool of a function: its name, its docstring and its signature."""
+        """Turn a function into a tool: its name, its docstring and its signature."""
         description = " ".join((function.__doc__ or "").split())
         made = cls.from_function(function, title=title, description=description, annotations=hints)
         assert isinstance(made, cls)  # noqa: S101
@@ -126,7 +126,7 @@ class StrictTool(Tool):
 
 
 def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the titles that pydantic makes from names; they say nothing and cost tokens."""
+    """Remove the titles that pydantic makes from names; they add nothing and cost tokens."""
     kept = {name: value for name, value in schema.items() if name != "title"}
     return {
         name: {each: _without_titles(one) for each, one in value.items()}
@@ -157,11 +157,11 @@ ALSO_CALLED = {
     "root": ("path", "folder", "repository"),
     "tags": ("tag",),
 }
-"""Other words that models use for a parameter, where there is none of that name."""
+"""Aliases that models use for a parameter, where no parameter has that name."""
 
 
 def understood(arguments: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """Read arguments as they are plainly meant: other words for a name, one thing for a list."""
+    """Normalize arguments: accept an alias for a name, and one item for a list."""
     return _read_object(arguments, schema, schema.get("$defs", {}))
 
 
@@ -212,7 +212,7 @@ def _in_words(tool: Tool, error: ToolError) -> ToolError:
 
 
 def _problem(found: ErrorDetails) -> str:
-    """Put one finding of pydantic into words."""
+    """Describe one error of pydantic."""
     place = ".".join(str(part) for part in found["loc"]) or "the arguments"
     if found["type"] == "extra_forbidden":
         return f"there is no parameter {place!r}"

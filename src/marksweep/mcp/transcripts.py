@@ -1,8 +1,8 @@
-"""A recorded session: what in it is dead weight.
+"""A recorded session: which of its content is dead weight.
 
-A host does not show its context to a server, but it writes it down. This reads such a file (Claude
-Code, Codex, or any provider's messages), and says what was superseded or repeated, and what nothing
-in use refers to.
+A host does not show its context to a server, but it records it. This reads such a file (Claude
+Code, Codex, or any provider's messages), and finds what was superseded or repeated, and what
+nothing in use refers to.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from marksweep.reading import DEAD, Reading
 from marksweep.settings import Settings
 
 LARGEST_FILE = 200_000_000
-"""Bytes that are read of one session at most: it is held in memory."""
+"""Maximum bytes of one session file: it is held in memory."""
 
 Progress = Callable[[int, int, str], None]
 """Receives how many of how many stages are done, and what comes next."""
 
 
 class Weighed(msgspec.Struct, frozen=True):
-    """A session, and the plan that takes out its dead weight."""
+    """A session, and the plan that removes its dead weight."""
 
     path: Path
     dialect: str
@@ -37,7 +37,7 @@ class Weighed(msgspec.Struct, frozen=True):
 
 
 def weigh(path: Path, progress: Progress, settings: Settings) -> Weighed:
-    """Read a session file and plan to take out its dead weight. The file is left alone."""
+    """Read a session file and plan to remove its dead weight. The file is not changed."""
     progress(0, 3, "reading")
     history = _read(path)
     progress(1, 3, "counting tokens")
@@ -56,7 +56,7 @@ def _read(path: Path) -> History:
             raise BadInput(f"{path} is not a file. Name the file of one session.")
         if size > LARGEST_FILE:
             raise BadInput(
-                f"{path} has {size:,} bytes; at most {LARGEST_FILE:,} are read. Cut it first."
+                f"{path} has {size:,} bytes; at most {LARGEST_FILE:,} are read. Split it first."
             )
         return read_transcript(path.read_bytes(), str(path), most=LARGEST_FILE).history
     except OSError as error:

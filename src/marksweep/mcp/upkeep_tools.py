@@ -1,4 +1,4 @@
-"""Tools that look after the long-term memory: pins, roots, and entities that are one thing."""
+"""Tools that maintain the long-term memory: pins, roots, and duplicate entities."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from marksweep.mcp.tool import READS, SETS, SWEEPS, Result, StrictTool
 
 
 class MemoryPinned(Result):
-    """Memories whose pin was set or taken off."""
+    """Memories whose pin was set or removed."""
 
     memory_ids: list[str]
     pinned: bool
@@ -30,11 +30,11 @@ async def memory_pin(
     *,
     memory_ids: Names,
     reason: Annotated[str, Field(max_length=500, description="Why it must stay.")] = "",
-    remove: Annotated[bool, Field(description="Take the pins off instead.")] = False,
+    remove: Annotated[bool, Field(description="Remove the pins instead.")] = False,
     workspace_id: WorkspaceName = "",  # noqa: ARG001 - `memory_here` reads it
 ) -> MemoryPinned:
-    """Protect memories from every prune, or take that protection off. Call for what the user wants
-    kept for good; what is used is kept without it."""
+    """Protect memories from every prune, or remove that protection. Call for what the user wants to
+    keep permanently; what is in use is kept anyway."""
     graph, workspace = memory
     if remove:
         found = await graph.unpin(memory_ids, workspace_id=workspace)
@@ -53,7 +53,7 @@ class IndexedRoot(Part):
     stale: int
     last_seen_at: str
     there: bool
-    gone_since: str = Field(description="When it was first seen to be gone.")
+    gone_since: str = Field(description="When it was first found missing.")
 
 
 class IndexedRoots(Result):
@@ -64,7 +64,7 @@ class IndexedRoots(Result):
     def words(self) -> str:
         """Count them."""
         if not self.roots:
-            return "Nothing was indexed yet."
+            return "Nothing has been indexed yet."
         gone = sum(not each.there for each in self.roots)
         return f"{len(self.roots)} roots, {gone} of them gone."
 
@@ -101,7 +101,7 @@ class RootDropped(Result):
     def words(self) -> str:
         """Say how much, and how to undo it."""
         return (
-            f"Deleted {self.memories} files of {self.root}. To take that back: "
+            f"Deleted {self.memories} files of {self.root}. To undo that: "
             f"restore_memory(plan_id={self.plan_id!r})."
         )
 
@@ -115,7 +115,7 @@ async def memory_drop_root(
     workspace_id: WorkspaceName = "",  # noqa: ARG001 - `memory_here` reads it
 ) -> RootDropped:
     """Delete all that was indexed from one folder, restorable for the grace period. Call when asked
-    to forget a project; other roots stay, also where they have the same files."""
+    to forget a project; other roots stay, even if they have the same files."""
     done = await memory.graph.drop_root(root, workspace_id=memory.workspace)
     return RootDropped(
         root=root,
@@ -130,7 +130,7 @@ class Merged(Result):
 
     plan_id: str
     groups: list[str] = Field(description="What would be merged, or was, with the reason.")
-    gone: list[str] = Field(description="Entities that went into others.")
+    gone: list[str] = Field(description="Entities that were merged into others.")
 
     def words(self) -> str:
         """Say what was merged, or how to do it."""
@@ -148,7 +148,7 @@ async def memory_merge(
     workspace_id: WorkspaceName = "",  # noqa: ARG001 - `memory_here` reads it
 ) -> Merged:
     """Show entities that are one thing under several spellings; with the plan's id, merge them.
-    Call when asked to clean up: a merge cannot be taken back."""
+    Call when asked to clean up: a merge cannot be undone."""
     graph, workspace = memory
     if not plan_id:
         plan = await graph.plan_merge_entities(workspace_id=workspace)

@@ -1,10 +1,10 @@
-"""Text search, once: the working set, the stash, recall and the long-term memory use it.
+"""Text search for the working set, the stash, recall and the long-term memory.
 
-words    text to the words it is found by: the one tokenizer
-bm25     how much a word says, how well a text matches: the one formula, and an index in memory
+words    the one tokenizer: text to search words
+bm25     the weight of a word and the score of a text: the one formula, and an in-memory index
 ranking  which chunks of code and notes match best, by their text, symbol and path
-recall   which of many texts in order answer a question, with what surrounds them
+recall   which texts of a sequence answer a question, including their neighbours
 
-Stores find: SQLite and FalkorDB by their own indexes, fed with our words, the others by the
-index here. What a search weighs and how a word is split is decided in this package alone.
+Stores find candidates: SQLite and FalkorDB with their own indexes of our words, the others with the
+index here. Only this package decides how words are split and weighted.
 """

@@ -1,7 +1,7 @@
-"""BM25: which of the texts that have words of a query matches best.
+"""BM25: which of the texts that contain words of a query matches best.
 
 Each word adds its rarity times its frequency in the text. FTS5 computes the same in SQLite, with
-the same K1 and B; `fts5_rarity` is its way to weigh words, for stores that must rank as it does.
+the same K1 and B; `fts5_rarity` weighs words as it does, for stores that must rank the same.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from math import log
 from typing import Generic, TypeVar
 
 K1 = 1.2
-"""How much a word's repetition counts. Higher: repeated words go on adding."""
+"""How much a word's repetition counts. Higher: repeated words keep adding to the score."""
 
 B = 0.75
-"""How much length is held against a text, 0 to 1. Higher prefers short ones."""
+"""How much length lowers a text's score, 0 to 1. Higher prefers short ones."""
 
 MIN_RARITY = 1e-6
-"""Rarity in FTS5 of a word that most texts have: it still finds, but hardly ranks."""
+"""Rarity in FTS5 of a word that most texts have: it still matches, but hardly affects the rank."""
 
 Key = TypeVar("Key", bound=Hashable)
 
 
 def rarity(texts: int, holders: int) -> float:
-    """Weigh a word: the fewer of so many texts have it, the more it says. Always above 0."""
+    """Weigh a word: the fewer texts have it, the higher. Always above 0."""
     return log(1 + (texts - holders + 0.5) / (holders + 0.5))
 
 
 def fts5_rarity(texts: int, holders: int) -> float:
-    """Weigh a word as FTS5 does: one that more than half of the texts have says nothing."""
+    """Weigh a word as FTS5 does: one that more than half of the texts have counts for nothing."""
     return max(MIN_RARITY, log((texts - holders + 0.5) / (holders + 0.5)))
 
 
 def frequency(times: float, length: float, mean: float, k1: float = K1) -> float:
-    """Weigh `times` occurrences in a text of a length, where texts have a mean length."""
+    """Weigh `times` occurrences in a text of a given length, relative to the mean length."""
     return times * (k1 + 1) / (times + k1 * (1 - B + B * length / mean))
 
 
@@ -56,7 +56,7 @@ def score(
 
 
 class WordIndex(Generic[Key]):
-    """Which texts have which words, how often: an inverted index in memory. Ranks as FTS5 does."""
+    """An inverted index in memory: which texts have which words, how often. Ranks as FTS5 does."""
 
     def __init__(self) -> None:
         self._postings: dict[str, dict[Key, int]] = {}
@@ -65,7 +65,7 @@ class WordIndex(Generic[Key]):
         self._total = 0
 
     def add(self, key: Key, words: Iterable[str]) -> None:
-        """Index a text; one under the same key is replaced."""
+        """Index a text; replace one under the same key."""
         self.discard(key)
         counted = Counter(words)
         self._words[key] = counted
@@ -75,7 +75,7 @@ class WordIndex(Generic[Key]):
             self._postings.setdefault(word, {})[key] = times
 
     def discard(self, key: Key) -> None:
-        """Forget a text; unknown keys are not an error."""
+        """Remove a text; unknown keys are not an error."""
         for word in self._words.pop(key, ()):
             holders = self._postings[word]
             del holders[key]

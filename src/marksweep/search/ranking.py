@@ -1,9 +1,9 @@
-"""The order of what a search over code and notes found, the same on every store.
+"""The ranking of search results over code and notes, the same on every store.
 
-Engines weigh words in their own ways. So a store hands over the matches that it thinks best, and
-how many chunks have each word; the order is made here: BM25 over the whole index. A word in the
-name of what a chunk defines counts for more, the best chunks of one file lend each other a share,
-and a name that was asked for as it is written comes first.
+Engines weigh words differently. So a store returns its best matches, and how many chunks have each
+word; they are ranked here: BM25 over the whole index. A word in the name of what a chunk defines
+counts for more, the best chunks of one file add a share to each other's scores, and an exact match
+of a name comes first.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ from marksweep.search.bm25 import B, frequency, rarity
 from marksweep.search.words import MAX_QUERY_WORDS, stemmed, stems
 
 CANDIDATES = 200
-"""Matches that are ranked, or twice the limit if that is more.
+"""Matches that are ranked, or twice the limit if that is higher.
 
-Larger gives one order on every store for more common words, and takes longer.
+Larger gives the same order on every store for more common words, and takes longer.
 """
 
 MAX_POSTINGS = 20_000
-"""Matches of all the words that find candidates; rarer words come first.
+"""Total matches of the words that find candidates; rarer words come first.
 
-Higher listens to commoner words and takes longer: about 2 ms for each thousand.
+Higher uses more common words and takes longer: about 2 ms for each thousand.
 """
 
 CONSIDERED = 50
 """Best matches, or as many as the limit, among which names and siblings decide.
 
-Larger needs more candidates for one order on every store.
+Larger needs more candidates for the same order on every store.
 """
 
 NAME_WEIGHT = 6
-"""What a word in a chunk's symbol or tags counts, against one in its text."""
+"""Weight of a word in a chunk's symbol or tags, compared with one in its text."""
 
 K1 = 2.0
-"""How much repetition counts. Code repeats what it is about, so this is higher than for talk."""
+"""How much repetition counts. Code repeats its topic, so this is higher than for conversations."""
 
 MEAN_WORDS = 60
-"""Words of a usual chunk. A constant, so that a chunk's score does not change with its neighbours.
+"""Words of a typical chunk. A constant, so that a chunk's score does not depend on other chunks.
 
-Higher is milder to long chunks.
+Higher penalizes long chunks less.
 """
 
 SIBLINGS, SIBLING_SHARE = 3, 0.15
-"""How many of a file's other best chunks lend a chunk of it a share of their scores, and how much.
+"""How many of a file's other best chunks add a share of their scores to a chunk, and how much.
 
 Higher prefers files that are about the query as a whole.
 """
@@ -62,7 +62,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Fields(NamedTuple):
-    """What a chunk is found by: words with a space between."""
+    """The search words of a chunk, separated by spaces."""
 
     words: str
     """Of its text."""
@@ -73,13 +73,13 @@ class Fields(NamedTuple):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many words there are, and how often the commonest is there."""
+        """How many words there are, and how often the most common one occurs."""
         times = Counter(" ".join(self).split())
         return times.total(), max(times.values(), default=1)
 
 
 def fields(text: str, symbol: str, place: str, mark: str = "", words: str = "") -> Fields:
-    """Write what a chunk is found by; `mark` goes before each word.
+    """Write the search words of a chunk; `mark` is a prefix of each word.
 
     `words` are those of the text, if they are known.
     """
@@ -88,16 +88,16 @@ def fields(text: str, symbol: str, place: str, mark: str = "", words: str = "") 
 
 
 def marked(words: str, mark: str) -> str:
-    """Put a mark before each of the words."""
+    """Prefix each word with a mark."""
     return mark + words.replace(" ", f" {mark}") if words else ""
 
 
 class Asked(NamedTuple):
-    """A query, split."""
+    """A tokenized query."""
 
     words: tuple[str, ...]
     names: tuple[str, ...]
-    """Identifiers: what is written as one, or the only word of the query."""
+    """Identifiers: words written as one, or the only word of the query."""
 
     @classmethod
     def of(cls, query: str) -> Asked:
@@ -114,12 +114,12 @@ class Asked(NamedTuple):
 
     @property
     def name_words(self) -> tuple[str, ...]:
-        """The word that each name's last part is found by as a whole."""
+        """The search word of each name's whole last part."""
         return tuple(word for name in self.names for word in stems(name.rpartition(".")[2])[:1])
 
 
 class Match(msgspec.Struct, Generic[Key], frozen=True, gc=False):
-    """A chunk that has words of a search, as far as ranking needs it."""
+    """A matching chunk: the fields that ranking needs."""
 
     key: Key
     memory_id: str
@@ -132,7 +132,7 @@ class Match(msgspec.Struct, Generic[Key], frozen=True, gc=False):
 
 
 def candidates(limit: int) -> int:
-    """Say how many matches to rank for so many hits."""
+    """Return how many matches to rank for so many hits."""
     return max(CANDIDATES, 2 * limit)
 
 
@@ -156,13 +156,13 @@ class Posting(NamedTuple):
     lengths: Sequence[int]
     times: Sequence[int]
     once: int
-    """What `times` says of a chunk that has the word once."""
+    """The value in `times` of a chunk that has the word once."""
     named: Collection[int]
     """Keys of chunks that have the word in their name."""
 
 
 def estimates(postings: Iterable[Posting]) -> dict[int, float]:
-    """Score chunks by what is known without reading them: as `_score` does, if that is all."""
+    """Score chunks without reading them: as `_score` does when nothing else is known."""
     scores: defaultdict[int, float] = defaultdict(float)
     for weight, keys, lengths, times, once, named in postings:
         least, by_length = once * K1 * (1 - B), once * K1 * B / MEAN_WORDS
@@ -174,7 +174,7 @@ def estimates(postings: Iterable[Posting]) -> dict[int, float]:
 
 
 def likely(scores: Mapping[int, float], most: int) -> list[int]:
-    """Name the keys of so many highest scores, best first; of equal ones, all."""
+    """Return the keys of so many highest scores, best first, with all ties."""
     if len(scores) > most:
         least = nlargest(most, scores.values())[-1]
         scores = {key: score for key, score in scores.items() if score >= least}
@@ -188,7 +188,7 @@ def ranked(
     texts: int,
     limit: int,
 ) -> dict[Key, float]:
-    """Give the scores of the best, best first; of chunks equal in several roots, one.
+    """Return the scores of the best, best first; of equal chunks in several roots, one.
 
     `holders` says, for each word as the fields write it, how many of so many texts have it.
     """
@@ -230,7 +230,7 @@ def _score(match: Match[Key], weights: Mapping[str, float]) -> float:
 
 
 def _with_siblings(matches: Sequence[Match[Key]], scores: dict[Key, float]) -> dict[Key, float]:
-    """Add to each chunk a share of the best others of its memory."""
+    """Add to each chunk a share of the best other chunks of its memory."""
     by_memory: defaultdict[str, list[float]] = defaultdict(list)
     for match in matches:
         by_memory[match.memory_id].append(scores[match.key])
@@ -246,7 +246,7 @@ def _with_siblings(matches: Sequence[Match[Key]], scores: dict[Key, float]) -> d
 
 
 def _exactness(symbol: str, names: Sequence[str]) -> int:
-    """Say how exactly a symbol is one of the names: 2 as written, 1 but for case, 0 not."""
+    """Return how exactly a symbol matches a name: 2 exactly, 1 ignoring case, 0 not."""
     if not symbol or not names:
         return 0
     if any(symbol == name or symbol.endswith(f".{name}") for name in names):

@@ -1,13 +1,13 @@
-"""Recall: which of many texts in order answer a query. Pure; the same ranking everywhere.
+"""Recall: which texts of a sequence answer a query. Pure; the same ranking everywhere.
 
-`Conversation.recall`, `stash search` and `context_recall` all rank by it; stores only choose which
-texts it looks at, where there are very many.
+`Conversation.recall`, `stash search` and `context_recall` all use it; stores only preselect the
+texts where there are very many.
 
 A conversation answers a question over several turns, so a turn's own score (BM25 over word stems)
 is joined by its neighbours', by the best of the stretch around it, and by how well the whole region
-around it answers. A word that names a matter comes in clusters and is long; one of mere grammar is
-strewn evenly and short, so it counts less, without a list of such words. If the query names a
-speaker, what others say counts less. Texts are taken by score per size, until the limit is reached.
+around it answers. A word that names a topic occurs in clusters and is long; a function word is
+spread evenly and short, so it counts less, without a stop-word list. If the query names a speaker,
+what others say counts less. Texts are selected by score per size, until the limit is reached.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from marksweep.search.bm25 import frequency, rarity
 from marksweep.search.words import stems
 
 CLUSTER_SPAN = 10
-"""Texts after which a word that comes again no longer belongs to the same cluster.
+"""Distance in texts beyond which a repeated word no longer belongs to the same cluster.
 
-Higher sees wider clusters, as of long discussions, and fewer of a few turns.
+Higher finds wide clusters, as in long discussions, and fewer short ones.
 """
 EVEN_WEIGHT = 0.3
-"""Weight of a word that is strewn evenly; clusters add up to 1. Higher listens more to grammar."""
+"""Weight of an evenly spread word; clustering raises it to 1. Higher: function words count more."""
 FULL_WEIGHT_CHARS = 5
-"""Letters of a stem from which a word counts in full. Higher mistrusts more words as too short."""
+"""Letters of a stem from which a word counts in full. Higher discounts more short words."""
 NEIGHBOURS = (0.4, 0.2, 0.1)
-"""Share of its score that a text gives to those at distance 1, 2, … on both sides."""
+"""Share of its score that a text adds to those at distance 1, 2, … on both sides."""
 STRETCH_TEXTS = 12
-"""Texts on both sides that count as the same stretch of talk."""
+"""Texts on both sides that count as the same stretch of the conversation."""
 STRETCH_SHARE, STRETCH_BEST = 0.5, 3
 """Share of the mean of the stretch's best texts that each of its texts gets."""
 REGION, REGION_SHARE = 25, 1.0
 """Texts on both sides that are scored as if they were one text, and the share each gets of that.
 
-A wide region finds where a matter was discussed at length; its small turns are evidence too.
+A wide region finds where a topic was discussed at length; its short turns count too.
 """
 OTHERS_WEIGHT = 0.6
 """Weight of what others say, if the query names a speaker."""
 SIZE_POWER = 0.3
-"""A text is taken by score / tokens ** SIZE_POWER. Higher favours short texts."""
+"""Texts are selected by score / tokens ** SIZE_POWER. Higher favours short texts."""
 PASSAGE_TOKENS = 4
-"""Tokens that each passage costs beyond its own."""
+"""Overhead of each passage in tokens."""
 BREAK_TOKENS = 1
 """Tokens that a line break between texts may cost."""
 
@@ -55,7 +55,7 @@ N = TypeVar("N", int, float)
 
 
 class Posting(NamedTuple):
-    """Which texts hold a word of a query, by number, and how often; and how much the word says."""
+    """Which texts contain a word of a query, by number, and how often; and the word's weight."""
 
     held: list[tuple[int, int]]
     weight: float
@@ -66,13 +66,13 @@ _SPEAKER = re.compile(r"^(?:\([^)\n]{1,60}\)\s*)?([^\W\d_][\w .'-]{0,30}):\s")
 
 
 def speaker_of(text: str) -> str | None:
-    """Who speaks, if the text begins with a name and a colon, perhaps after a date in brackets."""
+    """The speaker, if the text begins with a name and a colon, with or without a date before."""
     match = _SPEAKER.match(text)
     return match[1] if match else None
 
 
 class Recall:
-    """Texts in order, added one by one, and found again."""
+    """A searchable sequence of texts, added one by one."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
@@ -81,14 +81,14 @@ class Recall:
         self._lengths: list[int] = []
         self._words = 0
         self._runs: list[int] = [0]
-        """Numbers of the texts that begin a run: texts that stood side by side."""
+        """Numbers of the texts that begin a run: a run is texts that were adjacent."""
 
     def __len__(self) -> int:
-        """How many texts there are."""
+        """The number of texts."""
         return len(self._texts)
 
     def add(self, text: str) -> None:
-        """Take in the next text."""
+        """Add the next text."""
         found = stems(text)
         self._texts.append(text)
         self._speakers.append(speaker_of(text))
@@ -97,12 +97,12 @@ class Recall:
         self._words += len(found)
 
     def leave_gap(self) -> None:
-        """Note that the next text stood nowhere near the last, so neither lends its score."""
+        """Start a new run: the next text was not adjacent to the last, so they share no score."""
         if self._runs[-1] < len(self._texts):
             self._runs.append(len(self._texts))
 
     def scores(self, query: str) -> list[float]:
-        """How well each text answers a query, with what surrounds it; high is better."""
+        """How well each text answers a query, including its neighbours; high is better."""
         return self._scores(query, self._postings(query))
 
     def _scores(self, query: str, postings: Sequence[Posting]) -> list[float]:
@@ -112,9 +112,9 @@ class Recall:
         return self._by_speaker(query, scores)
 
     def best(self, query: str, limit: int) -> list[tuple[int, float]]:
-        """Numbers and scores of the texts that hold a word of the query, best first.
+        """Numbers and scores of the texts that contain a word of the query, best first.
 
-        Of texts that answer equally well the last is given first.
+        Of texts with equal scores the last comes first.
         """
         postings = self._postings(query)
         holders = {number for posting in postings for number, _ in posting.held}
@@ -134,10 +134,10 @@ class Recall:
         count: Callable[[str], int],
         skip: Container[int] = frozenset(),
     ) -> list[int]:
-        """Numbers of the texts to take within a limit in tokens, in order.
+        """Numbers of the texts to select within a limit in tokens, in order.
 
-        Neighbours are meant to be given as one passage, so only the first of them pays
-        PASSAGE_TOKENS. What is to be skipped still lends its score to its neighbours.
+        Neighbours are returned as one passage, so only the first of them costs PASSAGE_TOKENS.
+        Skipped texts still add to the scores of their neighbours.
         """
         order: list[tuple[float, int]] = []
         sizes = {}
@@ -172,7 +172,7 @@ class Recall:
         return self._texts[number]
 
     def _postings(self, query: str) -> list[Posting]:
-        """Look the words of a query up. Only they count, so no others are ever indexed."""
+        """Look up the words of a query. Only they matter, so no others are ever indexed."""
         asked_for: dict[str, list[tuple[int, int]]] = {word: [] for word in stems(query)}
         for number, found in enumerate(self._stems):
             held = [word for word in found if word in asked_for]
@@ -211,7 +211,7 @@ class Recall:
         return scores
 
     def _in_runs(self, lend: Callable[[Sequence[N]], list[N]], values: Sequence[N]) -> list[N]:
-        """Let the texts of each run lend their values to each other."""
+        """Spread the values of texts within each run."""
         found: list[N] = []
         for first, last in pairwise((*self._runs, len(values))):
             found += lend(values[first:last])
@@ -229,10 +229,10 @@ class Recall:
 
 
 def _weight(word: str, holders: Sequence[int], count: int) -> float:
-    """How much a word says, by how clustered it is among `count` texts, and by its length.
+    """The weight of a word, by how clustered it is among `count` texts, and by its length.
 
-    If a word is strewn evenly, its share of the texts says how soon it comes again; in clusters it
-    comes sooner. Of a word held by one text nothing is known: it counts as half clustered.
+    If a word is spread evenly, its share of the texts predicts the distance to its next occurrence;
+    in clusters that is shorter. A word in one text only counts as half clustered.
     Distances are by number, across gaps too.
     """
     share = len(holders) / count
@@ -253,7 +253,7 @@ def _around(values: Sequence[int]) -> list[int]:
 
 
 def _spread(own: Sequence[float]) -> list[float]:
-    """Give each text a share of its neighbours' scores and of the best of its stretch."""
+    """Add to each text a share of its neighbours' scores and of the best of its stretch."""
     count = len(own)
     scores = list(own)
     for number, score in enumerate(own):

@@ -1,9 +1,9 @@
-"""How text becomes the words it is found by. All split alike, so all find alike.
+"""Tokenization: how text becomes search words. All stores use it, so all find the same.
 
 A word is indexed whole and in its parts: `readConfigFile` and `read_config_file` both give
 `readconfigfile read config file`, and `src/app.py` gives `src app py`. Scripts that write no spaces
 (Chinese, Japanese, Korean, Thai, …) are indexed by characters and by pairs of neighbours, and
-asked for by pairs. Recall, which ranks what people said, meets words by their stems on top.
+queried by pairs. Recall, which ranks what people said, also compares words by their stems.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from operator import attrgetter
 from marksweep.model import Segment
 
 MAX_WORD_CHARS = 64
-"""Characters after which a word is cut: longer ones are hashes, base64 or noise.
+"""Maximum characters of a word: longer ones are hashes, base64 or noise.
 
-Higher lets whole blobs be found, at the price of an index full of them.
+Higher makes whole blobs searchable, at the cost of an index full of them.
 """
 
 MAX_QUERY_WORDS = 64
-"""Different words of a query that count; the rest are ignored.
+"""Maximum distinct words of a query; the rest are ignored.
 
-Higher lets whole paragraphs be asked for, and each word costs a look into the index.
+Higher allows whole paragraphs as queries, and each word costs an index lookup.
 """
 
 STEM_CHARS = 6
-"""Letters of a stem that count: `adopt` and `adoption` meet."""
+"""Letters of a stem that count: `adopt` and `adoption` match."""
 
 _FOUND_BY = attrgetter("text", "file_path", "symbol", "type", "tags", "task_id")
 _UNSPACED = (
@@ -42,30 +42,30 @@ _SUFFIXES = ("ingly", "edly", "ings", "ing", "ies", "ied", "ely", "ed", "es", "l
 _PART = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[^\WA-Z_]+")
 
 CACHED_WORDS = 1 << 15
-"""Words whose spellings and forms are remembered, for all stores together.
+"""Words whose spellings and stems are cached, for all stores together.
 
-More indexes and ranks long texts more quickly, at some two hundred bytes each.
+More indexes and ranks long texts faster, at about two hundred bytes each.
 """
 
 
 def segment_words(segment: Segment) -> str:
-    """Write the words a segment is found by, with a space between."""
+    """Write the search words of a segment, separated by spaces."""
     return index_words(segment_text(segment))
 
 
 def segment_text(segment: Segment) -> str:
-    """All that a segment is found by: its text, file, symbol, type and tags."""
+    """All searchable text of a segment: its text, file, symbol, type and tags."""
     named = (segment.text, segment.file_path or "", segment.symbol or "", segment.type)
     return "\n".join(named + segment.tags)
 
 
 def found_alike(one: Segment, other: Segment) -> bool:
-    """Return whether searches find two segments alike: most writes only touch times and counts."""
+    """Return whether two segments have the same search words: most writes only change counts."""
     return _FOUND_BY(one) == _FOUND_BY(other)
 
 
 def index_words(text: str) -> str:
-    """Write text as the words it is indexed under, with a space between."""
+    """Write text as the words it is indexed under, separated by spaces."""
     if text.isascii():
         return " ".join(map(_spelled, _ASCII_WORD.findall(text)))
     runs = _RUN.findall(unicodedata.normalize("NFKC", text))
@@ -76,7 +76,7 @@ def index_words(text: str) -> str:
 
 
 def query_words(query: str) -> list[str]:
-    """Split a query into the different words to look up."""
+    """Split a query into the distinct words to look up."""
     if query.isascii():
         found = index_words(query).split()
     else:
@@ -88,7 +88,7 @@ def query_words(query: str) -> list[str]:
 
 @lru_cache(maxsize=CACHED_WORDS)
 def _spelled(word: str) -> str:
-    """Spell a word whole and, if it has several parts, in its parts."""
+    """Return a word and, if it has several parts, its parts."""
     if word.isascii() and word.isalnum() and word.lower() == word:
         return word
     parts = [part.casefold() for part in _PART.findall(word)]
@@ -100,20 +100,20 @@ def _pairs(run: str) -> list[str]:
 
 
 def stem(word: str) -> str:
-    """A word without its endings, so that `planned`, `plans` and `planning` meet."""
+    """A word without its endings, so that `planned`, `plans` and `planning` match."""
     word = word.lower()
     while word[3:].endswith(_SUFFIXES):
         suffix = next(s for s in _SUFFIXES if word.endswith(s, 3))
         word = word[: -len(suffix)] + ("y" if suffix in ("ies", "ied") else "")
     if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiou":
         word = word[:-1]
-    if word.endswith("i"):  # `cookie` meets `cookies`
+    if word.endswith("i"):  # `cookie` matches `cookies`
         word = f"{word[:-1]}y"
     return word[:STEM_CHARS]
 
 
 def stems(text: str) -> list[str]:
-    """What a text's words are found by, in order.
+    """The stems of a text's words, in order.
 
     A plain word is found by its stem, a name such as `read_config2` whole and by its parts, a
     number whole, and a script without spaces by pairs of characters.
@@ -122,7 +122,7 @@ def stems(text: str) -> list[str]:
 
 
 def stemmed(text: str) -> str:
-    """Write the stems of a text with a space between."""
+    """Write the stems of a text, separated by spaces."""
     return " ".join(filter(None, map(_forms, _WORD.findall(text))))
 
 

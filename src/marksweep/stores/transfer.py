@@ -70,7 +70,7 @@ def export_store(
 ) -> tuple[Moved, ...]:
     """Write workspaces into a new file, all if none are named; sweeps of each wait meanwhile."""
     if path.exists():
-        raise Refused(f"{path} is there already, and a backup replaces nothing. Name a new file.")
+        raise Refused(f"{path} already exists, and a backup replaces no file. Name a new file.")
     known = store.all_workspaces()
     if missing := sorted(set(workspaces) - set(known)):
         raise NotFound(
