@@ -221,6 +221,7 @@ def test_neutral_messages_are_composed_with_results_first() -> None:
 
 
 SYSTEM = {"role": "system", "content": "the date has changed"}
+EFFORT = {"role": "system", "content": [], "output_config": {"effort": "low"}}
 
 
 @pytest.mark.parametrize(
@@ -229,6 +230,7 @@ SYSTEM = {"role": "system", "content": "the date has changed"}
         [USER, SYSTEM],
         [USER, SYSTEM, SAID],
         [USER, SYSTEM, model(use("a")), user(result("a")), SYSTEM, SAID],
+        [USER, EFFORT, SAID, EFFORT, USER, EFFORT, SYSTEM, SAID, USER],
     ],
 )
 def test_a_system_message_between_user_and_assistant_is_valid_and_left_alone(
@@ -236,6 +238,14 @@ def test_a_system_message_between_user_and_assistant_is_valid_and_left_alone(
 ) -> None:
     assert validate(history, "anthropic") == []
     assert repair(history, "anthropic") == (history, [])
+
+
+@pytest.mark.parametrize("config", [{}, {"output_config": {}}])
+def test_a_system_message_without_content_that_sets_nothing_is_not_valid(
+    config: dict[str, Any],
+) -> None:
+    faulty = [USER, {"role": "system", "content": [], **config}, SAID]
+    assert [finding.rule for finding in validate(faulty, "anthropic")] == ["content-not-empty"]
 
 
 def test_two_system_messages_in_a_row_are_not_valid() -> None:

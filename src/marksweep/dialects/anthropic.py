@@ -50,6 +50,7 @@ PROVIDER = "anthropic"
 MESSAGES = "https://platform.claude.com/docs/en/api/messages"
 TOOL_CALLS = "https://platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls"
 SERVER_TOOLS = "https://platform.claude.com/docs/en/agents-and-tools/tool-use/server-tools"
+EFFORT = "https://platform.claude.com/docs/build-with-claude/effort-per-message"
 THINKING = (
     "https://platform.claude.com/docs/en/build-with-claude/extended-thinking"
     "#preserving-thinking-blocks"
@@ -85,13 +86,20 @@ def _server_result(part: Part) -> ToolResult | None:
 TOGETHER = Together(each_run, run_after, leading, client_call, client_result)
 
 
+def _sets_effort(message: Message) -> bool:
+    """Whether it only changes the effort: a system message without content, allowed anywhere."""
+    is_silent = message.role is Role.SYSTEM and not message.parts
+    return is_silent and isinstance(message.raw, dict) and bool(message.raw.get("output_config"))
+
+
 def _system_misplaced(messages: Messages) -> Iterator[Fault]:
     """Find what the system says elsewhere than between the user and the assistant."""
-    for i, message in enumerate(messages):
+    said = [(i, message) for i, message in enumerate(messages) if not _sets_effort(message)]
+    for k, (i, message) in enumerate(said):
         if message.role is not Role.SYSTEM:
             continue
-        before = messages[i - 1].role if i else None
-        after = messages[i + 1].role if i + 1 < len(messages) else None
+        before = said[k - 1][1].role if k else None
+        after = said[k + 1][1].role if k + 1 < len(said) else None
         if before not in (Role.USER, Role.TOOL):
             yield Fault(i, "a message of the system does not follow one of the user")
         elif after not in (None, Role.MODEL):
@@ -104,6 +112,8 @@ def _is_empty(part: Part) -> bool:
 
 def _says_nothing(messages: Messages) -> Iterator[Fault]:
     for i, message in enumerate(messages):
+        if _sets_effort(message):
+            continue
         if not message.parts and not (i == len(messages) - 1 and message.role is Role.MODEL):
             yield Fault(i, "a message has no content")
         elif any(map(_is_empty, message.parts)):
@@ -221,7 +231,8 @@ RULES = (
         "roles-known",
         PROVIDER,
         f"{MESSAGES}: roles are user and assistant; a system prompt goes into `system`. A system "
-        "message among them follows one of the user, and is last or before one of the assistant.",
+        "message among them follows one of the user, and is last or before one of the assistant. "
+        f"One that only sets the effort may be anywhere: {EFFORT}.",
         "Put the text into the request's `system`, or make it a message of the user.",
         _system_misplaced,
         system_as_user(_system_misplaced),
