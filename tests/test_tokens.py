@@ -429,6 +429,13 @@ class TestCalibration:
     def test_a_report_that_teaches_nothing_is_left_out(self, estimated: int, reported: int) -> None:
         assert Calibration().observe(estimated, reported) == Calibration()
 
+    def test_a_small_request_does_not_raise_the_limit_in_proportion(self) -> None:
+        """What is counted too much may be tool definitions, which do not grow."""
+        calibration = Calibration().observe(1_000, 700)
+        assert round(12_000 / calibration.ratio_at(12_000)) == 12_300
+        assert round(12_000 / calibration.observe(12_000, 8_400).ratio_at(12_000)) == 15_600
+        assert Calibration().observe(1_000, 1_200).ratio_at(12_000) == 1.2
+
     def test_it_survives_being_saved(self) -> None:
         calibration = Calibration().observe(1_000, 1_250)
         saved = msgspec.json.encode(calibration)

@@ -115,9 +115,8 @@ class Conversation:
         """Begin or reopen a conversation.
 
         `counter` returns the tokens of a message, which it gets in the form it was passed.
-        `watch` observes each collection, such as `telemetry.Telemetry().watch`.
-        `keep` names tools and roles (user, assistant) whose messages never go; `ids` is the prefix
-        of message ids.
+        `watch` observes each collection, such as `telemetry.Telemetry().watch`. `keep` names tools
+        and roles (user, assistant) whose messages never go; `ids` is the prefix of message ids.
         """
         if not isinstance(preserve_recent_turns, int) or preserve_recent_turns < 0:
             raise BadInput(
@@ -198,10 +197,8 @@ class Conversation:
         """Continue a conversation from its `state`, in a store that does not have it yet."""
         store = store_of(more.pop("store", None))
         workspace = more.pop("workspace", "conversation")
-        dialect = put_state(store, workspace, state)
-        return cls(
-            limit=limit, store=store, workspace=workspace, **{"dialect": dialect or None, **more}
-        )
+        more.setdefault("dialect", put_state(store, workspace, state) or None)
+        return cls(limit=limit, store=store, workspace=workspace, **more)
 
     def state(self) -> Json:
         """Return the whole conversation as plain JSON data, for a host's checkpoint."""
@@ -247,8 +244,7 @@ class Conversation:
             at = dict(zip(history.positions, taken, strict=True))
             names += self._follower.extend(rest, at)
             self._prepare_request()
-            given = range(len(values)) if keys is None else keys
-            return self._follower.project(values, names, given)
+            return self._follower.project(values, names, keys or range(len(values)))
 
     def overlap(self, messages: Json) -> Overlap:
         """Say how much of a host's history is known, and what following it would take back."""
@@ -264,8 +260,7 @@ class Conversation:
     def clear(self) -> None:
         """Remove all messages, swept ones too."""
         with self._guard:
-            self._follower.drop_last(len(self._follower.links), self._clock())
-            self._restart()
+            self.drop_last(len(self._follower.links))
 
     def _restart(self) -> None:
         """Continue from an earlier state of the conversation."""
@@ -318,19 +313,23 @@ class Conversation:
         self._cache = self._cache.requested(self._clock())
         self._requested = self.tokens
 
-    def observe(self, input_tokens: int, cached_tokens: int | None = None) -> None:
+    def observe(
+        self, input_tokens: int, cached_tokens: int | None = None, requested: int | None = None
+    ) -> None:
         """Learn from the usage that the provider reported for the last request.
 
         `input_tokens` are all it read, including those from its cache; they calibrate the limit to
         the provider's own count. `cached_tokens` are those from the cache: 0 after an earlier
-        request means that the cache is cold.
+        request means that the cache is cold. A report that comes late may be about an earlier
+        request: `requested` is what was counted here for it (`Fitted.tokens`).
         """
         for name, tokens in (("input_tokens", input_tokens), ("cached_tokens", cached_tokens or 0)):
             if not isinstance(tokens, int) or tokens < 0:
                 raise BadInput(f"{name} is {tokens!r}; expected a number of tokens, 0 or more.")
         with self._guard:
-            self._calibration = self._calibration.observe(self._requested, input_tokens)
-            if cached_tokens is not None:
+            counted = self._requested if requested is None else requested
+            self._calibration = self._calibration.observe(counted, input_tokens)
+            if cached_tokens is not None and counted == self._requested:
                 self._cache = self._cache.reported(cached_tokens)
 
     def note_cold_cache(self) -> None:
@@ -369,7 +368,8 @@ class Conversation:
 
     def _lines(self, held: int = 0) -> Budget:
         """Return the budget in our tokens, with this many that must stay."""
-        return self.budget.calibrated(self._calibration.ratio).beside(held, self._pace.mean)
+        ratio = self._calibration.ratio_at(self.budget.limit)
+        return self.budget.calibrated(ratio).beside(held, self._pace.mean)
 
     def collect_if_due(self) -> Report | None:
         """Collect if it is due and pays (see `core.budget`). Backs off after a futile pass."""

@@ -51,6 +51,8 @@ class Fitted(msgspec.Struct, frozen=True):
     conversation: Conversation
     passed: int
     """Messages that were passed."""
+    tokens: int
+    """What was counted for this request, with system prompt and tools."""
 
     @property
     def is_changed(self) -> bool:
@@ -119,7 +121,7 @@ class Fit:
             self._models[talk.workspace] = model or before or ""
         if before and model and before != model:
             talk.note_cold_cache()
-        return Fitted(talk.follow(messages), talk, len(values))
+        return Fitted(talk.follow(messages), talk, len(values), talk.tokens)
 
     def workspace_of(self, messages: Json, key: str, dialect: str) -> str:
         """Name the open conversation that a history belongs to, without asking the store.

@@ -333,6 +333,8 @@ class Calibration(msgspec.Struct, frozen=True):
 
     ratios: tuple[float, ...] = ()
     """Reported over counted, oldest first."""
+    surplus: int = 0
+    """How much more was counted here than reported, in the latest report."""
 
     @property
     def ratio(self) -> float:
@@ -350,7 +352,16 @@ class Calibration(msgspec.Struct, frozen=True):
         ratio = reported / estimated
         if not 1 / LARGEST_RATIO <= ratio <= LARGEST_RATIO:
             return self
-        return Calibration((*self.ratios, ratio)[-REPORTS_KEPT:])
+        recent = (*self.ratios, ratio)[-REPORTS_KEPT:]
+        return Calibration(recent, max(0, estimated - reported))
+
+    def ratio_at(self, limit: int) -> float:
+        """Give the ratio to convert a limit with, which is often larger than any request so far.
+
+        What is counted too much may be the same in every request, such as tool definitions. So
+        the limit is raised by no more than the surplus that was seen.
+        """
+        return max(self.ratio, limit / (limit + self.surplus))
 
     def apply(self, tokens: int) -> int:
         """Convert a count into what the provider will report."""

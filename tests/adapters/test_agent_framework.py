@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 from collections.abc import AsyncIterable
 from dataclasses import dataclass, field
@@ -30,6 +29,7 @@ from marksweep.adapters.agent_framework import MarksweepStrategy
 from marksweep.adapters.core import Adapter
 from tests.adapters.contract import (
     LIMIT,
+    NUMBERS,
     AdapterContract,
     Agent,
     Answer,
@@ -39,8 +39,6 @@ from tests.adapters.contract import (
     reading,
     swept,
 )
-
-NUMBERS = itertools.count()
 
 
 def read(path: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from marksweep.adapters.core import Adapter, missing
+from marksweep.adapters.core import Adapter, Sent, missing
 from marksweep.dialects import validate
 from marksweep.errors import BadInput
 from marksweep.fit import Fitted
@@ -179,6 +179,19 @@ def test_usage_calibrates_the_conversation() -> None:
     assert made.fit(history[:11], "a").conversation.tokens < before
     made.observe("nobody", 10)
     made.observe("a", None)
+
+
+def test_usage_that_is_reported_late_is_compared_with_its_own_request() -> None:
+    """Reports that agree with our count change nothing, although others were sent since."""
+    history, late = work("fix the parser", 20), list[Sent]()
+    plain, reported = adapter(), adapter()
+    for end in range(1, len(history) + 1, 2):
+        fitted = reported.fit(history[:end], "a")
+        assert sent(fitted) == sent(plain.fit(history[:end], "a"))
+        late.append(Sent.of(fitted))
+        if len(late) > 2:
+            before = late.pop(0)
+            reported.observe_sent(before, before.tokens, 0)
 
 
 def test_a_failure_gives_what_the_framework_had_and_is_logged_once(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +26,7 @@ from marksweep.tokens import count
 from tests.adapters.contract import (
     CALLS,
     LIMIT,
+    NUMBERS,
     AdapterContract,
     Agent,
     Answer,
@@ -40,7 +40,6 @@ from tests.adapters.contract import (
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:google", "ignore:.*EXPERIMENTAL")
 
 APP, USER = "demo", "u"
-NUMBERS = itertools.count()
 
 
 def read(path: str) -> str:
@@ -98,8 +97,8 @@ class ADK(Agent):
     service: Any = field(default_factory=InMemorySessionService)
     more: dict[str, Any] = field(default_factory=dict)
     own: list[Any] = field(default_factory=list)
-    reported: int = 0
-    """How many times the tokens that we count it reports; 0: no usage."""
+    reported: int = 1
+    """How many times the tokens that we count it reports."""
 
     def __post_init__(self) -> None:
         self.plugin = self.plugin or MarksweepPlugin(self.limit, **self.options)

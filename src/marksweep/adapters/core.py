@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypedDict, TypeVar
+from typing import Any, NamedTuple, TypedDict, TypeVar
 
 from marksweep.async_conversation import shared_pool
 from marksweep.conversation import COVERAGE, Conversation
@@ -32,12 +32,12 @@ from marksweep.stores.base import Store
 from marksweep.stores.memory import store_of
 from marksweep.strategies.registry import Choice
 
-__all__ = ["DESCRIPTION", "Adapter", "Options", "missing"]
+__all__ = ["DESCRIPTION", "Adapter", "Options", "Sent", "missing"]
 
 T = TypeVar("T")
 
 MOST_KEYS = 1_000
-"""Keys whose last conversation is remembered, so that reported usage finds it."""
+"""Keys whose last request is remembered, so that reported usage finds it."""
 
 logger = logging.getLogger("marksweep.adapters")
 
@@ -54,6 +54,19 @@ class Options(TypedDict, total=False):
     """Whether the framework's own history is collected too, and not only what the model is sent."""
     window: int | None
     """Tokens of the model's window, for a limit in percent where the framework does not know."""
+
+
+class Sent(NamedTuple):
+    """A request, until its usage is reported."""
+
+    conversation: Conversation
+    tokens: int
+    """What was counted for it."""
+
+    @classmethod
+    def of(cls, fitted: Fitted) -> Sent:
+        """Keep what usage is compared with, and none of the messages."""
+        return cls(fitted.conversation, fitted.tokens)
 
 
 class Adapter:
@@ -87,7 +100,7 @@ class Adapter:
         Conversation(limit=self._tokens(100_000 if window is None else window), **self._options)
         self._store = store_of(store)
         self._fits: dict[int, Fit] = {}
-        self._last: OrderedDict[str, Conversation] = OrderedDict()
+        self._last: OrderedDict[str, Sent] = OrderedDict()
         self._lock = Lock()
 
     def _tokens(self, window: int | None) -> int:
@@ -131,7 +144,7 @@ class Adapter:
         known = state["state"] if state else None
         fitted = fit.follow(request, key, dialect, state=known, model=model)
         with self._lock:
-            self._last[key] = fitted.conversation
+            self._last[key] = Sent.of(fitted)
             self._last.move_to_end(key)
             while len(self._last) > MOST_KEYS:
                 self._last.popitem(last=False)
@@ -149,9 +162,15 @@ class Adapter:
 
     def observe(self, key: str, input_tokens: int | None, cached_tokens: int | None = None) -> None:
         """Take in the usage that was reported for the last request of a conversation."""
-        talk = self._last.get(key)
-        if talk is not None and input_tokens:
-            self.guarded(lambda: talk.observe(input_tokens, cached_tokens), None)
+        self.observe_sent(self._last.get(key), input_tokens, cached_tokens)
+
+    def observe_sent(
+        self, sent: Sent | None, input_tokens: int | None, cached_tokens: int | None = None
+    ) -> None:
+        """Take in the usage that was reported for a request, also if others were made since."""
+        if sent is not None and input_tokens:
+            talk, tokens = sent
+            self.guarded(lambda: talk.observe(input_tokens, cached_tokens, tokens), None)
 
     def recall(
         self, what: str, key: str = "", start: int = 0, talk: Conversation | None = None

@@ -20,7 +20,15 @@ from typing import Any, Unpack
 
 import msgspec
 
-from marksweep.adapters.core import DESCRIPTION, MOST_KEYS, Adapter, Options, logger, missing
+from marksweep.adapters.core import (
+    DESCRIPTION,
+    MOST_KEYS,
+    Adapter,
+    Options,
+    Sent,
+    logger,
+    missing,
+)
 from marksweep.dialects.base import Json
 from marksweep.dialects.history import LISTS
 from marksweep.errors import BadInput, in_a_line
@@ -72,7 +80,8 @@ class MarksweepHook(CustomLogger):
         super().__init__()
         self._adapter = None if limit is None else _adapter({**options, "limit": limit})
         self._is_refused = False
-        self._keys: OrderedDict[str, str] = OrderedDict()
+        self._sent: OrderedDict[str, Sent] = OrderedDict()
+        """By call, until its usage is reported. LiteLLM may report it after the next request."""
         self._lock = Lock()
 
     @property
@@ -115,10 +124,9 @@ class MarksweepHook(CustomLogger):
         values = kwargs[field]
         if not isinstance(values, list) or not values:
             return kwargs
-        key = _key(kwargs)
         fitted = adapter.fit(
             values,
-            key,
+            _key(kwargs),
             window=_window(kwargs),
             model=str(kwargs.get("model") or ""),
             fixed=[
@@ -126,17 +134,16 @@ class MarksweepHook(CustomLogger):
             ],
             dialect=dialect,
         )
-        self._note(kwargs.get("litellm_call_id"), key)
+        self._note(kwargs.get("litellm_call_id"), Sent.of(fitted))
         return {**kwargs, field: [kept.message for kept in fitted.kept]}
 
-    def _note(self, call: str | None, key: str) -> None:
-        """Remember whose call this is, until its usage is reported."""
+    def _note(self, call: str | None, sent: Sent) -> None:
         if call is None:
             return
         with self._lock:
-            self._keys[call] = key
-            while len(self._keys) > MOST_KEYS:
-                self._keys.popitem(last=False)
+            self._sent[call] = sent
+            while len(self._sent) > MOST_KEYS:
+                self._sent.popitem(last=False)
 
     def log_success_event(
         self,
@@ -147,10 +154,10 @@ class MarksweepHook(CustomLogger):
     ) -> None:
         """Take in the usage that was reported."""
         with self._lock:
-            key = self._keys.pop(kwargs.get("litellm_call_id") or "", None)
+            sent = self._sent.pop(kwargs.get("litellm_call_id") or "", None)
         adapter = self._adapter
-        if key is not None and adapter is not None:
-            adapter.guarded(lambda: adapter.observe(key, *_usage(response_obj)), None)
+        if sent is not None and adapter is not None:
+            adapter.guarded(lambda: adapter.observe_sent(sent, *_usage(response_obj)), None)
 
     async def async_log_success_event(
         self,

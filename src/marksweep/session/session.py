@@ -295,7 +295,8 @@ class Session:
         counted = self._total()
         answer = self._provider.complete(self.history, self.tools)
         self._calibration = self._calibration.observe(counted, answer.usage.input_tokens)
-        self.budget.context_limit = max(1, round(self._context_limit / self._calibration.ratio))
+        ratio = self._calibration.ratio_at(self._context_limit)
+        self.budget.context_limit = max(1, round(self._context_limit / ratio))
         return self._history.append(answer.message)
 
     def _collect_if_due(self) -> None:
