@@ -11,7 +11,7 @@ exactly that plan.
 Only the first and the last step have side effects. A heap keeps what it sweeps (`core.heap`), so
 one collector serves all of them: the working set, conversations and the knowledge graph. The intent
 is in the journal before the heap changes, and the outcome after. The heap settles an interrupted
-operation before anything else happens: a crash leaves an extra copy, never a hole.
+operation before anything else happens: a crash leaves an extra copy and loses nothing.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Collector:
         self._watch = watch or unwatched
 
     def save(self, plan: Plan, *, now: datetime) -> None:
-        """Keep a plan in the journal, so that it can be collected by its id."""
+        """Save a plan in the journal, so that it can be collected by its id."""
         self._log(Event.PLANNED, now, plan_id=plan.plan_id, plan=plan)
 
     def saved(self, plan_id: str) -> Plan:
@@ -103,7 +103,7 @@ class Collector:
         is not its id.
         """
         if not isinstance(plan, Plan):
-            raise BadInput(f"{plan!r} is not a plan. Pass what `plan` gave.")
+            raise BadInput(f"{plan!r} is not a plan. Pass what `plan` returned.")
         with self._watch(plan, trigger) as notify:
             report = self._collect(plan, now, confirm)
             notify(report)
@@ -153,14 +153,14 @@ class Collector:
         return back
 
     def latest(self) -> str | None:
-        """Name the newest plan of which something can be undone."""
+        """Return the newest plan of which something can be undone."""
         for entry in self._journal.read(self._heap.journal_name, events=(Event.SWEPT,)):
             if self._heap.kept_of(entry.plan_id):
                 return entry.plan_id
         return None
 
     def purge(self, *, now: datetime) -> tuple[str, ...]:
-        """Erase for good what was deleted and is past its grace period."""
+        """Permanently erase what was deleted and is past its grace period."""
         with self.holding(now):
             ids = self._heap.expired(now)
             if not ids:
@@ -172,17 +172,17 @@ class Collector:
             return gone
 
     def record(self, event: Event, *, now: datetime, segments: tuple[str, ...]) -> None:
-        """Record an event that is not a plan: an erasure, a root that is gone."""
+        """Record an event that is not a plan: an erasure, a missing root."""
         self._log(event, now, segments=segments)
 
     def recover(self, *, now: datetime) -> None:
-        """Settle what a crash left half done. Every operation does this first; it is idempotent."""
+        """Settle what a crash interrupted. Every operation does this first; it is idempotent."""
         with self.holding(now):
             pass
 
     @contextlib.contextmanager
     def holding(self, now: datetime) -> Iterator[None]:
-        """Lock the heap, and settle what a crash left half done."""
+        """Lock the heap, and settle what a crash interrupted."""
         with self._heap.lock():
             self._settle(now)
             yield
@@ -190,7 +190,7 @@ class Collector:
     def _settle(self, now: datetime) -> None:
         """Settle the last operation if it was interrupted.
 
-        Operations on one heap run one at a time under its lock, so only the last can have been.
+        Operations on a heap run one at a time under its lock, so only the last can be interrupted.
         """
         for last in self._journal.read(self._heap.journal_name, events=OPERATIONS, limit=1):
             if last.event in INTENTS:

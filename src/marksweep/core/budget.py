@@ -1,7 +1,7 @@
-"""Budget: how much room there is, where a collection starts and lands, and whether it is time.
+"""Budget: how much room there is, where a collection starts and stops, and whether one is due.
 
-A limit is crossed by what is over it; usage that is exactly at a limit has not crossed it. So a
-collection that lands exactly where the next one would start is not followed by one.
+Usage crosses a limit only if it is above it; usage exactly at a limit has not crossed it. So a
+collection that stops exactly where the next one would start does not trigger it.
 
 Few deep collections are cheaper than many small ones: every sweep makes the provider read again
 what follows its first cut. If its prompt cache is cold, that happens anyway, so then a collection
@@ -33,12 +33,12 @@ from marksweep.model import Cost, Pressure, Segment
 SOFT_PERCENT = 90.0
 """Share of the limit above which a collection starts; at least TARGET_PERCENT.
 
-Higher collects later and frees more at once. Lower keeps replies quick but throws the prompt cache
-away more often.
+Higher collects later and frees more at once. Lower keeps replies quick but invalidates the prompt
+cache more often.
 """
 
 TARGET_PERCENT = 60.0
-"""Share of the limit at which a collection lands. Lower frees more and collects less often."""
+"""Share of the limit at which a collection stops. Lower frees more and collects less often."""
 
 HARD_PERCENT = 95.0
 """Share of the limit above which PRESERVABLE segments may go, and a step becomes a full collection.
@@ -49,16 +49,16 @@ Higher protects them longer, at the risk that a request does not fit.
 COLD_PERCENT = 75.0
 """Share of the limit above which a collection starts while the prompt cache is cold.
 
-Lower takes more chances to rewrite the prompt for nothing, and loses more that would have fitted.
+Lower uses more chances to rewrite the prompt for free, and loses more that would have fitted.
 """
 
 CACHE_MINUTES = 5.0
-"""Minutes after a request that a provider's prompt cache lives. Longer believes in it longer."""
+"""Minutes that a provider's prompt cache is assumed to live after a request."""
 
 SMALLEST_BATCH = 2.0
-"""Steps that the room between landing and limit must hold for a strategy that learns to land deep.
+"""Steps that must fit between target and limit before a learning strategy frees more than needed.
 
-Where it holds fewer, sweeps come at nearly every request however deep they land: depth loses what
+With fewer, sweeps come at nearly every request however much each frees: freeing more loses what
 would have fitted and saves little. Higher keeps more in small windows and rewrites them more often.
 """
 
@@ -67,15 +67,15 @@ MAX_LIMIT = 10**15
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """The limit, where a collection starts and lands, and from where it presses hard, in tokens."""
+    """The limit, and where a collection starts, stops and gets urgent, in tokens."""
 
     limit: int
     soft_limit: int
-    """Over this a collection is due."""
+    """Above this a collection is due."""
     target: int
-    """Where a collection lands."""
+    """Where a collection stops."""
     hard_limit: int
-    """Over this PRESERVABLE content may go."""
+    """Above this PRESERVABLE content may go."""
     cold_limit: int = MAX_LIMIT
     """Over this a collection is due while the prompt cache is cold; at most the soft limit counts.
     """
@@ -90,7 +90,7 @@ class Budget(msgspec.Struct, frozen=True):
         pressure_percent: float = HARD_PERCENT,
         cold_percent: float = COLD_PERCENT,
     ) -> Budget:
-        """Set the lines at shares of the limit. The cold one stays between target and threshold."""
+        """Set the thresholds at shares of the limit. The cold one stays between target and soft."""
         if not isinstance(limit, int | float) or not 0 <= limit <= MAX_LIMIT:
             shown = reprlib.repr(limit)
             raise BadInput(f"limit is {shown}; expected a number of tokens, 0 to {MAX_LIMIT:,}.")
@@ -120,7 +120,7 @@ class Budget(msgspec.Struct, frozen=True):
 
     @classmethod
     def at_limit(cls, limit: int) -> Budget:
-        """Set all at the limit: collect no sooner and no deeper than needed."""
+        """Set all at the limit: collect only when needed, and only as much."""
         return cls.of(limit, threshold_percent=100, target_percent=100, pressure_percent=100)
 
     @property
@@ -134,11 +134,11 @@ class Budget(msgspec.Struct, frozen=True):
         return self.hard_limit
 
     def beside(self, held: int, step: float = 0.0) -> Budget:
-        """Draw the same shares over the room that is left beside so many tokens that must stay.
+        """Apply the same shares to the room that is left beside so many tokens that must stay.
 
         Otherwise a large system prompt would leave a collection nothing to keep. If there is no
-        room, the lines are as they were. If landing there makes room for less than a few steps of
-        so many tokens, all lines are at the limit.
+        room, the thresholds do not change. If that frees room for less than a few steps of so many
+        tokens, all thresholds are at the limit.
         """
         room = self.limit - held
         if 0 < room * (self.limit - self.target) < SMALLEST_BATCH * step * self.limit:
@@ -159,14 +159,14 @@ class Budget(msgspec.Struct, frozen=True):
         return Budget(*(round(line / ratio) for line in lines))
 
     def pressure_at(self, used: int) -> Pressure:
-        """Say how hard a collection may press at this usage."""
+        """Return the pressure at this usage."""
         if used > self.hard_limit:
             return Pressure.HARD
         return Pressure.SOFT if used > self.soft_limit else Pressure.NONE
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One line of a ledger: a kind of segment, how many there are and what they weigh."""
+    """One line of a ledger: a kind of segment, how many there are and their tokens."""
 
     name: str
     segments: int
@@ -188,14 +188,14 @@ FIRST_WAIT = 4
 """Changes to wait after a first futile pass. Higher wastes fewer passes and reacts later."""
 
 LONGEST_WAIT = 256
-"""The most changes to wait: however often a pass was futile, it is tried again after these."""
+"""The most changes to wait: however often a pass was futile, it is retried after these."""
 
 GROWTH_SHARE = 0.05
 """Share of the limit by which the heap must grow to end a back-off early."""
 
 
 PAYS_WITHIN_TURNS = 10.0
-"""Turns within which a sweep between the limits must have paid for the prompt cache it gives up.
+"""Turns within which a sweep between the limits must pay for the prompt cache it invalidates.
 
 Higher collects sooner and keeps the window emptier; lower waits longer and keeps the cache.
 """
@@ -219,7 +219,7 @@ class Backoff(NamedTuple):
     wait: int = FIRST_WAIT
 
     def over(self, used: int, change: int, budget: Budget) -> bool:
-        """Say whether the wait has ended."""
+        """Return whether the wait has ended."""
         if budget.pressure_at(used) > budget.pressure_at(self.used):
             return True
         grown = used - self.used > budget.limit * GROWTH_SHARE
@@ -237,22 +237,22 @@ class PromptCache(msgspec.Struct, frozen=True):
     """Whether the last report said that a request found nothing of the one before."""
 
     def is_cold(self, now: datetime) -> bool:
-        """Say whether the next request finds nothing, so that rewriting its prompt is free."""
+        """Return whether nothing is cached for the next request, so that rewriting is free."""
         if self.last_request is None or self.is_missed:
             return True
         return now - self.last_request > timedelta(minutes=self.minutes)
 
     def reported(self, cached_tokens: int) -> PromptCache:
-        """Take in how much of the last request came from the cache. A first one cannot find any."""
+        """Record how much of the last request came from the cache. A first one cannot find any."""
         is_missed = cached_tokens == 0 and self.requests > 1
         return msgspec.structs.replace(self, is_missed=is_missed)
 
     def requested(self, now: datetime) -> PromptCache:
-        """Note a request, which leaves its prompt in the cache."""
+        """Record a request, which leaves its prompt in the cache."""
         return msgspec.structs.replace(self, last_request=now, requests=self.requests + 1)
 
     def lost(self) -> PromptCache:
-        """Note that the cache is gone: another model or account, a resume."""
+        """Record that the cache is lost: another model or account, a resume."""
         return PromptCache(self.minutes)
 
 
@@ -264,7 +264,7 @@ def due(
     *,
     is_cold: bool = False,
 ) -> Due:
-    """Say what is due at this usage, after this many changes; on a cold cache, at once."""
+    """Return what is due at this usage, after this many changes; on a cold cache, at once."""
     pressure = budget.pressure_at(used)
     if pressure is Pressure.NONE and not (is_cold and used > budget.cold_limit):
         return Due.NOTHING
@@ -274,7 +274,7 @@ def due(
 
 
 def is_time(wanted: Due, cost: Cost, pays_within_turns: float = PAYS_WITHIN_TURNS) -> bool:
-    """Say whether to carry out a plan of this cost now. A full collection always is."""
+    """Return whether to carry out a plan of this cost now. A full collection always is."""
     if wanted is not Due.STEP:
         return wanted is Due.FULL
     return cost.pays_after_turns is not None and cost.pays_after_turns <= pays_within_turns

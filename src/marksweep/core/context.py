@@ -1,8 +1,8 @@
-"""The planning context: all that a strategy may look at when it ranks.
+"""The planning context: everything that a strategy may use when it ranks.
 
 A snapshot with its roots, and the time, pressure and target passed in. References, units and marks
-are worked out once, when something first asks: a strategy that uses age alone needs no marks.
-Nobody changes a context once it is made.
+are computed once, when first needed: a strategy that uses age alone needs no marks.
+A context is immutable.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PlanningContext:
     """Which segments must stay, each with a reason."""
     now: datetime
     target: int | None = None
-    """The size to land at; None: wherever all that the strategy offers leads."""
+    """The target size; None: take everything that the strategy offers."""
     pressure: Pressure = Pressure.SOFT
     unanswered: int | None = None
     """The first segment that the model has not answered: what comes back is placed before it.
@@ -69,13 +69,13 @@ class PlanningContext:
         return cls(snapshot, roots, focus.now, target, pressure)
 
     def aiming_at(self, target: int) -> PlanningContext:
-        """Give the same context with another target; what was worked out is shared."""
+        """Return the same context with another target; computed values are shared."""
         other = copy(self)
         object.__setattr__(other, "target", target)
         return other
 
     def with_edits(self, edits: Mapping[int, Segment]) -> PlanningContext:
-        """Give the same context with other forms of some segments; references are the same."""
+        """Return the same context with other forms of some segments; references are the same."""
         segments = list(self.segments)
         for i, segment in edits.items():
             segments[i] = segment
@@ -98,7 +98,7 @@ class PlanningContext:
 
     @cached_property
     def size(self) -> int:
-        """The size of the whole heap, also if the snapshot is a part of it."""
+        """The size of the whole heap, even if the snapshot is a part of it."""
         return sum(self.sizes) + (self.snapshot.rest_size or 0)
 
     @property
@@ -122,7 +122,7 @@ class PlanningContext:
         return mark(self.segments, self.graph, self.units, self.roots)
 
     def free(self) -> list[int]:
-        """Give what may be swept or changed."""
+        """Yield what may be swept or changed."""
         return [i for i, held in enumerate(self._held) if not held]
 
     def held(self, until: int | None = None) -> int:
@@ -130,7 +130,7 @@ class PlanningContext:
         return sum(size for size, held in zip(self.sizes[:until], self._held, strict=False) if held)
 
     def may_go(self, members: tuple[int, ...]) -> bool:
-        """Say whether segments may be swept or changed, all of them."""
+        """Return whether all of these segments may be swept or changed."""
         held = self._held
         for i in members:  # noqa: SIM110  # a generator makes planning a fifth slower
             if held[i]:
@@ -138,21 +138,21 @@ class PlanningContext:
         return True
 
     def may_yield(self, members: tuple[int, ...], *, in_place: bool) -> bool:
-        """Say whether segments may be swept or changed as a last resort, all of them."""
+        """Return whether all of these segments may be swept or changed as a last resort."""
         return all(
             not self._held[i] or (i in self.yields and (in_place or self.yields[i] is Yield.LAST))
             for i in members
         )
 
     def reason_to_keep(self, members: tuple[int, ...]) -> str | None:
-        """Say why a unit may not be swept: the first of its members that may not."""
+        """Return why a unit may not be swept: the reason of its first member that may not."""
         for i in members:
             if self._held[i]:
                 return self.roots.get(i) or _REASONS[_hold(self.segments[i], self.pressure)]
         return None
 
     def ids_of(self, steps: Sequence[tuple[int, ...]]) -> list[tuple[str, ...]]:
-        """Name the segments of each step, given by their indices."""
+        """Return the segment ids of each step, given by their indices."""
         segments = self.segments
         return [tuple([segments[i].segment_id for i in members]) for members in steps]
 
@@ -186,7 +186,7 @@ _REASONS = {
 
 
 def _hold(segment: Segment, pressure: Pressure) -> int:
-    """Say what holds a segment that is not a root."""
+    """Return what holds a segment that is not a root."""
     if segment.pinned:
         return _PINNED
     policy = segment.policy

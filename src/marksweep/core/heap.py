@@ -9,14 +9,14 @@ heap do it, and writes the outcome:
     restore   kept_with → RESTORING → bring_back → settle → RESTORED
     purge     expired → PURGED → purge
 
-What an implementation must see to:
+What an implementation must ensure:
 
-- `sweep` and `bring_back` are atomic towards readers of the heap. What goes is kept before it goes,
-  in a stash or under a tombstone, so that a crash leaves an extra copy, never a hole.
+- `sweep` and `bring_back` are atomic for readers of the heap. A segment is copied to a stash, or
+  gets a tombstone, before it is removed, so that a crash leaves an extra copy and loses nothing.
 - What comes back comes as whole units, and never beside its stand-in.
 - `settle` is called with the intent that has no outcome yet: after a crash, after an error, and
   after every `bring_back`. It finishes the operation or clears its traces, and says which of the
-  two is true. It may be cut off itself, and is then called again.
+  two is true. It may be interrupted itself, and is then called again.
 - Ids are those that the heap's plans name in their steps.
 
 `marksweep.testing.contracts.heap.HeapContract` checks all of it.
@@ -37,12 +37,12 @@ class Heap(Protocol):
 
     @property
     def workspace(self) -> str:
-        """Whose segments these are; plans carry it."""
+        """The workspace of these segments; plans carry it."""
         ...
 
     @property
     def journal_name(self) -> str:
-        """Under which name the journal keeps this heap's operations."""
+        """The name under which the journal keeps this heap's operations."""
         ...
 
     @property
@@ -55,14 +55,14 @@ class Heap(Protocol):
         ...
 
     def snapshot(self) -> Snapshot:
-        """Take the heap as it is now, including what other processes did.
+        """Return the current state of the heap, including changes by other processes.
 
-        A heap of columns gives a snapshot without segments: its fingerprint, unit and rest size.
+        A heap of columns returns a snapshot without segments: its fingerprint, unit and rest size.
         """
         ...
 
     def size(self) -> int:
-        """Say how large the heap is, in its unit."""
+        """Return the size of the heap, in its unit."""
         ...
 
     def check(self, plan: Plan) -> None:
@@ -70,34 +70,34 @@ class Heap(Protocol):
         ...
 
     def sweep(self, plan: Plan, now: datetime) -> Report:
-        """Do exactly what the plan says; keep what goes. The report is counted on the result."""
+        """Do exactly what the plan says; keep what is swept. The report counts the result."""
         ...
 
     def kept_of(self, plan_id: str) -> tuple[str, ...]:
-        """Name what undoing a plan would change; empty if nothing of it is left to undo."""
+        """Return what undoing a plan would change; empty if there is nothing left to undo."""
         ...
 
     def kept_with(self, ids: Sequence[str]) -> tuple[str, ...]:
-        """Name what comes back with these, whole units; NotFound if one of them is not kept."""
+        """Return what comes back with these, as whole units; NotFound if one is not kept."""
         ...
 
     def bring_back(
         self, ids: Sequence[str], *, plan_id: str = "", now: datetime
     ) -> tuple[str, ...]:
-        """Bring back what `kept_of` or `kept_with` named; give the ids that changed.
+        """Bring back what `kept_of` or `kept_with` returned; return the ids that changed.
 
         With a plan, as they were before that plan; without, as they were last.
         """
         ...
 
     def settle(self, intent: Entry, now: datetime) -> Event:
-        """Finish or clear what a crash cut off: SWEPT, RESTORED or ROLLED_BACK."""
+        """Finish or clear an operation that a crash interrupted: SWEPT, RESTORED or ROLLED_BACK."""
         ...
 
     def expired(self, now: datetime) -> tuple[str, ...]:
-        """Name what was deleted and is past its grace period."""
+        """Return what was deleted and is past its grace period."""
         ...
 
     def purge(self, now: datetime) -> tuple[str, ...]:
-        """Erase that for good; give the ids that are gone."""
+        """Erase these permanently; return the erased ids."""
         ...

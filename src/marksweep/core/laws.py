@@ -1,4 +1,4 @@
-"""Laws: promises about a plan, for the tests of every heap and strategy, yours too.
+"""Laws: guarantees about a plan, for the tests of every heap and strategy, including yours.
 
 The checks recompute from the snapshot; they do not ask the planner what it did.
 """
@@ -20,10 +20,10 @@ def broken_laws(
     yields: Mapping[str, Yield] = MappingProxyType({}),
     limit: int | None = None,
 ) -> tuple[str, ...]:
-    """Name every law that the plan breaks; empty if it keeps them all.
+    """Describe every law that the plan breaks; empty if it keeps them all.
 
     `roots` maps the ids that must stay to their reasons, `yields` says how far some of them yield
-    where the `limit` is reached. The snapshot may be a part of a heap.
+    to fit the `limit`. The snapshot may be a part of a heap.
     """
     return (
         *_roots_stay(snapshot, roots, yields, plan),
@@ -109,7 +109,7 @@ def _stops_at_the_target(plan: Plan) -> Iterator[str]:
     if plan.steps and plan.steps[-1].size > 0:
         last = plan.steps[-1]
         lines = [s.replacement.tokens for s in plan.steps if s.replacement and s.stand_in]
-        joined = (len(last.segments) + 1) * max(lines, default=0)  # lines that it made needless
+        joined = (len(last.segments) + 1) * max(lines, default=0)  # lines that it made unnecessary
         before_last = plan.size_after + last.size + joined
         if before_last <= plan.target_size:
             yield f"the last step was not needed: {before_last} {plan.unit} were under the target"

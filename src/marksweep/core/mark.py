@@ -1,9 +1,9 @@
 """Mark: follow references from the roots. What is not reached is garbage.
 
-Strong references carry the mark on; paired ones carry it both ways, since pairs live together. A
+Strong references propagate the mark; paired ones do so both ways, since pairs live together. A
 weak reference, or a shared file, symbol, topic or tag, does not keep a segment alive: it makes the
 segment *related*, and related garbage goes after unrelated garbage. Because relatedness is looked
-up per shared name and not per pair of segments, the whole is linear.
+up per shared name and not per pair of segments, marking is linear.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class Mark(IntEnum):
     """How firmly the roots hold a segment; low goes first."""
 
     GARBAGE = 0
-    """Nothing that matters refers to it."""
+    """Nothing in use refers to it."""
     RELATED = 1
-    """Not reached, but it shares a file, symbol, topic or tag with something that is."""
+    """Not reached, but it shares a file, symbol, topic or tag with something reached."""
     REACHED = 2
     """A root, or reached from one."""
 
@@ -32,7 +32,7 @@ _REACHED = int(Mark.REACHED)
 def mark(
     segments: Sequence[Segment], graph: Graph, units: Units, roots: Iterable[int]
 ) -> bytearray:
-    """Give each segment its Mark, as one byte per segment."""
+    """Return the Mark of each segment, as one byte per segment."""
     marks = reach(graph, units, roots)
     for source, target in graph.weak:
         if marks[source] == Mark.REACHED and not marks[target]:
@@ -53,7 +53,7 @@ def _relate(segments: Sequence[Segment], marks: bytearray) -> None:
 
 
 def reach(graph: Graph, units: Units, roots: Iterable[int]) -> bytearray:
-    """Mark what strong references reach from the roots, with all that is one unit with it."""
+    """Mark what strong references reach from the roots, as whole units."""
     marks = bytearray(len(graph))
     starts, targets = graph.starts, graph.targets
     stack = list(roots)
@@ -94,7 +94,7 @@ def path(graph: Graph, roots: Iterable[int], goal: int) -> list[int]:
 
 
 def hubs(segment: Segment) -> list[tuple[str, str]]:
-    """Name what a segment may share with others: its file, symbol, topic and tags."""
+    """Return what a segment may share with others: its file, symbol, topic and tags."""
     names = [("tag", tag) for tag in segment.tags if not tag.startswith(REFERENCE_TAG)]
     if segment.file_path is not None:
         names.append(("file", segment.file_path))

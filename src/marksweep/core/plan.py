@@ -38,10 +38,10 @@ from marksweep.model import (
 )
 
 MAX_BLOCKERS = 8
-"""How many reasons a plan names when it misses its target; the largest ones."""
+"""How many reasons a plan names when it misses its target, largest first."""
 
 _HASHED_AT_ONCE = 256
-"""Steps that are hashed together to name a plan: one by one is slow, all need much memory."""
+"""Steps hashed together for a plan's id: one by one is slow, all at once needs much memory."""
 
 StepIndices = tuple[tuple[int, ...], ...]
 """For each step of a plan, the indices of its segments in the snapshot."""
@@ -59,18 +59,18 @@ class UnitIndex(Protocol):
     """What must live or die together, by index."""
 
     def members(self, i: int) -> tuple[int, ...]:
-        """Give the unit that `i` belongs to, in order."""
+        """Return the unit that `i` belongs to, in order."""
         ...
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
-        """Give every unit once."""
+        """Yield every unit once."""
         ...
 
 
 class Candidates(Protocol):
     """All that the planner needs to know of a heap: things with a size, by index.
 
-    A `PlanningContext` is one, over segments. A heap whose snapshot is columns gives its own: one
+    A `PlanningContext` is one, over segments. A heap whose snapshot is columns has its own: one
     index may then mean a memory with all its chunks, sized by their number.
     """
 
@@ -86,7 +86,7 @@ class Candidates(Protocol):
 
     @property
     def target(self) -> int | None:
-        """The size to land at; None: wherever all that is proposed leads."""
+        """The target size; None: take everything that is proposed."""
         ...
 
     @property
@@ -105,15 +105,15 @@ class Candidates(Protocol):
         ...
 
     def may_go(self, members: tuple[int, ...]) -> bool:
-        """Say whether these may be swept or changed, all of them."""
+        """Return whether all of these may be swept or changed."""
         ...
 
     def reason_to_keep(self, members: tuple[int, ...]) -> str | None:
-        """Say why these may not be swept; None if they may."""
+        """Return why these may not be swept; None if they may."""
         ...
 
     def ids_of(self, steps: Sequence[tuple[int, ...]]) -> Sequence[tuple[str, ...]]:
-        """Name what each step takes. Asked once, for all steps of a plan."""
+        """Return the ids that each step takes. Called once, for all steps of a plan."""
         ...
 
 
@@ -127,7 +127,7 @@ def make_plan(
     """Take from a strategy's ranking until the context's target is met.
 
     If all that may go was offered and that is not enough, a last resort trims what yields. Over the
-    limit it does so whatever was offered. `lines` says what stands where neighbours went.
+    limit it does so whatever was offered. `lines` makes the lines that stand for swept runs.
     """
     ranking = iter(strategy.rank(context))
     builder = _taken(context, ranking)
@@ -141,7 +141,7 @@ def make_plan(
 def _leave_lines(
     builder: PlanBuilder, context: PlanningContext, ranking: Iterator[Proposal], lines: Lines
 ) -> None:
-    """Leave a line for each run; if they do not fit the target, more has to go, or fewer stay."""
+    """Insert a line for each run; if they do not fit the target, sweep more or insert fewer."""
     target, limit = context.target, context.limit
     is_met = target is not None and builder.left <= target
     runs = builder.runs(context, lines)
@@ -218,7 +218,7 @@ def plan_recall(context: PlanningContext, proposal: Proposal, prices: Prices | N
 
 
 class _Draft(msgspec.Struct, frozen=True, gc=False):
-    """A step whose segments have no names yet."""
+    """A step whose segments have no ids yet."""
 
     members: tuple[int, ...]
     action: Action
@@ -238,21 +238,21 @@ class PlanBuilder:
         self._taken = bytearray(len(candidates.sizes))
         self._drafts: list[_Draft | None] = []
         self._edits: dict[int, int] = {}
-        """Where in the drafts the edit of a segment is."""
+        """The index in the drafts of a segment's edit."""
         self._refused: set[tuple[int, ...]] = set()
-        """What was proposed and may not go."""
+        """What was proposed but may not go."""
 
     def is_exhausted(self) -> bool:
-        """Say whether everything that may go was taken, or made shorter."""
+        """Return whether everything that may go was taken, or made shorter."""
         candidates, taken = self._candidates, self._taken
         return all(taken[unit[0]] or not candidates.may_go(unit) for unit in candidates.units)
 
     def take(self, proposal: Proposal, may_yield: MayYield | None = None) -> None:
         """Make a step of a proposal, unless it is refused.
 
-        Refused is what may not go, is gone already, or frees nothing. An edit in place concerns
-        its own segment only, so pairs stay whole. Once one segment was replaced by a shorter one,
-        a later step on it takes that step's place. `may_yield` says what may be done beyond that.
+        A proposal is refused if its members may not go, are gone already, or free nothing. An edit
+        in place concerns its own segment only, so pairs stay whole. A later step on a segment that
+        was replaced by a shorter one supersedes that step. `may_yield` says what else may be done.
         """
         candidates, taken = self._candidates, self._taken
         in_place = proposal.action in IN_PLACE
@@ -314,7 +314,7 @@ class PlanBuilder:
         self.left += note.tokens
 
     def runs(self, context: PlanningContext, lines: Lines) -> Runs:
-        """Find the runs of neighbours that go and that nothing stands for."""
+        """Find the runs of swept neighbours that nothing stands for."""
         steps = {
             n: draft.members
             for n, draft in enumerate(self._drafts)
@@ -323,7 +323,7 @@ class PlanBuilder:
         return find_runs(context, steps, lines)
 
     def leave(self, runs: Runs) -> None:
-        """Put in the lines of runs: by the step that frees most of each."""
+        """Insert the lines of runs: by the step that frees most of each."""
         for i in runs.staying:
             self._spare(i)
         for run in runs.leaving:
@@ -335,7 +335,7 @@ class PlanBuilder:
             self.left += run.cost
 
     def _with_line(self, draft: _Draft, run: Run) -> _Draft:
-        """Let a step put in the line of its run, for the lines that make way."""
+        """Let a step insert the line of its run, in place of the old lines."""
         for i in run.old:
             self._taken[i] = _GONE
         return msgspec.structs.replace(
@@ -346,7 +346,7 @@ class PlanBuilder:
         )
 
     def _spare(self, i: int) -> None:
-        """Let one stay that was to go in a step, with others or alone."""
+        """Remove one segment from its step, so that it stays."""
         for n, draft in enumerate(self._drafts):
             if draft is not None and i in draft.members:
                 rest = tuple([k for k in draft.members if k != i])
@@ -385,11 +385,11 @@ class PlanBuilder:
         )
 
     def indices(self) -> StepIndices:
-        """Give the indices of what each step takes."""
+        """Return the indices of what each step takes."""
         return tuple([draft.members for draft in self._drafts if draft is not None])
 
     def _steps(self) -> tuple[Step, ...]:
-        """Name the steps that still hold, in the order they were taken."""
+        """Return the steps that are still valid, in the order they were taken."""
         names = self._candidates.ids_of(self.indices())
         waiting = [draft for draft in reversed(self._drafts) if draft is not None]
         self._drafts.clear()
@@ -402,7 +402,7 @@ class PlanBuilder:
         return tuple(steps)
 
     def _target(self) -> int:
-        """Give the target; without one, where everything proposed would have led."""
+        """Return the target; without one, the size if everything proposed were taken."""
         if self._candidates.target is not None:
             return self._candidates.target
         sizes = self._candidates.sizes
@@ -428,7 +428,7 @@ class PlanBuilder:
         return _largest(found)
 
     def _refusals(self) -> tuple[Blocker, ...]:
-        """List what was proposed and may not go."""
+        """List what was proposed but may not go."""
         return _largest(self._by_reason(sorted(self._refused)))
 
     def _by_reason(self, units: Iterable[tuple[int, ...]]) -> list[Blocker]:
@@ -455,7 +455,7 @@ def _largest(blockers: list[Blocker]) -> tuple[Blocker, ...]:
 
 
 def over_limit(limit: int, plan: Plan) -> str:
-    """Say that what must stay does not fit the limit, what that is, and what to do."""
+    """Write that what must stay does not fit the limit, what that is, and what to do."""
     blockers = ", ".join(f"{b.size:,} {plan.unit}: {b.reason}" for b in plan.blockers)
     return (
         f"{plan.size_after:,} {plan.unit} do not fit the limit of {limit:,}, and nothing more may "
@@ -464,7 +464,7 @@ def over_limit(limit: int, plan: Plan) -> str:
 
 
 def with_id(plan: Plan) -> Plan:
-    """Name a plan by its content, whenever it was made: shown again, it has the same id."""
+    """Derive a plan's id from its content: the same plan made again has the same id."""
     timeless = msgspec.structs.replace(plan, steps=(), made_at=NEVER)
     digest = blake2b(packed(timeless), digest_size=6)
     for start in range(0, len(plan.steps), _HASHED_AT_ONCE):

@@ -1,4 +1,4 @@
-"""Roots: the segments that must stay. A rule is a plain function that gives a reason or None.
+"""Roots: the segments that must stay. A rule is a plain function that returns a reason or None.
 
 The rules need to know what the agent is doing right now: the `Focus`. Rules are tried in order and
 the first reason counts.
@@ -15,10 +15,10 @@ from marksweep.errors import BadInput
 from marksweep.model import GCPolicy, Segment
 
 RECENT_MESSAGES = 10
-"""How many of the last messages are roots. Higher keeps more of the talk and frees less."""
+"""How many of the last messages are roots. Higher keeps more of the conversation and frees less."""
 
 RECENT_DECISIONS = timedelta(hours=1)
-"""How long a decision is a root. Longer protects decisions that work may have moved past."""
+"""How long a decision is a root. Longer protects decisions that may be outdated."""
 
 INVARIANT_TAGS = frozenset({"invariant", "overview", "constraint"})
 """Tags that make a segment a session invariant: the project overview, the constraints."""
@@ -66,14 +66,14 @@ Rule = Callable[[Segment, Focus], str | None]
 
 
 def pinned(segment: Segment, focus: Focus) -> str | None:  # noqa: ARG001
-    """Keep what somebody pinned."""
+    """Keep pinned segments."""
     if not segment.pinned:
         return None
     return f"pinned by {segment.pinned_by}" if segment.pinned_by else "pinned"
 
 
 def locked(segment: Segment, focus: Focus) -> str | None:  # noqa: ARG001
-    """Keep what its policy locks."""
+    """Keep segments that their policy locks."""
     return "locked by its policy" if segment.policy == GCPolicy.LOCKED else None
 
 
@@ -104,7 +104,7 @@ def open_file(segment: Segment, focus: Focus) -> str | None:
 
 
 def at_breakpoint(segment: Segment, focus: Focus) -> str | None:
-    """Keep code in which the debugger stops; of a file without lines, all of it."""
+    """Keep code with a breakpoint; the whole segment if its lines are unknown."""
     for path, line in focus.breakpoints:
         if path == segment.file_path:
             first, last = segment.line_range or (line, line)
@@ -128,7 +128,7 @@ def recent_decision(segment: Segment, focus: Focus) -> str | None:
 
 
 def invariant(segment: Segment, focus: Focus) -> str | None:
-    """Keep what holds for the whole session: the project overview, the constraints."""
+    """Keep what applies to the whole session: the project overview, the constraints."""
     for tag in segment.tags:
         if tag in focus.invariant_tags:
             return f"holds for the whole session ({tag})"
@@ -161,7 +161,7 @@ protect them.
 
 
 def reason_to_stay(segment: Segment, focus: Focus, rules: Sequence[Rule] = RULES) -> str | None:
-    """Give the first rule's reason that makes the segment a root."""
+    """Return the reason of the first rule that makes the segment a root."""
     for rule in rules:
         reason = rule(segment, focus)
         if reason is not None:
@@ -182,7 +182,7 @@ def find_roots(
 
 
 def last_messages(segments: Sequence[Segment], count: int = RECENT_MESSAGES) -> frozenset[str]:
-    """Name the last `count` messages of segments that are in heap order."""
+    """Return the ids of the last `count` messages of segments in heap order."""
     found: list[str] = []
     for segment in reversed(segments):
         if len(found) >= count:

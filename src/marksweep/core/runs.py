@@ -1,10 +1,10 @@
-"""Runs: where whole neighbours go, one line stands for all of them.
+"""Runs: where adjacent segments are swept whole, one line stands for all of them.
 
-A line is a segment. One step of its run puts it in, the others name it, so that it leaves once
-something of the run is back. Next to a run that grows, an old line makes way for one that says
-both. Where nothing is swept, no line changes: what a provider has cached stays as it is.
+A line is a segment. One step of its run inserts it, the others name it, so that it is removed once
+something of the run is restored. Next to a run that grows, an old line is replaced by one that
+covers both. Where nothing is swept, no line changes, so the provider's cache stays valid.
 
-There is no line inside a unit, between a call and its result say, and none behind all the rest.
+There is no line inside a unit, such as between a call and its result, and none at the end.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from marksweep.model import Segment
 
 
 class Lines(Protocol):
-    """Says what a heap's segments are to a reader, and makes lines."""
+    """Classifies a heap's segments, and makes lines."""
 
     def is_said(self, segment: Segment) -> bool:
-        """Whether it is part of what is read in order; others only take room."""
+        """Whether it is part of the sequence that is read; others only take room."""
         ...
 
     def is_line(self, segment: Segment) -> bool:
-        """Whether it stands for others that went before."""
+        """Whether it stands for segments that were swept earlier."""
         ...
 
     def line(self, run: Sequence[Segment]) -> Segment | None:
-        """Make the line for a run, old lines among it; None if it is not worth one."""
+        """Make the line for a run, which may include old lines; None if it is not worth one."""
         ...
 
 
 class Run(msgspec.Struct, frozen=True):
-    """Neighbours that go, and the line that stands for them."""
+    """Adjacent segments that are swept, and the line that stands for them."""
 
     steps: tuple[int, ...]
     """The numbers of the steps that take them."""
     old: tuple[int, ...]
-    """Live lines that make way, by index."""
+    """Live lines that are replaced, by index."""
     line: Segment
     cost: int
-    """Tokens that the line takes beyond those of the old ones."""
+    """Tokens of the line minus those of the old ones."""
 
 
 class Runs(msgspec.Struct, frozen=True):
@@ -51,15 +51,15 @@ class Runs(msgspec.Struct, frozen=True):
 
     leaving: tuple[Run, ...] = ()
     staying: tuple[int, ...] = ()
-    """Lines that were to go by themselves: they stay after all."""
+    """Lines that the plan would have swept alone: they stay."""
 
     def cost(self, context: PlanningContext) -> int:
-        """Tokens that all lines take beyond what is left without."""
+        """Tokens that all lines add to the plan's result."""
         stay = sum([context.sizes[i] for i in self.staying])
         return stay + sum([run.cost for run in self.leaving])
 
     def within(self, room: int, context: PlanningContext) -> Runs:
-        """Leave as many lines as there is room for, those of the longest runs first."""
+        """Insert as many lines as there is room for, those of the longest runs first."""
         runs = self
         while runs.leaving and runs.cost(context) > room:
             least = min(runs.leaving, key=lambda run: (len(run.steps), -run.line.position))
@@ -68,11 +68,11 @@ class Runs(msgspec.Struct, frozen=True):
 
 
 def find_runs(context: PlanningContext, steps: Mapping[int, tuple[int, ...]], lines: Lines) -> Runs:
-    """Find the runs of neighbours that steps take. `steps` are the members of each, by number."""
+    """Find the runs of adjacent segments that steps sweep. `steps` are the members, by number."""
     leaving: list[Run] = []
     staying: list[int] = []
     counted: set[int] = set()
-    """Steps whose members a line speaks of. One whose members are apart counts where it begins."""
+    """Steps whose members a line covers. One with scattered members counts where it begins."""
     step_of = {i: n for n, members in steps.items() for i in members}
     for run in _neighbours(context, step_of, lines):
         old = {i for i in run.members if lines.is_line(context.segments[i])}
@@ -91,17 +91,17 @@ def find_runs(context: PlanningContext, steps: Mapping[int, tuple[int, ...]], li
 
 
 class _Neighbours(NamedTuple):
-    """Segments that go, with old lines among and beside them, by index."""
+    """Segments that are swept, with old lines among and beside them, by index."""
 
     members: list[int]
     is_open: bool
-    """Whether a line may stand for them: no unit that stays goes on behind them."""
+    """Whether a line may stand for them: no unit that stays continues after them."""
 
 
 def _neighbours(
     context: PlanningContext, step_of: Mapping[int, int], lines: Lines
 ) -> Iterator[_Neighbours]:
-    """Give what goes, each with its neighbours; what is behind all the rest is left out."""
+    """Yield the runs of what is swept; a run at the end of the heap is left out."""
     segments, units = context.segments, iter(context.units)
     unit, reach = next(units, None), -1
     end = 0
@@ -125,7 +125,7 @@ def _neighbours(
 
 
 def _is_between(segment: Segment, lines: Lines) -> bool:
-    """Whether a segment that stays does not part those before it from those behind it."""
+    """Whether a segment that stays does not separate those before it from those after it."""
     return lines.is_line(segment) or not lines.is_said(segment)
 
 

@@ -2,7 +2,7 @@
 
 Two formulas, kept under their names so that they can be compared. Both are strictly monotone in
 age and bounded: age counts as `age / (age + half_life)`, so a very old decision cannot outrank
-everything by its age alone, and a minute does not use the whole scale up.
+everything by its age alone, and a minute does not use up the whole scale.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DISPENSABLE: Mapping[str, float] = MappingProxyType(
         "decision": 0.1,
     }
 )
-"""How easily each type can be done without, for `SeedAge`; 0.5 for others. High goes first."""
+"""How dispensable each type is, for `SeedAge`; 0.5 for others. High goes first."""
 
 IMPORTANCE: Mapping[str, float] = MappingProxyType(
     {
@@ -51,7 +51,7 @@ IMPORTANCE: Mapping[str, float] = MappingProxyType(
 
 
 class Weights(msgspec.Struct, frozen=True):
-    """What each term counts. They should add up to 1, so that scores stay between 0 and 1."""
+    """The weight of each term. They should add up to 1, so that scores stay between 0 and 1."""
 
     recency: float = 0.4
     type: float = 0.3
@@ -79,14 +79,14 @@ class SeedAge(msgspec.Struct, frozen=True):
 
 
 class SeedRetention(msgspec.Struct, frozen=True):
-    """Prune score from 0 to 1; high goes first. One minus what argues for keeping it."""
+    """Prune score from 0 to 1; high goes first. One minus the retention score."""
 
     weights: Weights = Weights()
     half_life_hours: float = HALF_LIFE_HOURS
     importance: Mapping[str, float] = IMPORTANCE
 
     def __call__(self, segment: Segment, now: datetime) -> float:
-        """Score one segment; what is pinned scores 0."""
+        """Score one segment; a pinned one scores 0."""
         if segment.pinned:
             return 0.0
         w = self.weights

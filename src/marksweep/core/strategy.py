@@ -26,7 +26,7 @@ from marksweep.model import Action, Segment
 
 
 class Proposal(msgspec.Struct, frozen=True, gc=False):
-    """What a strategy would do next, if those before it are done."""
+    """What a strategy would do next, if the proposals before it are done."""
 
     members: tuple[int, ...]
     """Indices into the snapshot: any member of a unit means the whole unit."""
@@ -36,7 +36,7 @@ class Proposal(msgspec.Struct, frozen=True, gc=False):
 
 
 class Strategy(Protocol):
-    """Ranks; first to go first, each with a reason. Lazy: what is not asked for is not worked out.
+    """Ranks; first to go first, each with a reason. Lazy: computes only what is requested.
 
     Each proposal assumes that those before it were taken.
     """
@@ -54,12 +54,11 @@ class Strategy(Protocol):
 class LastResort(Protocol):
     """What can still be done where a strategy's ranking falls short: every run can be collected.
 
-    They may propose to trim roots that yield. `excess` gives what is still too
-    much.
+    They may propose to trim roots that yield. `excess` returns how much is still too much.
     """
 
     def to_target(self, context: PlanningContext, excess: Callable[[], int]) -> Iterator[Proposal]:
-        """Propose how to reach the target, where everything that may go has been offered."""
+        """Propose how to reach the target, once everything that may go has been offered."""
         ...
 
     def to_limit(self, context: PlanningContext, excess: Callable[[], int]) -> Iterator[Proposal]:
@@ -73,13 +72,13 @@ class LastResort(Protocol):
 
 @runtime_checkable
 class Learning(Strategy, Protocol):
-    """A strategy that remembers what it observed, may land deeper, and may bring things back."""
+    """A strategy that remembers what it observed, may free more, and may bring things back."""
 
     def observe(self, segments: Sequence[Segment]) -> None:
         """Learn segments that are live now and were not before, in order.
 
-        After a restart these are all that were said before, as far as they are still known, whole;
-        what of them is no longer live is forgotten right after.
+        After a restart these are all earlier segments that are still known, in full; those that are
+        no longer live are forgotten right after.
         """
         ...
 
@@ -88,7 +87,7 @@ class Learning(Strategy, Protocol):
         ...
 
     def target(self, context: PlanningContext, wanted: int) -> int:
-        """Choose the size to land at, at most `wanted`."""
+        """Choose the target size, at most `wanted`."""
         ...
 
     def recall(self, context: PlanningContext) -> Proposal | None:

@@ -19,8 +19,8 @@ from marksweep.model import Hold, Link, Reference, Segment
 class Graph:
     """Who refers to whom in a snapshot. References to absent segments are left out.
 
-    A segment that was compressed away is still referred to by its old id; the segment derived from
-    it is its stand-in. Not in pairs: these were compressed as a whole.
+    Others still refer to a compressed segment by its old id; the segment derived from it is its
+    stand-in. This does not apply to pairs: they were compressed as a whole.
     """
 
     def __init__(self, segments: Sequence[Segment]) -> None:
@@ -87,19 +87,19 @@ class Graph:
         return bool(self._pairs)
 
     def pairs(self) -> Iterator[tuple[int, int]]:
-        """Give the segments that are paired, two by two, as they were met."""
+        """Return the pairs of segments, in the order they were found."""
         return zip(self._pairs[::2], self._pairs[1::2], strict=True)
 
     def successors(self, i: int) -> Sequence[int]:
-        """Give the segments that segment `i` refers to strongly."""
+        """Return the segments that segment `i` refers to strongly."""
         return self.targets[self.starts[i] : self.starts[i + 1]]
 
 
 class Units:
     """The units of a snapshot.
 
-    Most are one segment, or a call and its one result: for those, one number per segment is all
-    that is kept.
+    Most are one segment, or a call and its one result: for those, only one number per segment is
+    stored.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -110,18 +110,18 @@ class Units:
         self._size = len(graph)
 
     def members(self, i: int) -> tuple[int, ...]:
-        """Give the unit that segment `i` belongs to, in heap order."""
+        """Return the unit that segment `i` belongs to, in heap order."""
         mate = self._mates[i] if self._mates else _ALONE
         if mate >= 0:
             return (i, mate) if i < mate else (mate, i)
         return (i,) if mate == _ALONE else self._larger[i]
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
-        """Give every unit once, in the order of their first members."""
+        """Yield every unit once, in the order of their first members."""
         return map(self.members, self.firsts())
 
     def firsts(self) -> Iterator[int]:
-        """Give the first member of every unit, in heap order."""
+        """Yield the first member of every unit, in heap order."""
         if not self._mates:
             return iter(range(self._size))
         larger = self._larger
@@ -139,11 +139,11 @@ class Singles:
         self._count = count
 
     def members(self, i: int) -> tuple[int, ...]:
-        """Give the unit of `i`."""
+        """Return the unit of `i`."""
         return (i,)
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
-        """Give every unit once."""
+        """Yield every unit once."""
         return ((i,) for i in range(self._count))
 
 
@@ -151,7 +151,7 @@ _ALONE, _MANY = -1, -2
 
 
 def _pair_up(mates: array[int], graph: Graph) -> list[tuple[int, int]]:
-    """Note the other one of each pair; give the pairs that share a member with another one."""
+    """Store the mate of each member; return the pairs that share a member with another pair."""
     is_tangled = False
     for a, b in graph.pairs():
         if mates[a] == _ALONE == mates[b]:

@@ -4,8 +4,8 @@
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": …}, {"type": "text", …}]}
 
 Consecutive messages of one role are read as one. The system prompt is not a message; a request
-keeps it in `system`. What the system says later is a message between one of the user and one of the
-assistant, and stays with both.
+keeps it in `system`. A later system message is between a user message and an assistant message, and
+stays with both.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _sets_effort(message: Message) -> bool:
 
 
 def _system_misplaced(messages: Messages) -> Iterator[Fault]:
-    """Find what the system says elsewhere than between the user and the assistant."""
+    """Find system messages that are not between the user and the assistant."""
     said = [(i, message) for i, message in enumerate(messages) if not _sets_effort(message)]
     for k, (i, message) in enumerate(said):
         if message.role is not Role.SYSTEM:
@@ -401,7 +401,7 @@ class Anthropic(TiedByCalls):
         return {**raw, "content": blocks}
 
     def compose(self, role: Role, parts: Sequence[Part]) -> list[Json]:
-        """Make one message; results come first, and what was thought elsewhere is left out."""
+        """Compose one message; results come first, and thoughts of other models are left out."""
         texts = [part.text for part in parts]
         if len(texts) == 1 and texts[0] is not None:
             content: Json = texts[0]
@@ -465,7 +465,7 @@ def _media(kind: str, block: dict[str, Json]) -> Part:
 
 
 def _written(part: Part) -> Json:
-    """Make a block of a neutral part; nothing for a thought, which only its model can sign."""
+    """Compose a block from a neutral part; None for a thought, which only its model can sign."""
     if part.text:
         return {"type": "text", "text": part.text}
     if part.function_call:

@@ -4,8 +4,8 @@ A dialect reads one provider message into a role and parts, and builds provider 
 It never sees the whole conversation, except in its rules and its ties.
 
 Every part that was read carries the provider's own block in `raw`, every message its whole value.
-`raw` is the truth for writing; the other fields are what we understood of it. So an edit goes
-through the dialect, which changes both.
+Writing uses `raw`; the other fields are what we understood of it. So an edit goes through the
+dialect, which changes both.
 
 Calls and results are matched by id, each result with the nearest earlier call that still waits for
 one; what was matched is valid only together.
@@ -36,7 +36,7 @@ class Skipped(msgspec.Struct, frozen=True):
     """Something that was not read: where it was, and why."""
 
     position: int
-    """Index in what was given: a message in its list, a line in its file."""
+    """Index in the input: a message in its list, a line in its file."""
     reason: str
 
 
@@ -53,7 +53,7 @@ class Finding(msgspec.Struct, frozen=True):
     rule: str
     provider: str
     position: int
-    """Index of the message in what was given."""
+    """Index of the message in the input."""
     what: str
     mend: str
 
@@ -63,7 +63,7 @@ class Change(msgspec.Struct, frozen=True):
 
     rule: str
     position: int
-    """Index of the message in the history as it stood when the rule was applied."""
+    """Index of the message in the history at the time the rule was applied."""
     what: str
 
 
@@ -82,7 +82,7 @@ class Rule(msgspec.Struct, frozen=True):
     """How to repair it, for people to read."""
     check: Callable[[Messages], Iterator[Fault]]
     repair: Callable[[Dialect, Messages], Repaired]
-    """Makes the check pass with the least change; gives back the same messages if it passes."""
+    """Makes the check pass with the least change; returns the same messages if it passes."""
 
 
 class Dialect(Protocol):
@@ -90,7 +90,7 @@ class Dialect(Protocol):
 
     @property
     def name(self) -> str:
-        """What callers call it."""
+        """The name that callers use."""
         ...
 
     @property
@@ -107,7 +107,7 @@ class Dialect(Protocol):
         ...
 
     def compose(self, role: Role, parts: Sequence[Part]) -> list[Json]:
-        """Make provider messages of parts; one that has `raw` has it in this dialect."""
+        """Compose provider messages from parts; a part's `raw`, if any, is in this dialect."""
         ...
 
     def answer(self, asked: Part, text: str) -> Part:
@@ -121,7 +121,7 @@ class Dialect(Protocol):
     def with_result(self, part: Part, text: str) -> Part:
         """Return the same result with its content replaced by a text.
 
-        What cannot hold a text, such as a screenshot, is given back as it is.
+        What cannot hold a text, such as a screenshot, is returned unchanged.
         """
         ...
 
@@ -130,7 +130,7 @@ class Dialect(Protocol):
         ...
 
     def tying(self) -> Tying:
-        """Begin to say which messages are valid only together."""
+        """Return a new `Ties`, which finds messages that are valid only together."""
         ...
 
     def ties(self, messages: Messages) -> Iterator[tuple[int, int]]:
@@ -138,7 +138,7 @@ class Dialect(Protocol):
         ...
 
     def joins(self, before: Message, after: Message) -> bool:
-        """Whether two messages that come next to each other must be written as one."""
+        """Whether two adjacent messages must be written as one."""
         ...
 
 
@@ -164,7 +164,7 @@ def composed(dialect: Dialect, role: Role, parts: Sequence[Part], message_id: st
 
 
 def plain(value: Json) -> Json:
-    """Give plain data for what an SDK returned; plain data is given back as it is."""
+    """Return plain data for an SDK's object; plain data is returned unchanged."""
     if isinstance(value, dict):
         if any(_is_model(item) for item in value.values()):
             return {key: plain(item) for key, item in value.items()}
@@ -177,7 +177,7 @@ def plain(value: Json) -> Json:
 
 
 def _is_model(value: Json) -> bool:
-    """Whether plain data has to be made of it, or of something directly inside it."""
+    """Whether it, or something directly inside it, must be converted to plain data."""
     if isinstance(value, list):
         return any(
             not isinstance(item, dict | str) and hasattr(item, "model_dump") for item in value
@@ -189,11 +189,11 @@ NO_JSON = (msgspec.DecodeError, UnicodeError, RecursionError)
 """What `parsed` raises."""
 
 HALVES = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
-"""Halves of characters, as JSON may spell them."""
+"""Lone surrogates, as JSON may escape them."""
 
 
 def parsed(text: bytes | str) -> Json:
-    """Read JSON, also with half a character: what a program leaves that cuts a text anywhere."""
+    """Read JSON, also with lone surrogates, which programs leave that cut a text anywhere."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError) as error:
@@ -211,7 +211,7 @@ def _refuse(constant: str) -> Json:
 
 
 def spelled(value: Json, indent: int | None = None) -> bytes:
-    """Write JSON; half a character is written as its escape."""
+    """Write JSON; a lone surrogate is written as its escape."""
     try:
         written = msgspec.json.encode(value)
     except (UnicodeEncodeError, OverflowError):
@@ -231,7 +231,7 @@ def decoded(arguments: Json) -> Json:
 
 
 def encoded(arguments: Json) -> str:
-    """Write a call's arguments as JSON text; text stays as it is."""
+    """Write a call's arguments as JSON text; text stays unchanged."""
     return arguments if isinstance(arguments, str) else spelled(arguments).decode()
 
 
@@ -244,7 +244,7 @@ def no_messages(value: Json) -> BadInput:
 
 
 def word(value: Json) -> str:
-    """Return a field that should be text; nothing for anything else."""
+    """Return a field that should be text; empty for anything else."""
     return value if isinstance(value, str) else ""
 
 
@@ -292,7 +292,7 @@ result_of: Results = attrgetter("function_response")
 
 
 class Matcher:
-    """Matches message by message; only calls that wait for a result are remembered."""
+    """Matches message by message; only pending calls are stored."""
 
     def __init__(self, calls: Calls = call_of, results: Results = result_of) -> None:
         self._calls = calls
@@ -313,7 +313,7 @@ class Matcher:
         return found
 
     def _answered(self, call_id: str) -> Slot | None:
-        """Take the first call of the last message that asks under this id."""
+        """Take the first call with this id in the last message that has one."""
         slots = self._waiting.pop(call_id, None)
         if slots is None:
             return None
@@ -383,7 +383,7 @@ def ties_of(tying: Tying, messages: Messages) -> Iterator[tuple[int, int]]:
 
 
 class TiedByCalls:
-    """A dialect in which results are tied to their calls, and any two messages may meet."""
+    """A dialect in which results are tied to their calls, and any two messages may be adjacent."""
 
     def tying(self) -> Tying:
         """Tie results to their calls, and thoughts to what the model did next."""

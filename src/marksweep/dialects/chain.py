@@ -1,11 +1,11 @@
 """The chain of a Claude Code session: which lines are live, and links that hold after a collection.
 
-A line names the one before it in `parentUuid`. The client walks from the last line back, so what
-it left behind by a rewind or a compaction is still in the file and no longer in the conversation.
-It stops at the first line that is not there: whoever takes lines out has to link the others anew.
+A line names the one before it in `parentUuid`. The client walks back from the last line, so lines
+before a rewind or a compaction are still in the file but no longer in the conversation. It stops at
+the first missing line: a program that removes lines must link the others again.
 
-Calls that were made at once are written one line each, and a result hangs on the line of its call;
-so lines of the same response, and the results that hang on them, are live together.
+Parallel calls are written one line each, and the parent of a result is the line of its call; so
+lines of the same response, and the results attached to them, are live together.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from marksweep.dialects.base import Fault, Json, spelled
 SPOKEN = ("user", "assistant")
 
 NAMES = UUID("6d61726b-7377-4565-8000-000000000000")
-"""From which the ids of lines that a collection wrote are made: the same in, the same out."""
+"""Namespace for the ids of lines that a collection wrote: they are deterministic."""
 
 COPIED = ("sessionId", "cwd", "version", "gitBranch", "userType", "entrypoint", "timestamp")
-"""What a line that a collection wrote takes from the line before it."""
+"""Fields that a line written by a collection copies from the line before it."""
 
 USAGE = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 BYTES_PER_TOKEN = 4
-"""By which the window that a session reports shrinks with its lines."""
+"""Fields of the reported window, which shrink along with the lines."""
 
 
 def live(lines: Sequence[Json]) -> set[int]:
@@ -114,8 +114,8 @@ def _is_spoken(line: Json) -> bool:
 def relinked(before: Sequence[Json], after: Sequence[Json]) -> list[Json]:
     """Link the lines that a collection left, one after the other; lines off the chain stay.
 
-    A result that was shortened is so where the client shows it, too, and the window that the last
-    response reported is as much smaller as the lines are.
+    A shortened result is also shortened in the copy that the client displays, and the window that
+    the last response reported shrinks by as much as the lines.
     """
     if not any(_is_linked(line) for line in before):
         return list(after)

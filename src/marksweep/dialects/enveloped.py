@@ -29,13 +29,13 @@ from marksweep.messages import Part, Role
 
 
 class NotAMessage(Unreadable):
-    """A line that is not part of the conversation. It is kept, in its place."""
+    """A line that is not part of the conversation. It is kept in its place."""
 
 
 class Enveloped:
     """Reads and writes a provider's messages inside envelopes.
 
-    `open` takes the provider's message out or raises NotAMessage, `close` gives an envelope with
+    `open` extracts the provider's message or raises NotAMessage, `close` returns an envelope with
     another message in it, `wrap` makes a new envelope.
     """
 

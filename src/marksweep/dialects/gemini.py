@@ -308,7 +308,7 @@ class Gemini(TiedByCalls):
         return {**raw, "parts": [part.raw for part in parts]}
 
     def compose(self, role: Role, parts: Sequence[Part]) -> list[Json]:
-        """Make one content; what was thought elsewhere is left out."""
+        """Compose one content; thoughts of other models are left out."""
         written = [block for part in parts if (block := part.raw or _written(part))]
         return [{"role": "model" if role is Role.MODEL else "user", "parts": written}]
 
@@ -347,16 +347,16 @@ class Gemini(TiedByCalls):
         return TurnTying(named_call, named_result)
 
     def joins(self, before: Message, after: Message) -> bool:
-        """Join the model's text and the calls that come to follow it."""
+        """Join the model's text and the calls that follow it."""
         return follows_model(before, after)
 
 
 class TurnTying(Tying):
-    """Holds the user's content that began the newest turn, too.
+    """Also keeps the user's content that began the newest turn.
 
-    If calls of the turn are signed, the API wants signatures from there on. Without it the turn
-    would reach back to older calls, which may have none. It is held whether or not they are, so
-    that it does not go once the signed calls have gone.
+    If calls of the turn are signed, the API requires signatures from there on. Without it the turn
+    would include older calls, which may have none. It is kept whether or not they are signed, so
+    that it is not swept after the signed calls were.
     """
 
     _began = -1
@@ -416,7 +416,7 @@ def _part(block: Json) -> Part:
 
 
 def _written(part: Part) -> Json:
-    """Make a part of the provider's; nothing for a thought, which only its model can sign."""
+    """Compose a provider's part; None for a thought, which only its model can sign."""
     if part.text:
         return {"text": part.text}
     if part.function_call:
@@ -438,7 +438,7 @@ def _written(part: Part) -> Json:
 
 
 def _id(call_id: str) -> dict[str, str]:
-    """Return the id, unless it is only made from a name."""
+    """Return the id, unless it was derived from a name."""
     return {} if not call_id or call_id.startswith("name:") else {"id": call_id}
 
 

@@ -42,7 +42,7 @@ CHAT_BLOCKS = {"image_url", "input_audio", "file"}
 RESPONSES_BLOCKS = {"input_text", "output_text", "input_image", "input_file"}
 RESPONSES_ITEMS = {"message", "reasoning", "item_reference", "compaction", *CALLS, *OUTPUTS}
 RESPONSES_ENDINGS = ("_call", "_call_output", "_search_output")
-"""How the types of other Responses items end: calls that the provider runs itself."""
+"""Suffixes of other Responses item types: calls that the provider runs itself."""
 CODEX_LINES = {"response_item", "session_meta", "turn_context", "event_msg", "compacted"}
 CLAUDE_CODE_LINES = {"summary": "leafUuid", "file-history-snapshot": "snapshot"}
 """Lines of Claude Code that have no id, and what each of them has."""
@@ -237,14 +237,14 @@ SYSTEMS = {
 
 
 class Aside(msgspec.Struct, frozen=True):
-    """Something that is not a message, with its place: written back, never sent or collected."""
+    """A value that is not a message, with its position: written back, never sent or collected."""
 
     position: int
     raw: Json
 
 
 class UnparsedLine(msgspec.Struct, frozen=True):
-    """A line of a transcript that is not JSON: written back as it is, to the byte."""
+    """A line of a transcript that is not JSON: written back byte for byte."""
 
     data: bytes
     reason: str = ""
@@ -257,11 +257,11 @@ class History(msgspec.Struct, frozen=True):
     dialect: str
     messages: tuple[Message, ...]
     positions: tuple[int, ...]
-    """Where each message stood in what was given."""
+    """The position of each message in the input."""
     skipped: tuple[Skipped, ...] = ()
     asides: tuple[Aside, ...] = ()
     system: Message | None = None
-    """The system prompt of a request that keeps it apart."""
+    """The system prompt of a request that keeps it in a separate field."""
     given: Json = None
     """What was read: a list of messages, a whole request, or the lines of a transcript."""
 
@@ -394,9 +394,9 @@ def _system(dialect: Dialect, body: dict[str, Json]) -> Message | None:
 
 
 def write(history: History, messages: Sequence[Message] | None = None) -> Json:
-    """Write the history in the form it was given; with other messages, if some are passed.
+    """Write the history in its original form; with other messages, if some are passed.
 
-    What was read and not changed comes back as it was, to the last field.
+    Unchanged messages are written exactly as they were read.
     """
     if messages is None or tuple(messages) == history.messages:
         return history.given
@@ -404,7 +404,7 @@ def write(history: History, messages: Sequence[Message] | None = None) -> Json:
 
 
 def rewritten(history: History, messages: Sequence[Message]) -> Json:
-    """Write these messages in the form the history was given, its asides in their places."""
+    """Write these messages in the history's original form, with its asides in their places."""
     dialect = dialect_named(history.dialect)
     values = _interleaved(history, _raws(dialect, messages), messages)
     if history.dialect == "claude_code":
@@ -434,8 +434,8 @@ def _interleaved(
 def written(messages: Sequence[Message], dialect: str) -> list[Json]:
     """Write neutral messages in a dialect.
 
-    A message that was read in it is written as it came; a transcript's is taken out of its
-    envelope. Others are composed from their parts; thoughts stay with the model that had them.
+    A message that was read in that dialect is written unchanged; a transcript's is taken out of its
+    envelope. Others are composed from their parts, without thoughts of another model.
     """
     kind = dialect_named(dialect)
     ready = [m if _is_ready(kind, m) else _neutral(m) for m in messages]
@@ -457,7 +457,7 @@ def _neutral(message: Message) -> Message:
 
 
 def _gathered(dialect: Dialect, messages: Sequence[Message]) -> list[Message]:
-    """Make one message of those that must be composed and that the model said in one go.
+    """Merge the messages of one model response that must be composed into one message.
 
     The same goes for results. A transcript may write each block of a response as a message.
     """

@@ -3,7 +3,7 @@
     {"role": "assistant", "content": "…", "tool_calls": [{"id": …, "function": {…}}]}
     {"role": "tool", "tool_call_id": …, "content": "…"}
 
-Many servers speak it.
+Many servers use it.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ ROLES = {
 WRITTEN = {Role.SYSTEM: "system", Role.USER: "user", Role.MODEL: "assistant", Role.TOOL: "tool"}
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
-"""Where compatible servers put what the model thought."""
+"""Fields in which compatible servers put the model's reasoning."""
 
 
 class OpenAIChat(TiedByCalls):
@@ -334,7 +334,7 @@ def _calls(raw: dict[str, Json]) -> Iterator[Part]:
 
 
 def _legacy_id(name: str) -> str:
-    """Make an id for the form that had none: a function's result follows its call."""
+    """Make an id for the legacy form without ids: a function's result follows its call."""
     return f"function:{name}" if name else ""
 
 

@@ -242,7 +242,7 @@ class OpenAIResponses(TiedByCalls):
         return items
 
     def answer(self, asked: Part, text: str) -> Part:
-        """Make a result for a call, of the kind its call wants."""
+        """Make a result for a call, of the kind that matches it."""
         call = asked.function_call or FunctionCall("", "")
         kind = asked.raw["type"] if asked.raw else "function_call"
         raw = {"type": f"{kind}_output", "call_id": call.id, "output": text}
@@ -285,7 +285,7 @@ def _part(block: dict[str, Json]) -> Part:
 
 
 def _thought(raw: dict[str, Json]) -> str:
-    """Return what a reasoning item shows of itself; what is encrypted stays in `raw`."""
+    """Return the readable text of a reasoning item; encrypted content stays in `raw`."""
     shown = [*_list(raw.get("summary")), *_list(raw.get("content"))]
     return "\n".join(word(item.get("text")) for item in shown if isinstance(item, dict))
 

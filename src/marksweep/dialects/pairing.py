@@ -47,7 +47,7 @@ Standing = Callable[[Messages, int, int, Results], Iterator[Slot]]
 
 
 def each_message(messages: Messages) -> Iterator[Group]:
-    """Answer each message by itself."""
+    """Answer each message separately."""
     for i, message in enumerate(messages):
         if message.role is Role.MODEL:
             yield Group(i, i)
@@ -72,7 +72,7 @@ def is_results_only(message: Message, results: Results) -> bool:
 
 
 class GroupCheck(NamedTuple):
-    """What was found about the calls of one group."""
+    """The findings about the calls of one group."""
 
     group: Group
     calls: list[Slot]
@@ -83,13 +83,13 @@ class GroupCheck(NamedTuple):
 
 
 class Separate:
-    """Answers come right after the message that asks, each in a separate message."""
+    """Answers come right after the message with the calls, each in a separate message."""
 
     calls: Calls = staticmethod(call_of)
     results: Results = staticmethod(result_of)
 
     def places(self, messages: Messages) -> Iterator[GroupCheck]:
-        """Look at each message that asks for something."""
+        """Check each message that has calls."""
         found = match(messages)
         waiting = last_asking(messages)
         for i, slots in _by_message(found).items():
@@ -137,7 +137,7 @@ class Separate:
 
 @dataclass(frozen=True)
 class Together:
-    """Answers are in what follows the group of model messages that asks.
+    """Answers are in the messages after the group of model messages with the calls.
 
     `groups` says which model messages are answered at once, `reach` where the messages that may
     answer end, `standing` which results in them are in their place.
@@ -150,7 +150,7 @@ class Together:
     results: Results
 
     def places(self, messages: Messages) -> Iterator[GroupCheck]:
-        """Look at each group that asks for something."""
+        """Check each group that has calls."""
         found = match(messages, self.calls, self.results)
         asked = _by_message(found)
         waiting = last_asking(messages, self.results)

@@ -41,7 +41,7 @@ def start_with_user(dialect: Dialect, messages: Messages) -> Repaired:
 
 
 def drop_parts(dialect: Dialect, messages: Messages, slots: dict[Slot, str]) -> Repaired:
-    """Drop parts, each with the reason given; a message left with nothing goes too."""
+    """Drop parts, each with the reason given; drop a message left empty, too."""
     gone: dict[int, set[int]] = {}
     for slot in slots:
         gone.setdefault(slot.message, set()).add(slot.part)
@@ -97,11 +97,11 @@ def results_without_call(calls: Calls, results: Results, what: str) -> Check:
 
 
 Find = Callable[[Messages], dict[Slot, str]]
-"""Names the parts that break a rule, each with what is wrong."""
+"""Finds the parts that break a rule, each with what is wrong."""
 
 
 def as_check(find: Find) -> Check:
-    """Make a check of it."""
+    """Turn it into a check."""
     return lambda messages: (Fault(slot.message, what) for slot, what in find(messages).items())
 
 
@@ -116,7 +116,7 @@ def dropping(find: Find) -> Repair:
 
 
 def dropping_empty(check: Check, is_empty: Callable[[Part], bool]) -> Repair:
-    """Repair by leaving out the empty parts of what a check finds; an empty message goes."""
+    """Repair by dropping empty parts that a check finds, and messages that are empty."""
 
     def repair(dialect: Dialect, messages: Messages) -> Repaired:
         faulty = {fault.position for fault in check(messages)}
@@ -140,7 +140,7 @@ def system_inside(messages: Messages) -> Iterator[Fault]:
 
 
 def system_as_user(check: Check) -> Repair:
-    """Let the user say what a system message says that a check finds; an empty one goes."""
+    """Turn system messages that a check finds into user messages; drop empty ones."""
 
     def repair(dialect: Dialect, messages: Messages) -> Repaired:
         faults = list(check(messages))
@@ -159,7 +159,7 @@ def system_as_user(check: Check) -> Repair:
 def rename_calls(
     dialect: Dialect, messages: Messages, names: dict[Slot, str], calls: Calls, results: Results
 ) -> Repaired:
-    """Give calls other ids, and their results the same."""
+    """Rename calls, and their results accordingly."""
     found = match(messages, calls, results)
     new = dict(names)
     for call, name in names.items():
@@ -206,7 +206,7 @@ def renaming(
     results: Results,
     find: Callable[[Messages, Calls], Iterator[Slot]] = repeated_ids,
 ) -> Repair:
-    """Repair by giving such calls unique ids, and their results the same."""
+    """Repair by giving such calls and their results unique ids."""
 
     def repair(dialect: Dialect, messages: Messages) -> Repaired:
         names = fresh_ids(messages, list(find(messages, calls)), calls)
@@ -218,7 +218,7 @@ def renaming(
 
 
 def fresh_ids(messages: Messages, slots: list[Slot], calls: Calls) -> dict[Slot, str]:
-    """Make ids that no call of the history has."""
+    """Generate ids that no call of the history has."""
     taken = {call.id for m in messages for part in m.parts if (call := calls(part)) is not None}
     names: dict[Slot, str] = {}
     for slot in slots:

@@ -86,7 +86,7 @@ def unpacked(data: bytes, most: int | None = None) -> Unpacked:
     try:
         text = plain.decode(encoding, "surrogatepass").encode(UTF_8, "surrogatepass")
     except UnicodeError as error:
-        raise BadInput(f"seems to be {encoding}, and is not: {error}. Convert it first.") from error
+        raise BadInput(f"seems to be {encoding}, but is not: {error}. Convert it first.") from error
     return Unpacked(text, encoding, was_packed)
 
 
@@ -99,7 +99,7 @@ def _decompressed(data: bytes, most: int | None) -> bytes:
             except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
                 raise BadInput(f"cannot be unpacked: {error}") from error
             if most is not None and len(plain) > most:
-                raise BadInput(f"unpacks to more than {most:,} bytes. Cut it first.")
+                raise BadInput(f"unpacks to more than {most:,} bytes. Split it first.")
             return plain
     return data
 

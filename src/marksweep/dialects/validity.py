@@ -19,7 +19,7 @@ READABLE = "readable"
 """The rule that every item of a history is a message."""
 
 LINKED = "lines-linked"
-"""The rule that every line of a session names one that is there."""
+"""The rule that the parent of every line of a session exists."""
 
 LINK = "Link it to the message before it, as `marksweep collect` does."
 
@@ -67,8 +67,8 @@ def findings_of(messages: Messages, dialect: str) -> list[Finding]:
 def repair(messages: Json, dialect: str | None = None) -> tuple[Json, list[Change]]:
     """Make a history valid with the least change; return it with the changes.
 
-    What the user said is kept. A valid history is given back as it is, and so is a repaired one.
-    Neutral messages come back neutral, all else in the form it was given.
+    What the user said is kept. A valid history is returned unchanged, and so is a repaired one.
+    Neutral messages stay neutral; other input is returned in its original form.
     """
     history = _history(messages, dialect)
     linked: list[Fault] = []
@@ -111,7 +111,7 @@ def repaired(messages: Messages, dialect: str) -> tuple[list[Message], list[Chan
 
 
 def _history(messages: Json, dialect: str | None) -> History:
-    """Read what was given; neutral messages in the dialect most of them came from."""
+    """Read the input; neutral messages in the dialect most of them came from."""
     if dialect is None and isinstance(messages, list | tuple):
         named = [m.dialect for m in messages if isinstance(m, Message) and m.dialect]
         plain_given = [m for m in messages if not isinstance(m, Message)]

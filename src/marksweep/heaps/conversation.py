@@ -1,15 +1,15 @@
 """The conversation heap: the messages of one conversation, each a segment.
 
-What must be together is tied when a message arrives, and its turn and policy are settled then; the
-running total of tokens is kept. So taking in one message does not depend on how many there are.
+Messages are tied together when they arrive, and get their turn and policy then; a running total of
+tokens is kept. So the cost of adding a message does not depend on how many there are.
 
     system messages, the first request, the first message of all      LOCKED
     summaries that a collection wrote                                 PRESERVABLE
     words of the user and the agent                                   PARTIAL
     calls, their results, notices of a collection                     EPHEMERAL
 
-How messages are kept in segments, so that what was swept comes back to the last field, is the
-business of their form; see forms.py.
+How segments store messages, so that swept ones come back exactly, is defined by their form; see
+forms.py.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ replace = msgspec.structs.replace
 
 
 ROLES_BY_NAME = {"assistant": Role.MODEL}
-"""What providers call a role that has another name here."""
+"""Providers' names of roles that have another name here."""
 
 KEPT = "keep"
-"""Who pinned what the host keeps."""
+"""`pinned_by` of messages that the host keeps."""
 
 
 class Draft(NamedTuple):
-    """A message that was made for a live one's place, and how it is kept."""
+    """A message made to replace a live one, and how it is stored."""
 
     raw: str
     message: Message
@@ -103,14 +103,14 @@ class ConversationHeap(SegmentHeap):
         self._messages: dict[str, Message] = {}
         """Live messages that were read, by id."""
         self._outcomes: dict[str, tuple[Outcome, ...]] = {}
-        """What the calls of live messages came to, once somebody asked."""
+        """The results of calls in live messages, computed when first needed."""
         self._drafts: dict[str, Draft] = {}
-        """Made since the last change, by id: a sweep that puts one in place does not read it."""
+        """Replacements made since the last change, by id: a sweep does not read them again."""
         self._names: dict[int, str] = {}
         """The ids of live messages, by position."""
         self._line: Line | None = None
         self._unread: list[Segment] = []
-        """Segments from the store that turns and ties do not know yet."""
+        """Segments from the store that are not yet in turns and ties."""
         self._refresh_is_off = False
         self._version = 0
         self._start_over()
@@ -123,7 +123,7 @@ class ConversationHeap(SegmentHeap):
         )
 
     def _start_over(self) -> None:
-        """Forget what follows from the messages so far; it is worked out again when needed."""
+        """Drop what is derived from the messages so far; it is recomputed when needed."""
         self._tying = self.form.rules.tying()
         self._last_read = 0
         self._turn = -1
@@ -143,7 +143,7 @@ class ConversationHeap(SegmentHeap):
             self._read_again()
 
     def _read_again(self) -> None:
-        """Recompute what follows from the live messages."""
+        """Recompute what is derived from the live messages."""
         self._line = None
         self._start_over()
         self._unread = list(self.index.live.values())
@@ -162,10 +162,10 @@ class ConversationHeap(SegmentHeap):
         policies: Mapping[str, GCPolicy] | None = None,
         arrived: Callable[[str], datetime] | None = None,
     ) -> list[str]:
-        """Take new messages in; give them their ids. `pinned_by` empty: they are not pinned.
+        """Add new messages and assign their ids. `pinned_by` empty: they are not pinned.
 
-        `policies` declares how easily messages may go, by their ids, and `arrived` says when they
-        came, if not now.
+        `policies` are the policies of messages, by their ids, and `arrived` says when they arrived,
+        if not now.
         """
         with self._editing():
             self._catch_up()
@@ -190,7 +190,7 @@ class ConversationHeap(SegmentHeap):
             return names
 
     def drop_from(self, position: int) -> None:
-        """Take back what was said from a position on, as if it had never been said."""
+        """Remove all messages from a position on, as if they had never been added."""
         with self._editing():
             live = [s for s in self.index.live.values() if s.type in SPOKEN]
             gone = {s.segment_id for s in live if s.position >= position}
@@ -201,7 +201,7 @@ class ConversationHeap(SegmentHeap):
             self._read_again()
 
     def declare(self, message_ids: Iterable[str], policy: GCPolicy) -> None:
-        """Say how easily live messages may go; what is locked stays locked."""
+        """Set the policies of live messages; what is locked stays locked."""
         with self._editing():
             live = self.index.live
             found = [live[name] for name in message_ids if name in live]
@@ -251,7 +251,7 @@ class ConversationHeap(SegmentHeap):
         return not self._keep.isdisjoint(names | {o.name for o in outcomes_of(message, calls)})
 
     def _read(self, at: int, message: Message, turn: int | None = None) -> list[int]:
-        """Work out what follows from the next message; give the positions it is tied to.
+        """Process the next message; return the positions it is tied to.
 
         `turn` is its turn if that is known already.
         """
@@ -271,10 +271,9 @@ class ConversationHeap(SegmentHeap):
         self._topic = turn_name(self._turn)
 
     def _policy(self, message: Message) -> GCPolicy:
-        """Say how easily a message may go that has just been read.
+        """Return the policy of a message that has just been read.
 
-        The first message of all is locked: providers want a history to begin with the user,
-        whatever that first message is.
+        The very first message is locked: providers require a history to begin with the user.
         """
         opens = not self._is_open and message.role is not Role.MODEL
         self._is_open = self._is_open or message.role is not Role.SYSTEM
@@ -285,7 +284,7 @@ class ConversationHeap(SegmentHeap):
         return _default_policy(message)
 
     def _catch_up(self) -> None:
-        """Take note of messages that came from the store: after a restart, or from others."""
+        """Process messages that came from the store: after a restart, or from others."""
         if not self._unread:
             return
         for segment in sorted(self._unread, key=lambda s: s.position):
@@ -294,19 +293,19 @@ class ConversationHeap(SegmentHeap):
                 turn = turn_number(segment.topic_id)
                 self._read(segment.position, message, turn)
                 self._policy(message)
-                self._turn = max(self._turn, turn)  # The message that began it may be gone.
+                self._turn = max(self._turn, turn)  # The message that began it may be swept.
                 self._topic = turn_name(self._turn)
                 if self._turns is not None:
                     self._turns.reserve(turn)
         self._unread.clear()
 
     def unanswered(self) -> Unanswered:
-        """Say what the model has not answered, and what that needs."""
+        """Return what the model has not answered, and what that needs."""
         self._catch_up()
         return Unanswered(self._last_answer, frozenset(self._tying.held()))
 
     def context(self, protection: Protection, pressure: Pressure, now: datetime) -> PlanningContext:
-        """Give all that a strategy may look at, and where what comes back is placed."""
+        """Return the planning context, and where recalled messages are placed."""
         snapshot, start = self.snapshot(), self.unanswered().start
         roots, yields = self.staying(snapshot.segments, protection, pressure)
         first = next((i for i, s in enumerate(snapshot.segments) if s.position >= start), None)
@@ -318,7 +317,7 @@ class ConversationHeap(SegmentHeap):
     def staying(
         self, segments: Sequence[Segment], protection: Protection, pressure: Pressure
     ) -> Staying:
-        """Say what of these segments must stay, and how far that yields. They are in order."""
+        """Return which of these segments must stay, and how far they yield. They are in order."""
         return staying(segments, self.message, protection, self.unanswered(), pressure)
 
     def _take_in(self, segments: Sequence[Segment]) -> None:
@@ -353,13 +352,13 @@ class ConversationHeap(SegmentHeap):
         return gone
 
     def _forget(self, segment_id: str) -> None:
-        """Forget what was read of a live message."""
+        """Drop the cached message of a live segment."""
         self._messages.pop(segment_id, None)
         self._outcomes.pop(segment_id, None)
 
     @contextmanager
     def without_refresh(self) -> Iterator[None]:
-        """Do not look for what others did. For use while the store's lock keeps them out."""
+        """Skip checking for changes by others. For use while the store's lock excludes them."""
         self.refresh()
         self._refresh_is_off = True
         try:
@@ -368,7 +367,7 @@ class ConversationHeap(SegmentHeap):
             self._refresh_is_off = False
 
     def refresh(self) -> None:
-        """Take in what other processes did."""
+        """Apply changes by other processes."""
         if self._refresh_is_off:
             return
         version = self._version
@@ -386,7 +385,7 @@ class ConversationHeap(SegmentHeap):
         text: str = "",
         policy: GCPolicy = GCPolicy.LOCKED,
     ) -> None:
-        """Note something that takes room in every request beside the messages: tool schemas."""
+        """Record something besides messages that takes room in every request: tool schemas."""
         old = self.live().get(name)
         if old is not None and old.text == text and old.tokens == tokens:
             return
@@ -405,18 +404,18 @@ class ConversationHeap(SegmentHeap):
             self._write(put=[segment])
 
     def snapshot(self) -> Snapshot:
-        """Take the conversation as it is now."""
+        """Return the current state of the conversation."""
         with self._guard:
             self.refresh()
             fingerprint = self.index.fingerprint()
             return Snapshot(self.index.in_order(), fingerprint, self.workspace, "conversation")
 
     def stored(self) -> list[Json]:
-        """Give the live messages as they were stored, in whatever form that was."""
+        """Return the live messages as they were stored, in whatever form."""
         return [json.loads(s.raw) for s in self.index.in_order() if was_said(s)]
 
     def message(self, segment: Segment) -> Message:
-        """Give the message of a segment; read once as long as it is live."""
+        """Return the message of a segment; cached as long as it is live."""
         message = self._messages.get(segment.segment_id)
         if message is not None and self._is_live(segment):
             return message
@@ -426,7 +425,7 @@ class ConversationHeap(SegmentHeap):
         return message
 
     def _is_live(self, segment: Segment) -> bool:
-        """Whether a segment is live with this very message: not swept, nor only planned."""
+        """Whether a segment is live with exactly this message: neither swept nor only planned."""
         live = self.index.live.get(segment.segment_id)
         return live is segment or (live is not None and live.raw == segment.raw)
 
@@ -441,7 +440,7 @@ class ConversationHeap(SegmentHeap):
         return self.counter(self.form.say(text, SUMMARY))
 
     def messages(self) -> list[Message]:
-        """Give all live messages in order, written as the provider wants them."""
+        """Return all live messages in order, in the provider's format."""
         with self._guard:
             self.refresh()
             if self._line is None:
@@ -454,7 +453,7 @@ class ConversationHeap(SegmentHeap):
         return ((s.position, self.message(s)) for s in segments if s.type in SPOKEN)
 
     def outcomes(self, segment: Segment) -> tuple[Outcome, ...]:
-        """Give the results a message carries, each with the call it answers."""
+        """Return the results in a message, each with the call it answers."""
         if segment.type != MESSAGE:
             return ()
         known = self._outcomes.get(segment.segment_id)
@@ -476,7 +475,7 @@ class ConversationHeap(SegmentHeap):
         return tuple(outcomes_of(message, calls))
 
     def texts(self, segment: Segment) -> tuple[Text, ...]:
-        """Give the texts of a message; what is not a message is one text."""
+        """Return the texts of a message; what is not a message is one text."""
         if segment.type not in SPOKEN:
             return (Text((0, ()), segment.text),)
         if segment.type == GAP:
@@ -484,7 +483,7 @@ class ConversationHeap(SegmentHeap):
         return tuple(texts_of(self.message(segment)))
 
     def trimmed(self, segment: Segment, texts: Mapping[Place, Sections]) -> Segment | None:
-        """Show of some texts only these sections; None if the message does not get shorter."""
+        """Keep only these sections of some texts; None if the message does not get shorter."""
         if segment.type not in SPOKEN:
             return None
         message = self.message(segment)
@@ -501,12 +500,12 @@ class ConversationHeap(SegmentHeap):
         return made if made.tokens < segment.tokens else None
 
     def insert(self, message: Message, position: int, now: datetime) -> None:
-        """Put a message in that a collection made, where others stood."""
+        """Insert a message that a collection made, in place of others."""
         with self._editing():
             self._write(put=[self.stand_in(message, position, now)])
 
     def stand_in(self, message: Message, position: int, now: datetime) -> Segment:
-        """Make a segment of a message that a collection puts where others stood."""
+        """Make a segment from a message that a collection puts in place of others."""
         is_line = left_out_in(message) is not None
         return Segment(
             segment_id=message.message_id,
@@ -521,18 +520,18 @@ class ConversationHeap(SegmentHeap):
         )
 
     def revised(self, segment: Segment, message: Message) -> Segment:
-        """Give a segment with another message in it."""
+        """Return a segment with another message in it."""
         text, raw = self.form.said(message), self.form.write(message)
         self._drafts[segment.segment_id] = Draft(raw, message)
         return replace(segment, text=text, raw=raw, tokens=self.counter(message))
 
     def revise(self, message: Message) -> None:
-        """Put another message in the place of the live one with its id."""
+        """Replace the live message with the same id."""
         with self._editing():
             self._write(put=[self.revised(self._find(message.message_id), message)])
 
     def gaps(self) -> Gaps:
-        """Give what makes the lines that stand where messages were."""
+        """Return the maker of the lines that stand for swept messages."""
         return Gaps(self.message, self.form, self.counter)
 
     def note(self, text: str, before: Segment) -> Segment:
@@ -550,7 +549,7 @@ class ConversationHeap(SegmentHeap):
 
 
 def was_said(segment: Segment) -> bool:
-    """Whether a segment is a message that arrived, and not one that a collection made."""
+    """Whether a segment is a message that arrived, not one that a collection made."""
     return bool(segment.raw) and segment.type != NOTE
 
 
@@ -561,7 +560,7 @@ def _type(message: Message) -> str:
 
 
 def _default_policy(message: Message) -> GCPolicy:
-    """Give a message's policy by what it is, wherever it is."""
+    """Return a message's policy by its kind, wherever it is."""
     if message.role is Role.USER:
         if is_summary(message):
             return GCPolicy.PRESERVABLE

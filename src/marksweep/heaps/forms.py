@@ -2,11 +2,11 @@
 
 ProviderForm   messages of one provider, kept as the JSON it sent: what `Conversation` holds
 NeutralForm    neutral messages, kept as JSON with all their fields: what `Session` holds
-HeldForm       messages as they are, in memory: for a heap that lives for one collection
+HeldForm       message objects in memory: for a heap that lives for one collection
 
-What a collection does to messages is written as their provider wants it. New values, never edits.
+What a collection changes is written in the provider's format. New values, never edits.
 
-Line         messages in order, with seams where others were
+Line         messages in order, joined where others were removed
 saying       a new message, such as a summary
 with_texts   other texts in the places of some, such as the lines worth keeping of a result
 """
@@ -38,14 +38,14 @@ replace = msgspec.structs.replace
 
 
 class Rules(Protocol):
-    """What messages ask for when others go: a dialect says so, and so does the neutral form."""
+    """What messages require when others go: implemented by dialects and by the neutral form."""
 
     def tying(self) -> Tying:
-        """Begin to say which messages are valid only together."""
+        """Return a new `Ties`, which finds messages that are valid only together."""
         ...
 
     def joins(self, before: Message, after: Message) -> bool:
-        """Whether two messages that come next to each other must be written as one."""
+        """Whether two adjacent messages must be written as one."""
         ...
 
 
@@ -58,15 +58,15 @@ class MessageForm(Protocol):
         ...
 
     def named(self, message: Message, position: int) -> Message:
-        """Give a new message the id it is known by in the heap."""
+        """Return a new message with its id in the heap."""
         ...
 
     def write(self, message: Message) -> str:
-        """Give what a segment keeps of a message in `raw`."""
+        """Return what a segment keeps of a message in `raw`."""
         ...
 
     def said(self, message: Message) -> str:
-        """Give what a segment says in `text`, for people and for search."""
+        """Return the `text` of a segment, for people and for search."""
         ...
 
     def read(self, segment: Segment) -> Message:
@@ -91,7 +91,7 @@ class ProviderForm:
         return self.dialect
 
     def named(self, message: Message, position: int) -> Message:
-        """Name a message by its position; mostly it was read with that name."""
+        """Name a message by its position; usually it was read with that name."""
         name = f"{self._ids}{position}"
         return message if message.message_id == name else replace(message, message_id=name)
 
@@ -121,7 +121,7 @@ class NeutralForm:
         self.rules: Rules = dialect_named(dialect) if dialect else TiedByCalls()
 
     def named(self, message: Message, position: int) -> Message:  # noqa: ARG002
-        """Leave a message its id."""
+        """Keep the message's id."""
         return message
 
     def said(self, message: Message) -> str:
@@ -144,10 +144,10 @@ class NeutralForm:
 
 
 class HeldForm(NeutralForm):
-    """Neutral messages that are held, not written: a segment keeps the name of its message's form.
+    """Neutral messages held in memory: a segment stores the name of its message's form.
 
     No two different messages ever have the same name, so a strategy that remembers messages from
-    one collection to the next sees by it whether one has changed.
+    one collection to the next can tell by the name whether one has changed.
     """
 
     def __init__(self) -> None:
@@ -163,11 +163,11 @@ class HeldForm(NeutralForm):
         self.rules = dialect_named(named.most_common(1)[0][0]) if named else TiedByCalls()
 
     def said(self, message: Message) -> str:
-        """Say its words only: nobody searches what is held for one collection."""
+        """Return its words only: nobody searches messages held for one collection."""
         return message.text
 
     def write(self, message: Message) -> str:
-        """Hold a message; give the name of its form."""
+        """Store a message; return the name of its form."""
         forms = self._forms.get(message.message_id, ())
         for name in forms:
             known = self._held[name]
@@ -180,12 +180,12 @@ class HeldForm(NeutralForm):
         return name
 
     def read(self, segment: Segment) -> Message:
-        """Give the message that is held."""
+        """Return the stored message."""
         held = self._held.get(segment.raw)
         return held if held is not None else self.say(segment.text, segment.segment_id)
 
     def forget_all_but(self, names: Iterable[str]) -> None:
-        """Evict all forms but these, once the others are the most."""
+        """Evict all forms but these, once the others are the majority."""
         kept = set(names)
         if len(self._held) <= 2 * len(kept):
             return
@@ -197,7 +197,7 @@ class HeldForm(NeutralForm):
 
 
 class Line:
-    """The messages that are left of a history, joined at the seams where that is needed."""
+    """The remaining messages of a history, joined where others were removed if needed."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -232,7 +232,7 @@ def saying(dialect: Dialect, text: str, message_id: str, role: Role = Role.USER)
 def with_texts(
     message: Message, texts: Mapping[Place, str], dialect: Dialect | None
 ) -> Message | None:
-    """Put other texts in their places, in the form of the provider; None if nothing changes.
+    """Replace texts, in the form of the provider; None if nothing changes.
 
     A message that was never read from a provider's has no such form.
     """
@@ -261,7 +261,7 @@ def _with_text(part: Part, path: Path, text: str, dialect: Dialect | None) -> Pa
 
 
 def _with_leaf(value: Json, path: Path, text: str) -> Json:
-    """Give arguments with another text at the end of a way through them."""
+    """Return arguments with another text at a path in them."""
     if not path:
         return text
     key, *rest = path
@@ -271,9 +271,9 @@ def _with_leaf(value: Json, path: Path, text: str) -> Json:
 
 
 def _with_words(part: Part, text: str) -> Part:
-    """Give a text part with other words, in the form its provider has it.
+    """Return a text part with another text, in its provider's form.
 
-    A text that is elsewhere in its block, as that of a document does, is left as it is.
+    A text that is elsewhere in its block, as in a document, is left unchanged.
     """
     raw = part.raw
     if isinstance(raw, dict):

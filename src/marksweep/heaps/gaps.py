@@ -1,7 +1,7 @@
-"""Gaps: a run of messages that went leaves one line, in the user's voice.
+"""Gaps: one line replaces a run of swept messages, in the user's voice.
 
-What the line says is defined with the other stand-ins (`sections.LeftOut`), where it is put by the
-planner (`core.runs`).
+The text of the line is defined with the other stand-ins (`sections.LeftOut`); the planner decides
+where it is placed (`core.runs`).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from marksweep.model import GCPolicy, Segment
 from marksweep.sections import LeftOut
 
 LINE_SHARE = 0.03
-"""What a line may weigh of what it stands for: a line of 25 tokens for 800 that went.
+"""Maximum tokens of a line as a share of what it stands for: 25 tokens for 800 swept.
 
-Higher leaves a line for smaller runs; at a twentieth, in a window of a thousand tokens, lines take
-room from what a model needs.
+Higher adds a line for smaller runs; at a twentieth, in a window of a thousand tokens, lines take
+space from what a model needs.
 """
 
 LEAST_MESSAGES = 2
-"""Messages that make a run. Of a single answer between two questions the questions tell enough."""
+"""Minimum messages of a run. For a single answer between two questions, the questions suffice."""
 
 
 class Gaps:
@@ -41,11 +41,11 @@ class Gaps:
         return segment.type in SPOKEN
 
     def is_line(self, segment: Segment) -> bool:
-        """Whether it is such a line."""
+        """Whether it is a gap line."""
         return segment.type == GAP
 
     def line(self, run: Sequence[Segment]) -> Segment | None:
-        """Make the line for a run. Notes in it say nothing that is not said elsewhere."""
+        """Make the line for a run. Notes in it only repeat what is elsewhere."""
         said = [s for s in run if s.type in (MESSAGE, SUMMARY, GAP)]
         grows = any(map(self.is_line, said))
         if not grows and len(said) < LEAST_MESSAGES:

@@ -1,8 +1,8 @@
-"""The knowledge graph as a heap: nodes that may go, and tombstones of those that went.
+"""The knowledge graph as a heap: nodes, and tombstones of swept nodes.
 
-A plan names nodes by kind and id, `memory:m1…`. A memory goes with all its chunks, so together they
-are one unit, sized by the number of nodes. What is swept gets a tombstone: hidden, restorable for
-its grace period, then erased after a backup.
+A plan names nodes by kind and id, `memory:m1…`. A memory is swept with all its chunks, so together
+they are one unit, sized by the number of nodes. What is swept gets a tombstone: hidden, restorable
+for its grace period, then erased after a backup.
 
 The snapshot is columns (`Survey`): half a million nodes are too many for an object each. The
 planner sees them through `GraphContext`, by index: memories first, then chunks that no memory has,
@@ -31,19 +31,19 @@ from marksweep.stores.graph.leases import CHANGE, Lease, hold
 from marksweep.stores.graph.nouns import Chunk, Entity, Kind, duplicates
 
 HEAP = "graph"
-"""What plans on the graph name as their heap."""
+"""The heap name of plans on the graph."""
 
 FINGERPRINT = "graph-v"
-"""What the fingerprint of a plan on the graph begins with; the workspace's version follows."""
+"""Prefix of the fingerprint of a plan on the graph; the workspace's version follows."""
 
 RECENTLY_READ = timedelta(days=1)
-"""How long reading a memory protects it. Longer keeps stale memories that somebody looks at."""
+"""How long reading a memory protects it. Longer keeps stale memories that are still read."""
 
 GRACE = timedelta(days=7)
 """How long what was deleted can be restored. Longer keeps more in the store."""
 
 CAP_PERCENT = 20.0
-"""Share of a workspace's nodes that one plan may take. Higher lets a mistake take more at once."""
+"""Share of a workspace's nodes that one plan may take. Higher lets a mistake delete more."""
 
 CAP_FLOOR = 100
 """Nodes that a plan may always take: in a small workspace one file may be more than the cap."""
@@ -66,15 +66,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GraphRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What protects a memory, and what ends its life."""
+    """What protects a memory, and when it expires."""
 
     recently_read: timedelta = RECENTLY_READ
     ttl: Mapping[str, timedelta] = {}
-    """Life of memories by their source, from when they were last written, seen or read."""
+    """Time to live of memories by source, counted from the last write, sighting or read."""
     cited: Mapping[str, str] = {}
     """Memories that something outside the graph refers to, with the reason they stay."""
     lost: Mapping[str, str] = {}
-    """Repositories whose root has been gone for longer than the grace period, with the reason."""
+    """Repositories whose root was missing for longer than the grace period, with the reason."""
 
 
 class GraphContext:
@@ -102,11 +102,11 @@ class GraphContext:
         self.first_orphan = len(survey.memories)
         self.first_entity = self.first_orphan + len(self.orphans)
         self.over_cap: Mapping[int, str] = {}
-        """What this plan may not take any more, with the reason."""
+        """What this plan may no longer take, with the reason."""
 
     @cached_property
     def orphans(self) -> Sequence[int]:
-        """The keys of live chunks that no memory has."""
+        """The keys of live chunks that belong to no memory."""
         survey = self.survey
         ownerless = compress(survey.chunks, map((0).__gt__, survey.chunk_owners))
         return [key for key in ownerless if key not in survey.deleted_chunks]
@@ -137,7 +137,7 @@ class GraphContext:
 
     @cached_property
     def units(self) -> Singles:
-        """What must go together has one index already."""
+        """Single indices: what must go together already has one index."""
         return Singles(len(self.sizes))
 
     @cached_property
@@ -151,7 +151,7 @@ class GraphContext:
         return self.reason_to_keep(members) is None
 
     def reason_to_keep(self, members: tuple[int, ...]) -> str | None:
-        """Say what makes one of these a root, or beyond what this plan may take."""
+        """Return what makes one of these a root, or exceeds what this plan may take."""
         for i in members:
             reason = self._root(self.survey.memories[i]) if i < self.first_orphan else None
             reason = reason or self.over_cap.get(i)
@@ -160,7 +160,7 @@ class GraphContext:
         return None
 
     def _root(self, row: MemoryRow) -> str | None:
-        """Give the reason that makes a memory a root, whatever its age; None if there is none."""
+        """Return the reason that makes a memory a root, whatever its age; None if there is none."""
         if row.pinned:
             return f"pinned by {row.pinned_by}" if row.pinned_by else "pinned"
         if row.read_us is not None and self.now_us - row.read_us < self._protected_us:
@@ -172,10 +172,10 @@ class GraphContext:
         return self.rules.recently_read // MICROSECOND
 
     def within(self, limit: int, proposals: Sequence[Proposal]) -> GraphContext:
-        """Give the same context, but let a plan of these take so many nodes at most.
+        """Return the same context, with a limit on the nodes that a plan of these may take.
 
-        The first that fit go, and the next plan goes on.
-        What is larger than the limit by itself is skipped, so that it blocks nothing else.
+        The first that fit are taken, and the next plan continues.
+        A unit larger than the limit is skipped, so that it blocks nothing else.
         """
         over: dict[int, str] = {}
         left = limit
@@ -197,7 +197,7 @@ class GraphContext:
         return capped
 
     def ids_of(self, steps: Sequence[tuple[int, ...]]) -> Sequence[tuple[str, ...]]:
-        """Name the nodes of each step; those that are gone meanwhile have no name."""
+        """Return the node names of each step; those deleted meanwhile have no name."""
         chosen = [i for members in steps for i in members]
         chunks = self._chunks_of({i for i in chosen if i < self.first_orphan})
         keys: dict[Kind, list[int]] = {kind: [] for kind in Kind}
@@ -219,7 +219,7 @@ class GraphContext:
         return [tuple(filter(None, (name for i in step for name in named(i)))) for step in steps]
 
     def _node(self, i: int) -> tuple[Kind, int]:
-        """Give the kind and the survey's key of the node at an index."""
+        """Return the kind and the survey's key of the node at an index."""
         if i < self.first_orphan:
             return Kind.MEMORY, self.survey.memories[i].key
         if i < self.first_entity:
@@ -227,7 +227,7 @@ class GraphContext:
         return Kind.ENTITY, self.survey.entities[i - self.first_entity]
 
     def _chunks_of(self, memories: Collection[int]) -> dict[int, list[int]]:
-        """Give the keys of the live chunks of memories, by the memories' indices."""
+        """Return the keys of the live chunks of memories, by the memories' indices."""
         survey = self.survey
         index = {survey.memories[i].key: i for i in memories}
         owned = list(map(index.__contains__, survey.chunk_owners))
@@ -241,7 +241,7 @@ class GraphContext:
 
 
 class NamedUnits:
-    """A few units of the graph that somebody names, as the planner sees them."""
+    """A few named units of the graph, as the planner sees them."""
 
     def __init__(
         self,
@@ -252,7 +252,7 @@ class NamedUnits:
         sizes: Sequence[int] = (),
         roots: Mapping[int, str] | None = None,
     ) -> None:
-        """Take each unit's nodes, and how many of them go if that is not all.
+        """Take each unit's nodes, and how many of them are swept if not all.
 
         `snapshot` has the size of the heap as its rest.
         """
@@ -270,11 +270,11 @@ class NamedUnits:
         return not any(i in self._roots for i in members)
 
     def reason_to_keep(self, members: tuple[int, ...]) -> str | None:
-        """Say what makes one of these a root."""
+        """Return what makes one of these a root."""
         return next((self._roots[i] for i in members if i in self._roots), None)
 
     def ids_of(self, steps: Sequence[tuple[int, ...]]) -> Sequence[tuple[str, ...]]:
-        """Name the nodes of each step."""
+        """Return the node names of each step."""
         return [tuple(name for i in members for name in self._names[i]) for members in steps]
 
 
@@ -294,7 +294,7 @@ class GraphHeap:
     ) -> None:
         """Take the store.
 
-        `cited` names the memories that something outside the graph holds now: a sweep leaves them
+        `cited` returns the memories that something outside the graph holds now: a sweep leaves them
         alone. `backup` is called with what a purge is about to erase.
         """
         self.workspace = workspace
@@ -308,7 +308,7 @@ class GraphHeap:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the workspace against other collections, here and on other machines."""
+        """Lock the workspace against other collections, here and on other machines."""
         with self._guard:
             if self._lease is not None:
                 yield
@@ -323,7 +323,7 @@ class GraphHeap:
                     self._lease = None
 
     def snapshot(self) -> Snapshot:
-        """Take the workspace's version and size."""
+        """Return the workspace's version and size."""
         return Snapshot(
             (),
             f"{FINGERPRINT}{self._store.version(self.workspace)}",
@@ -334,7 +334,7 @@ class GraphHeap:
         )
 
     def context(self, rules: GraphRules, now: datetime) -> GraphContext:
-        """Take the columns that plans are made from."""
+        """Return the columns that plans are made from."""
         return GraphContext(
             self._store.survey(self.workspace),
             rules,
@@ -349,7 +349,7 @@ class GraphHeap:
         return counts.memories + counts.chunks + counts.entities
 
     def check(self, plan: Plan) -> None:
-        """Refuse a plan of another heap, and one that was carried out.
+        """Refuse a plan of another heap, and one that was already applied.
 
         What changed since a plan was made does not outdate it: the sweep leaves that alone.
         """
@@ -364,7 +364,7 @@ class GraphHeap:
             )
 
     def sweep(self, plan: Plan, now: datetime) -> Report:
-        """Hide what the plan names, or merge it, as far as it has not changed since."""
+        """Hide what the plan names, or merge it, except what has changed since."""
         self._still_held()
         before = self.size()
         merging = [step for step in plan.steps if step.action is Action.COMPRESS]
@@ -383,7 +383,7 @@ class GraphHeap:
         return Report(plan.plan_id, before, before - len(done), refs_of(done), unit=Unit.NODES)
 
     def _merge(self, names: Sequence[str]) -> Iterator[str]:
-        """Merge entities that are still there and still one thing; give those that went."""
+        """Merge entities that still exist and are still one thing; return the merged ones."""
         self._still_held()
         found = self._store.find(self.workspace, nodes_of(names))
         live = [node for node in found if isinstance(node, Entity) and node.deleted_at is None]
@@ -393,11 +393,11 @@ class GraphHeap:
             yield from gone
 
     def kept_of(self, plan_id: str) -> tuple[str, ...]:
-        """Name what a plan hid and that is still there."""
+        """Return what a plan hid and that still exists."""
         return _names(self._store.deleted(self.workspace, plan_id=plan_id))
 
     def kept_with(self, ids: Sequence[str]) -> tuple[str, ...]:
-        """Name these and the memories of chunks among them; a memory brings all it holds along."""
+        """Return these and the memories of chunks among them; a memory brings all it holds."""
         hidden = set(_names(self._store.deleted(self.workspace)))
         missing = [each for each in ids if each not in hidden]
         if missing:
@@ -412,12 +412,12 @@ class GraphHeap:
     def bring_back(
         self, ids: Sequence[str], *, plan_id: str = "", now: datetime
     ) -> tuple[str, ...]:
-        """Take hidden nodes back with what they hold."""
+        """Restore hidden nodes with what they hold."""
         del plan_id, now
         return refs_of(self._store.restore(self.workspace, nodes_of(ids)))
 
     def settle(self, intent: Entry, now: datetime) -> Event:
-        """Finish a sweep of which something is gone, and a return."""
+        """Finish an interrupted sweep that has hidden something, and an interrupted restore."""
         if intent.event is Event.RESTORING:
             wanted = set(intent.segments)
             left = [each for each in _names(self._store.deleted(self.workspace)) if each in wanted]
@@ -430,19 +430,19 @@ class GraphHeap:
         return Event.SWEPT
 
     def _has_begun(self, plan: Plan) -> bool:
-        """Return whether something that a plan takes is gone. A merge is whole as far as it got."""
+        """Return whether something that a plan takes is gone. A partial merge is consistent."""
         if plan.deletes:
             return bool(self.kept_of(plan.plan_id))
         named = planned(plan)
         return len(self._store.find(self.workspace, named)) < len(named)
 
     def expired(self, now: datetime) -> tuple[str, ...]:
-        """Name what was deleted and is past its grace period."""
+        """Return what was deleted and is past its grace period."""
         before = now - self._limits.grace
         return _names(self._store.deleted(self.workspace, before=before))
 
     def purge(self, now: datetime) -> tuple[str, ...]:
-        """Erase that for good, after a backup of it."""
+        """Erase it permanently, after backing it up."""
         nodes = nodes_of(self.expired(now))
         self._backup(nodes, now)
         self._still_held()
@@ -458,12 +458,12 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 def journal_name(workspace_id: str) -> str:
-    """Name the journal of a workspace's graph, apart from that of its segments."""
+    """Return the journal name of a workspace's graph, which differs from that of its segments."""
     return f"graph:{workspace_id}"
 
 
 ROOT = "root"
-"""The kind by which the journal names a folder that was indexed."""
+"""The kind of an indexed folder in the journal."""
 
 
 def ref(kind: Kind | str, node_id: str) -> str:
@@ -472,7 +472,7 @@ def ref(kind: Kind | str, node_id: str) -> str:
 
 
 def nodes_of(refs: Iterable[str]) -> Nodes:
-    """Read the nodes that a plan names; a root is none."""
+    """Parse the nodes that a plan names; a root is not a node."""
     found: dict[Kind, list[str]] = {kind: [] for kind in Kind}
     for each in refs:
         kind, _, node_id = each.partition(":")
@@ -482,7 +482,7 @@ def nodes_of(refs: Iterable[str]) -> Nodes:
 
 
 def planned(plan: Plan) -> Nodes:
-    """Read all the nodes that a plan names."""
+    """Parse all the nodes that a plan names."""
     return nodes_of(each for step in plan.steps for each in step.segments)
 
 

@@ -2,11 +2,11 @@
 
 Reference counts, the token total, the fingerprint and the last messages change with every put and
 drop, in time that does not depend on how many segments there are. `reached` is what the last full
-mark reached, grown with every new reference since: it may hold more than a fresh mark would, never
-less, so that what is outside of it is garbage for certain.
+mark reached, extended with every new reference since: it may hold more than a new mark would, never
+less, so that what is outside of it is certainly garbage.
 
-The fingerprint is one value for the state of a heap, by which a plan knows the heap it was made
-from. It guards against accidents, not against someone who forges segments.
+The fingerprint is one value for the state of a heap; it ties a plan to the state it was made from.
+It protects against accidents, not against forged segments.
 
 ContentFingerprint   equal for equal content, in every process: for a heap that a store keeps. Each
                      segment has a digest, and the fingerprint is their sum, so that a heap of a
@@ -37,15 +37,15 @@ class Fingerprint(Protocol):
     """Kept up to date with the segments of one heap."""
 
     def put(self, segment: Segment) -> None:
-        """Note that a segment came in, or took the place of the one with its id."""
+        """Record that a segment was added, or replaced the one with its id."""
         ...
 
     def drop(self, segments: Iterable[Segment]) -> None:
-        """Note that segments went."""
+        """Record that segments were removed."""
         ...
 
     def clear(self) -> None:
-        """Note that all went."""
+        """Record that all were removed."""
         ...
 
     def __str__(self) -> str:
@@ -59,10 +59,10 @@ class ContentFingerprint:
     def __init__(self) -> None:
         self._sum = 0
         self._digests: dict[str, int] = {}
-        """By id, so that a segment that goes is not digested again."""
+        """By id, so that a removed segment is not digested again."""
 
     def put(self, segment: Segment) -> None:
-        """Add the digest of a segment, for that of the one with its id."""
+        """Add the digest of a segment, replacing that of the one with its id."""
         made = digest(segment)
         self._sum += made - self._digests.get(segment.segment_id, 0)
         self._digests[segment.segment_id] = made
@@ -105,7 +105,7 @@ class ChangeCount:
 
 
 def digest(segment: Segment) -> int:
-    """Digest all that a segment holds, but for its reference count: that is derived."""
+    """Digest all of a segment except its reference count, which is derived."""
     if segment.refcount or not segment.text.isascii():
         segment = msgspec.structs.replace(segment, refcount=0, text=detached_copy(segment.text))
     return int.from_bytes(blake2b(packed(segment), digest_size=16).digest())
@@ -122,7 +122,7 @@ def as_text(total: int) -> str:
 
 
 class LiveIndex:
-    """Live segments by id, and what follows from them."""
+    """Live segments by id, and what is derived from them."""
 
     def __init__(
         self, recent_messages: int = RECENT_MESSAGES, fingerprint: Fingerprint | None = None
@@ -134,17 +134,17 @@ class LiveIndex:
         self._references: dict[str, int] = {}
         """How many live segments refer to each id that is not live."""
         self._pairs: PairIndex | None = None
-        """Worked out when first asked for, and kept up to date from then on."""
+        """Computed when first needed, and kept up to date from then on."""
         self._recent_size = recent_messages
         self._recent: list[tuple[int, str]] = []
         self._recent_is_known = True
         self._last = -1
         """The highest position so far."""
         self._is_sorted = True
-        """Whether the live segments are in order of position, as they are unless one came back."""
+        """Whether the live segments are in order of position: always, unless one was restored."""
 
     def put(self, segment: Segment) -> Segment:
-        """Take a segment in, or replace the one with its id; return it with its count."""
+        """Add a segment, or replace the one with its id; return it with its count."""
         name = segment.segment_id
         old = self.live.get(name)
         if old is not None:
@@ -170,7 +170,7 @@ class LiveIndex:
         return segment
 
     def _swap(self, old: Segment, new: Segment) -> Segment:
-        """Put a segment in the place of one that refers to the same: only content changes."""
+        """Replace a segment by one with the same references: only content changes."""
         new = _counted(new, old.refcount)
         self.live[new.segment_id] = new
         self.tokens += new.tokens - old.tokens
@@ -189,7 +189,7 @@ class LiveIndex:
         return found
 
     def _let_go(self, segments: Sequence[Segment]) -> None:
-        """Take back all that followed from segments that are no longer live."""
+        """Update what was derived from segments that are no longer live."""
         tokens = 0
         counts: dict[str, int] = {}  # References among the segments cancel each other out.
         for segment in segments:
@@ -208,7 +208,7 @@ class LiveIndex:
         self._fingerprint.drop(segments)
 
     def in_order(self) -> tuple[Segment, ...]:
-        """Give the live segments by position, ties broken by id."""
+        """Return the live segments by position, ties broken by id."""
         if not self._is_sorted:
             ordered = sorted(self.live.values(), key=_place)
             self.live = {segment.segment_id: segment for segment in ordered}
@@ -221,7 +221,7 @@ class LiveIndex:
         return str(self._fingerprint)
 
     def recent_messages(self) -> frozenset[str]:
-        """Name the last messages."""
+        """Return the ids of the last messages."""
         if not self._recent_is_known:
             names = last_messages(self.in_order(), self._recent_size)
             self._recent = [(self.live[name].position, name) for name in names]
@@ -229,7 +229,7 @@ class LiveIndex:
         return frozenset(name for _, name in self._recent)
 
     def unit(self, segment_id: str) -> tuple[str, ...]:
-        """Give the live members of a segment's unit, sorted."""
+        """Return the live members of a segment's unit, sorted."""
         unit = {segment_id}
         stack = [segment_id]
         while stack:
@@ -240,7 +240,7 @@ class LiveIndex:
         return tuple(sorted(unit))
 
     def part(self, segment_ids: Iterable[str]) -> tuple[Segment, ...]:
-        """Give the units of those segments that are live, by position."""
+        """Return the units of those segments that are live, by position."""
         live = self.live
         names = {mate for name in segment_ids if name in live for mate in self.unit(name)}
         return tuple(sorted([live[name] for name in names], key=_place))
@@ -253,19 +253,19 @@ class LiveIndex:
         self.reached = {s.segment_id for s, mark in zip(segments, marks, strict=True) if mark}
 
     def mark_from(self, segment_id: str, *, is_root: bool) -> None:
-        """Carry the mark on after a segment was put, became a root or is one no more.
+        """Update the mark after a segment was put, became a root or stopped being one.
 
-        A segment that others refer to counts as reached: who they are is not looked up. One that
-        nothing refers to does not; what it referred to keeps its mark until the next full one.
+        A segment that others refer to counts as reached, without checking who they are. One that
+        nothing refers to does not; what it referred to keeps its mark until the next full mark.
         """
         self.reached.discard(segment_id)
         if is_root or self._is_referred_to(self.live[segment_id]):
             self._spread(segment_id)
 
     def _is_referred_to(self, segment: Segment) -> bool:
-        """Say whether anything refers to a segment or pairs with it, or may do so.
+        """Return whether anything refers to a segment or pairs with it, or may do so.
 
-        What is derived from another stands in for it, now or later, with all that refers to that.
+        A segment derived from another stands in for it, now or later, for all references to it.
         """
         return (
             segment.refcount > 0
@@ -317,14 +317,14 @@ class LearningFeed:
         self._live: dict[str, None] = {}
 
     def observe(self, segments: Sequence[Segment]) -> None:
-        """Pass segments on as they arrive; those it knows already are left out."""
+        """Forward segments as they arrive, except those that the strategy knows already."""
         new = [segment for segment in segments if segment.segment_id not in self._live]
         if new:
             self._live.update(dict.fromkeys(segment.segment_id for segment in new))
             self._strategy.observe(new)
 
     def follow(self, segments: Sequence[Segment]) -> None:
-        """Pass on what came and went until the heap was as it is now."""
+        """Forward what was added and removed up to the current state of the heap."""
         self.observe(segments)
         present = {segment.segment_id for segment in segments}
         gone = [segment_id for segment_id in self._live if segment_id not in present]
@@ -335,19 +335,19 @@ class LearningFeed:
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """What each answer of an agent brings with it in tokens, for a strategy that learns."""
+    """The tokens that each answer of an agent adds, for a strategy that learns."""
 
     answers: int = 0
     tokens: int = 0
 
     def after(self, answers: int, segments: Iterable[Segment]) -> Pace:
-        """Count what came, but for what is pinned."""
+        """Count added segments, except pinned ones."""
         tokens = sum(segment.tokens for segment in segments if not segment.pinned)
         return Pace(self.answers + answers, self.tokens + tokens)
 
     @property
     def mean(self) -> float:
-        """What an answer brings; 0 before the first."""
+        """The tokens that an answer adds; 0 before the first."""
         return self.tokens / self.answers if self.answers else 0.0
 
 
@@ -361,7 +361,7 @@ class PairIndex:
             self.add(segment)
 
     def add(self, segment: Segment) -> None:
-        """Take note of what a segment refers to."""
+        """Record what a segment refers to."""
         for ties, target in self._of(segment):
             known = ties.get(target, ())
             if segment.segment_id not in known:
@@ -382,11 +382,11 @@ class PairIndex:
                 yield self._stand_ins, reference.target
 
     def mates(self, segment_id: str) -> tuple[str, ...]:
-        """Name those that refer to a segment as their other half."""
+        """Return those that refer to a segment as their mate."""
         return self._mates.get(segment_id, ())
 
     def stand_ins(self, segment_id: str) -> tuple[str, ...]:
-        """Name those that were derived from a segment."""
+        """Return those that were derived from a segment."""
         return self._stand_ins.get(segment_id, ())
 
 
@@ -394,9 +394,9 @@ _place = attrgetter("position", "segment_id")
 
 
 def _targets(segment: Segment) -> Collection[str]:
-    """Name the others that a segment refers to, each once.
+    """Return the others that a segment refers to, each once.
 
-    Not its mates: they are one unit, so that nobody else needs them.
+    Without its mates: they are part of the same unit.
     """
     if not segment.references and not segment.tags:
         return ()

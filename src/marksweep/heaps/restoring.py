@@ -1,12 +1,12 @@
-"""Bringing back: which versions come from the stash, with whom, and what leaves for them.
+"""Restoring: which versions come from the stash, together with which others, and what they replace.
 
-A segment may be shortened by one plan and swept by a later one: then the stash holds it twice,
-whole and shortened. Or another stands in for it, a summary say, and that one is shortened or swept
-in turn. One rule for undo and restore, whatever the order:
+A segment may be shortened by one plan and swept by a later one: then the stash holds it twice, in
+full and shortened. Or another, such as a summary, stands in for it and is shortened or swept.
+Undo and restore follow the same rules, whatever the order:
 
 1. Whole units come back: what was swept as one unit with a segment comes along, as it was last.
-2. An earlier version ends the later ones: once it is back, what later plans made of it is obsolete.
-3. No stand-in beside its original: once an original is back, all that stood in for it leaves the
+2. An earlier version replaces later ones: once it is back, what later plans made of it is obsolete.
+3. No stand-in beside its original: once an original is back, all its stand-ins are removed from the
    heap and the stash. Other originals of it stay in the stash, under the plan that swept them.
 
 So the stash never holds a stand-in whose original is live, and undoing everything in any order ends
@@ -24,14 +24,14 @@ from marksweep.stores.base import Stash
 
 
 class Obsolete(msgspec.Struct, frozen=True):
-    """What is worthless once segments are back: stash entries, and segments live or not."""
+    """What is obsolete once segments are back: stash entries, and segments live or not."""
 
     entries: tuple[Stashed, ...]
     stand_ins: frozenset[str]
 
 
 class Returning(msgspec.Struct, frozen=True):
-    """Stash entries whose segments come back, in heap order, and what leaves for them."""
+    """Stash entries whose segments come back, in heap order, and what is removed for them."""
 
     entries: tuple[Stashed, ...]
     stand_ins: frozenset[str]
@@ -62,7 +62,7 @@ def returning(
 
 
 def obsolete(stash: Stash, workspace: str, entries: Sequence[Stashed]) -> Obsolete:
-    """Find what is worthless once these entries are back: later versions, and stand-ins."""
+    """Find what is obsolete once these entries are back: later versions, and stand-ins."""
     later: list[Stashed] = []
     found: set[str] = set()
     reached: set[str] = set()
@@ -101,13 +101,13 @@ def remove_all(stash: Stash, workspace: str, entries: Iterable[Stashed]) -> None
 
 
 def is_back(entry: Stashed, live: Mapping[str, Segment]) -> bool:
-    """Say whether a segment is live as it is in the stash."""
+    """Return whether a segment is live in the same version as in the stash."""
     found = live.get(entry.segment.segment_id)
     return found is not None and (found.text, found.raw) == (entry.segment.text, entry.segment.raw)
 
 
 def _stand_ins(entries: Iterable[Stashed]) -> set[str]:
-    """Name the stand-ins of segments under another id."""
+    """Return the stand-ins of segments under another id."""
     return {
         entry.replaced_by
         for entry in entries

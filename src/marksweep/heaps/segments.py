@@ -1,8 +1,8 @@
 """The segments heap: the working set of context segments of one workspace.
 
-Everything is written through to the store and kept in a `LiveIndex`; what other processes wrote is
-taken in before each use. Edits work under the store's lock, so that none gets lost between
-processes. What is swept is kept in the store's stash.
+Everything is written through to the store and kept in a `LiveIndex`; changes by other processes are
+applied before each use. Edits hold the store's lock, so that none gets lost between processes.
+What is swept is kept in the store's stash.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ replace = msgspec.structs.replace
 
 
 MAX_TOKENS = 2**53
-"""What every store and every reader of JSON can hold; far beyond any heap."""
+"""The largest number that every store and JSON reader can hold; far beyond any heap."""
 
 GRACE = timedelta(days=7)
 """How long a deleted segment can still be restored. Longer keeps more in the stash."""
@@ -76,7 +76,7 @@ class SegmentHeap:
         self._guard = RLock()
         self._version = 0
         self.foreign_changes = 0
-        """How often something that others did was taken in."""
+        """How often changes by others were applied."""
         self._last_position = 0
         self._fingerprint = fingerprint or ContentFingerprint()
         self.index = LiveIndex(recent_messages, self._fingerprint)
@@ -85,7 +85,7 @@ class SegmentHeap:
         self.refresh()
 
     def refresh(self) -> None:
-        """Take in what other processes did."""
+        """Apply changes by other processes."""
         with self._guard:
             changes = self._store.segments.changes(self.workspace, self._version)
             if changes.version == self._version:
@@ -102,13 +102,13 @@ class SegmentHeap:
         self.index = LiveIndex(self._recent_messages, self._fingerprint)
 
     def snapshot(self) -> Snapshot:
-        """Take the heap as it is now."""
+        """Return the current state of the heap."""
         with self._guard:
             self.refresh()
             return Snapshot(self.index.in_order(), self.index.fingerprint(), self.workspace)
 
     def part(self, segment_ids: Iterable[str]) -> Snapshot:
-        """Take these segments and what must go with them; the rest is only counted."""
+        """Return a snapshot of these segments and what must go with them; only count the rest."""
         with self._guard:
             self.refresh()
             part = self.index.part(segment_ids)
@@ -136,12 +136,12 @@ class SegmentHeap:
         return self.index.tokens
 
     def live(self) -> Mapping[str, Segment]:
-        """Give the live segments by id."""
+        """Return the live segments by id."""
         self.refresh()
         return self.index.live
 
     def add(self, segments: Sequence[Segment], after: int = 0) -> tuple[Segment, ...]:
-        """Take new segments in, all or none; tokens are counted where they are not given.
+        """Add new segments, all or none; count tokens where they are not given.
 
         Their positions come after the last live one, and after `after`.
         """
@@ -161,7 +161,7 @@ class SegmentHeap:
             self._write(put=[replace(segment, last_touched_at=now) for segment in found])
 
     def link(self, source: str, target: str, link: Link, hold: Hold) -> None:
-        """Let one segment refer to another; linking twice is the same as once."""
+        """Add a reference from one segment to another; idempotent."""
         with self._editing():
             segment, _ = self._find(source), self._find(target)
             others = tuple(r for r in segment.references if (r.target, r.link) != (target, link))
@@ -183,7 +183,7 @@ class SegmentHeap:
             self._write(put=[replace(segment, pinned=True, pinned_by=pinned_by)])
 
     def unpin(self, segment_id: str) -> None:
-        """Take the protection away."""
+        """Remove the protection."""
         with self._editing():
             segment = self._find(segment_id)
             self._write(put=[replace(segment, pinned=False, pinned_by="")])
@@ -197,7 +197,7 @@ class SegmentHeap:
             )
 
     def sweep(self, plan: Plan, now: datetime) -> Report:
-        """Stash what the plan names, then take it out and put its replacements in, all or none."""
+        """Stash what the plan names, then remove it and insert its replacements, all or none."""
         before = self.index.tokens
         entries = list(self._to_stash(plan, now))
         put = [step.replacement for step in plan.steps if step.replacement is not None]
@@ -220,19 +220,19 @@ class SegmentHeap:
                 yield Stashed(segment, plan.plan_id, now, step.reason, expires, instead)
 
     def why_swept(self, segment_id: str) -> str:
-        """Say when, by which plan and why a segment was swept last."""
+        """Return when, by which plan and why a segment was last swept."""
         for entry in self._store.stash.get(self.workspace, [segment_id]):
             swept = f"swept at {entry.stashed_at:%Y-%m-%d %H:%M} by {entry.plan_id}"
             return f"{swept}: {entry.reason}"
         raise NotFound(f"{segment_id!r} is neither live nor in the stash.")
 
     def kept_of(self, plan_id: str) -> tuple[str, ...]:
-        """Name what undoing a plan would bring back, and the notes that would leave."""
+        """Return what undoing a plan would bring back, and the notes it would remove."""
         entries = self._store.stash.of_plan(self.workspace, plan_id)
         return (*_names(self._returning(entries).entries), *self._notes_of(plan_id))
 
     def kept_with(self, ids: Sequence[str]) -> tuple[str, ...]:
-        """Name what comes back with these: whole units."""
+        """Return what comes back with these: whole units."""
         newest = newest_of(self._store.stash, self.workspace, list(dict.fromkeys(ids)))
         missing = [segment_id for segment_id in ids if segment_id not in newest]
         if missing:
@@ -242,10 +242,10 @@ class SegmentHeap:
     def bring_back(
         self, ids: Sequence[str], *, plan_id: str = "", now: datetime
     ) -> tuple[str, ...]:
-        """Put segments back where they were, for their stand-ins, all or nothing.
+        """Put segments back where they were, in place of their stand-ins, all or nothing.
 
-        A pin that was set or taken meanwhile stays so. What is obsolete then leaves the stash when
-        the heap settles.
+        A pin that was set or removed meanwhile stays so. What is obsolete then is removed from the
+        stash when the heap settles.
         """
         del now
         self.refresh()
@@ -263,7 +263,7 @@ class SegmentHeap:
         return (*_names(back.entries), *notes)
 
     def settle(self, intent: Entry, now: datetime) -> Event:
-        """Clear the stash of what an operation left there, and say whether it happened."""
+        """Remove what an operation left in the stash, and return whether it happened."""
         del now
         self.refresh()
         if intent.event is Event.SWEEPING:
@@ -271,7 +271,7 @@ class SegmentHeap:
         return self._settle_return(intent)
 
     def _settle_sweep(self, plan_id: str) -> Event:
-        """Drop copies of what never went. All of a plan goes in one step, or nothing does."""
+        """Drop copies of what was never swept. A plan is swept in one step, or not at all."""
         live, stash = self.index.live, self._store.stash
         entries = stash.of_plan(self.workspace, plan_id)
         extra = [entry for entry in entries if is_back(entry, live)]
@@ -295,7 +295,7 @@ class SegmentHeap:
         return Event.RESTORED if happened else Event.ROLLED_BACK
 
     def expired(self, now: datetime) -> tuple[str, ...]:
-        """Name what was deleted and is past its grace period."""
+        """Return what was deleted and is past its grace period."""
         return _names(self._store.stash.expired(self.workspace, now))
 
     def purge(self, now: datetime) -> tuple[str, ...]:
@@ -308,7 +308,7 @@ class SegmentHeap:
         return returning(self._store.stash, self.workspace, chosen, self.live())
 
     def _notes_of(self, plan_id: str) -> tuple[str, ...]:
-        """Name the notes in which a plan brought something back, live or swept since."""
+        """Return the notes in which a plan brought something back, live or swept since."""
         if not plan_id:
             return ()
         read = self._store.journal.read
@@ -353,7 +353,7 @@ class SegmentHeap:
             )
 
     def _placed(self, segment: Segment) -> Segment:
-        """Give a new segment its place, its workspace and its tokens."""
+        """Set the position, workspace and tokens of a new segment."""
         self._last_position += 1
         return replace(
             segment,
@@ -409,7 +409,7 @@ def _names(entries: Iterable[Stashed]) -> tuple[str, ...]:
 
 
 def _as_pinned(segment: Segment, live: Mapping[str, Segment]) -> Segment:
-    """Give a segment the pin that its live version has."""
+    """Return a segment with the pin of its live version."""
     now = live.get(segment.segment_id)
     if now is None or now.pinned == segment.pinned:
         return segment
@@ -423,7 +423,7 @@ def _survivor(segment: Segment) -> Segment:
 
 
 def validate_segments(segments: Sequence[Segment]) -> list[Segment]:
-    """Give the segments with all their values of the right kind, or refuse them all."""
+    """Return the segments with all values of the right type, or refuse them all."""
     return [_validated(segment) for segment in segments]
 
 

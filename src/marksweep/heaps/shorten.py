@@ -20,7 +20,7 @@ Taken = Callable[[str], bool]
 
 
 def shortened(segment: Segment, text: str, tokens: int, taken: Taken) -> Segment:
-    """Make the segment that takes a longer one's place: derived from it, with all its links."""
+    """Make the segment that replaces a longer one: derived from it, with all its links."""
     return msgspec.structs.replace(
         segment,
         segment_id=_free_id(segment.segment_id, taken),
@@ -33,9 +33,9 @@ def shortened(segment: Segment, text: str, tokens: int, taken: Taken) -> Segment
 
 
 def _free_id(segment_id: str, taken: Taken) -> str:
-    """Number the versions of a segment: `a`, `a~1`, `a~2`; if that is another's: `a~1~`, `a~2~`.
+    """Number the versions of a segment: `a`, `a~1`, `a~2`; if that id is taken: `a~1~`, `a~2~`.
 
-    No two segments are given the same, so that all of a plan may be shortened at once.
+    No two segments get the same id, so that all segments of a plan may be shortened at once.
     """
     match = _NUMBERED.fullmatch(segment_id)
     name = f"{match[1]}~{int(match[2]) + 1}" if match else f"{segment_id}~1"
@@ -48,9 +48,9 @@ def _free_id(segment_id: str, taken: Taken) -> str:
 def shortening(
     shorten: Callable[[str], str], weigh: Callable[[str], int], taken: Taken
 ) -> Callable[[Segment], Segment | None]:
-    """Make a function that shortens segments, out of one that shortens texts.
+    """Turn a function that shortens texts into one that shortens segments.
 
-    One that fails, or has nothing to say, has not shortened anything: the segment stays as it is.
+    If it fails or returns nothing, the segment stays unchanged.
     """
 
     def shorter(segment: Segment) -> Segment | None:

@@ -1,8 +1,8 @@
-"""What was swept, found again: the store finds candidates, recall ranks them.
+"""Search in swept segments: the store finds candidates, recall ranks them.
 
-A small stash is ranked whole. Of a large one the store chooses, by the words it has indexed, what
-is looked at; the ranking is the same. Of a conversation, passages are found: what was said around
-a match often holds the answer.
+A small stash is ranked completely. For a large one, the store preselects candidates by its word
+index; the ranking is the same. In a conversation, passages are found: the messages around a match
+often contain the answer.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ RANK_ALL_SEGMENTS = 500
 """Swept segments up to which all are ranked. Higher finds other forms of a word in more of them."""
 
 MIN_CANDIDATES = 200
-"""Segments of a larger stash that are ranked, at least. Higher looks deeper, and takes longer."""
+"""Minimum candidates of a larger stash that are ranked. Higher finds more, and takes longer."""
 
 FRAME_TOKENS = 4
-"""Tokens that a recalled text costs beside its own."""
+"""Overhead of a recalled text in tokens."""
 
 STAND_IN_TOKENS = 50
-"""Tokens for the line that says what of a message did not fit."""
+"""Tokens for the line that says which part of a message did not fit."""
 
 RECALLED = "recalled"
 """The type of notes: parts of swept messages that came back."""
 
 GAP = "gap"
-"""The type of segments that are one line each, where messages were."""
+"""The type of segments that are one line each, in place of messages."""
 
 EVERYTHING = Query(limit=1_000_000)
-"""All swept messages, for any conversation one can hold."""
+"""A limit above the length of any conversation: all swept messages."""
 
 RANK_ALL_MESSAGES = 20_000
 """Swept messages up to which all are ranked; of more, those that the store finds by their words.
 
-Higher ranks longer conversations with all that surrounds each message, and takes longer.
+Higher ranks longer conversations with the context of each message, and takes longer.
 """
 
 
 def search_stash(stash: Stash, workspace: str, query: Query) -> tuple[Hit[Stashed], ...]:
-    """Find swept segments, best first; without words, the one put last first."""
+    """Find swept segments, best first; without words, newest first."""
     if not query.words or query.limit <= 0:
         return stash.search(workspace, query)
     found = _candidates(stash, workspace, query)
@@ -72,7 +72,7 @@ def _candidates(stash: Stash, workspace: str, query: Query) -> list[Stashed]:
 
 
 class Recalled(str):
-    """A passage of swept messages that was found again, and the id of its first message."""
+    """A passage of swept messages, and the id of its first message."""
 
     __slots__ = ("message_id", "tokens")
 
@@ -80,7 +80,7 @@ class Recalled(str):
     tokens: int
 
     def __new__(cls, text: str, message_id: str, tokens: int) -> Recalled:
-        """Make one of a message's text."""
+        """Build one from a message's text."""
         made = super().__new__(cls, text)
         made.message_id = message_id
         made.tokens = tokens
@@ -95,9 +95,9 @@ class Recalled(str):
 def all_said(
     stash: Stash, workspace: str, live: Sequence[Segment], query: Query = EVERYTHING
 ) -> list[Segment]:
-    """Give all that was ever said, live or swept and found by a query, whole and in order.
+    """Return all messages, live or swept and found by a query, in full and in order.
 
-    A message that was shortened lies in the stash once for each time; the longest is the whole.
+    The stash has a version of a message for each time it was shortened; the longest is the whole.
     """
     whole = {segment.segment_id: segment for segment in live}
     for hit in stash.search(workspace, query):
@@ -112,7 +112,7 @@ def all_said(
 def recently_said(
     stash: Stash, workspace: str, live: Sequence[Segment], tokens: int
 ) -> list[Segment]:
-    """Give what is live and the newest that was swept, of so many tokens together, in order."""
+    """Return live messages and the newest swept ones, up to so many tokens, in order."""
     present = {segment.segment_id for segment in live}
     kept: list[Segment] = []
     for segment in reversed(all_said(stash, workspace, live)):
@@ -125,11 +125,11 @@ def recently_said(
 def recalled(
     stash: Stash, workspace: str, live: Sequence[Segment], query: str, limit: int
 ) -> list[Recalled]:
-    """Find passages that answer a query, in the order they were said, in so many tokens.
+    """Find passages that answer a query, in conversation order, within so many tokens.
 
-    What was said around a match often holds the answer, so live messages count as surroundings. The
-    id of a message, as the line that stands in for it gives it, brings back its text, and that of
-    all that went with it.
+    The messages around a match often contain the answer, so live messages count as context. The id
+    of a message, as its stand-in line shows it, returns its text and that of all messages swept
+    with it.
     """
     if stash.get(workspace, [query.strip()]):
         said = all_said(stash, workspace, live)
@@ -153,7 +153,7 @@ def recalled(
 def _from(
     said: Sequence[Segment], name: str, live: Collection[str], limit: int
 ) -> Iterator[Recalled]:
-    """Give a message and those after it, up to the next that is live, as far as they fit."""
+    """Return a message and those after it, up to the next live one, as far as they fit."""
     start = next((i for i, segment in enumerate(said) if segment.segment_id == name), len(said))
     for i, segment in enumerate(said[start:]):
         if i and (segment.segment_id in live or name in live):
@@ -167,7 +167,7 @@ def _from(
 
 
 def _beginning(segment: Segment, limit: int) -> str:
-    """Give the text of a message, or as many of its first sections as fit."""
+    """Return the text of a message, or as many of its first sections as fit."""
     if count(segment.text) <= limit:
         return segment.text
     cut = sections(segment.text)

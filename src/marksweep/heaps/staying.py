@@ -1,14 +1,14 @@
-"""What of a conversation must stay, and why; and what of that yields when nothing else is left.
+"""Which parts of a conversation must stay, and why; and which yield when nothing else is left.
 
 1. Pinned and LOCKED: system messages, the first request, what somebody pinned.
-2. What goes on: what the model said last and all that follows; calls that wait for their results,
-   and what else the provider wants for those.
+2. Work in progress: what the model said last and all that follows; pending calls, and what else
+   the provider requires for those.
 3. The newest turns: their words, and of their work the newest exchanges.
 4. The user's words: what the user typed, from the first message to the last, as long as that
    leaves room for anything else.
 
-To fit the limit, bulky results and pastes in these are trimmed, and at the very last the user's
-words go, the oldest first. What was pinned never yields.
+To fit the limit, bulky results and pastes in these are trimmed, and as the very last resort the
+user's words go, the oldest first. Pinned messages never yield.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MESSAGE = "message"
 """The type of segments that are messages."""
 
 SUMMARY = "summary"
-"""The type of segments that stand for messages: said by the user, composed from their text."""
+"""The type of segments that stand for messages: user messages composed from their text."""
 
 NOTE = "note"
 """The type of segments that a collection adds for the model to read, such as a notice."""
@@ -44,15 +44,15 @@ USER_WORDS = "the user's words"
 WORDS_SHARE = 0.1
 """Share of the limit that the user's words may take; of more, the newest stay.
 
-Mostly they take a hundredth. Some agents are told what their commands print in the user's name: at
-a half, those crowd out all that the agent wrote. Higher keeps more of a long chat's questions.
+Usually they take a hundredth. Some agents get the output of their commands as user messages: at a
+half, these displace all that the agent wrote. Higher keeps more of a long chat's questions.
 """
 
 LEAST_WORDS = 200
 """Tokens of the user's words that stay if the limit is small, as long as they are half of it."""
 
 PASTED = 500
-"""Tokens that one message of the user counts at most as words: the rest of it was pasted."""
+"""Maximum tokens of a user message that count as words: the rest of it was pasted."""
 
 RECENT_EXCHANGES = 3
 """Newest calls with their results that recency protects, beside the words of the newest turns.
@@ -62,15 +62,15 @@ More keeps what the agent is working on; fewer lets a long turn shrink further.
 
 
 def words_room(limit: int) -> int:
-    """Give the tokens that the user's words may take."""
+    """Return the tokens that the user's words may take."""
     return min(max(int(WORDS_SHARE * limit), LEAST_WORDS), limit // 2)
 
 
 class Protection(msgspec.Struct, frozen=True):
-    """Turns that are spared, whatever the strategy.
+    """Turns that are protected, whatever the strategy.
 
-    Of the `recent_turns` newest the words stay, and of their work the newest exchanges; older tool
-    output of a long turn may go. Over the hard limit only the user's words of them stay.
+    The words of the `recent_turns` newest turns stay, and the newest exchanges of their work; older
+    tool output of a long turn may go. Over the hard limit only the user's words of them stay.
     """
 
     recent_turns: int = 0
@@ -83,12 +83,12 @@ class Protection(msgspec.Struct, frozen=True):
 
 
 class Unanswered(NamedTuple):
-    """What still waits, and what that needs."""
+    """What is pending, and what that needs."""
 
     start: int
     """Position of what the model said last; 0: it never spoke."""
     held: frozenset[int]
-    """Positions of messages that it needs: calls without a result yet, for one."""
+    """Positions of messages that it needs, such as calls without a result yet."""
 
 
 class Staying(NamedTuple):
@@ -105,9 +105,9 @@ def staying(
     unanswered: Unanswered,
     pressure: Pressure,
 ) -> Staying:
-    """Say what of these messages must stay. They are in order.
+    """Return which of these messages must stay. They are in order.
 
-    Where the model never spoke, what goes on is the last message alone.
+    If the model never spoke, only the last message is in progress.
     """
     typed = _typed(segments, message)
     roots = dict.fromkeys(_kept_words(segments, typed, protection.words_room), USER_WORDS)
@@ -143,7 +143,7 @@ def staying(
 
 
 def _typed(segments: Sequence[Segment], message: Callable[[Segment], Message]) -> dict[int, None]:
-    """Find the messages that the user typed, but for those that their host declared to be brief."""
+    """Find the messages that the user typed, except those that their host declared short-lived."""
     return {
         i: None
         for i, segment in enumerate(segments)
@@ -156,7 +156,7 @@ def _typed(segments: Sequence[Segment], message: Callable[[Segment], Message]) -
 def _kept_words(
     segments: Sequence[Segment], typed: Collection[int], room: int | None
 ) -> Iterator[int]:
-    """Choose what the user typed that stays: all of it, or the newest for which there is room."""
+    """Choose which user messages stay: all, or the newest for which there is room."""
     left = math.inf if room is None else room
     for i in sorted(typed, reverse=True):
         left -= min(segments[i].tokens, PASTED)

@@ -1,4 +1,4 @@
-"""Chosen: exactly the segments somebody named, in the order they were named."""
+"""Chosen: exactly the segments that the caller named, in that order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from marksweep.model import Action, Segment
 
 
 class Chosen:
-    """Propose what was named; what must stay is still refused by the planner."""
+    """Propose what was named; the planner still refuses what must stay."""
 
     name = "chosen"
 

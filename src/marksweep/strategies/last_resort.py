@@ -45,15 +45,15 @@ from marksweep.strategies.truncate import Truncate
 from marksweep.tokens import count
 
 MIN_KEPT_CHARS = 400
-"""Characters of a result or a paste that are left at least, beginning and end together.
+"""Minimum characters left of a result or a paste, beginning and end together.
 
-Lower lets more large results share a small window, of each of which less can be understood.
+Lower lets more large results share a small window, but less of each can be understood.
 """
 RETRY_SHARE = 0.6
 """Share of each text's room that is kept when the first try was not enough."""
 
 Texts = Callable[[Segment], Sequence[Text]]
-"""Give the texts of a message."""
+"""Return the texts of a message."""
 
 TRIMMED = "trimmed to fit: too large for the room there is"
 LAST_WORDS = "the user's words, the oldest first: nothing else is left to make it fit the limit"

@@ -1,4 +1,4 @@
-"""Mask: bulky results become one line each, the oldest first. Calls and talk stay."""
+"""Mask: bulky results become one line each, the oldest first. Calls and messages stay."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from marksweep.model import Action, Segment
 from marksweep.sections import Sections, left_out
 
 Outcomes = Callable[[Segment], Sequence[Outcome]]
-"""Give the results that a message carries."""
+"""Return the results in a message."""
 
 Trimmed = Callable[[Segment, Mapping[Place, Sections]], Segment | None]
-"""Show of some texts only these sections; None if that does not make the message shorter."""
+"""Keep only these sections of some texts; None if the message does not get shorter."""
 
 BULKY_CHARS = 400
 """Characters from which a result is worth masking. Lower masks more, and frees less each."""
@@ -56,7 +56,7 @@ class Mask:
                 yield Proposal((i,), Action.MASK, reason, shorter)
 
     def _carrying(self, context: PlanningContext) -> Iterator[tuple[int, Sequence[Outcome]]]:
-        """Find the messages with results, but for the latest. No more are read than are asked."""
+        """Find the messages with results, except the latest. Reads no more than requested."""
         spared: deque[tuple[int, Sequence[Outcome]]] = deque()
         for i, segment in enumerate(context.segments):
             if outcomes := self._outcomes(segment):
@@ -66,5 +66,5 @@ class Mask:
 
 
 def masked(outcomes: Sequence[Outcome], why: str = "") -> dict[Place, Sections]:
-    """Leave out these results of a message, all of each."""
+    """Leave out these results of a message completely."""
     return {(outcome.part, ()): left_out(outcome.text, why) for outcome in outcomes}

@@ -36,7 +36,7 @@ TIER = "+"
 
 
 class MessageTools(msgspec.Struct, frozen=True):
-    """What a heap lends a strategy: how to read its messages, shorten them and make new ones."""
+    """What a heap provides to a strategy: how to read, shorten and make messages."""
 
     outcomes: Outcomes
     digest: Digest
@@ -105,7 +105,7 @@ STRATEGIES: Mapping[str, Registered] = {
 
 
 def strategy_of(choice: Choice, tools: MessageTools) -> Strategy:
-    """Make the strategy somebody chose; UnknownName lists the names there are."""
+    """Make the chosen strategy; UnknownName lists the known names."""
     if isinstance(choice, str):
         return in_tiers(*(STRATEGIES[name].make(tools) for name in tiers_of(choice)))
     if isinstance(choice, Sequence) and choice:
@@ -120,7 +120,7 @@ def strategy_of(choice: Choice, tools: MessageTools) -> Strategy:
 
 
 def tiers_of(names: str) -> tuple[str, ...]:
-    """The strategies that a text names, in turn; UnknownName lists what there is."""
+    """The strategies that a text names, in order; UnknownName lists the known names."""
     tiers = tuple(name.strip() for name in names.split(TIER))
     for name in tiers:
         if name not in STRATEGIES:

@@ -47,7 +47,7 @@ class Disposal(StrEnum):
     AUTO = "auto"
     """To the stash, but old logs and notes that nothing refers to are deleted."""
     DELETE = "delete"
-    """All deleted, as was asked for."""
+    """All deleted, as requested."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Scored:
     def ranked(
         self, context: PlanningContext, wanted: Mark
     ) -> tuple[list[int], array[float], array[float]]:
-        """Give the units of one mark that may go, by their first member, highest score first.
+        """Return the units of one mark that may go, by their first member, highest score first.
 
         With them come arrays that hold the score and the age in hours of each at its index: reading
         them in heap order is faster than in the order of scores. A unit is
@@ -103,7 +103,7 @@ class Scored:
         return found, scores, ages
 
     def cold_but_important(self, context: PlanningContext) -> Iterator[tuple[Segment, str]]:
-        """Give what is worth shortening, with the reason, the highest score first."""
+        """Yield what is worth shortening, with the reason, the highest score first."""
         ranked, _, _ = self.ranked(context, Mark.REACHED)
         return ((context.segments[i], reason) for i, reason in self._cold(context, ranked))
 
@@ -130,7 +130,7 @@ class Scored:
                 yield Proposal((i,), Action.COMPRESS, reason, shorter)
 
     def _is_cold_but_important(self, segment: Segment, context: PlanningContext) -> bool:
-        """Say whether a reached segment is long, untouched, and not a shortened one already."""
+        """Return whether a reached segment is long, untouched, and not already shortened."""
         return (
             segment.tokens >= self.verbose_tokens
             and age_hours(segment, context.now) >= self.cold_hours
@@ -158,7 +158,7 @@ class Scored:
 def may_be_deleted(
     kind: str, refcount: int, age: float, delete_after_hours: float = DELETE_AFTER_HOURS
 ) -> bool:
-    """Say whether a segment may be deleted rather than stashed, where deletion is allowed."""
+    """Return whether a segment may be deleted rather than stashed, where deletion is allowed."""
     return kind in DISPOSABLE_TYPES and refcount == 0 and age > delete_after_hours
 
 
@@ -170,13 +170,13 @@ _HELD = {
 
 
 def reason_to_go(segment: Segment, age: float, mark: Mark, score: float) -> str:
-    """Say why a segment ranks where it does."""
+    """Return why a segment ranks where it does."""
     return _said(mark, segment.type, rounded_minutes(age), segment.refcount, round(score, 2))
 
 
 @lru_cache(maxsize=10_000)
 def _said(mark: Mark, kind: str, minutes: int, refcount: int, score: float) -> str:
-    """Give a reason; one string for all that have it, since many segments of a large heap do."""
+    """Return a reason; equal reasons share one string, since a large heap has many."""
     return (
         f"{_HELD[mark]}: {kind}, untouched for {minutes_in_words(minutes)}, "
         f"{references_in_words(refcount)}, score {score:.2f}"

@@ -1,7 +1,7 @@
 """The oldest turns become a summary: no more of them than the budget requires.
 
-The summary before stays where it is, and the new one goes on from there. Above the hard limit the
-summaries before are merged into the new one, so that there is one; none is ever dropped.
+The previous summary stays in place, and the new one continues from there. Above the hard limit,
+earlier summaries are merged into the new one, so that there is one; none is ever dropped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from marksweep.model import Action, Segment
 from marksweep.strategies.turns import Group, collectable_turns, drop_preservable
 
 EXPECTED_SHARE = 0.25
-"""What a summary is expected to weigh, as a share of what it replaces.
+"""Expected tokens of a summary, as a share of what it replaces.
 
 Only to choose how many turns it takes. Too low, and it is made again of more turns; too high, and
 turns are summarised that could have stayed.
@@ -26,7 +26,7 @@ SUMMARIES = frozenset({"summary", "turn summary"})
 Digest = Callable[[Sequence[Segment], Sequence[Segment]], Segment | None]
 """Make one segment that replaces the first of these, or None if none would be shorter.
 
-The second are the summaries before it: it goes on from there, and does not repeat them.
+The second are the earlier summaries: it continues from there, and does not repeat them.
 """
 
 

@@ -20,7 +20,7 @@ def in_tiers(*tiers: Strategy) -> Strategy:
 
 @runtime_checkable
 class MakesStandIns(Protocol):
-    """A strategy that puts a segment in the place of others, such as a summary."""
+    """A strategy that replaces segments by one, such as a summary."""
 
     @property
     def makes(self) -> frozenset[str]:
@@ -49,7 +49,7 @@ class Tiers:
         return any(goes_to_limit(tier) for tier in self._tiers)
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
-        """Propose what each tier does, which sees what those before it have done."""
+        """Propose what each tier does; each sees what those before it have done."""
         done = _Done(context)
         for tier in self._tiers:
             for proposal in tier.rank(done.context_for(tier)):
@@ -71,9 +71,9 @@ class _Done:
         self._stand_ins: frozenset[str] = frozenset()
 
     def context_for(self, tier: Strategy) -> PlanningContext:
-        """Give a context that aims at what is left to free, with the edits so far.
+        """Return a context whose target is what is left to free, with the edits so far.
 
-        A tier that learns follows the heap, so it is shown the heap as it is.
+        A tier that learns follows the heap, so it gets the unedited heap.
         """
         context, freed = self._context, self._freed
         if isinstance(tier, Learning):
@@ -92,7 +92,7 @@ class _Done:
         return not types & self._stand_ins
 
     def note(self, proposal: Proposal) -> None:
-        """Note what a proposal edits and frees."""
+        """Record what a proposal edits and frees."""
         members = self._members(proposal)
         if not self._context.may_go(members) or not self._gone.isdisjoint(members):
             return
@@ -106,7 +106,7 @@ class _Done:
             self._freed += freed
 
     def note_tier(self, tier: Strategy) -> None:
-        """Note what a tier makes in the place of others."""
+        """Record what a tier makes in place of others."""
         if isinstance(tier, MakesStandIns):
             self._stand_ins |= tier.makes
 
@@ -139,10 +139,10 @@ class LearningTiers(Tiers):
             tier.forget(segment_ids)
 
     def target(self, context: PlanningContext, wanted: int) -> int:
-        """Land where the one lands that goes deepest."""
+        """Return the lowest target of the tiers."""
         return min(tier.target(context, wanted) for tier in self._learning)
 
     def recall(self, context: PlanningContext) -> Proposal | None:
-        """Propose what the first tier proposes that misses something."""
+        """Return the proposal of the first tier that misses something."""
         proposals = (tier.recall(context) for tier in self._learning)
         return next((proposal for proposal in proposals if proposal is not None), None)

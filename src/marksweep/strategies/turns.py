@@ -1,4 +1,4 @@
-"""Oldest turns first. A turn goes whole, but for what must stay; the newest, unit by unit.
+"""Oldest turns first. A turn goes whole, except what must stay; the newest, unit by unit.
 
 A message's `topic_id` names its turn. What has none is not part of a conversation.
 """
@@ -54,7 +54,7 @@ def unit_policy(context: PlanningContext, members: tuple[int, ...]) -> GCPolicy:
 
 
 EXPENDABLE = frozenset({GCPolicy.EPHEMERAL, GCPolicy.PARTIAL})
-"""What of a turn may go without pressure."""
+"""The policies of a turn's segments that may go without pressure."""
 
 
 def collectable_turns(

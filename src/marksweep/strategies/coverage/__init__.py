@@ -77,17 +77,17 @@ CHARACTERS_PER_TOKEN = 4
 MEMORY_WINDOWS = 4
 """Dropped text that is remembered, in multiples of the most that was ever live.
 
-More lets older text come back by itself, and takes some twenty bytes for each character of it.
+More lets older text come back automatically, and takes about twenty bytes per character.
 """
 
 Texts = Callable[[Segment], Sequence[Text]]
-"""Give the texts of a message."""
+"""Return the texts of a message."""
 
 Note = Callable[[str, Segment], Segment]
 """Make a note that comes right before a message."""
 
 Limit = Callable[[], int]
-"""Give the tokens of the window; 0 if nobody knows."""
+"""Return the tokens of the window; 0 if unknown."""
 
 
 class _Landing(NamedTuple):
@@ -111,7 +111,7 @@ class Coverage:
         note: Note | None = None,
         limit: Limit | None = None,
     ) -> None:
-        """Begin. Without `note`, nothing comes back by itself."""
+        """Begin. Without `note`, nothing comes back automatically."""
         self._state = CoverageState(texts, limit)
         self._trimmed = trimmed
         self._note = note
@@ -275,7 +275,7 @@ class CoverageState:
                 self._keep_only(message, frozenset())
 
     def follow(self, segments: Sequence[Segment]) -> list[MessageBlocks]:
-        """Take in the heap as it is now; give its messages in blocks."""
+        """Learn the current heap; return its messages in blocks."""
         present = [self._show(segment) for segment in segments]
         names = {segment.segment_id for segment in segments}
         self.forget([name for name in self._live if name not in names])
@@ -289,11 +289,11 @@ class CoverageState:
         return present
 
     def announce(self, note: Segment, blocks: list[Block]) -> None:
-        """Say of which dropped blocks a note would consist, if it came."""
+        """Record which dropped blocks a proposed note consists of."""
         self._announced = note.segment_id, _form(note), blocks
 
     def _show(self, segment: Segment) -> MessageBlocks:
-        """Give a message as it is now: new, back, in another form, or as it was."""
+        """Return the current state of a message: new, back, in another form, or unchanged."""
         form = _form(segment)
         message = self.messages.get(segment.segment_id)
         if message is None:
@@ -346,7 +346,7 @@ class CoverageState:
         return message
 
     def _take_announced(self, note: Segment) -> list[Block]:
-        """Give the blocks that a note was announced to consist of, if they are all remembered."""
+        """Return the blocks recorded for a note, if they are all remembered."""
         if self._announced is None or self._announced[:2] != (note.segment_id, _form(note)):
             return []
         blocks, self._announced = self._announced[2], None

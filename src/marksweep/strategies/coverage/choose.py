@@ -1,12 +1,11 @@
 """Which blocks a sweep drops: where it cuts into the prompt, and in which order.
 
-A provider's cache holds the prompt up to the first change; everything behind it is read again. So a
-sweep at the front is dear, and one near the end is cheap. Each choice is judged by one number: what
-is lost plus what is read again.
+A provider's cache holds the prompt up to the first change; everything after it is read again. So a
+sweep at the front is expensive, and one near the end is cheap. Each choice is judged by one number:
+what is lost plus what is read again.
 
 Blocks are dropped in the index while a sweep is ranked, so that each next one is judged by what is
-left; in the end that is taken back. The planner stops when it has enough, so what comes late is
-lazy.
+left; at the end that is rolled back. The planner stops when it has enough, so late rounds are lazy.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from marksweep.strategies.mask import Trimmed
 FRONTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03)
 """Shares of the old context, counted from its end, within which a sweep may stay."""
 NEXT_ROUND_SHARE = 0.05
-"""Share of what must be freed that each further round offers, if markers ate up the last one."""
+"""Share of what must be freed that each further round offers, if markers used up the last one."""
 NEXT_ROUND_TOKENS = 32
 """Tokens that each further round offers at least."""
 
@@ -44,7 +43,7 @@ class Setting(msgspec.Struct, frozen=True):
     Higher makes sweeps stay nearer to the end of the prompt.
     """
     recall: float = 0.2
-    """Share of the budget that may come back at a step, because the agent speaks of it again."""
+    """Share of the budget that may come back at a step, because the agent mentions it again."""
 
 
 ECONOMY = Setting("economy", reread=1.0)
@@ -96,7 +95,7 @@ def choose(
 
 
 def _sweep(order: Sequence[Offer], must: int) -> tuple[int, float, int] | None:
-    """Give what is freed and lost, and where the first cut is; None if too little can go."""
+    """Return what is freed and lost, and where the first cut is; None if too little can go."""
     freed, lost = 0, 0.0
     edge = order[0].at if order else 0
     for worth, _, at, block in order:
@@ -109,7 +108,7 @@ def _sweep(order: Sequence[Offer], must: int) -> tuple[int, float, int] | None:
 
 
 def _median_worth(order: Sequence[Offer]) -> float:
-    """Give the worth that half of the tokens do not reach. `order` is by worth.
+    """Return the median worth of the tokens. `order` is by worth.
 
     A few names that the agent used often are worth a hundred times the rest; a mean would follow
     them.
@@ -189,7 +188,7 @@ class Sweep:
         return self._context.may_go(members)
 
     def _drop(self, order: list[Offer], again: list[Offer], amount: int) -> set[int]:
-        """Drop the least worth first, which is the last of `order`; give the messages it touched.
+        """Drop the least worth first, which is the last of `order`; return the messages it touched.
 
         A block may have become a last holder by now: it is offered `again`, which is a heap.
         """
@@ -218,7 +217,7 @@ class Sweep:
         return touched
 
     def _proposal(self, i: int, trimmed: Trimmed) -> Proposal | None:
-        """Say what became of a message."""
+        """Propose what happens to a message."""
         message = self._messages[i]
         if not message.is_kept:
             members = self._context.units.members(i)

@@ -107,7 +107,7 @@ class Atom:
         self.witnesses -= block.observed
 
     def revalue(self) -> None:
-        """Have the block valued again that held it last: its share in the atom has changed."""
+        """Mark the last holder for revaluation: its share in the atom has changed."""
         if self.newest is not None:
             self.newest.is_dirty = True
 
@@ -150,7 +150,7 @@ class Block:
         self.own = 0.0
         """Its worth per token when new, because the agent wrote it."""
         self.value = 0.0
-        """Its worth per token as last worked out, at the step `valued_at`."""
+        """Its worth per token as last computed, at the step `valued_at`."""
         self.valued_at = 0
         self.is_dirty = True
         """Whether its atoms have other holders than when it was valued."""
@@ -176,11 +176,11 @@ class CutText(msgspec.Struct):
     """Whether the agent wrote it."""
 
     def blocks(self) -> list[Block]:
-        """Give the blocks that are known."""
+        """Return the known blocks."""
         return [piece for piece in self.pieces if isinstance(piece, Block)]
 
     def shown(self) -> Sections | None:
-        """Give what is kept; None if nothing goes, or if nothing of the agent's own would stay."""
+        """Return what is kept; None if nothing goes, or if nothing the agent wrote would stay."""
         if all(block.is_kept for block in self.blocks()):
             return None
         pieces = [
@@ -211,13 +211,13 @@ class MessageBlocks:
         """The blocks that are kept in forms of the message, by the digest of the form."""
 
     def parts(self) -> list[Block]:
-        """Give all blocks but the frame."""
+        """Return all blocks except the frame."""
         if len(self.texts) == 1:
             return self.texts[0].blocks()
         return [block for text in self.texts for block in text.blocks()]
 
     def blocks(self) -> list[Block]:
-        """Give all blocks."""
+        """Return all blocks."""
         return self.parts() if self.frame is None else [*self.parts(), self.frame]
 
     @property
@@ -234,14 +234,14 @@ class MessageBlocks:
             del self.forms[next(iter(self.forms))]
 
     def kept_in(self, form: str) -> frozenset[int] | None:
-        """Give the blocks that are kept in a form; None if that is not known any more."""
+        """Return the blocks that are kept in a form; None if that is no longer known."""
         kept = self.forms.get(_digest(form))
         if kept is None or not kept <= {block.number for block in self.blocks()}:
             return None
         return kept
 
     def remove(self, block: Block) -> None:
-        """Take a forgotten block out."""
+        """Remove a forgotten block."""
         if block is self.frame:
             self.frame = None
         for text in self.texts:
@@ -269,7 +269,7 @@ class BlockIndex:
         self._fresh = []
 
     def add(self, message: MessageBlocks, text: Sections, *, observed: bool) -> list[Block | Piece]:
-        """Take in a text of a message; give it with blocks for its sections."""
+        """Add a text of a message; return it with blocks for its sections."""
         pieces: list[Block | Piece] = list(text.pieces)
         found = {at: atoms_of(p.text) for at, p in enumerate(pieces) if isinstance(p, Section)}
         atoms = sum(map(len, found.values()))
@@ -283,7 +283,7 @@ class BlockIndex:
         return pieces
 
     def add_whole(self, message: MessageBlocks, text: str, tokens: int, *, observed: bool) -> Block:
-        """Take in a text that is one block."""
+        """Add a text that is one block."""
         block = self._block(message, Section(text), tokens, observed=observed)
         block.size = block.section.size(Measure.LINES)
         atoms = atoms_of(text)
@@ -386,7 +386,7 @@ class BlockIndex:
         return total * block.weight / block.tokens + own
 
     def cached_worth(self, block: Block) -> float:
-        """The worth as last worked out, unless it is stale."""
+        """The worth as last computed, unless it is stale."""
         age = self.now - block.born
         if block.is_dirty or self.now - block.valued_at > STALE_SHARE * age:
             block.value = self.worth(block)
@@ -439,7 +439,7 @@ class BlockIndex:
         return block
 
     def _atom(self, key: str, kind: Kind, crowding: float) -> Atom:
-        """Give an atom. Its chance is that of the least crowded text it was found in."""
+        """Return an atom. Its chance is that of the least crowded text it was found in."""
         atom = self.atoms.get(key)
         if atom is None:
             atom = self.atoms[key] = Atom(key, self.now)
