@@ -206,22 +206,32 @@ def bm25s_search(files: dict[str, str]) -> Search:
     return search
 
 
-def index(store: GraphStore, files: dict[str, str], folder: Path) -> None:
-    """Write the files, and index them."""
+def write(files: dict[str, str], folder: Path) -> None:
+    """Write the files."""
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
+
+
+def index(store: GraphStore, files: dict[str, str], folder: Path) -> None:
+    """Write the files, and index them."""
+    write(files, folder)
     asyncio.run(index_codebase(folder, store=store, workspace_id="bench"))
 
 
-def rows(package: str = PACKAGE, queries: int = QUERIES, *, with_falkor: bool = True) -> list[Row]:
-    """Measure everything on one package."""
+def place(package: str) -> Path:
+    """Find the folder of an installed package."""
     found = find_spec(package)
     places = list(found.submodule_search_locations or ()) if found else []
     if not places:
         raise SystemExit(f"no package {package!r} is installed; name one that is.")
-    read = corpus(Path(places[0]), queries)
+    return Path(places[0])
+
+
+def rows(package: str = PACKAGE, queries: int = QUERIES, *, with_falkor: bool = True) -> list[Row]:
+    """Measure everything on one package."""
+    read = corpus(place(package), queries)
     with tempfile.TemporaryDirectory(prefix="marksweep-bench-") as name:
         folder = Path(name)
         ours = SqliteGraphStore(folder / "graph.db")

@@ -220,6 +220,9 @@ def test_an_impact_goes_on_until_nothing_new_is_reached_or_the_depth_is(
         (4, "visit"),
     ]
     assert all_of_it.complete
+    just = shop.call_graph("ring", Ask.IMPACT, depth=4)
+    assert (just.links, just.complete) == (all_of_it.links, True)
+    assert not shop.call_graph("ring", Ask.IMPACT, depth=3).complete
     first = shop.call_graph("ring", Ask.IMPACT, depth=1)
     assert (len(first.links), first.complete) == (1, False)
     few = shop.call_graph("ring", Ask.IMPACT, depth=9, limit=3)

@@ -95,7 +95,7 @@ def linked(
         raise BadInput("no name to ask for; expected a function, class, module or file.")
     if limit < 1 or depth < 1:
         raise BadInput(f"limit is {limit} and depth is {depth}; expected 1 or more.")
-    steps = depth if ask is Ask.IMPACT else 1
+    steps = depth + 1 if ask is Ask.IMPACT else 1  # the last only to know whether there are more
     found: dict[tuple[object, ...], Reached] = {}
     more = False
     seen = {wanted}
@@ -109,7 +109,10 @@ def linked(
             more |= len(links) > limit
             for link in links:
                 place = (link.relation, link.source, link.target, link.file, link.lines)
-                found.setdefault(place, Reached(link, step))
+                if step > depth:
+                    more |= place not in found
+                else:
+                    found.setdefault(place, Reached(link, step))
         sources = (each.link.source for each in found.values())
         names = list(dict.fromkeys(each for each in sources if each not in seen))
         seen.update(names)
@@ -122,5 +125,5 @@ def linked(
         ask=ask,
         definitions=tuple(defined.values()),
         links=tuple(found.values())[:limit],
-        complete=not more and len(found) <= limit and not (ask is Ask.IMPACT and names),
+        complete=not more and len(found) <= limit,
     )
