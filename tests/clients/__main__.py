@@ -25,7 +25,7 @@ from pathlib import Path
 import msgspec
 
 from marksweep.following import unmarked
-from tests.clients.driven import CALLS, CLIENTS, MORE, output, typed
+from tests.clients.driven import CALLS, CLIENTS, MORE, TASK, output, typed
 from tests.clients.upstream import DONE, Request, Upstream, serving
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -232,7 +232,7 @@ def plugged(name: str, row: Row) -> None:
 
 
 def shortened(name: str, row: Row) -> None:
-    """Claude Code's plugin is valid in its eyes, and shortens what a tool gives."""
+    """Claude Code's plugin is valid, shortens tool output, and restores the task after /compact."""
     if name != "claude":
         return
     bulky = "seq -f 'line %g of some bulky output' 700"
@@ -253,6 +253,18 @@ def shortened(name: str, row: Row) -> None:
         names = re.findall(r"h\d+\.\d+", results)
         found = run.marksweep("swept", *names[:1]).stdout
         expect(row, "line 350 of some" in found, f"the middle is found again: {found[-100:]}")
+        upstream.calls = 0
+        session = str(json.loads(done.stdout)["session_id"])
+        run.direct("-p", "/compact", "--resume", session, "--plugin-dir", plugin)
+        after = run.direct(*run.driven.resume(done.stdout), "--plugin-dir", plugin)
+        expect(row, after.returncode == 0, f"after a compaction: {after.stdout[-300:]}")
+        injected = f"The task, in the user's words:\n{TASK}"
+        body = upstream.work[-1].body
+        expect(row, json.dumps(injected)[1:-1] in json.dumps(body), "the task is injected again")
+        saved = run.marksweep("swept", TASK).stdout
+        expect(row, TASK in saved, f"what was compacted is saved: {saved[-100:]}")
+        faults = [request.fault for request in upstream.requests if request.fault]
+        expect(row, not faults, f"400 with the plugin: {faults[:1]}")
 
 
 def proxies_of(home: Path) -> list[int]:
