@@ -85,7 +85,7 @@ class Fit:
         self._guard = RLock()
 
     def __call__(self, messages: Json, key: str = "") -> Json:
-        """Return messages that fit, in the form they were given: a list, or a whole request."""
+        """Return messages that fit, in the form of the input: a list, or a whole request."""
         fitted = self.follow(messages, key)
         sent = [kept.message for kept in fitted.kept]
         if not isinstance(messages, dict):
@@ -137,7 +137,7 @@ class Fit:
     def _find(self, group: str, messages: Json, dialect: str, state: Json) -> Conversation:
         """Return the conversation that a history continues, or a new one."""
         found = self._ranked(group, messages, dialect)
-        if not found or found[0][0].loses_sweep:  # perhaps another process goes on with it
+        if not found or found[0][0].loses_sweep:  # another process may continue it
             self._names |= dict.fromkeys(self._stored(group))
             found = self._ranked(group, messages, dialect)
         if not found:
@@ -199,7 +199,7 @@ class Fit:
         return self._hold(self.conversation(name, dialect))
 
     def _hold(self, talk: Conversation) -> Conversation:
-        """Note that a conversation is in use; close the least recently used one."""
+        """Record that a conversation is in use; close the least recently used one."""
         self._names[talk.workspace] = None
         self._open[talk.workspace] = talk
         self._open.move_to_end(talk.workspace)

@@ -28,7 +28,7 @@ MOST_ROWS = 10
 """Tools, files and things that are listed."""
 
 MCP = "mcp__"
-"""What the names of tools of MCP servers begin with, and what ends the server's."""
+"""Prefix of the tool names of MCP servers, and what ends the server's name."""
 
 
 class Big(msgspec.Struct, frozen=True):
@@ -52,11 +52,11 @@ class SessionWindow(msgspec.Struct, frozen=True):
     """Of MCP servers."""
     biggest: tuple[Big, ...]
     actions: tuple[str, ...]
-    """Commands for this very client."""
+    """Commands for this client."""
 
 
 def session_window(history: History, counted: int) -> SessionWindow | None:
-    """Look into the window of a session whose messages have so many tokens, by our count.
+    """Analyze the window of a session whose messages have so many tokens, by our count.
 
     None if it is not a session of a client.
     """

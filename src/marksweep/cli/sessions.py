@@ -40,7 +40,7 @@ def _started_in(path: Path) -> object:
 
 
 def written(path: Path) -> float:
-    """Say when a file was written to last; 0 if it is not there."""
+    """Return when a file was last written; 0 if it does not exist."""
     with suppress(OSError):
         return path.stat().st_mtime
     return 0.0

@@ -1,4 +1,4 @@
-"""`marksweep swept`: what a proxy swept, found again."""
+"""`marksweep swept`: find what a proxy swept."""
 
 from __future__ import annotations
 

@@ -46,16 +46,16 @@ class Arrivals:
     """When messages were first seen, by their ids."""
 
     def __init__(self, seconds: Mapping[str, float] | None = None) -> None:
-        """Begin with what `seconds` gave when it was saved."""
+        """Begin with what `seconds` returned when it was saved."""
         saved = seconds or {}
         self._known = {id_: datetime.fromtimestamp(at, UTC) for id_, at in saved.items()}
 
     def seconds(self) -> dict[str, float]:
-        """Give the moments in seconds since the epoch, to be saved."""
+        """Return the times in seconds since the epoch, to be saved."""
         return {id_: at.timestamp() for id_, at in self._known.items()}
 
     def moments(self, now: datetime) -> Callable[[str], datetime]:
-        """Make a function that says when a message was first asked about: now, if never."""
+        """Return a function that returns when a message was first seen: now, if never."""
         known = self._known
         return lambda message_id: known.setdefault(message_id, now)
 
@@ -67,10 +67,10 @@ class Arrivals:
 
 
 class InstructionBudget:
-    """Tokens per source and child, and what of them may go.
+    """Tokens per source and child, and which of them may go.
 
-    Once the budget follows a history, the entries of the conversation are read off that history
-    and cannot disagree with it; children added by hand then declare the policy of their messages.
+    Once the budget follows a history, the entries of the conversation are derived from it and
+    cannot disagree with it; children added by hand then declare the policy of their messages.
     A budget that follows none is kept by its host: the conversation weighs what it declares.
     """
 
@@ -103,7 +103,7 @@ class InstructionBudget:
         children: Mapping[str, SourceEntry] | None = None,
         metadata: Mapping[str, object] | None = None,
     ) -> SourceEntry:
-        """Put a new entry in place of a source's old one and its children."""
+        """Replace a source's entry and its children by a new entry."""
         source = source_named(source)
         entry = SourceEntry(
             source,
@@ -138,7 +138,7 @@ class InstructionBudget:
         created_at: float = 0.0,
         message_ids: Sequence[str] = (),
     ) -> SourceEntry:
-        """Put a child in place, under a new key or an old one.
+        """Add a child under a new key, or replace one.
 
         Its policy is the one given, else that of its kind, else that of the source.
         """
@@ -163,7 +163,7 @@ class InstructionBudget:
         return child
 
     def remove_child(self, source: InstructionSource, child_key: str) -> SourceEntry | None:
-        """Take a child out; return it, or None if there was none."""
+        """Remove a child; return it, or None if there was none."""
         parent = self._entries.get(source)
         return parent.children.pop(child_key, None) if parent else None
 
@@ -190,23 +190,23 @@ class InstructionBudget:
         return entry
 
     def follow(self, history: Callable[[], Sequence[Message]], counter: Counter) -> None:
-        """Read the conversation's entries off this history from now on."""
+        """Derive the conversation's entries from this history from now on."""
         self.follow_heap(lambda: self.heap_of(history(), counter), counter)
 
     def follow_heap(self, heap: Callable[[], ConversationHeap], counter: Counter) -> None:
-        """Read the conversation's entries off this heap from now on."""
+        """Derive the conversation's entries from this heap from now on."""
         self._heap = heap
         self._counter = counter
 
     @property
     def follows(self) -> bool:
-        """Whether the entries of the conversation are read off a history."""
+        """Whether the entries of the conversation are derived from a history."""
         return self._heap is not None
 
     def declared_counts(
         self, history: Sequence[Message], counter: Counter
     ) -> DeclaredCounts | None:
-        """Give what the host says the messages weigh; None if it does not say, or by a history."""
+        """Return the host's declared tokens of messages; None without any, or with a history."""
         said = self._entries.get(InstructionSource.CONVERSATION)
         if self.follows or said is None or not said.total_tokens():
             return None
@@ -231,7 +231,7 @@ class InstructionBudget:
     ) -> ConversationHeap:
         """Hold a history in memory as a heap, by the declarations and turn numbers kept here.
 
-        `released` names the CONDITIONAL children whose owner lets them go.
+        `released` names the CONDITIONAL children that their owner has released.
         """
         if form is None:
             form = HeldForm()
@@ -279,11 +279,11 @@ class InstructionBudget:
         return {source: entry for source, entry in self._entries.items() if source not in _DERIVED}
 
     def reserve_summaries(self, number: int) -> None:
-        """Give no new summary this number or one below it."""
+        """Number new summaries above this number."""
         self._summaries = max(self._summaries, number)
 
     def next_summary(self) -> int:
-        """Take the next number for a summary. No number is given twice."""
+        """Return the next number for a summary. No number is used twice."""
         self._summaries += 1
         return self._summaries
 
@@ -346,10 +346,10 @@ class InstructionBudget:
         return entry.to_dict() if entry else None
 
     def restore_conversation_from_snapshot(self, snapshot: Mapping[str, object] | None) -> None:
-        """Take the conversation's entries back from what `get_conversation_snapshot` gave.
+        """Restore the conversation's entries from what `get_conversation_snapshot` returned.
 
         Where a history is followed they declare the policies of its messages. Nothing to restore
-        leaves the budget as it is.
+        leaves the budget unchanged.
         """
         if snapshot:
             source = InstructionSource.CONVERSATION

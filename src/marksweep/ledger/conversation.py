@@ -43,7 +43,7 @@ class EntryRef(NamedTuple):
 
 
 class DerivedEntries(NamedTuple):
-    """What a conversation weighs: its words and work, and separately its thoughts."""
+    """The tokens of a conversation: its words and work, and separately its thoughts."""
 
     conversation: Mapping[str, SourceEntry]
     thinking: Mapping[str, SourceEntry]
@@ -62,9 +62,9 @@ def classify(
     declared: Mapping[str, SourceEntry],
     turns: Container[str | None] | None = None,
 ) -> dict[str, EntryRef]:
-    """Say which entry each message belongs to, by segment id. Each belongs to exactly one.
+    """Return which entry each message belongs to, by segment id. Each belongs to exactly one.
 
-    With `turns`, only messages of these are looked at.
+    With `turns`, only messages of these are classified.
     """
     said = {id_: key for key, entry in declared.items() for id_ in entry.message_ids}
     spoken = [segment for segment in segments if segment.type in SPOKEN]
@@ -91,7 +91,7 @@ class _Classifier:
         self._worked: Tally[str] = Tally()
 
     def classify(self, segment: Segment, message: Message) -> EntryRef:
-        """Say what the next message is."""
+        """Classify the next message."""
         turn = segment.topic_id or PREAMBLE
         if message.role is Role.SYSTEM:
             self._systems += 1
@@ -121,7 +121,7 @@ class _Classifier:
 
 
 def entries_of(heap: ConversationHeap, declared: Mapping[str, SourceEntry]) -> DerivedEntries:
-    """Sum a conversation up as entries of the ledger."""
+    """Sum up a conversation as entries of the ledger."""
     segments = {s.segment_id: s for s in heap.snapshot().segments}
     refs = classify(heap, segments.values(), declared)
     members: dict[EntryRef, list[Segment]] = {}
@@ -161,7 +161,7 @@ def entries_of(heap: ConversationHeap, declared: Mapping[str, SourceEntry]) -> D
 
 
 def thought_tokens(message: Message, size: int, counter: Counter) -> int:
-    """Tokens of a message that are thoughts: what it would weigh less without them."""
+    """Tokens of a message that are thoughts: the difference without them."""
     if not any(part.thought for part in message.parts):
         return 0
     rest = tuple(part for part in message.parts if not part.thought)

@@ -1,6 +1,6 @@
 """What a host says its conversation weighs, where its budget follows no history.
 
-The tokens of an entry are shared out among the messages it names, so that the sum is what the host
+The tokens of an entry are divided among the messages it names, so that the sum is what the host
 says. Messages that no entry names are not counted. A message that a collection makes or shortens
 is counted, and scaled as its entry is.
 """
@@ -45,7 +45,7 @@ class DeclaredCounts:
         return message_id in self._shares
 
     def _share_out(self, tokens: int, names: Sequence[str]) -> None:
-        """Share tokens out by size, to the last one."""
+        """Divide tokens by size, without a remainder."""
         sizes: Mapping[str, int] = {name: self._sizes[name] for name in names}
         whole = sum(sizes.values())
         seen = given = 0

@@ -1,4 +1,4 @@
-"""The lines of the ledger: where tokens come from, and how easily they may be given up.
+"""The lines of the ledger: where tokens come from, and how easily they may be removed.
 
 After them: a budget at one moment, as a host shows it and as it is saved; and that as text, one
 line per source and its heaviest children, with bars.
@@ -24,7 +24,7 @@ class InstructionSource(StrEnum):
     PLUGIN = "plugin"
     """Tool schemas and the instructions of plugins."""
     ENRICHMENT = "enrichment"
-    """What is added to a prompt on its way out, and made again each turn."""
+    """What is added to a prompt before it is sent, and made again each turn."""
     CONVERSATION = "conversation"
     """The history."""
     THINKING = "thinking"
@@ -32,7 +32,7 @@ class InstructionSource(StrEnum):
 
 
 def source_named(name: str) -> InstructionSource:
-    """Give the source of that name; BadInput lists those there are."""
+    """Return the source of that name; BadInput lists the known ones."""
     try:
         return InstructionSource(name)
     except ValueError:
@@ -190,7 +190,7 @@ def bar(tokens: int, whole: int, width: int = BAR_CHARS) -> str:
 
 
 def render(ledger: BudgetSnapshot, *, children: int = MAX_CHILDREN) -> str:
-    """Write the ledger out."""
+    """Write the ledger as text."""
     rows = [*_rows(ledger, children), ("total", "", ledger.total_tokens)]
     name = max(len(row[0]) for row in rows)
     policy = max(len(row[1]) for row in rows)

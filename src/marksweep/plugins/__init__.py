@@ -5,7 +5,7 @@
 3. discovery.py   Which plugins there are; loading one by name.
 4. files.py       Configuration as JSON: file, profile, in line.
 5. options.py     The options of the built-in plugins.
-6. history.py     A plugin as a face over a strategy. Start reading here.
+6. history.py     A plugin as an adapter of a strategy. Start reading here.
 7. run.py         One collection of a history: heap, plan, history.
 8. result.py      What was done, as a GCResult.
 

@@ -31,7 +31,7 @@ from marksweep.plugins.checks import (
 )
 
 PRESERVE_RECENT_TURNS = 5
-"""Newest turns that a collection spares by default.
+"""Newest turns that a collection keeps by default.
 
 More keeps the agent's context; fewer frees more, and may take what it is working on.
 """
@@ -49,7 +49,7 @@ class GCTriggerReason(StrEnum):
     OVERFLOW = "overflow"
     """The provider refused the request as too long."""
     MANUAL = "manual"
-    """Somebody asked for it."""
+    """It was requested."""
 
 
 class ContextUsage(TypedDict, total=False):
@@ -74,7 +74,7 @@ class GCConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     threshold_percent: float = msgspec.field(default_factory=lambda: from_environment(THRESHOLD))
     """Collect above this: the soft limit."""
     target_percent: float = msgspec.field(default_factory=lambda: from_environment(TARGET))
-    """Land here."""
+    """Stop here."""
     pressure_percent: float = msgspec.field(default_factory=lambda: from_environment(PRESSURE))
     """Above this PRESERVABLE content may go too: the hard limit. 0: not before the window
     overflows, and collect continuously."""
@@ -83,20 +83,20 @@ class GCConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     auto_trigger: bool = True
     """Collect without being asked."""
     check_before_send: bool = True
-    """Look before each request, not only after each answer."""
+    """Check before each request, not only after each answer."""
     preserve_recent_turns: int = PRESERVE_RECENT_TURNS
     """Newest turns whose words stay, and their newest work; above the hard limit the user's words.
     """
     pinned_turn_indices: Sequence[int] = []
     """Turns that stay whole, by number from 0. A turn keeps its number when others go."""
     plugin_config: Mapping[str, object] = {}
-    """Options of the plugin; they go before those it was initialised with."""
+    """Options of the plugin; they take precedence over those it was initialised with."""
     continuous: bool = False
     """Collect whenever usage is above the target, a little at a time, instead of waiting for the
     threshold."""
 
     def limits(self, limit: int) -> Budget:
-        """Say where a collection of a window of that size starts, lands and presses hard."""
+        """Return where a collection of a window of that size starts, stops and gets urgent."""
         return Budget.of(
             limit,
             threshold_percent=self.threshold_percent,
@@ -128,7 +128,7 @@ class GCConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             check_flag(name, getattr(self, name))
 
     def _fit(self) -> None:
-        """Bring what was not given within what was; refuse what was given and does not fit."""
+        """Fit defaults to given values; refuse given values that contradict each other."""
         put = msgspec.structs.force_setattr
         check_percent("threshold_percent", self.threshold_percent, above=0.0)
         check_percent("target_percent", self.target_percent)
@@ -165,7 +165,7 @@ class GCRemovalItem(msgspec.Struct, frozen=True, gc=False):
     reason: str = ""
     """One word: truncated, summarized, ephemeral, partial_turn, …"""
     message_ids: tuple[str, ...] = ()
-    """The messages of the history that went with it."""
+    """The messages of the history that were removed with it."""
 
 
 class GCResult(msgspec.Struct, frozen=True):
@@ -214,7 +214,7 @@ class GCPlugin(Protocol):
     def should_collect(
         self, context_usage: ContextUsage, config: GCConfig
     ) -> tuple[bool, GCTriggerReason | None]:
-        """Say whether it is time, and why."""
+        """Return whether a collection is due, and why."""
         ...
 
     def collect(
@@ -225,7 +225,7 @@ class GCPlugin(Protocol):
         reason: GCTriggerReason,
         budget: InstructionBudget | None = None,
     ) -> tuple[list[Message], GCResult]:
-        """Return a new history and what was done; the one passed in stays as it is.
+        """Return a new history and what was done; the one passed in is not changed.
 
         A plugin that does not know budgets may leave the last parameter out.
         """

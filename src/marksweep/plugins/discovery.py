@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 class BrokenPlugin(msgspec.Struct, frozen=True):
-    """An entry point that gives no plugin, and why."""
+    """An entry point that returns no plugin, and why."""
 
     name: str
     package: str

@@ -7,7 +7,7 @@ Two shapes are read, and mean the same:
 
 Which one counts, first to last: a plugin set by the program; the value passed in line; the
 profile's `gc`; the file `.marksweep/gc.json`, then `.jaato/gc.json`. The first that exists counts
-whole; they are not mixed. Within it, an option in `plugin_config` goes before the same option
+whole; they are not mixed. Within it, an option in `plugin_config` overrides the same option
 beside it, and what is not said comes from the environment, then from the defaults. Keys that start
 with an underscore are comments; an option that only another plugin has is ignored with a warning. A
 model on another machine that a file of the project names is refused until the user has agreed.
@@ -116,7 +116,7 @@ def load_profile(name: str, folders: Iterable[Path] = PROFILE_FOLDERS) -> Profil
 
 
 def project_claims() -> tuple[Claim, ...]:
-    """List the models elsewhere that the project's own files have conversations sent to."""
+    """List the remote models to which the project's own files send conversations."""
     specs = [(read_gc(read_config(path), str(path)), path) for path in GC_FILES if path.exists()]
     profiles = [path for folder in PROFILE_FOLDERS for path in sorted(folder.glob("*.json"))]
     return (
@@ -161,7 +161,7 @@ def _read_profile(path: Path) -> tuple[Profile, tuple[Claim, ...]]:
 
 
 def _claims(spec: GCSpec, path: Path) -> tuple[Claim, ...]:
-    """Give the model that a file of the project names, unless it runs on this machine."""
+    """Return the model that a file of the project names, unless it runs on this machine."""
     summarizer = spec.options.get("summarizer")
     if not isinstance(summarizer, Mapping):
         return ()

@@ -22,6 +22,6 @@ def create_plugin() -> HistoryPlugin:
 
 
 def _strategy(task: Task) -> Strategy:
-    """Go on with the last one, which knows the old messages, unless the setting changed."""
+    """Continue with the last one, which knows the old messages, unless the setting changed."""
     made = strategy_of(STRATEGIES[task.options.setting], task.tools)
     return task.last if task.last and task.last.name == made.name else made

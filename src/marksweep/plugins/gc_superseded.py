@@ -1,7 +1,7 @@
 """gc_superseded: results that later ones made worthless become one line; then the oldest turns go.
 
 A file read again or written since, a command run again, an error after which the same call
-succeeded, the same output twice. Talk and calls stay, so the model still knows what it did.
+succeeded, the same output twice. Messages and calls stay, so the model still knows what it did.
 """
 
 from __future__ import annotations

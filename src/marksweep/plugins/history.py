@@ -1,4 +1,4 @@
-"""A GC plugin as a face over a strategy: history in, plan, history out.
+"""A GC plugin as an adapter of a strategy: history in, plan, history out.
 
 Every built-in plugin is this class with another strategy. The history becomes a conversation heap
 in memory (run.py); the one planner decides what may go, what belongs together and where to stop,
@@ -33,7 +33,7 @@ class Task(msgspec.Struct, frozen=True):
     budget: InstructionBudget | None
     """The budget that was passed in, if one was."""
     last: Strategy | None
-    """The strategy of the collection before, for one that goes on from what it learnt."""
+    """The strategy of the previous collection, for one that continues from what it learnt."""
 
 
 MakeStrategy = Callable[[Task], Strategy]
@@ -111,7 +111,7 @@ class HistoryPlugin:
     def should_collect(
         self, context_usage: ContextUsage, config: GCConfig
     ) -> tuple[bool, GCTriggerReason | None]:
-        """Say whether it is time. After a pass that freed nothing, back off for a while."""
+        """Return whether a collection is due. Back off for a while after a pass freed nothing."""
         self._looks += 1
         config = self._options_for(config).applied_to(config)
         reason = due(context_usage, config)
@@ -128,7 +128,7 @@ class HistoryPlugin:
         reason: GCTriggerReason,
         budget: InstructionBudget | None = None,
     ) -> tuple[list[Message], GCResult]:
-        """Plan, and carry the plan out on a copy of the history."""
+        """Plan, and carry out the plan on a copy of the history."""
         options = self._options_for(config)
         config = options.applied_to(config)
         request = Request(
@@ -152,7 +152,7 @@ class HistoryPlugin:
         return run.history, result_of(run, plan, removed)
 
     def _options_for(self, config: GCConfig) -> Options:
-        """The options it was given; those in the configuration go before them."""
+        """Its options; those in the configuration take precedence."""
         said = config.plugin_config
         if not said:
             return self._options

@@ -69,14 +69,14 @@ IN_FILES = COMMON | {"setting", "summarize_middle_turns", "summarizer"}
 """Options that a configuration file may have."""
 
 KNOWN = IN_FILES | {"ask_owner"}
-"""The options there are."""
+"""All known options."""
 
 
 class Notice(msgspec.Struct, frozen=True):
     """What a notice reports of a collection."""
 
     items: int
-    """Parts of the conversation that went."""
+    """Parts of the conversation that were removed."""
     tokens: int
     before: int
     summarized: int = 0
@@ -105,15 +105,15 @@ class Options(msgspec.Struct, frozen=True):
     Quality can cost three times as much as not collecting.
     """
     pays_within_turns: float | None = None
-    """Put a collection off that would take longer to pay for the prompt cache it throws away.
+    """Postpone a collection that would take longer to pay for the prompt cache it invalidates.
 
-    Not beyond the pressure line. Without it, none is put off.
+    Not above `pressure_percent`. Without it, none is postponed.
     """
     ask_owner: AskOwner | None = None
     """Whether a CONDITIONAL entry may go now. Without it, none may."""
 
     def applied_to(self, config: GCConfig) -> GCConfig:
-        """Put the plugin's own figures in the place of the configuration's."""
+        """Override the configuration's figures with the plugin's own."""
         changes: dict[str, float] = {}
         threshold = config.threshold_percent
         if self.target_percent is not None:

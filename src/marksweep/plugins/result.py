@@ -35,7 +35,7 @@ class _Removals:
         self._entries = classify(run.heap, segments, self._declared, turns)
 
     def of(self, step: Step) -> Iterator[GCRemovalItem]:
-        """Give the items of a step. The first pays for the line that stands for all of a run."""
+        """Return the items of a step. The line that stands for a run counts against the first."""
         line = step.replacement.tokens if step.replacement and step.stand_in else 0
         for item in self._of(step):
             yield replace(item, tokens_freed=item.tokens_freed - line) if line else item
@@ -73,7 +73,7 @@ class _Removals:
             )
 
     def _external(self, names: Sequence[str], word: str) -> Iterator[GCRemovalItem]:
-        """Give items beside the history; enrichment that goes whole is one item without a key."""
+        """Return items outside the history; enrichment removed whole is one item without a key."""
         external = self._run.external
         by_source: dict[InstructionSource, list[str]] = {}
         for name in names:
@@ -88,7 +88,7 @@ class _Removals:
 
 
 def _word(step: Step) -> str:
-    """Give the reason in a word: the one it begins with, else what was done."""
+    """Return the reason in a word: its first word, else what was done."""
     word = step.reason.partition(":")[0]
     return word if word.isidentifier() else step.action.value
 

@@ -69,7 +69,7 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def pressure(self) -> Pressure:
-        """How hard the collection may press."""
+        """The pressure of the collection."""
         if self.reason is GCTriggerReason.OVERFLOW:
             return Pressure.HARD
         usage = self.usage
@@ -101,7 +101,7 @@ class Request(msgspec.Struct, frozen=True):
         return limit if is_over else None
 
     def window(self, total: int) -> int:
-        """Tokens there is room for, so many of which are taken; 0 if nobody knows."""
+        """Tokens of the window that the history may use, of which it has so many; 0 if unknown."""
         return self._allowed(total, 100.0)
 
     def _allowed(self, total: int, share: float) -> int:
@@ -130,7 +130,7 @@ class ExternalEntry(msgspec.Struct, frozen=True):
 
     @property
     def segment_id(self) -> str:
-        """Its name in the heap."""
+        """Its id in the heap."""
         return f"{self.source}/{self.key or ''}"
 
     @property
@@ -224,7 +224,7 @@ class Run:
         ]
 
     def _weigh(self, messages: Sequence[Message]) -> int:
-        """Weigh what is left. Joined messages weigh a little less than separate ones."""
+        """Count what is left. Joined messages take slightly fewer tokens than separate ones."""
         spoken = [s for s in self.heap.snapshot().segments if s.type in SPOKEN]
         if len(messages) == len(spoken):
             return self.heap.size()
@@ -294,7 +294,7 @@ class Run:
         )
 
     def _add_external(self, released: frozenset[str]) -> None:
-        """Let what is beside the history be weighed by the same plan.
+        """Include what is outside the history in the same plan.
 
         A turn limit leaves it alone.
         """
@@ -308,7 +308,7 @@ class Run:
             self.heap.set_overhead(name, item.source.value, item.tokens, came, policy=policy)
 
     def _notice(self, plan: Plan, removed: Sequence[GCRemovalItem]) -> Message | None:
-        """Make the notice to the model of what happened, if it weighs less than was freed."""
+        """Make the notice to the model, if it takes fewer tokens than were freed."""
         number = max([0, *map(_notice_number, self._notices)]) + 1
         gone = {name for step in plan.steps for name in step.segments}
         touched = {s.topic_id for s in self.before.segments if s.segment_id in gone}
@@ -325,7 +325,7 @@ class Run:
         return message if self._counter(message) < plan.tokens_freed else None
 
     def _notice_weight(self) -> int:
-        """Give the most tokens a notice takes; 0 if none is wanted."""
+        """Return the most tokens a notice takes; 0 if notices are off."""
         if not self.request.options.notify_on_gc:
             return 0
         return self._counter(self._worded(10**6, Notice(10**6, 10**9, 10**9, 10**6, 10**6)))
@@ -338,12 +338,12 @@ class Run:
 
 
 def used_of(usage: ContextUsage) -> int:
-    """Say how full the context is, as a share of FULL_BASIS_POINTS."""
+    """Return how full the context is, as a share of FULL_BASIS_POINTS."""
     return int(usage.get("percent_used", 0.0) * FULL_BASIS_POINTS / 100)
 
 
 def due(usage: ContextUsage, config: GCConfig) -> GCTriggerReason | None:
-    """Say why a collection should start now; None if it should not."""
+    """Return why a collection should start now; None if it should not."""
     used, limits = used_of(usage), config.limits(FULL_BASIS_POINTS)
     if not config.auto_trigger:
         return None
@@ -357,7 +357,7 @@ def due(usage: ContextUsage, config: GCConfig) -> GCTriggerReason | None:
 
 
 def _notice_number(message: Message) -> int:
-    """Give the number of a notice; 0 if the message is none."""
+    """Return the number of a notice; 0 if the message is not one."""
     if message.role is not Role.USER:
         return 0
     made = made_by_collection(message)
@@ -365,7 +365,7 @@ def _notice_number(message: Message) -> int:
 
 
 def _with_unique_ids(history: Sequence[Message]) -> tuple[list[Message], dict[str, str]]:
-    """Rename messages that share an id after their place; map the new names to the old."""
+    """Rename messages that share an id by position; map the new ids to the old."""
     if len({message.message_id for message in history}) == len(history):
         return list(history), {}
     messages: list[Message] = []
@@ -385,7 +385,7 @@ def _with_unique_ids(history: Sequence[Message]) -> tuple[list[Message], dict[st
 def _external_entries(
     budget: InstructionBudget | None, counts: DeclaredCounts | None
 ) -> Iterator[ExternalEntry]:
-    """Give every counted entry of a budget that is not part of the history."""
+    """Yield every counted entry of a budget that is not part of the history."""
     if budget is None:
         return
     entries = dict(budget.non_history())

@@ -1,6 +1,6 @@
 """Runs a plugin, also a third party's: calls it safely and checks what it returns.
 
-A plugin that raises, or returns something else than a history and a result, has failed. One that
+A plugin that raises, or returns anything but a history and a result, has failed. One that
 fails in `should_collect` has not asked for a collection. What went wrong is in the log.
 """
 
@@ -47,7 +47,7 @@ def check_plugin(plugin: object, config: object) -> None:
 
 
 def ask_plugin(plugin: GCPlugin, usage: ContextUsage, config: GCConfig) -> GCTriggerReason | None:
-    """Ask a plugin whether it is time, and why; None if it is not."""
+    """Ask a plugin whether a collection is due, and why; None if it is not."""
     try:
         is_due, reason = plugin.should_collect(usage, config)
     except Exception:  # noqa: BLE001  whatever a third-party plugin raises
@@ -57,7 +57,7 @@ def ask_plugin(plugin: GCPlugin, usage: ContextUsage, config: GCConfig) -> GCTri
 
 
 def shut_down(plugin: GCPlugin) -> None:
-    """Shut a plugin down. One that fails to do so is dropped all the same."""
+    """Shut down a plugin. One that fails to do so is dropped anyway."""
     try:
         plugin.shutdown()
     except Exception:  # noqa: BLE001  whatever a third-party plugin raises
@@ -73,7 +73,7 @@ def run_plugin(
     *,
     budget: InstructionBudget,
 ) -> Returned:
-    """Let a plugin collect. One that fails returns the history as it was."""
+    """Let a plugin collect. If it fails, return the unchanged history."""
     arguments: dict[str, Any] = {"budget": budget} if takes_budget(plugin) else {}
     try:
         return _checked(plugin.collect(list(history), usage, config, reason, **arguments))

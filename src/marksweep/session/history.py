@@ -2,8 +2,8 @@
 
 What a GC plugin returns, built in or not, becomes a plan: what it removed is stashed, what it
 changed is replaced, what it added is inserted. The plan is checked like any other before anything
-happens. What must stay stays, pairs go whole, a provider takes what is left; a plugin that would
-break this has failed, and the history is as it was.
+happens. What must stay stays, pairs are never split, and the provider accepts the rest; a plugin
+that would break this has failed, and the history is unchanged.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SessionHistory:
     def __init__(
         self, store: Store, workspace: str, *, dialect: str, counter: Counter, turns: TurnNumbers
     ) -> None:
-        """Open a history; one that is in the store goes on."""
+        """Open a history; one that is in the store is continued."""
         self._store = store
         self._dialect = dialect
         self.heap = ConversationHeap(
@@ -63,14 +63,14 @@ class SessionHistory:
         return self.heap.size()
 
     def summaries(self) -> int:
-        """Give the highest number of a summary that is live or was taken out."""
+        """Return the highest number of a summary that is live or was removed."""
         numbers = count(1)
         while self._is_taken(f"{SUMMARY}{(number := next(numbers))}"):
             pass
         return number - 1
 
     def summarizers(self) -> dict[str, str]:
-        """Name the plugin that made each live summary, as the journal has it."""
+        """Return the plugin that made each live summary, from the journal."""
         live = {name for name in self.heap.live() if name.startswith(SUMMARY)}
         made: dict[str, str] = {}
         swept = self._store.journal.read(self.heap.workspace, events=[Event.SWEPT]) if live else ()
@@ -84,7 +84,7 @@ class SessionHistory:
         return message_id in self.heap.live() or bool(stashed)
 
     def append(self, message: Message) -> Message:
-        """Take a message in; one whose id is taken gets another."""
+        """Add a message; one whose id is taken gets another."""
         if self._is_taken(message.message_id):
             message = replace(message, message_id="")
         self.heap.append([message], "", utc_now())
@@ -92,7 +92,7 @@ class SessionHistory:
         return message
 
     def take_back(self, message: Message) -> bool:
-        """Forget the last message if it is this one; say whether it was."""
+        """Remove the last message if it is this one; return whether it was."""
         messages = self.messages
         if not messages or messages[-1].message_id != message.message_id:
             return False
@@ -101,7 +101,7 @@ class SessionHistory:
         return True
 
     def plan(self, returned: Sequence[Message], result: GCResult, config: GCConfig) -> Plan:
-        """Make a plan of what a plugin returned; Refused if it may not be carried out."""
+        """Turn what a plugin returned into a plan; Refused if it may not be carried out."""
         return _Changes(self.heap, returned, result, config).plan(utc_now())
 
     def check(self, plan: Plan) -> None:
@@ -114,7 +114,7 @@ class SessionHistory:
             )
 
     def _after(self, plan: Plan) -> list[Message]:
-        """Give the messages as they would be after a plan."""
+        """Return the messages as they would be after a plan."""
         gone = {name for step in plan.steps for name in step.segments}
         put = [step.replacement for step in plan.steps if step.replacement is not None]
         stay = [s for s in self.heap.snapshot().segments if s.segment_id not in gone]
@@ -122,12 +122,12 @@ class SessionHistory:
         return [self.heap.form.read(s) for s in left if s.type in SPOKEN]
 
     def collect(self, plan: Plan, trigger: str) -> None:
-        """Carry a plan out."""
+        """Carry out a plan."""
         self._collector.collect(plan, now=utc_now(), trigger=trigger)
         self._count_turns()
 
     def undo(self) -> None:
-        """Bring back what the latest collection took, also after a restart."""
+        """Restore what the latest collection removed, also after a restart."""
         latest = self._collector.latest()
         if latest is None:
             raise NotFound("nothing was collected from this session, so there is nothing to undo.")
@@ -148,7 +148,7 @@ def _faults(messages: Sequence[Message], dialect: str) -> set[str]:
 
 
 class _Changes:
-    """What a plugin did to a history, read off what it returned."""
+    """What a plugin did to a history, derived from what it returned."""
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class _Changes:
             raise Refused("it returned messages twice, or in another order.")
 
     def _apart(self, returned: Sequence[Message]) -> Iterator[Message]:
-        """Split messages that a plugin joined where others went, as some providers require."""
+        """Split messages that a plugin joined where it removed others, as some providers need."""
         names = {message.message_id for message in returned}
         for message in returned:
             start = self._index.get(message.message_id)
@@ -198,7 +198,7 @@ class _Changes:
                 yield message
 
     def plan(self, now: datetime) -> Plan:
-        """Take what it did step by step, and refuse it if one of them may not be done."""
+        """Check what it did step by step, and refuse it if one step is not allowed."""
         snapshot = replace(self._heap.snapshot(), segments=tuple(self._segments))
         roots = self._heap.staying(self._segments, self._protection, Pressure.HARD).roots
         self._refuse_roots(roots)
@@ -243,7 +243,7 @@ class _Changes:
                 yield i, message
 
     def _added(self) -> Iterator[tuple[int, Message]]:
-        """Give new messages, each with a position where others stood, or behind them all."""
+        """Return new messages, each with the position of removed ones, or after all others."""
         removed = set(self._removed())
         free: list[int] = []
         last = -1
@@ -263,7 +263,7 @@ class _Changes:
             yield at, message
 
     def _gap_after(self, index: int) -> Iterator[int]:
-        """Give the messages that follow one, up to the next that stays."""
+        """Return the messages that follow one, up to the next that stays."""
         for i in range(index + 1, len(self._segments)):
             name = self._segments[i].segment_id
             if name in self._returned:
@@ -277,14 +277,14 @@ class _Changes:
 
 
 def _released(segment: Segment) -> Segment:
-    """Give a segment whose owner was asked by the plugin, if it has one."""
+    """Return a segment whose owner, if any, was asked by the plugin."""
     if segment.policy is not GCPolicy.CONDITIONAL:
         return segment
     return replace(segment, policy=GCPolicy.PARTIAL)
 
 
 def repairs(plan: Plan, returned: Sequence[Message]) -> tuple[str, ...]:
-    """Describe what a plan takes beyond what a plugin removed: the other halves of pairs."""
+    """Describe what a plan removes beyond what a plugin removed: the mates of pairs."""
     kept = {message.message_id for message in returned}
     swept = [n for step in plan.steps if step.action not in IN_PLACE for n in step.segments]
     return tuple(f"{name} went too: it was one unit with others" for name in swept if name in kept)

@@ -26,10 +26,10 @@ OVERFLOWS = re.compile(
     r"reduce the length of the (?:messages|prompt)",
     re.IGNORECASE,
 )
-"""How providers and servers say that a request is longer than the context."""
+"""Error messages of providers and servers for a request longer than the context."""
 
 OVERFLOW_STATUSES = frozenset({400, 413, 422, 500})
-"""Statuses under which they say it."""
+"""HTTP statuses of these errors."""
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -128,7 +128,7 @@ class AnthropicProvider(Model):
         return {"anthropic-version": "2023-06-01", **({"x-api-key": key} if key else {})}
 
     def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Answer:
-        """Post a message. System messages go where this provider wants them."""
+        """Post a message. System messages go into this provider's `system` field."""
         system = "\n\n".join(m.text for m in messages if m.role is Role.SYSTEM)
         rest = [message for message in messages if message.role is not Role.SYSTEM]
         body: dict[str, object] = {

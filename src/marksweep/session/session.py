@@ -5,8 +5,8 @@
     _collect       plugin, plan, checks, the one collector, ledger: in this order, or not at all
 
 The messages are a conversation heap in a store: what plugins take out can be found again and
-undone, also after a restart. Whatever a plugin does, what is sent is a history the provider takes,
-and a plugin that fails leaves everything as it was.
+undone, also after a restart. Whatever a plugin does, the provider gets a valid history, and a
+plugin that fails changes nothing.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ class Session:
         store: Store | None = None,
         workspace: str = "session",
     ) -> None:
-        """Begin or reopen a session: one that is in the store goes on where it was.
+        """Begin or reopen a session: one that is in the store continues where it was.
 
-        Without a store it is kept in memory, with all that plugins take out.
+        Without a store it is kept in memory, with all that plugins remove.
         """
         self._provider = provider if isinstance(provider, Provider) else CallableProvider(provider)
         self._context_limit = context_limit
@@ -126,7 +126,7 @@ class Session:
         return tuple(self._tools.values())
 
     def set_enrichment(self, key: str, text: str) -> None:
-        """Count what the host adds to each prompt; empty text takes it off the ledger."""
+        """Count what the host adds to each prompt; empty text removes it from the ledger."""
         if text:
             self.budget.add_child(InstructionSource.ENRICHMENT, key, count(text))
         else:
@@ -153,16 +153,16 @@ class Session:
         return loaded is not None
 
     def append(self, message: Message) -> None:
-        """Take a message in without asking the model, and collect if that is due."""
+        """Add a message without asking the model, and collect if that is due."""
         with self._lock:
             self._history.append(message)
             self._collect_if_due()
 
     def send_message(self, text: str, kind: ChildKind | None = None) -> Message:
-        """Say something, let the model work with its tools, and give back its answer.
+        """Send a message, let the model work with its tools, and return its answer.
 
         `kind` declares what the message is, such as CLARIFICATION. If the model cannot be reached
-        before it has said anything, the history is as it was.
+        before it has said anything, the history is unchanged.
         """
         if not isinstance(text, str):
             raise BadInput(f"the message is a {type(text).__name__}; expected text.")
@@ -178,7 +178,7 @@ class Session:
                 raise
 
     def resume(self) -> Message:
-        """Go on where an error cut the model off, with no new words from the user."""
+        """Continue where an error interrupted the model, without a new user message."""
         with self._lock:
             history = self.history
             if not history or history[-1].role is Role.MODEL:
@@ -197,13 +197,13 @@ class Session:
         return tuple(self._results)
 
     def undo_gc(self) -> None:
-        """Put back what the latest collection took from the history. Dropped tools stay dropped."""
+        """Restore what the latest collection removed from the history, but not dropped tools."""
         with self._lock:
             self._history.undo()
             self._credit_summaries()
 
     def _credit_summaries(self) -> None:
-        """Say in the budget who made the summaries that were in the store."""
+        """Record in the budget who made the summaries that were in the store."""
         known, live = (
             self.budget.declared(InstructionSource.CONVERSATION),
             self._history.heap.live(),
@@ -240,7 +240,7 @@ class Session:
         inline_config: Mapping[str, object] | None = None,
         provider: Provider | None = None,
     ) -> Session:
-        """Start a sub-session: with its own history and collector, counted as this one is.
+        """Start a sub-session: with its own history and collector, and the same token counter.
 
         It collects as the in-line configuration says, else its profile, else the project's file.
         """
@@ -324,7 +324,7 @@ class Session:
     def _apply(
         self, returned: Returned, history: tuple[Message, ...]
     ) -> tuple[GCResult, tuple[str, ...]]:
-        """Carry out what a plugin returned, or nothing of it. Say what had to be repaired."""
+        """Carry out all that a plugin returned, or nothing. Report what had to be repaired."""
         result = returned.result
         if not result.success:
             return result, ()
@@ -359,7 +359,7 @@ class Session:
         self._listeners.notify(SessionEvent(Happened.BUDGET, "the ledger has changed"))
 
     def _open(self, system_instructions: str, history: Sequence[Message]) -> None:
-        """Begin with these messages, or go on with those in the store."""
+        """Begin with these messages, or continue with those in the store."""
         known = self.history
         if known and history and tuple(history) != known:
             raise BadInput(
@@ -396,7 +396,7 @@ class Session:
 
 
 class CountOnce:
-    """A counter that remembers. Messages are frozen, so a count holds as long as the message."""
+    """A caching counter. Messages are frozen, so a count is valid as long as the message."""
 
     def __init__(self, counter: Counter = count_message) -> None:
         self._counter = counter

@@ -18,7 +18,7 @@ from marksweep.summarizers.extractive import NAME, Extractive
 from marksweep.wire import MAX_ATTEMPTS, TIMEOUT_SECONDS, Model
 
 CALL_SECONDS = 120.0
-"""Seconds a function may take. Shorter gives up on slow ones; longer holds the caller up."""
+"""Seconds a function may take. Shorter gives up on slow ones; longer blocks the caller."""
 
 INSTRUCTION = (
     "Summarise the conversation below for the assistant that will carry it on. Keep: what the user "

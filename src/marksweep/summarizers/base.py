@@ -23,20 +23,20 @@ class Summarizer(Protocol):
 
     @property
     def name(self) -> str:
-        """What results call it."""
+        """Its name in results."""
         ...
 
     def summarize(self, conversation: str, previous: str = "") -> Summary:
         """Summarise a conversation; Refused if that would not make it shorter.
 
-        `previous` is the summary of what came before. It stays where it is: the new one goes on
+        `previous` is the summary of what came before. It stays in place: the new one continues
         from there and does not repeat it.
         """
         ...
 
 
 def shrunk(summary: Summary, conversation: str) -> Summary:
-    """Pass a summary on if it is shorter than what it replaces.
+    """Return a summary if it is shorter than what it replaces; else raise Refused.
 
     Lone surrogates, which a cut text may hold, become question marks.
     """

@@ -35,7 +35,7 @@ def texts_of(segments: Sequence[Segment]) -> str:
 class Digester:
     """Makes one segment that replaces others, and remembers what was made and what went wrong.
 
-    It is given the summaries before them too, to go on from. A summary among the segments is merged
+    It also gets the earlier summaries, to continue from. A summary among the segments is merged
     into the new one. The new segment is named by `label`, and says so in its first line; without
     one it is named after what it replaces, so that the same segments give the same name.
     """
@@ -93,7 +93,7 @@ class Digester:
         )
 
     def _named(self, segments: Sequence[Segment]) -> tuple[str, str]:
-        """Name a summary of these segments, and word its first line."""
+        """Return the name and the first line of a summary of these segments."""
         count = sum(map(_messages_in, segments))
         if self._label is not None:
             name = self._label()
@@ -108,17 +108,17 @@ def digesting(
     weigh: Callable[[str], int] = weight,
     render: Callable[[Sequence[Segment]], str] = texts_of,
 ) -> Digester:
-    """Make a function from segments to one that replaces them; None if none would be shorter."""
+    """Return a function from segments to one that replaces them; None if it is not shorter."""
     return Digester(summarizer, weigh, render)
 
 
 def _body(summary: Segment) -> str:
-    """Give what a summary says, without the line that says what it is."""
+    """Return the text of a summary, without its first line."""
     return summary.text.partition("\n")[2]
 
 
 def _originals(segment: Segment) -> tuple[str, ...]:
-    """Name the messages that a segment replaces; itself if it does not know of any."""
+    """Return the messages that a segment replaces; itself if none are known."""
     named = [each.target for each in segment.references if each.link is Link.DERIVED]
     return tuple(named) if named and segment.type == SUMMARY else (segment.segment_id,)
 

@@ -129,7 +129,7 @@ class Extractive:
 
     @property
     def name(self) -> str:
-        """What results call it."""
+        """Its name in results."""
         return NAME
 
     def summarize(self, conversation: str, previous: str = "") -> Summary:
@@ -172,7 +172,7 @@ class _Sentences:
             self._trials += trials
 
     def sort(self, previous: str, room: int) -> dict[str, list[str]]:
-        """Give each sentence to the first kind that wants it, once, the newest first.
+        """Assign each sentence to the first kind that matches, once, the newest first.
 
         Those that the summary before has are left out. Once every kind that is tried has more than
         its room, none is looked for any further.
@@ -194,12 +194,12 @@ class _Sentences:
 
 
 def _lines(conversation: str) -> Iterator[dict[str, bool]]:
-    """Give the lines of each chunk, and whether they are talk.
+    """Yield the lines of each chunk, and whether they are conversation.
 
-    A line comes once, as logs have them by the thousand.
+    Each line is yielded once, because logs repeat lines by the thousand.
     """
     begins: dict[str, bool | None] = {}
-    """Of every line whether it begins a paragraph: True one of talk, False one of output."""
+    """For every line that begins a paragraph: True for conversation, False for output."""
     is_talk = True
     last = None
     for chunk in _chunks(conversation):
@@ -225,7 +225,7 @@ def _without_bullet(line: str) -> str:
 
 
 def _sentences(lines: Mapping[str, bool]) -> tuple[list[str], bytearray]:
-    """Give the sentences of talk and the lines of output, and which kinds to try on each."""
+    """Yield the sentences and the lines of output, and which kinds to try on each."""
     sentences: list[str] = []
     trials = bytearray()
     for line, is_talk in lines.items():
@@ -242,7 +242,7 @@ def _sentences(lines: Mapping[str, bool]) -> tuple[list[str], bytearray]:
 
 
 def _chunks(text: str) -> Iterator[str]:
-    """Give a text in chunks of whole lines."""
+    """Yield a text in chunks of whole lines."""
     start = 0
     while start < len(text):
         end = text.find("\n", start + CHUNK_CHARS) + 1 or len(text)
@@ -258,7 +258,7 @@ def _split(line: str) -> Sequence[str]:
 
 
 def _telling(sentences: Sequence[str], kinds: tuple[Kind, ...]) -> Iterator[int]:
-    """Give the numbers of the sentences that have a word of these kinds.
+    """Return the numbers of the sentences that have a word of these kinds.
 
     Each word is looked for in many sentences at once, which is several times as fast as looking
     for all words in each: most words are in few sentences.

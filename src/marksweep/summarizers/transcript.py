@@ -27,7 +27,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def transcript(messages: Sequence[Message]) -> str:
-    """Write messages out, one paragraph each. Thoughts are left out, data is named."""
+    """Write messages as text, one paragraph each. Thoughts are left out, data is named."""
     asked: dict[str, str] = {}
     return "\n\n".join("\n".join(_lines(m, asked)) for m in messages if m.parts)
 
@@ -55,5 +55,5 @@ def plain(value: object) -> str:
         return value
     try:
         return msgspec.json.format(_encode(value), indent=0).decode()
-    except (TypeError, ValueError, OverflowError):  # Half characters and values that JSON has not.
+    except (TypeError, ValueError, OverflowError):  # Lone surrogates, and values not in JSON.
         return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)

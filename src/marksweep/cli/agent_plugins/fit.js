@@ -1,5 +1,5 @@
 // Asks `marksweep hook fit`, a process that lives as long as the agent: one request a line, one answer a line.
-// Whatever goes wrong, the answer is null, and the agent sends what it has.
+// On any error the answer is null, and the agent sends the unchanged history.
 import { execFile, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 
@@ -26,7 +26,7 @@ function start() {
   child = started;
 }
 
-// What to send of a request's history: [{ at: index or null, message: what stands there, or null }]; null: all of it.
+// What to send of a request's history: [{ at: index or null, message: its replacement, or null }]; null: all of it.
 export function fit(key, request, dialect) {
   return new Promise((done) => {
     if (!child) start();

@@ -30,7 +30,7 @@ function replace(message, parts, made) {
   message.parts = message.parts.flatMap((part) => (parts.includes(part) ? (part === parts[0] ? made : []) : [part]));
 }
 
-// Say in the history what was kept: `kept` names messages by their index, and what stands in their place.
+// Apply the result to the history: `kept` has the indices of messages, and their replacements.
 function write(history, places, kept) {
   const found = new Map(kept.filter((each) => each.at !== null).map((each) => [each.at, each.message]));
   places.forEach(({ message, texts, part }, at) => {
