@@ -137,7 +137,7 @@ class Merged(Result):
         if not self.groups:
             return "Nothing to merge: no entity has several spellings."
         if self.gone:
-            return f"Merged, for good: {len(self.gone)} entities are gone."
+            return f"Merged, for good. Entities that are gone: {len(self.gone)}."
         return f"To merge exactly this, for good: memory_merge(plan_id={self.plan_id!r})."
 
 
