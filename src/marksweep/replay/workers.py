@@ -39,7 +39,7 @@ def spread(
             child.terminate()
         raise
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool.shutdown(cancel_futures=True)  # Its thread must not outlive it: Python could not end.
 
 
 def in_order(found: Iterator[tuple[int, R]]) -> list[R]:
