@@ -66,12 +66,17 @@ def falkor_options() -> tuple[str, ...]:
     return ("--loadmodule", str(MODULE))
 
 
+ALWAYS = ("--appendfsync", "always")
+"""What a server needs to keep every acknowledged write through a kill: by default it may put off
+writing its file for two seconds while the disk is busy."""
+
+
 def often_rewritten() -> tuple[str, ...]:
     """Let the server rewrite its file time and again, as one that has run for long does.
 
     So it is killed in the middle of that, too, and starts as fast after many kills as after few.
     """
-    return (*falkor_options(), "--auto-aof-rewrite-min-size", "300kb")
+    return (*falkor_options(), *ALWAYS, "--auto-aof-rewrite-min-size", "300kb")
 
 
 class Server:

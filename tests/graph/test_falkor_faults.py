@@ -22,7 +22,7 @@ from marksweep.stores.graph.falkor.server import EmbeddedServer
 from tests.graph.graph_contract import CALLERS, everything, found, shape
 from tests.graph.graph_sweep_contract import nodes_of
 from tests.graph.graphs import file, later, note
-from tests.graph.servers import falkor_options, free_port, fresh_graphs, killable_server
+from tests.graph.servers import ALWAYS, falkor_options, free_port, fresh_graphs, killable_server
 
 
 def test_a_server_that_is_away_is_a_clear_error() -> None:
@@ -175,7 +175,7 @@ def test_a_graph_of_the_first_layout_is_brought_up(falkor_url: str) -> None:
 def test_what_is_stale_is_known_after_a_restart_from_a_rewritten_file(tmp_path: Path) -> None:
     old = ("CREATE INDEX FOR (n:Memory) ON (n.stale)", "MATCH (w:Workspace) SET w.schema = 2")
 
-    with killable_server(tmp_path, *falkor_options()) as server:
+    with killable_server(tmp_path, *falkor_options(), *ALWAYS) as server:
         store = FalkorGraphStore(server.url)
         records = [file("w", f"{name}.py", {name: []}) for name in ("a", "b", "c")]
         store.put("w", records)
@@ -209,7 +209,10 @@ def test_a_statement_that_takes_long_is_waited_for(
 
 def test_a_killed_server_loses_nothing_and_its_clients_reconnect(tmp_path: Path) -> None:
 
-    with killable_server(tmp_path, *falkor_options()) as server, ThreadPoolExecutor(1) as pool:
+    with (
+        killable_server(tmp_path, *falkor_options(), *ALWAYS) as server,
+        ThreadPoolExecutor(1) as pool,
+    ):
         store = FalkorGraphStore(server.url)
         store.put("w", [file("w", "a.py", {"a": ["b"]})])
         before = everything(store, "w")
@@ -239,7 +242,7 @@ def test_after_a_restart_nothing_is_read_before_the_indexes_are_in_use(
         sent.extend(given[0])
         return read(self, server, workspace_id, *given)
 
-    with killable_server(tmp_path, *falkor_options()) as server:
+    with killable_server(tmp_path, *falkor_options(), *ALWAYS) as server:
         store = FalkorGraphStore(server.url)
         record = file("w", "a.py", {"a": []})
         store.put("w", [record])
@@ -256,7 +259,10 @@ def test_a_server_killed_during_a_purge_leaves_no_live_row_hurt(tmp_path: Path) 
     live = [file("w", f"live{n}.py", {f"live{n}": ["shared"]}) for n in range(20)]
     dead = [file("w", f"dead{n}.py", {f"dead{n}": ["shared"]}) for n in range(600)]
 
-    with killable_server(tmp_path, *falkor_options()) as server, ThreadPoolExecutor(1) as pool:
+    with (
+        killable_server(tmp_path, *falkor_options(), *ALWAYS) as server,
+        ThreadPoolExecutor(1) as pool,
+    ):
         store = FalkorGraphStore(server.url)
         store.put("w", live)
         alone = {repr(item) for item in everything(store, "w")}
