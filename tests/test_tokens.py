@@ -456,3 +456,8 @@ class TestInlineData:
 def test_a_detached_copy_is_the_same_text(text: str) -> None:
     assert detached_copy(text) == text
     assert (detached_copy(text) is text) == text.isascii()
+
+
+def test_a_limit_of_nothing_has_a_ratio() -> None:
+    assert Calibration().ratio_at(0) == 1.0
+    assert Calibration((0.5,), 1_000).ratio_at(0) == 0.5

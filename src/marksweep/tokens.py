@@ -361,7 +361,7 @@ class Calibration(msgspec.Struct, frozen=True):
         What is counted too much may be the same in every request, such as tool definitions. So
         the limit is raised by no more than the surplus that was seen.
         """
-        return max(self.ratio, limit / (limit + self.surplus))
+        return max(self.ratio, limit / (limit + self.surplus) if self.surplus else 1.0)
 
     def apply(self, tokens: int) -> int:
         """Convert a count into what the provider will report."""

@@ -166,6 +166,17 @@ def test_entities_are_merged_over_the_protocol(tmp_path: Path) -> None:
     with_agent(tmp_path, work)
 
 
+def test_a_prune_says_in_json_too_what_it_did_not_take_and_why(tmp_path: Path) -> None:
+    async def work(one: Agent) -> None:
+        await say(one, "remember", text="The key is in vault seven")
+        await say(one, "remember", text="The key is in  vault seven")
+        await say(one, "recall", query="vault")
+        shown = await one.call("prune_memory", strategy="duplicates")
+        assert shown["not_taken"] == ["Not taken: 2 nodes, read recently."]
+
+    with_agent(tmp_path, work)
+
+
 SCHEMA = {
     "properties": {
         "text": {"type": "string"},

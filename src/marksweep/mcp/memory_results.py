@@ -140,6 +140,7 @@ class MemoryPruned(Result):
     planned: NodeIds = Field(description="What a deletion would take (dry run).")
     deleted: NodeIds
     left_alone: NodeIds = Field(description="Changed since the preview, so not deleted.")
+    not_taken: list[str] = Field(description="How many nodes are kept, and why.")
     preview: list[PreviewItem] = Field(description="The first of what a deletion would take.")
     _text: str = PrivateAttr(default="")
 
@@ -148,6 +149,8 @@ class MemoryPruned(Result):
         cls, response: PruneResponse, workspace: str, strategy: str, limits: Limits
     ) -> MemoryPruned:
         """Render what a response says."""
+        from marksweep.graph.pruning import blockers_text
+
         made = cls(
             workspace_id=workspace,
             strategy=strategy,
@@ -155,6 +158,7 @@ class MemoryPruned(Result):
             planned=NodeIds.of(response.planned),
             deleted=NodeIds.of(response.deleted),
             left_alone=NodeIds.of(response.left_alone),
+            not_taken=blockers_text(response.plan),
             preview=[
                 PreviewItem(
                     memory_id=row.memory_id,
