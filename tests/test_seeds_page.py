@@ -9,11 +9,12 @@ import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import click
 import msgspec
 import pytest
+from pydantic import TypeAdapter
 
 import marksweep
 from marksweep.cli.app import app
@@ -126,7 +127,8 @@ def of_tool(name: str) -> Any:
         return _in(tool, set(TOOL))
     if name.endswith(")"):
         return TOOL[tool].parameters["properties"][rest].get("default", UNKNOWN)
-    schema = TOOL[tool].output_schema or {}
+    answer = get_type_hints(TOOL[tool].fn, include_extras=True)["return"]
+    schema = TypeAdapter(answer).json_schema()
     definitions = schema.get("$defs", {})
     for part in rest.split("."):
         schema = schema.get("items", schema)
