@@ -108,6 +108,7 @@ class AsyncConversation:
     state = _as_async(Conversation.state)
     observe = _as_async(Conversation.observe)
     note_cold_cache = _as_async(Conversation.note_cold_cache)
+    note_request = _as_async(Conversation.note_request)
     context = _as_async(Conversation.context)
     plan = _as_async(Conversation.plan)
     plan_recall = _as_async(Conversation.plan_recall)

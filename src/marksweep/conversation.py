@@ -145,7 +145,7 @@ class Conversation:
         """The limits in the provider's tokens, as shares of the room beside what must stay."""
         self._held = 0
         """What had to stay at the last check, without what waits for an answer."""
-        self._cache = PromptCache(cache_minutes)
+        self._cache = PromptCache(cache_minutes, self._heap.last_arrival())
         self._calibration = Calibration()
         self._pace = Pace()
         self._requested = 0
@@ -333,9 +333,14 @@ class Conversation:
                 self._cache = self._cache.reported(cached_tokens)
 
     def note_cold_cache(self) -> None:
-        """Note that the next request finds no prompt cache: another model or account, a resume."""
+        """Note that the next request finds no prompt cache: another model or account."""
         with self._guard:
             self._cache = self._cache.lost()
+
+    def note_request(self, at: datetime) -> None:
+        """Note when another process last sent this conversation: its prompt was cached then."""
+        with self._guard:
+            self._cache = self._cache.requested_before(at)
 
     @property
     def history(self) -> list[Message]:

@@ -104,11 +104,14 @@ class Fit:
         dialect: str | None = None,
         state: Json = None,
         model: str = "",
+        *,
+        requested_at: datetime | None = None,
     ) -> Fitted:
         """Take a whole history; return what to send, collected when due.
 
-        `state` is the host's checkpoint of a conversation that is not known here. `model` is where
-        it is sent: a model other than the last one has nothing of it in its prompt cache.
+        `state` is the host's checkpoint of a conversation that is not known here, `requested_at`
+        when the host last sent it. `model` is where it is sent: a model other than the last one has
+        nothing of it in its prompt cache.
         """
         name = dialect or self._dialect or detect(messages)
         values = listed(messages, name)
@@ -119,6 +122,8 @@ class Fit:
             talk = self._find(group, messages, name, state)
             before = self._models.get(talk.workspace)
             self._models[talk.workspace] = model or before or ""
+        if requested_at is not None:
+            talk.note_request(requested_at)
         if before and model and before != model:
             talk.note_cold_cache()
         return Fitted(talk.follow(messages), talk, len(values), talk.tokens)

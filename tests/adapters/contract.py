@@ -274,16 +274,17 @@ class AdapterContract:
     def test_after_a_restart_the_next_request_begins_with_the_last_one(
         self, tmp_path: Path
     ) -> None:
-        """Where it is below 75 % of the limit: above, the cold cache is used to collect again."""
-        agent = self.make(reading(16), options={"store": tmp_path / "swept.db"})
+        """Also above 75 %, where a cold cache would be used to collect: it is still warm."""
+        agent = self.make(reading(18), options={"store": tmp_path / "swept.db"})
         agent.ask("Read the first half.")
         agent.adapter.close()
         again = agent.restarted()
         try:
-            again.answers = reading(3, 100)
+            again.answers = reading(1, 100)
             again.ask("Read the other half.")
             assert all(request.is_paired for request in again.requests)
             gone = swept(agent.requests[-1])
+            assert count(agent.requests[-1].text) > 0.76 * LIMIT
             assert again.requests[0].text.startswith(agent.requests[-1].text)
             assert content(gone.path) not in again.requests[0].text
             assert content(gone.path) in again.recall(gone.id)

@@ -278,6 +278,36 @@ class TestADK(AdapterContract):
         assert "src/101.py: line 20" in agent.requests[-1].text
         assert all(request.is_paired for request in agent.requests)
 
+    @pytest.mark.parametrize("is_structured", [False, True])
+    def test_an_agent_without_tools_gets_recall_once_something_was_left_out(
+        self, is_structured: bool
+    ) -> None:
+        """Not with an output schema, which Gemini does not take together with tools."""
+
+        class Found(BaseModel):
+            files: int
+
+        offered: list[bool] = []
+
+        class Watched(ADK):
+            def answer(self, request: LlmRequest) -> Any:
+                offered.append("recall" in request.tools_dict)
+                return super().answer(request)
+
+        words = "\n\n".join(f"Paragraph {n}. " * 30 for n in range(60))
+        schema = {"output_schema": Found} if is_structured else {}
+        said = [types.Part(text=words, thought=True), types.Part(text='{"files": 1}')]
+        agent = Watched(
+            [said if is_structured else Answer(words)] * 8, more={"tools": [], **schema}
+        )
+        for n in range(8):
+            agent.ask(f"Question {n}. {content('x')}", "a")
+        assert agent.requests[-1].text != agent.requests[-1].own_text
+        assert not offered[0]
+        assert offered[-1] is not is_structured
+        assert offered == sorted(offered)
+        assert agent.adapter.failures == 0
+
     def test_usage_calibrates_the_limit(self) -> None:
         """A provider that counts twice what we count is sent half."""
         agent = ADK(reading(40), reported=2)

@@ -262,11 +262,12 @@ class TestLangChain(AdapterContract):
 
     def test_a_checkpoint_alone_is_enough_to_go_on(self) -> None:
         """No store: what was collected is in the thread's checkpoint, beside its messages."""
-        agent = LangChainAgent(reading(25))
+        agent = LangChainAgent(reading(18))
         agent.ask("Read all files of the project.")
         again = agent.restarted()
         again.answers = reading(1, 100)
         again.ask("Read one more.")
+        assert again.requests[0].text.startswith(agent.requests[-1].text)
         assert swept(again.requests[0]) == swept(agent.requests[-1])
         gone = swept(again.requests[0])
         assert content(gone.path) in again.recall(gone.id)

@@ -23,7 +23,7 @@ from openai.types.responses import (
 from openai.types.responses.response_reasoning_item import Summary
 from pydantic import BaseModel
 
-from marksweep.adapters.core import Adapter
+from marksweep.adapters.core import Adapter, Sent
 from marksweep.adapters.openai_agents import MarksweepFilter, MarksweepSession
 from marksweep.tokens import count
 from tests.adapters.contract import (
@@ -276,6 +276,41 @@ class TestOpenAIAgents(AdapterContract):
         agent = OpenAIAgent(reading(25), factor=2)
         agent.ask("Read all files of the project.")
         assert largest(agent) < 0.6 * LIMIT
+
+    def test_usage_is_compared_with_its_own_request_although_another_was_sent_since(self) -> None:
+        """Two runs of one conversation at once; the first answer comes last."""
+        made = MarksweepFilter(LIMIT)
+        first, second = (OpenAIAgent([Answer("so")], filter=made) for _ in "ab")
+        short: list[Any] = [{"role": "user", "content": "Hi."}]
+        long = [*short, {"role": "assistant", "content": "Hello."}]
+        long.append({"role": "user", "content": content("src/0.py")})
+        sent, seen = asyncio.Event(), list[tuple[int, int]]()
+
+        class Waiting(Scripted):
+            async def get_response(self, *given: Any, **more: Any) -> ModelResponse:
+                if self.agent is first:
+                    await sent.wait()
+                response = await super().get_response(*given, **more)
+                response.usage.input_tokens = 100 if self.agent is first else 1_000
+                return response
+
+        def noted(report: Sent, tokens: int, _: Any) -> None:
+            seen.append((report.tokens, tokens))
+            sent.set()
+
+        made.adapter.observe_sent = noted  # type: ignore[assignment]
+        for each in (first, second):
+            each.agent.model = Waiting(each)
+
+        async def both() -> None:
+            config: dict[str, Any] = {"run_config": first.config, "hooks": made.hooks}
+            runs = [Runner.run(a.agent, g, **config) for a, g in ((first, short), (second, long))]
+            await asyncio.gather(*runs)
+
+        asyncio.run(both())
+        (long_counted, of_long), (short_counted, of_short) = seen
+        assert (of_long, of_short) == (1_000, 100)
+        assert long_counted > 2 * short_counted
 
     def test_without_a_session_of_ours_recall_keeps_to_the_conversation_at_hand(self) -> None:
         made = MarksweepFilter(LIMIT)

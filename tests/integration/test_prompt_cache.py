@@ -203,12 +203,29 @@ def test_the_lifetime_of_the_cache_is_a_setting() -> None:
     assert is_collected(again)
 
 
-def test_a_resumed_conversation_finds_a_cold_cache(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("minutes", "is_cold"), [(4, False), (6, True)])
+def test_a_resumed_conversation_finds_a_cold_cache_once_its_lifetime_has_passed(
+    tmp_path: Path, minutes: int, is_cold: bool
+) -> None:
     talk = four_fifths(store=tmp_path / "talk.db")
     talk.close()
+    CLOCK.pass_minutes(minutes)
     again = Conversation(limit=LIMIT, counter=count, clock=CLOCK, store=tmp_path / "talk.db")
-    assert is_collected(again)
+    assert is_collected(again) is is_cold
     again.close()
+
+
+@pytest.mark.parametrize(("minutes", "is_cold"), [(4, False), (6, True)])
+def test_a_host_that_checkpoints_rarely_says_when_it_made_its_last_request(
+    minutes: int, is_cold: bool
+) -> None:
+    talk = four_fifths()
+    CLOCK.pass_minutes(60)
+    again = Conversation.from_state(talk.state(), limit=LIMIT, counter=count, clock=CLOCK)
+    again.note_request(CLOCK.now)
+    again.note_request(CLOCK.now - timedelta(minutes=30))
+    CLOCK.pass_minutes(minutes)
+    assert is_collected(again) is is_cold
 
 
 def test_another_model_finds_a_cold_cache() -> None:

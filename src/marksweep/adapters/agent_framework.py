@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import json
+import time
 import zlib
 from base64 import b64decode, b64encode
 from collections import defaultdict
@@ -54,6 +55,9 @@ STAND_IN = "_marksweep"
 CHECKPOINT = "checkpoint"
 """Where the session's state has what was swept: one text, as the framework reads objects in its
 own way, and small."""
+
+REQUESTED_AT = "requested_at"
+"""Where the session's state has the time of the last request, in seconds since 1970."""
 
 READ = frozenset({"text", "text_reasoning", "data", "uri", "function_call", "function_result"})
 """Contents that a collection understands. A message of others alone stays as and where it is."""
@@ -126,7 +130,14 @@ class MarksweepStrategy(ContextProvider):
                     values.append(value)
                     origins.append(Origin(at, content))
         run = run or Run()
-        fitted = self.adapter.fit(values, run.key, model=run.model, state=run.checkpoint)
+        fitted = self.adapter.fit(
+            values,
+            run.key,
+            model=run.model,
+            state=run.checkpoint,
+            requested_at=run.state.get(REQUESTED_AT),
+        )
+        run.state[REQUESTED_AT] = time.time()
         checkpoint = self.adapter.checkpoint(fitted, run.checkpoint)
         if checkpoint is not run.checkpoint:
             run.checkpoint = checkpoint

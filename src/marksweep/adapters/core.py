@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, TypedDict, TypeVar
@@ -123,14 +124,16 @@ class Adapter:
         model: str = "",
         fixed: Json = None,
         state: Json = None,
+        requested_at: float | None = None,
         dialect: str | None = None,
     ) -> Fitted:
         """Give what to send of a history, collected when due.
 
         `key` is the framework's own id of the conversation. `window` is that of the model, if the
         framework knows it; `model` its name, as another one has no cached prompt. `fixed` takes
-        room in every request: system prompt, tools. `state` is what `checkpoint` gave. `dialect`
-        is that of these values, if it is another than usual.
+        room in every request: system prompt, tools. `state` is what `checkpoint` gave, and
+        `requested_at` the time of the last request, in seconds since 1970, for a framework that
+        keeps them. `dialect` is the format of these values, if it is not the adapter's.
         """
         limit = self._tokens(self._window or window)
         with self._lock:
@@ -142,7 +145,8 @@ class Adapter:
         dialect = dialect or self._dialect
         request = {LISTS[dialect]: list(values), "tools": fixed or None}
         known = state["state"] if state else None
-        fitted = fit.follow(request, key, dialect, state=known, model=model)
+        at = None if requested_at is None else datetime.fromtimestamp(requested_at, UTC)
+        fitted = fit.follow(request, key, dialect, known, model, requested_at=at)
         with self._lock:
             self._last[key] = Sent.of(fitted)
             self._last.move_to_end(key)

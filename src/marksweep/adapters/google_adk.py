@@ -5,7 +5,8 @@
 
 Contents are the framework's own `types.Content`. The session keeps all events. With
 `rewrite_history` it also gets compaction events, ADK's own way to replace events: from then on, ADK
-itself builds requests from the collected contents. An agent that has tools also gets `recall`.
+itself builds requests from the collected contents. Agents also get the tool `recall`: those without
+tools when something was first left out, as the prompt changes then anyway.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class _Sending(NamedTuple):
     kept: list[Kept]
     sent: list[types.Content]
     """One for each of `kept`."""
+    is_changed: bool
 
 
 class MarksweepPlugin(BasePlugin):
@@ -79,25 +81,28 @@ class MarksweepPlugin(BasePlugin):
         """Put contents that fit into a request; those that are unchanged are the same objects."""
         contents = list(llm_request.contents)
 
-        def fitted() -> _Sending:
+        def fit() -> _Sending:
             values = [_value(content) for content in contents]
             config = llm_request.config.model_dump(
                 mode="json", exclude_none=True, include={"system_instruction", "tools"}
             )
-            kept = self.adapter.fit(
+            fitted = self.adapter.fit(
                 values,
                 _key(callback_context),
                 model=llm_request.model or "",
                 fixed=config or None,
-            ).kept
-            return _Sending(contents, kept, [_content(each, contents) for each in kept])
+            )
+            sent = [_content(each, contents) for each in fitted.kept]
+            return _Sending(contents, fitted.kept, sent, fitted.is_changed)
 
-        sending = await self.adapter.guarded_async(fitted, None) if contents else None
+        sending = await self.adapter.guarded_async(fit, None) if contents else None
         if sending is not None:
             llm_request.contents = sending.sent
             if self.adapter.rewrite_history:
                 self._note(callback_context.invocation_id, sending)
-        self.adapter.guarded(lambda: self._offer(llm_request), None)
+        is_collected = sending is not None and sending.is_changed
+        if llm_request.tools_dict or (is_collected and _takes_tools(llm_request)):
+            self.adapter.guarded(lambda: self._offer(llm_request), None)
 
     def _note(self, invocation: str, sending: _Sending) -> None:
         self._sendings[invocation] = sending
@@ -121,8 +126,7 @@ class MarksweepPlugin(BasePlugin):
             self.adapter.failed(error)
 
     def _offer(self, llm_request: LlmRequest) -> None:
-        """Add `recall` to the tools of an agent that has some."""
-        if llm_request.tools_dict and self._recall.name not in llm_request.tools_dict:
+        if self._recall.name not in llm_request.tools_dict:
             llm_request.append_tools([self._recall])
 
     async def after_model_callback(
@@ -151,6 +155,12 @@ def _key(context: CallbackContext) -> str:
     return msgspec.json.encode(
         [session.app_name, session.user_id, session.id, context.agent_name]
     ).decode()
+
+
+def _takes_tools(request: LlmRequest) -> bool:
+    """Whether a request without function tools may get one. Gemini refuses some combinations."""
+    config = request.config
+    return not (config.tools or config.response_schema or config.response_json_schema)
 
 
 def _value(content: types.Content) -> Json:

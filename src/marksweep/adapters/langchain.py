@@ -11,10 +11,11 @@ In a graph of your own, without middleware: `middleware.fitted(state["messages"]
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Annotated, NamedTuple, NotRequired, Unpack
 
-from marksweep.adapters.core import DESCRIPTION, Adapter, Options, missing
+from marksweep.adapters.core import DESCRIPTION, Adapter, Options, Sent, missing
 from marksweep.dialects.base import Json
 from marksweep.fit import Fitted
 
@@ -59,6 +60,7 @@ class MarksweepState(AgentState):
     """The agent's state, with what was collected of the thread."""
 
     marksweep: NotRequired[Annotated[Json, PrivateStateAttr]]  # type: ignore[valid-type]
+    marksweep_requested_at: NotRequired[Annotated[float, PrivateStateAttr]]  # type: ignore[valid-type]
 
 
 class _Sending(NamedTuple):
@@ -93,7 +95,7 @@ class MarksweepMiddleware(AgentMiddleware):
         key = _key(_config(), request.messages)
         sending = self.adapter.guarded(lambda: self._sending(request, key), None)
         response = handler(_with(request, sending))
-        return self.adapter.guarded(lambda: self._noted(request, sending, response, key), response)
+        return self.adapter.guarded(lambda: self._noted(request, sending, response), response)
 
     async def awrap_model_call(
         self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[ModelResponse]]
@@ -103,7 +105,7 @@ class MarksweepMiddleware(AgentMiddleware):
         sending = await self.adapter.guarded_async(lambda: self._sending(request, key), None)
         response = await handler(_with(request, sending))
         return await self.adapter.guarded_async(
-            lambda: self._noted(request, sending, response, key), response
+            lambda: self._noted(request, sending, response), response
         )
 
     def fitted(self, messages: Sequence[AnyMessage], key: str) -> list[AnyMessage]:
@@ -122,6 +124,7 @@ class MarksweepMiddleware(AgentMiddleware):
             model=_name(request.model),
             fixed=[*system, *map(_schema, request.tools)],
             state=request.state.get("marksweep"),
+            requested_at=request.state.get("marksweep_requested_at"),
         )
 
     def _fit(self, messages: list[AnyMessage], key: str, **more: Json) -> _Sending:
@@ -135,24 +138,24 @@ class MarksweepMiddleware(AgentMiddleware):
         return _Sending(sent, fitted)
 
     def _noted(
-        self, request: ModelRequest, sending: _Sending | None, response: ModelResponse, key: str
+        self, request: ModelRequest, sending: _Sending | None, response: ModelResponse
     ) -> ModelResponse | ExtendedModelResponse:
         """Take in the usage; let the thread's checkpoint keep what was collected."""
+        if sending is None:
+            return response
         answers = [m for m in response.result if isinstance(m, AIMessage) and m.usage_metadata]
         for answer in answers[-1:]:
             usage = answer.usage_metadata
             cached = (usage.get("input_token_details") or {}).get("cache_read")
-            self.adapter.observe(key, usage["input_tokens"], cached)
-        if sending is None:
-            return response
+            self.adapter.observe_sent(Sent.of(sending.fitted), usage["input_tokens"], cached)
         known = request.state.get("marksweep")
         state = self.adapter.checkpoint(sending.fitted, known)
-        update: dict[str, Json] = {} if state is known else {"marksweep": state}
+        update: dict[str, Json] = {"marksweep_requested_at": time.time()}
+        if state is not known:
+            update["marksweep"] = state
         if self.adapter.rewrite_history and sending.fitted.is_changed:
             everything = RemoveMessage(id=REMOVE_ALL_MESSAGES)
             update["messages"] = [everything, *sending.messages, *response.result]
-        if not update:
-            return response
         return ExtendedModelResponse(model_response=response, command=Command(update=update))
 
 

@@ -20,8 +20,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any, NamedTuple, Unpack
 
-from marksweep.adapters.core import DESCRIPTION, Adapter, Options, missing
-from marksweep.conversation import Conversation
+from marksweep.adapters.core import DESCRIPTION, Adapter, Options, Sent, missing
 from marksweep.dialects.base import Json, plain
 from marksweep.fit import Fitted
 
@@ -47,8 +46,8 @@ class _Opened(NamedTuple):
 
 
 _session: ContextVar[_Opened | None] = ContextVar("marksweep_session", default=None)
-_talk: ContextVar[Conversation | None] = ContextVar("marksweep_conversation", default=None)
-"""The conversation that the model was last called for in this context."""
+_request: ContextVar[Sent | None] = ContextVar("marksweep_request", default=None)
+"""The last request in this context."""
 
 
 class MarksweepFilter:
@@ -73,7 +72,7 @@ class MarksweepFilter:
         fitted = await self.adapter.guarded_async(
             lambda: self._fit(items, key, fixed=fixed, model=model), None
         )
-        _talk.set(fitted.conversation if fitted else None)
+        _request.set(Sent.of(fitted) if fitted else None)
         if fitted is None or not fitted.is_changed:
             return given
         sent = self.adapter.guarded(lambda: _sent(items, fitted), items)
@@ -88,11 +87,12 @@ class MarksweepFilter:
         return _sent(items, fitted) if fitted.is_changed else items
 
     async def _recall(self, what: str, start: int = 0) -> str:
-        talk = _talk.get()
-        if talk is None:
+        request = _request.get()
+        if request is None:
             return "nothing was left out of this conversation so far."
         return await self.adapter.guarded_async(
-            lambda: self.adapter.recall(what, talk=talk, start=start), "recall failed."
+            lambda: self.adapter.recall(what, talk=request.conversation, start=start),
+            "recall failed.",
         )
 
 
@@ -168,10 +168,9 @@ class _Hooks(RunHooks[Any]):
 
     async def on_llm_end(self, context: Json, agent: Json, response: Json) -> None:  # noqa: ARG002
         """Take in the usage."""
-        talk, usage = _talk.get(), response.usage
-        if talk is not None and usage.input_tokens:
-            cached = getattr(usage.input_tokens_details, "cached_tokens", None)
-            self._adapter.guarded(lambda: talk.observe(usage.input_tokens, cached), None)
+        usage = response.usage
+        cached = getattr(usage.input_tokens_details, "cached_tokens", None)
+        self._adapter.observe_sent(_request.get(), usage.input_tokens, cached)
 
 
 def _key(items: list[Json]) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, Unpack
 
-from marksweep.adapters.core import DESCRIPTION, Adapter, Options, missing
+from marksweep.adapters.core import DESCRIPTION, Adapter, Options, Sent, missing
 from marksweep.dialects.base import Json
 from marksweep.following import Kept
 
@@ -55,6 +55,13 @@ class Place(NamedTuple):
     """Index in a request's parts; None: the whole message."""
 
 
+class _Sending(NamedTuple):
+    """What the model is sent, and what its usage is compared with."""
+
+    messages: list[ModelMessage]
+    sent: Sent
+
+
 class Marksweep(AbstractCapability[Any]):
     """Collects what the model is sent, when due. One may serve many agents, runs and loops."""
 
@@ -79,23 +86,24 @@ class Marksweep(AbstractCapability[Any]):
         handler: Callable[[ModelRequestContext], Awaitable[ModelResponse]],
     ) -> ModelResponse:
         """Send what fits."""
-        given = request_context.messages
-        key = _key(ctx)
-        sent = await self.adapter.guarded_async(
-            lambda: self._fit(given, key, request_context), given
+        given, key = request_context.messages, _key(ctx)
+        sending = await self.adapter.guarded_async(
+            lambda: self._sending(given, key, request_context), None
         )
-        if sent is not given:
-            request_context = replace(request_context, messages=list(sent))
+        if sending is not None and sending.messages is not given:
+            request_context = replace(request_context, messages=list(sending.messages))
             if self.adapter.rewrite_history:
-                ctx.messages[:] = sent
+                ctx.messages[:] = sending.messages
         response = await handler(request_context)
-        usage = response.usage
-        self.adapter.observe(key, usage.input_tokens, usage.cache_read_tokens or None)
+        if sending is not None:
+            usage = response.usage
+            cached = usage.cache_read_tokens or None
+            self.adapter.observe_sent(sending.sent, usage.input_tokens, cached)
         return response
 
-    def _fit(
+    def _sending(
         self, messages: list[ModelMessage], key: str, request: ModelRequestContext
-    ) -> list[ModelMessage]:
+    ) -> _Sending:
         places = list(_places(messages))
         values = [_value(messages[place.message], place.part) for place in places]
         model = request.model
@@ -106,7 +114,8 @@ class Marksweep(AbstractCapability[Any]):
             model=model.model_name,
             fixed=_fixed(messages, request),
         )
-        return _rebuilt(messages, places, fitted.kept) if fitted.is_changed else messages
+        left = _rebuilt(messages, places, fitted.kept) if fitted.is_changed else messages
+        return _Sending(left, Sent.of(fitted))
 
 
 def _key(ctx: RunContext[Any]) -> str:

@@ -227,7 +227,10 @@ class Backoff(NamedTuple):
 
 
 class PromptCache(msgspec.Struct, frozen=True):
-    """What is known of the provider's prompt cache. Cold until a request was made."""
+    """What is known of the provider's prompt cache. Cold until a request was made.
+
+    A restart does not make it cold: only the time since the last request does.
+    """
 
     minutes: float = CACHE_MINUTES
     last_request: datetime | None = None
@@ -251,8 +254,12 @@ class PromptCache(msgspec.Struct, frozen=True):
         """Record a request, which leaves its prompt in the cache."""
         return msgspec.structs.replace(self, last_request=now, requests=self.requests + 1)
 
+    def requested_before(self, at: datetime) -> PromptCache:
+        """Record a request that another process made."""
+        return msgspec.structs.replace(self, last_request=max(self.last_request or at, at))
+
     def lost(self) -> PromptCache:
-        """Record that the cache is lost: another model or account, a resume."""
+        """Record that the cache is lost: another model or account."""
         return PromptCache(self.minutes)
 
 

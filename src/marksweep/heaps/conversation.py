@@ -148,6 +148,10 @@ class ConversationHeap(SegmentHeap):
         self._start_over()
         self._unread = list(self.index.live.values())
 
+    def last_arrival(self) -> datetime | None:
+        """Return when the newest live message arrived; None if there is none."""
+        return max((s.created_at for s in self.index.live.values() if was_said(s)), default=None)
+
     @property
     def next_position(self) -> int:
         """The position of the next message, if nobody else adds one before."""
