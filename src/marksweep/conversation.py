@@ -359,11 +359,7 @@ class Conversation:
         return self._wanted() is not Due.NOTHING
 
     def _wanted(self) -> Due:
-        """Say what is due.
-
-        A pass right after another finds nothing new. A request over the limit fails, so above it
-        every new message is reason enough to try again.
-        """
+        """Say what is due. A request over the limit fails, so there every message is a new try."""
         if self._heap.index.fingerprint() == self._passed:
             return Due.NOTHING
         lines = self._lines(self._held)
@@ -517,8 +513,7 @@ class Conversation:
 
     def _tools(self) -> MessageTools:
         heap = self._heap
-        written = lambda segments: transcript([heap.message(s) for s in segments])  # noqa: E731
-        digest = digesting(weigh=heap.weigh, render=written)
+        digest = digesting(weigh=heap.weigh, render=lambda s: transcript([*map(heap.message, s)]))
         limit = lambda: self.budget.limit  # noqa: E731
         return MessageTools(heap.outcomes, digest, heap.texts, heap.trimmed, heap.note, limit)
 
