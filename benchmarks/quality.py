@@ -30,7 +30,7 @@ from marksweep.replay.datasets import CONVERSATIONS, Case, folder, load
 from marksweep.replay.evidence import blind, evidence_recall, recalled
 from marksweep.replay.measures import Figures, Gap, Outcome, figures, gap
 from marksweep.replay.records import read_conversations
-from marksweep.replay.runner import Done, run, run_talks
+from marksweep.replay.runner import JobResult, run, run_talks
 
 BUDGETS = (25, 10)
 CACHE = Path(tempfile.gettempdir()) / "marksweep-bounds"
@@ -137,12 +137,12 @@ def held_out() -> None:
             _row(name, [(_outcomes(found, name), found)], "names", "")
 
 
-def _outcomes(done: Sequence[Done], name: str) -> list[Outcome]:
+def _outcomes(done: Sequence[JobResult], name: str) -> list[Outcome]:
     return [each.outcomes[name] for each in done]
 
 
 def _row(
-    name: str, sets: list[tuple[list[Outcome], list[Done]]], extractor: str, target: int | str
+    name: str, sets: list[tuple[list[Outcome], list[JobResult]]], extractor: str, target: int | str
 ) -> None:
     cells, gaps = [], []
     for outcomes, found in sets:

@@ -33,7 +33,7 @@ from marksweep.graph.backup import Kept
 from marksweep.graph.call_graph import Linked
 from marksweep.graph.erasure import Forgotten
 from marksweep.graph.memory import Answer
-from marksweep.graph.pruning import Preview, PruneResponse
+from marksweep.graph.pruning import Preview, PruneResult
 from marksweep.graph.roots import Root
 from marksweep.indexing.report import IndexReport
 from marksweep.mcp.agent_tools import TextTool
@@ -69,7 +69,7 @@ SHAPES: Mapping[str, object] = {
     "forget": Let,
     "callers": Linked,
     "prune": Preview,
-    "prune --apply": PruneResponse,
+    "prune --apply": PruneResult,
     "prune --restore": Nodes,
     "prune --purge": Erased,
     "memory backups": list[Kept],

@@ -158,8 +158,8 @@ class Conversation:
         self._intake = Intake(self._heap, dialect, ids)
         self.skipped: list[Skipped] = self._intake.skipped
         """What `extend` could not read, by its position in the list that was passed."""
-        self._intake.fix("system", system, clock())
-        self._intake.fix("tools", tools, clock())
+        self._intake.set_overhead("system", system, clock())
+        self._intake.set_overhead("tools", tools, clock())
 
     @classmethod
     def from_settings(
@@ -551,7 +551,7 @@ class Intake:
         """Settle on a dialect if messages or a whole request show it."""
         if isinstance(messages, dict):
             if not self.is_sure:
-                self._speak(read(messages).dialect)
+                self._set_dialect(read(messages).dialect)
             messages = messages.get(LISTS.get(self.dialect, ""))
         self.learn(messages)
 
@@ -568,11 +568,11 @@ class Intake:
         history = insist_on(read(messages, self.dialect, start=start), stacklevel=4)
         self.skipped += history.skipped
         if isinstance(messages, dict):
-            self.fix("system", history.system.raw if history.system else None, now)
-            self.fix("tools", messages.get("tools"), now)
+            self.set_overhead("system", history.system.raw if history.system else None, now)
+            self.set_overhead("tools", messages.get("tools"), now)
         return history
 
-    def fix(self, kind: str, value: Json, now: datetime) -> None:
+    def set_overhead(self, kind: str, value: Json, now: datetime) -> None:
         """Count something that takes room in every request; None counts 0."""
         if value is not None:
             is_text = isinstance(value, str)
@@ -591,9 +591,9 @@ class Intake:
                 "them first: `written(read(messages).messages, dialect)`."
             )
         if found:
-            self._speak(found[0])
+            self._set_dialect(found[0])
 
-    def _speak(self, dialect: str) -> None:
+    def _set_dialect(self, dialect: str) -> None:
         self.is_sure = True
         if dialect != self.dialect:
             self.dialect = dialect

@@ -189,14 +189,14 @@ def _in_few_words(text: str) -> str:
 Path = tuple[str | int, ...]
 """The path to a value inside a call's arguments, as keys and indices."""
 
-Place = tuple[int, Path]
+TextPath = tuple[int, Path]
 """Where a text is: the index of its part, and the path inside it; () is the part itself."""
 
 
 class Text(msgspec.Struct, frozen=True, gc=False):
     """A text of a message: words, a result, a call, or a long string in a call's arguments."""
 
-    place: Place
+    place: TextPath
     words: str
     is_call: bool = False
     """What the agent asks for. The call itself is never cut, and goes only with its results."""

@@ -12,16 +12,16 @@ from rich.padding import Padding
 from rich.text import Text
 
 from marksweep.cli import render
-from marksweep.cli.common import NOTHING, REFUSED, Here, confirmed, in_workspace
+from marksweep.cli.common import NOTHING, REFUSED, CommandContext, confirmed, in_workspace
 from marksweep.cli.common import command as make_command
 from marksweep.graph.agent_memory import AgentMemory, Let, Recalled, Remembered, Where
 from marksweep.graph.call_graph import MAX_DEPTH, MAX_LINKS, Ask, Linked
 
 
 @contextmanager
-def _agent(here: Here) -> Iterator[AgentMemory]:
-    segments = here.segments()
-    with here.memory() as (memory, _):
+def _agent(cli: CommandContext) -> Iterator[AgentMemory]:
+    segments = cli.segments()
+    with cli.memory() as (memory, _):
         yield AgentMemory(memory, segments)
 
 
@@ -38,7 +38,12 @@ MOMENT = click.DateTime(
 @click.option("--ttl", default="", metavar="TIME", help="Let it expire: 12h, 30d or 4w from now.")
 @in_workspace
 def remember(
-    text: str, tags: tuple[str, ...], replaces: tuple[str, ...], pin: bool, ttl: str, here: Here
+    text: str,
+    tags: tuple[str, ...],
+    replaces: tuple[str, ...],
+    pin: bool,
+    ttl: str,
+    cli: CommandContext,
 ) -> None:
     """Keep a fact, decision or preference for later sessions.
 
@@ -47,9 +52,9 @@ def remember(
                marksweep remember "It is 9090 now" --replaces m1a2b3c
                marksweep remember "The release branch is frozen" --ttl 7d
     """
-    with _agent(here) as memory:
+    with _agent(cli) as memory:
         done = memory.remember(text, tags=tags, replaces=replaces, pinned=pin, ttl=ttl)
-    here.emit(done, _remembered(done))
+    cli.emit(done, _remembered(done))
 
 
 def _remembered(done: Remembered) -> RenderableType:
@@ -82,7 +87,7 @@ def recall(
     as_of: datetime | None,
     limit: int,
     tokens: int,
-    here: Here,
+    cli: CommandContext,
 ) -> int:
     """Search all memory, best first: notes, code, the working set and the stash.
 
@@ -93,7 +98,7 @@ def recall(
                marksweep recall port --as-of 2026-05-01
     """
     moment = as_of if as_of is None or as_of.tzinfo else as_of.replace(tzinfo=UTC)
-    with _agent(here) as memory:
+    with _agent(cli) as memory:
         found = memory.recall(
             " ".join(words),
             where=where,
@@ -104,7 +109,7 @@ def recall(
             tokens=tokens,
         )
     shown = Group(*(_recalled(each) for each in found)) if found else render.line("nothing fits")
-    here.emit(found, shown)
+    cli.emit(found, shown)
     return 0 if found else NOTHING
 
 
@@ -122,7 +127,7 @@ def _recalled(each: Recalled) -> RenderableType:
 @click.option("--restore", is_flag=True, help="Take back instead.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @in_workspace
-def forget(ids: tuple[str, ...], restore: bool, yes: bool, here: Here) -> int:
+def forget(ids: tuple[str, ...], restore: bool, yes: bool, cli: CommandContext) -> int:
     """Delete notes, files or live segments by id, after confirmation; restorable for a week.
 
     Permanently, in every copy:  marksweep memory forget --everywhere
@@ -134,9 +139,9 @@ def forget(ids: tuple[str, ...], restore: bool, yes: bool, here: Here) -> int:
     """
     if not restore and not confirmed(f"Delete {', '.join(ids)}?", yes=yes):
         return REFUSED
-    with _agent(here) as memory:
+    with _agent(cli) as memory:
         done = memory.restore(ids) if restore else memory.forget(ids)
-    here.emit(done, _let(done, "restored" if restore else "forgotten"))
+    cli.emit(done, _let(done, "restored" if restore else "forgotten"))
     return 0 if done.done else NOTHING
 
 
@@ -158,16 +163,16 @@ def _let(done: Let, verb: str) -> RenderableType:
     "--depth", default=MAX_DEPTH, show_default=True, type=click.IntRange(1), help="Of an impact."
 )
 @in_workspace
-def callers(name: str, ask: str, limit: int, depth: int, here: Here) -> int:
+def callers(name: str, ask: str, limit: int, depth: int, cli: CommandContext) -> int:
     """Ask the call graph of indexed code: who calls a function, with file and line.
 
     \b
     Examples:  marksweep callers Session.open
                marksweep callers open_session --ask impact
     """
-    with here.memory() as (memory, workspace):
+    with cli.memory() as (memory, workspace):
         found = memory.call_graph(name, ask, workspace_id=workspace, limit=limit, depth=depth)
-    here.emit(found, _linked(found))
+    cli.emit(found, _linked(found))
     return 0 if found.links else NOTHING
 
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from marksweep.cli import render, sessions, transcripts
 from marksweep.cli.common import (
     At,
-    Here,
+    CommandContext,
     Progress,
     at_options,
     in_workspace,
@@ -152,7 +152,7 @@ def command(
     model: str,
     price: str | None,
     at: At,
-    here: Here,
+    cli: CommandContext,
 ) -> None:
     """Show who uses the window, what is dead weight and why. Nothing is changed.
 
@@ -167,22 +167,22 @@ def command(
     """
     paid = price_of(model, price)
     at.refuse_for(transcript)
-    if transcript is None and not here.store and not here.workspace and at == At():
+    if transcript is None and not cli.store and not cli.workspace and at == At():
         session = sessions.newest(Path.cwd())
         transcript = str(session) if session else None
-        if session is None and not here.as_json:
+        if session is None and not cli.as_json:
             say("no session of Claude Code or Codex in this folder; this is the working set:")
     if transcript is None:
-        _working_set(here, at)
+        _working_set(cli, at)
         return
     with progress("reading") as advance:
         history = transcripts.load(transcript, dialect).transcript.history
         found = analyse(history, transcript, limit, strategies, advance, paid)
-    here.emit(found, None if here.as_json else _render(transcript, found))
+    cli.emit(found, None if cli.as_json else _render(transcript, found))
 
 
-def _working_set(here: Here, at: At) -> None:
-    context = here.segments(at)
+def _working_set(cli: CommandContext, at: At) -> None:
+    context = cli.segments(at)
     plan, cold, budget = context.plan(), context.cold_but_important(), context.budget
     parts = [
         render.ledger(context.ledger()),
@@ -205,7 +205,7 @@ def _working_set(here: Here, at: At) -> None:
         candidates=context.candidates(plan),
         compressible=cold,
     )
-    here.emit(found, Group(*parts))
+    cli.emit(found, Group(*parts))
 
 
 def analyse(
@@ -219,8 +219,8 @@ def analyse(
     """Analyze a transcript: read it once, and ask every strategy for its plan."""
     findings = tuple(validate(history.given, history.dialect))
     advance(0, 0, "counting tokens")
-    here = settings()
-    reading = Reading(history, limit=0, strategy=QUICK_DEAD, prices=here.prices)
+    configured = settings()
+    reading = Reading(history, limit=0, strategy=QUICK_DEAD, prices=configured.prices)
     talk = reading.conversation
     target = Size.read(limit).of(talk.tokens)
     reading.land_at(target)
@@ -229,11 +229,11 @@ def analyse(
     advance(0, len(compared) + 1, "dead weight")
     dead = dead_weight(talk.plan(0, QUICK_DEAD if is_large else DEAD))
     offers = []
-    named = here.conversation.strategy
+    named = configured.conversation.strategy
     named = named if named in compared else compared[0]
     for done, strategy in enumerate(compared, 1):
         advance(done, len(compared) + 1, strategy)
-        plan = talk.plan(strategy=_choice(strategy, here))
+        plan = talk.plan(strategy=_choice(strategy, configured))
         offers.append(_offer(strategy, plan))
         if strategy == named:
             chosen = plan
@@ -257,10 +257,10 @@ def analyse(
     )
 
 
-def _choice(strategy: str, here: Settings) -> Choice:
+def _choice(strategy: str, given: Settings) -> Choice:
     """Make what `collect --strategy` would."""
     names = strategy.replace(",", TIER)
-    return msgspec.structs.replace(here.conversation, strategy=names, options={}).choice()
+    return msgspec.structs.replace(given.conversation, strategy=names, options={}).choice()
 
 
 def _closer(strategy: str, plan: Plan, talk: Conversation, paid: ModelPrice) -> Closer:

@@ -14,7 +14,7 @@ from marksweep.cli import render, transcripts
 from marksweep.cli.common import (
     NOTHING,
     At,
-    Here,
+    CommandContext,
     at_options,
     confirmed,
     errors,
@@ -68,7 +68,7 @@ def command(
     plan_id: str | None,
     yes: bool,
     at: At,
-    here: Here,
+    cli: CommandContext,
 ) -> int:
     """Show the plan, and carry it out.
 
@@ -92,7 +92,7 @@ def command(
     if transcript is None:
         if output is not None or write or dialect is not None:
             raise BadInput("-o, --write and --dialect need a transcript. Name one.")
-        return _working_set(here, limit, plan_id, strategy, at, yes=yes)
+        return _working_set(cli, limit, plan_id, strategy, at, yes=yes)
     if plan_id is not None:
         raise BadInput(f"--apply is for the working set. Leave {transcript} out.")
     found = settings()
@@ -106,7 +106,7 @@ def command(
         names = strategy.replace(",", TIER)
         talk = msgspec.structs.replace(talk, strategy=names, options={})
     size = limit or str(found.window.limit_tokens)
-    return _transcript(transcript, size, talk, dialect, output, here, write=write, yes=yes)
+    return _transcript(transcript, size, talk, dialect, output, cli, write=write, yes=yes)
 
 
 def _transcript(
@@ -115,7 +115,7 @@ def _transcript(
     talk: Conversation,
     dialect: str | None,
     output: Path | None,
-    here: Here,
+    cli: CommandContext,
     *,
     write: bool,
     yes: bool,
@@ -142,7 +142,7 @@ def _transcript(
         errors().print(shown)
     else:
         result = TranscriptPlan(**msgspec.structs.asdict(plan), skipped=history.skipped)
-        here.emit(result, shown)
+        cli.emit(result, shown)
     if write and plan.steps and not confirmed(f"Replace {name}?", yes=yes):
         return NOTHING
     reading.conversation.collect(plan)
@@ -162,9 +162,15 @@ def _transcript(
 
 
 def _working_set(
-    here: Here, limit: str | None, plan_id: str | None, strategy: str | None, at: At, *, yes: bool
+    cli: CommandContext,
+    limit: str | None,
+    plan_id: str | None,
+    strategy: str | None,
+    at: At,
+    *,
+    yes: bool,
 ) -> int:
-    context = here.segments(at)
+    context = cli.segments(at)
     if plan_id is not None:
         if limit is not None or strategy is not None:
             raise BadInput("--apply does what the plan says. Leave --limit and --strategy out.")
@@ -173,18 +179,18 @@ def _working_set(
         target = None if limit is None else Size.read(limit).of(context.tokens)
         plan = context.plan(target_tokens=target, disposal=_disposal(strategy))
         context.save(plan)
-        if not here.as_json:
+        if not cli.as_json:
             render.console().print(render.plan(plan))
         if not plan.steps:
-            if here.as_json:
-                here.emit(Report(plan.plan_id, plan.tokens_before, plan.tokens_before))
+            if cli.as_json:
+                cli.emit(Report(plan.plan_id, plan.tokens_before, plan.tokens_before))
             return NOTHING
     question = "Collect exactly that?" + " Some of it is deleted." * plan.deletes
     if (plan_id is None or plan.deletes) and not confirmed(question, yes=yes):
         return NOTHING
     report = context.collect(plan, confirm=plan.plan_id)
     freed = f"{report.tokens_freed:,} tokens freed. To undo:  marksweep undo {plan.plan_id}"
-    here.emit(report, render.line(freed))
+    cli.emit(report, render.line(freed))
     return 0
 
 

@@ -113,7 +113,7 @@ def at_options(function: F) -> F:
     return cast("F", call)
 
 
-class Here(NamedTuple):
+class CommandContext(NamedTuple):
     """Where a command works and how it answers: what --store, --workspace and --json say."""
 
     store: str | None = None
@@ -152,14 +152,14 @@ class Here(NamedTuple):
 
 
 def in_workspace(function: F) -> F:
-    """Add --store, --workspace and --json, and pass what they say as `here`."""
+    """Add --store, --workspace and --json, and pass what they say as `cli`."""
 
     @store_option
     @workspace_option
     @json_option
     @functools.wraps(function)
     def call(store: str | None, workspace: str | None, as_json: bool, **given: object) -> object:
-        return function(here=Here(store, workspace, as_json), **given)
+        return function(cli=CommandContext(store, workspace, as_json), **given)
 
     return cast("F", call)
 

@@ -18,7 +18,7 @@ from rich.text import Text
 from marksweep.cli import render
 from marksweep.cli.common import (
     NOTHING,
-    Here,
+    CommandContext,
     errors,
     in_workspace,
     progress,
@@ -64,7 +64,7 @@ def index(
     no_tests: bool,
     include: tuple[str, ...],
     max_shrink: float,
-    here: Here,
+    cli: CommandContext,
 ) -> None:
     """Index a codebase into memory, reading only what has changed.
 
@@ -74,20 +74,20 @@ def index(
     """
 
     async def indexed() -> IndexReport:
-        with progress("indexing") as advance, here.memory() as (memory, name):
+        with progress("indexing") as advance, cli.memory() as (memory, name):
             return await index_codebase(
                 path,
                 store=memory.graph,
                 workspace_id=name,
                 languages=languages,
                 include_tests=not no_tests,
-                include=(*here.settings().index.include, *include),
+                include=(*cli.settings().index.include, *include),
                 max_shrink=max_shrink,
                 progress=lambda at: advance(at.done, at.total, ""),
             )
 
     report = asyncio.run(indexed())
-    here.emit(report, _words(report))
+    cli.emit(report, _words(report))
 
 
 def _words(report: IndexReport) -> RenderableType:
@@ -98,15 +98,15 @@ def _words(report: IndexReport) -> RenderableType:
 @click.argument("words", nargs=-1, required=True)
 @click.option("--limit", default=5, show_default=True, type=click.IntRange(1))
 @in_workspace
-def search(words: tuple[str, ...], limit: int, here: Here) -> int:
+def search(words: tuple[str, ...], limit: int, cli: CommandContext) -> int:
     """Search memory, best first.
 
     Example:  marksweep search open_session cookie
     """
-    with here.memory() as (memory, name):
+    with cli.memory() as (memory, name):
         query = GraphQuery(limit=limit)
         found = memory.search_memory(" ".join(words), workspace_id=name, query=query)
-    here.emit(found, _answer(found))
+    cli.emit(found, _answer(found))
     return 0 if found.hits else NOTHING
 
 
@@ -136,26 +136,26 @@ def _place(hit: GraphHit) -> str:
 @click.argument("path", type=click.Path(path_type=Path), default=Path())
 @include_option
 @in_workspace
-def watch(path: Path, include: tuple[str, ...], here: Here) -> None:
+def watch(path: Path, include: tuple[str, ...], cli: CommandContext) -> None:
     """Index a codebase now and after every change, until Ctrl-C.
 
     With --json, one line for every time it was indexed.
 
     Example:  marksweep watch src
     """
-    included = (*here.settings().index.include, *include)
+    included = (*cli.settings().index.include, *include)
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_watch(path, included, here))
+        asyncio.run(_watch(path, included, cli))
 
 
-async def _watch(path: Path, include: tuple[str, ...], here: Here) -> None:
-    with here.memory() as (memory, name):
+async def _watch(path: Path, include: tuple[str, ...], cli: CommandContext) -> None:
+    with cli.memory() as (memory, name):
         async for report in watch_codebase(
             path, store=memory.graph, stop=asyncio.Event(), workspace_id=name, include=include
         ):
             if isinstance(report, MarksweepError):
                 errors().print(f"marksweep: {report}", markup=False)
-            elif here.as_json:
+            elif cli.as_json:
                 click.echo(msgspec.json.encode(report))
             else:
                 render.console().print(_words(report))

@@ -13,7 +13,7 @@ from marksweep.cli import render
 from marksweep.cli.common import (
     NOTHING,
     REFUSED,
-    Here,
+    CommandContext,
     confirmed,
     in_workspace,
     json_option,
@@ -78,10 +78,10 @@ def backups(store: str | None, as_json: bool) -> int:
 
     Example:  marksweep memory backups
     """
-    here = Here(store, as_json=as_json)
-    with here.memory() as (opened, _):
+    cli = CommandContext(store, as_json=as_json)
+    with cli.memory() as (opened, _):
         found = opened.list_backups()
-    here.emit(found, _backups(found))
+    cli.emit(found, _backups(found))
     return 0 if found else NOTHING
 
 
@@ -107,26 +107,26 @@ def _backups(found: Sequence[Kept]) -> RenderableType:
     "-o", "--output", type=click.Path(path_type=Path), help="A new file; else among the backups."
 )
 @in_workspace
-def export(output: Path | None, here: Here) -> int:
+def export(output: Path | None, cli: CommandContext) -> int:
     """Write a backup of everything a workspace remembers.
 
     Example:  marksweep memory export -o shop.jsonl.gz
     """
-    with here.memory() as (opened, name):
+    with cli.memory() as (opened, name):
         if name not in opened.graph.workspaces():
             nothing = render.line(f"nothing: {name!r} remembers nothing")
-            here.emit(BackupFile("", name, 0), nothing)
+            cli.emit(BackupFile("", name, 0), nothing)
             return NOTHING
         made = opened.export_backup(output, workspace_id=name)
         words = f"{made.items:,} nodes and edges of {name!r} are in {made.path}"
-        here.emit(BackupFile(str(made.path), name, made.items), render.line(words))
+        cli.emit(BackupFile(str(made.path), name, made.items), render.line(words))
         return 0
 
 
 @make_command("import")
 @click.argument("path", type=click.Path(path_type=Path))
 @in_workspace
-def import_(path: Path, here: Here) -> int:
+def import_(path: Path, cli: CommandContext) -> int:
     """Restore a backup, in addition to what is there.
 
     The whole file is checked first. A backup of another workspace needs --workspace, to confirm
@@ -137,15 +137,15 @@ def import_(path: Path, here: Here) -> int:
                marksweep memory import shop.jsonl.gz --workspace copy
     """
     made_of = header_of(path).workspace_id
-    with here.memory() as (opened, name):
-        if here.workspace is None and made_of != name:
+    with cli.memory() as (opened, name):
+        if cli.workspace is None and made_of != name:
             raise Refused(
                 f"{path} is a backup of workspace {made_of!r}, and this is {name!r}. Pass "
                 "--workspace with the name of the one that it should go to."
             )
         items = opened.import_backup(path, workspace_id=name)
         words = f"back in {name!r}: {items:,} nodes and edges"
-        here.emit(BackupFile(str(path), name, items), render.line(words))
+        cli.emit(BackupFile(str(path), name, items), render.line(words))
         return 0 if items else NOTHING
 
 
@@ -156,7 +156,7 @@ def import_(path: Path, here: Here) -> int:
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @in_workspace
-def forget(memory_ids: tuple[str, ...], everywhere: bool, yes: bool, here: Here) -> int:
+def forget(memory_ids: tuple[str, ...], everywhere: bool, yes: bool, cli: CommandContext) -> int:
     """Delete memories by their ids, after confirmation; `marksweep search --json` has the ids.
 
     They can be restored for a week with `marksweep prune --restore`, except with --everywhere,
@@ -166,11 +166,11 @@ def forget(memory_ids: tuple[str, ...], everywhere: bool, yes: bool, here: Here)
     Examples:  marksweep memory forget m1a2b3c
                marksweep memory forget m1a2b3c --everywhere --yes
     """
-    with here.memory() as (opened, name):
+    with cli.memory() as (opened, name):
         records = opened.graph.fetch(name, memory_ids)
         if not records and not everywhere:
             nothing = render.line(f"nothing: {name!r} has no memory {', '.join(memory_ids)}")
-            here.emit(Forgotten(gone=Nodes()), nothing)
+            cli.emit(Forgotten(gone=Nodes()), nothing)
             return NOTHING
         if not yes:
             for record in records:
@@ -179,7 +179,7 @@ def forget(memory_ids: tuple[str, ...], everywhere: bool, yes: bool, here: Here)
             if not confirmed(question, yes=yes):
                 return REFUSED
         done = opened.forget(memory_ids, workspace_id=name, everywhere=everywhere)
-        here.emit(done, _forgotten(done))
+        cli.emit(done, _forgotten(done))
         if len(done.gone) or done.stash or done.backups:
             return 0
         return NOTHING if everywhere else REFUSED
@@ -204,7 +204,7 @@ def _forgotten(done: Forgotten) -> RenderableType:
 
 @make_command("roots")
 @in_workspace
-def roots(here: Here) -> int:
+def roots(cli: CommandContext) -> int:
     """List what was indexed: from where, when, how large, and what of it is gone.
 
     A root that is gone becomes stale when it was not indexed for the grace period (a week);
@@ -212,9 +212,9 @@ def roots(here: Here) -> int:
 
     Example:  marksweep memory roots
     """
-    with here.memory() as (opened, name):
+    with cli.memory() as (opened, name):
         found = opened.roots(workspace_id=name)
-    here.emit(found, _roots(found))
+    cli.emit(found, _roots(found))
     return 0 if found else NOTHING
 
 
@@ -236,16 +236,16 @@ def _roots(found: Sequence[Root]) -> RenderableType:
 @click.argument("root")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @in_workspace
-def drop_root(root: str, yes: bool, here: Here) -> int:
+def drop_root(root: str, yes: bool, cli: CommandContext) -> int:
     """Delete all that was indexed from a folder, after confirmation; restorable for a week.
 
     Example:  marksweep memory drop-root ../old-checkout
     """
     if not confirmed(f"Delete all that was indexed from {root}?", yes=yes):
         return REFUSED
-    with here.memory() as (opened, name):
+    with cli.memory() as (opened, name):
         done = opened.drop_root(root, workspace_id=name)
-    here.emit(done, _forgotten(done))
+    cli.emit(done, _forgotten(done))
     return 0 if len(done.gone) else REFUSED
 
 
@@ -254,19 +254,19 @@ def drop_root(root: str, yes: bool, here: Here) -> int:
 @click.option("--why", default="", help="Why it must stay.")
 @click.option("--remove", is_flag=True, help="Take the pin off.")
 @in_workspace
-def pin(memory_ids: tuple[str, ...], why: str, remove: bool, here: Here) -> int:
+def pin(memory_ids: tuple[str, ...], why: str, remove: bool, cli: CommandContext) -> int:
     """Protect memories from every collection.
 
     Example:  marksweep memory pin m1a2b3c --why "house rule"
     """
-    with here.memory() as (opened, name):
+    with cli.memory() as (opened, name):
         if remove:
             count = opened.unpin(memory_ids, workspace_id=name)
         else:
             by = f"cli: {why}" if why else "cli"
             count = opened.pin(memory_ids, by=by, workspace_id=name)
     shown = f"{'no longer pinned' if remove else 'pinned'}: {count:,} of {len(memory_ids):,}"
-    here.emit(MemoryPins(memory_ids, not remove, count), render.line(shown))
+    cli.emit(MemoryPins(memory_ids, not remove, count), render.line(shown))
     return 0 if count else NOTHING
 
 
@@ -274,7 +274,7 @@ def pin(memory_ids: tuple[str, ...], why: str, remove: bool, here: Here) -> int:
 @click.option("--apply", "plan_id", metavar="PLAN", help="Merge exactly what this preview showed.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @in_workspace
-def merge(plan_id: str | None, yes: bool, here: Here) -> int:
+def merge(plan_id: str | None, yes: bool, cli: CommandContext) -> int:
     """Show entities that are one thing under several spellings; merge them after confirmation.
 
     A merge cannot be undone: anything added later under one of the spellings goes to the one kept.
@@ -283,17 +283,17 @@ def merge(plan_id: str | None, yes: bool, here: Here) -> int:
     Examples:  marksweep memory merge
                marksweep memory merge --apply plan-1a2b3c
     """
-    with here.memory() as (opened, name):
+    with cli.memory() as (opened, name):
         if plan_id is None:
             plan = opened.plan_merge_entities(workspace_id=name)
-            here.emit(plan, _groups(plan))
+            cli.emit(plan, _groups(plan))
             if not plan.steps:
                 return NOTHING
-            if here.as_json or not confirmed("Merge exactly that, for good?", yes=yes):
+            if cli.as_json or not confirmed("Merge exactly that, for good?", yes=yes):
                 return 0
             plan_id = plan.plan_id
         done = opened.merge_entities(plan_id, workspace_id=name)
-        here.emit(done, _merged(done))
+        cli.emit(done, _merged(done))
         return 0 if done.swept else NOTHING
 
 
@@ -327,12 +327,12 @@ def migrate(url: str, graph: str, store: str | None, as_json: bool) -> int:
     """
     from marksweep.stores.graph.falkor.migrate_original import migrate as copy_graph
 
-    here = Here(store, as_json=as_json)
-    with here.memory() as (opened, _):
+    cli = CommandContext(store, as_json=as_json)
+    with cli.memory() as (opened, _):
         counts = copy_graph(server_url(url), graph, opened.graph, opened.now())
     lines = [f"{name}: {items:,} nodes and edges" for name, items in counts.items()]
     shown = [render.line(line) for line in lines or [f"nothing: {graph!r} is empty"]]
-    here.emit(Migrated(graph, counts), Group(*shown))
+    cli.emit(Migrated(graph, counts), Group(*shown))
     return 0 if counts else NOTHING
 
 

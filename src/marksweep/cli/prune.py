@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from marksweep.cli import render
 from marksweep.cli.common import (
     NOTHING,
-    Here,
+    CommandContext,
     confirmed,
     in_workspace,
 )
@@ -60,7 +60,7 @@ def command(
     limit: int | None,
     purge: bool,
     yes: bool,
-    here: Here,
+    cli: CommandContext,
 ) -> int:
     """Show what in memory is stale or orphaned, and delete it after confirmation.
 
@@ -73,48 +73,53 @@ def command(
                marksweep prune --purge
     """
     if undone is not None:
-        return _restore(undone, here)
+        return _restore(undone, cli)
     if purge:
-        return _purge(here)
-    return _prune(PruneStrategy.named(strategy), plan_id, limit, here, yes=yes)
+        return _purge(cli)
+    return _prune(PruneStrategy.named(strategy), plan_id, limit, cli, yes=yes)
 
 
-def _restore(plan_id: str, here: Here) -> int:
-    with here.memory() as (memory, name):
+def _restore(plan_id: str, cli: CommandContext) -> int:
+    with cli.memory() as (memory, name):
         back = memory.restore(plan_id=plan_id, workspace_id=name)
-        here.emit(back, render.line(f"back: {counted(back)}"))
+        cli.emit(back, render.line(f"back: {counted(back)}"))
         return 0 if len(back) else NOTHING
 
 
-def _purge(here: Here) -> int:
-    with here.memory() as (memory, name):
+def _purge(cli: CommandContext) -> int:
+    with cli.memory() as (memory, name):
         purged = memory.purge(workspace_id=name)
         backup = str(purged.backup.path) if purged.backup else ""
-        here.emit(Erased(purged.gone, backup), render.line(purged.text))
+        cli.emit(Erased(purged.gone, backup), render.line(purged.text))
         return 0 if backup else NOTHING
 
 
 def _prune(
-    strategy: PruneStrategy, plan_id: str | None, limit: int | None, here: Here, *, yes: bool
+    strategy: PruneStrategy,
+    plan_id: str | None,
+    limit: int | None,
+    cli: CommandContext,
+    *,
+    yes: bool,
 ) -> int:
-    with here.memory() as (memory, name):
+    with cli.memory() as (memory, name):
         if plan_id is None:
             preview = memory.plan(name, strategy, limit=limit, preview=MAX_ROWS)
             plan = preview.plan
             memory.save(plan)
             how = () if yes else _how(plan, memory.settings.limits)
-            here.emit(preview, Group(_render(preview), *how))
+            cli.emit(preview, Group(_render(preview), *how))
             if not plan.steps:
                 return NOTHING
-            if here.as_json or not _agreed(name, here.workspace, yes=yes):
+            if cli.as_json or not _agreed(name, cli.workspace, yes=yes):
                 return 0
             plan_id = plan.plan_id
-        elif not _is_named(name, here.workspace):
+        elif not _is_named(name, cli.workspace):
             raise Refused(NAMELESS)
         done = memory.prune_memory(
             name, dry_run=False, confirm=True, strategy=strategy, plan_id=plan_id, limit=limit
         )
-        here.emit(done, render.line(deletion_text(done)))
+        cli.emit(done, render.line(deletion_text(done)))
         return 0
 
 

@@ -56,7 +56,7 @@ def export(path: Path, workspaces: tuple[str, ...], store: str | None, as_json: 
     Example:  marksweep store export team.jsonl.gz --store redis://localhost:6379/0
     """
     with _opened(store) as opened:
-        return _told(path, export_store(opened, path, utc_now(), workspaces), as_json=as_json)
+        return _report(path, export_store(opened, path, utc_now(), workspaces), as_json=as_json)
 
 
 @make_command("import")
@@ -73,7 +73,7 @@ def import_(path: Path, workspaces: tuple[str, ...], store: str | None, as_json:
     Example:  marksweep store import team.jsonl.gz --store .marksweep/store.db
     """
     with _opened(store) as opened:
-        return _told(path, import_store(opened, path, workspaces), as_json=as_json)
+        return _report(path, import_store(opened, path, workspaces), as_json=as_json)
 
 
 @make_command("verify")
@@ -87,7 +87,7 @@ def verify(path: Path, workspaces: tuple[str, ...], store: str | None, as_json: 
     Example:  marksweep store verify team.jsonl.gz --store .marksweep/store.db
     """
     with _opened(store) as opened:
-        return _told(path, verify_store(opened, path, workspaces), as_json=as_json)
+        return _report(path, verify_store(opened, path, workspaces), as_json=as_json)
 
 
 @contextmanager
@@ -97,7 +97,7 @@ def _opened(store: str | None) -> Iterator[Store]:
         yield opened
 
 
-def _told(path: Path, moved: Sequence[Moved], *, as_json: bool) -> int:
+def _report(path: Path, moved: Sequence[Moved], *, as_json: bool) -> int:
     lines = [
         f"{each.workspace!r}: {each.segments:,} segments, {each.stashed:,} stashed, "
         f"{each.entries:,} entries of the journal"

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from marksweep.cli import transcripts
-from marksweep.cli.common import At, Here, at_options, store_option, workspace_option
+from marksweep.cli.common import At, CommandContext, at_options, store_option, workspace_option
 from marksweep.cli.common import command as make_command
 from marksweep.errors import BadInput
 from marksweep.graph.memory import KnowledgeGraph
@@ -66,10 +66,10 @@ def command(
                marksweep web session.jsonl --limit 100k
                marksweep web --svg window.svg --by file
     """
-    here = Here(store, workspace)
+    cli = CommandContext(store, workspace)
     tokens = _tokens(limit)
     at.refuse_for(transcript)
-    heaps = _transcript(transcript, tokens, here) if transcript else _stored(tokens, here, at)
+    heaps = _transcript(transcript, tokens, cli) if transcript else _stored(tokens, cli, at)
     if svg is not None:
         _write(svg, _drawn(heaps, heap, By(by), width))
         return
@@ -88,9 +88,9 @@ def _tokens(limit: str | None) -> int | None:
     return found
 
 
-def _transcript(transcript: str, limit: int | None, here: Here) -> Heaps:
+def _transcript(transcript: str, limit: int | None, cli: CommandContext) -> Heaps:
     """Return a transcript as a conversation in memory."""
-    settings = here.settings()
+    settings = cli.settings()
     history = transcripts.load(transcript, None).transcript.history
     tokens = limit or settings.window.limit_tokens
     talk = Reading(history, limit=tokens, prices=settings.prices).conversation
@@ -98,10 +98,10 @@ def _transcript(transcript: str, limit: int | None, here: Here) -> Heaps:
     return one_conversation(talk)
 
 
-def _stored(limit: int | None, here: Here, at: At) -> Heaps:
+def _stored(limit: int | None, cli: CommandContext, at: At) -> Heaps:
     """Return what is in the store, which is closed with the command."""
-    settings = here.settings()
-    memory = KnowledgeGraph.open(settings=settings, store=here.store or "", actor="web")
+    settings = cli.settings()
+    memory = KnowledgeGraph.open(settings=settings, store=cli.store or "", actor="web")
     click.get_current_context().call_on_close(memory.close)
 
     def focus(segments: Segments) -> None:
@@ -109,7 +109,7 @@ def _stored(limit: int | None, here: Here, at: At) -> Heaps:
             segments.focus(**at._asdict())
 
     stored = Stored(memory.store, settings, lambda: memory, limit=limit, focus=focus)
-    return stored.heaps([here.workspace] if here.workspace else None)
+    return stored.heaps([cli.workspace] if cli.workspace else None)
 
 
 def _drawn(heaps: Heaps, name: str, by: By, width: int) -> str:

@@ -15,7 +15,7 @@ from marksweep.cli import render, transcripts
 from marksweep.cli.common import (
     NOTHING,
     At,
-    Here,
+    CommandContext,
     at_options,
     in_workspace,
 )
@@ -105,14 +105,14 @@ Filters = dict[str, object]
 @click.option("--limit", default=20, show_default=True)
 @filter_options
 @in_workspace
-def live(words: tuple[str, ...], limit: int, filters: Filters, here: Here) -> int:
+def live(words: tuple[str, ...], limit: int, filters: Filters, cli: CommandContext) -> int:
     """List the working set, newest first, or find segments in it by words, best first.
 
     Example:  marksweep live KeyError --type log --file src/app.py
     """
-    hits = here.segments().search(" ".join(words), limit=limit, **filters)
+    hits = cli.segments().search(" ".join(words), limit=limit, **filters)
     found = [hit.found for hit in hits]
-    here.emit(found, render.live(found) if found else " nothing there")
+    cli.emit(found, render.live(found) if found else " nothing there")
     return 0 if found else NOTHING
 
 
@@ -121,10 +121,10 @@ def stash() -> None:
     """Look at what was swept, bring it back, and put more there."""
 
 
-def _listed(here: Here, words: str, limit: int, filters: Filters) -> int:
-    hits = here.segments().search_stash(words, limit=limit, **filters)
+def _listed(cli: CommandContext, words: str, limit: int, filters: Filters) -> int:
+    hits = cli.segments().search_stash(words, limit=limit, **filters)
     found = [hit.found for hit in hits]
-    here.emit(found, render.stash(found) if found else " nothing there")
+    cli.emit(found, render.stash(found) if found else " nothing there")
     return 0 if found else NOTHING
 
 
@@ -132,9 +132,9 @@ def _listed(here: Here, words: str, limit: int, filters: Filters) -> int:
 @click.option("--limit", default=20, show_default=True)
 @filter_options
 @in_workspace
-def stash_list(limit: int, filters: Filters, here: Here) -> int:
+def stash_list(limit: int, filters: Filters, cli: CommandContext) -> int:
     """List what was swept, newest first."""
-    return _listed(here, "", limit, filters)
+    return _listed(cli, "", limit, filters)
 
 
 @make_command("search")
@@ -142,29 +142,29 @@ def stash_list(limit: int, filters: Filters, here: Here) -> int:
 @click.option("--limit", default=20, show_default=True)
 @filter_options
 @in_workspace
-def stash_search(words: tuple[str, ...], limit: int, filters: Filters, here: Here) -> int:
+def stash_search(words: tuple[str, ...], limit: int, filters: Filters, cli: CommandContext) -> int:
     """Find swept segments by words, best first.
 
     Example:  marksweep stash search KeyError session_id --type log
     """
-    return _listed(here, " ".join(words), limit, filters)
+    return _listed(cli, " ".join(words), limit, filters)
 
 
 @make_command("put")
 @click.argument("segment_ids", nargs=-1, required=True)
 @in_workspace
-def stash_put(segment_ids: tuple[str, ...], here: Here) -> int:
+def stash_put(segment_ids: tuple[str, ...], cli: CommandContext) -> int:
     """Sweep the segments you name to the stash, unless they are pinned or locked.
 
     Example:  marksweep stash put log-17 log-18
     """
-    context = here.segments()
+    context = cli.segments()
     report = context.collect(context.plan_for(segment_ids))
     left = [name for name in dict.fromkeys(segment_ids) if name not in report.swept]
     done = Put(report.plan_id, report.swept, context.kept_because(left))
     lines = [render.line(f"stashed {', '.join(done.stashed)}")] if done.stashed else []
     lines += [render.line(f"{name} stays: {why}") for name, why in done.kept.items()]
-    here.emit(done, Group(*lines))
+    cli.emit(done, Group(*lines))
     return 0 if done.stashed else NOTHING
 
 
@@ -172,7 +172,7 @@ def stash_put(segment_ids: tuple[str, ...], here: Here) -> int:
 @click.argument("segment_id")
 @click.argument("text", required=False)
 @in_workspace
-def compress(segment_id: str, text: str | None, here: Here) -> None:
+def compress(segment_id: str, text: str | None, cli: CommandContext) -> None:
     """Replace a live segment by a shorter text; the original goes to the stash.
 
     TEXT is the shorter text, or - for standard input; without it, the most informative sentences
@@ -182,7 +182,7 @@ def compress(segment_id: str, text: str | None, here: Here) -> None:
     """
     from marksweep.summarizers import Extractive, Summary
 
-    context = here.segments()
+    context = cli.segments()
     segment = context.get(segment_id)
     if segment is None:
         raise NotFound(f"no live segment {segment_id!r}. `marksweep live` lists what is there.")
@@ -200,17 +200,17 @@ def compress(segment_id: str, text: str | None, here: Here) -> None:
         segment.tokens - report.tokens_freed,
     )
     sizes = f"{done.tokens_before:,} → {done.tokens_after:,} tokens"
-    here.emit(done, render.line(f"{done.replacement_id} stands in for {segment_id}: {sizes}"))
+    cli.emit(done, render.line(f"{done.replacement_id} stands in for {segment_id}: {sizes}"))
 
 
 @make_command("restore")
 @click.argument("segment_ids", nargs=-1, required=True)
 @in_workspace
-def stash_restore(segment_ids: tuple[str, ...], here: Here) -> None:
+def stash_restore(segment_ids: tuple[str, ...], cli: CommandContext) -> None:
     """Bring segments back to where they were."""
-    context = here.segments()
+    context = cli.segments()
     back = context.restore(*segment_ids)
-    here.emit(Restored(back), render.line(f"restored {', '.join(back)}"))
+    cli.emit(Restored(back), render.line(f"restored {', '.join(back)}"))
 
 
 for _command in (stash_list, stash_search, stash_put, compress, stash_restore):
@@ -230,7 +230,7 @@ for _command in (stash_list, stash_search, stash_put, compress, stash_restore):
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1))
 @in_workspace
 def journal(
-    of_memory: bool, events: tuple[str, ...], plan_id: str | None, limit: int, here: Here
+    of_memory: bool, events: tuple[str, ...], plan_id: str | None, limit: int, cli: CommandContext
 ) -> None:
     """Show what was planned and done, newest first: of the working set, or of the memory.
 
@@ -240,7 +240,7 @@ def journal(
     """
     from marksweep.heaps.graph import journal_name
 
-    context = here.segments()
+    context = cli.segments()
     entries = context.store.journal.read(
         journal_name(context.workspace) if of_memory else context.workspace,
         events=[Event(each) for each in events],
@@ -248,13 +248,13 @@ def journal(
         limit=limit,
     )
     details = render.of_nodes if of_memory else render.of_segments
-    here.emit(entries, render.journal(entries, details) if entries else " empty")
+    cli.emit(entries, render.journal(entries, details) if entries else " empty")
 
 
 @make_command("undo")
 @click.argument("plan_or_file")
 @in_workspace
-def undo(plan_or_file: str, here: Here) -> None:
+def undo(plan_or_file: str, cli: CommandContext) -> None:
     """Reverse a whole sweep by its plan's id; `marksweep journal` lists them.
 
     A file that `collect --write` replaced is restored; the collected version is kept as
@@ -266,10 +266,10 @@ def undo(plan_or_file: str, here: Here) -> None:
     if path.is_file():
         kept = transcripts.put_back(path)
         done = Undone(plan_or_file, (plan_or_file,))
-        here.emit(done, render.line(f"{path} is as it was. What stood there is kept in {kept}."))
+        cli.emit(done, render.line(f"{path} is as it was. What stood there is kept in {kept}."))
         return
-    back = here.segments().undo(plan_or_file)
-    here.emit(
+    back = cli.segments().undo(plan_or_file)
+    cli.emit(
         Undone(plan_or_file, back),
         render.line(f"{render.counted(back, 'segment')} back where they were"),
     )
@@ -279,13 +279,13 @@ def undo(plan_or_file: str, here: Here) -> None:
 @click.argument("segment_id")
 @at_options
 @in_workspace
-def why(segment_id: str, at: At, here: Here) -> None:
+def why(segment_id: str, at: At, cli: CommandContext) -> None:
     """Say what keeps a segment, or why it is gone.
 
     Example:  marksweep why s17 --breakpoint src/app.py:42
     """
-    found = Why(segment_id, here.segments(at).why(segment_id))
-    here.emit(found, render.line(found.why))
+    found = Why(segment_id, cli.segments(at).why(segment_id))
+    cli.emit(found, render.line(found.why))
 
 
 @make_command("pin")
@@ -294,12 +294,12 @@ def why(segment_id: str, at: At, here: Here) -> None:
 @click.option("--why", "reason", default="", help="Why it must stay.")
 @click.option("--remove", is_flag=True, help="Take the pin away.")
 @in_workspace
-def pin(segment_id: str, by: str, reason: str, remove: bool, here: Here) -> None:
+def pin(segment_id: str, by: str, reason: str, remove: bool, cli: CommandContext) -> None:
     """Protect a segment from every collection."""
-    context = here.segments()
+    context = cli.segments()
     if remove:
         context.unpin(segment_id)
     else:
         context.pin(segment_id, by=by, why=reason)
     state = "no longer pinned" if remove else "pinned: no collection takes it"
-    here.emit(Pinned(segment_id, not remove), render.line(f"{segment_id} is {state}"))
+    cli.emit(Pinned(segment_id, not remove), render.line(f"{segment_id} is {state}"))

@@ -38,7 +38,7 @@ from marksweep.graph.pruning import (
     MemorySettings,
     Preview,
     PreviewRow,
-    PruneResponse,
+    PruneResult,
     Purged,
     Swept,
 )
@@ -326,7 +326,7 @@ class KnowledgeGraph:
         *,
         plan_id: str = "",
         limit: int | None = None,
-    ) -> PruneResponse:
+    ) -> PruneResult:
         """Show what a strategy would delete; with `dry_run=False` and `confirm=True`, delete it.
 
         A dry run returns a plan id; passed back, exactly that plan is applied, and what changed
@@ -339,7 +339,7 @@ class KnowledgeGraph:
         if dry_run:
             shown = self.plan(workspace, chosen, limit=limit)
             self.save(shown.plan)
-            return PruneResponse(plan=shown.plan, rows=shown.rows, planned=planned(shown.plan))
+            return PruneResult(plan=shown.plan, rows=shown.rows, planned=planned(shown.plan))
         if not confirm:
             raise NotConfirmed(NOT_CONFIRMED)
         if not workspace_id:
@@ -353,7 +353,7 @@ class KnowledgeGraph:
             plan = self.plan(workspace, chosen, limit=limit).plan
             self.save(plan)
         done = self.collect(plan, limit=limit)
-        return PruneResponse(
+        return PruneResult(
             plan=plan,
             deleted=done.done,
             left_alone=done.left_alone,

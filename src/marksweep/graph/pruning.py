@@ -79,7 +79,7 @@ class Swept(msgspec.Struct, frozen=True):
     restorable_until: datetime
 
 
-class PruneResponse(msgspec.Struct, frozen=True, kw_only=True):
+class PruneResult(msgspec.Struct, frozen=True, kw_only=True):
     """What `prune_memory` shows or did."""
 
     plan: Plan
@@ -138,7 +138,7 @@ def counted(nodes: Nodes, adjective: str = "") -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def deletion_text(done: PruneResponse) -> str:
+def deletion_text(done: PruneResult) -> str:
     """Write what was deleted, what was left alone, and what is left for the next run."""
     plan = done.plan
     lines = [f"Successfully deleted {counted(done.deleted, ADJECTIVES.get(plan.strategy, ''))}."]

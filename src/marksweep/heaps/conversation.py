@@ -44,9 +44,9 @@ from marksweep.messages import (
     Counter,
     Message,
     Outcome,
-    Place,
     Role,
     Text,
+    TextPath,
     TurnNumbers,
     is_summary,
     left_out_in,
@@ -486,7 +486,7 @@ class ConversationHeap(SegmentHeap):
             return ()
         return tuple(texts_of(self.message(segment)))
 
-    def trimmed(self, segment: Segment, texts: Mapping[Place, Sections]) -> Segment | None:
+    def trimmed(self, segment: Segment, texts: Mapping[TextPath, Sections]) -> Segment | None:
         """Keep only these sections of some texts; None if the message does not get shorter."""
         if segment.type not in SPOKEN:
             return None

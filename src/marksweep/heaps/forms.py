@@ -31,7 +31,7 @@ from marksweep.dialects.base import (
     message_of,
     with_parts,
 )
-from marksweep.messages import Message, Part, Path, Place, Role, as_json, said_in
+from marksweep.messages import Message, Part, Path, Role, TextPath, as_json, said_in
 from marksweep.model import Segment
 
 replace = msgspec.structs.replace
@@ -157,7 +157,7 @@ class HeldForm(NeutralForm):
         """The names of all forms of a message, by its id."""
         self._count = 0
 
-    def speak(self, messages: Iterable[Message]) -> None:
+    def use_dialect_of(self, messages: Iterable[Message]) -> None:
         """Use the rules of the dialect that most of these messages were read in."""
         named = Counter(message.dialect for message in messages if message.dialect)
         self.rules = dialect_named(named.most_common(1)[0][0]) if named else TiedByCalls()
@@ -230,7 +230,7 @@ def saying(dialect: Dialect, text: str, message_id: str, role: Role = Role.USER)
 
 
 def with_texts(
-    message: Message, texts: Mapping[Place, str], dialect: Dialect | None
+    message: Message, texts: Mapping[TextPath, str], dialect: Dialect | None
 ) -> Message | None:
     """Replace texts, in the form of the provider; None if nothing changes.
 

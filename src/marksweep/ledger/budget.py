@@ -235,7 +235,7 @@ class InstructionBudget:
         """
         if form is None:
             form = HeldForm()
-            form.speak(history)
+            form.use_dialect_of(history)
         now = utc_now()
         self._arrivals.keep_only(history)
         self._count_summaries(history)

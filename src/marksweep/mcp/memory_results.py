@@ -12,7 +12,7 @@ from marksweep.mcp.results import Part
 from marksweep.mcp.tool import Result
 
 if TYPE_CHECKING:
-    from marksweep.graph.pruning import PruneResponse
+    from marksweep.graph.pruning import PruneResult
     from marksweep.heaps.graph import Limits
     from marksweep.indexing.report import IndexReport
     from marksweep.stores.graph.base import Counts, GraphHit, Nodes
@@ -146,7 +146,7 @@ class MemoryPruned(Result):
 
     @classmethod
     def of(
-        cls, response: PruneResponse, workspace: str, strategy: str, limits: Limits
+        cls, response: PruneResult, workspace: str, strategy: str, limits: Limits
     ) -> MemoryPruned:
         """Render what a response says."""
         from marksweep.graph.pruning import blockers_text
@@ -178,7 +178,7 @@ class MemoryPruned(Result):
         return self._text
 
 
-def prune_text(response: PruneResponse, limits: Limits) -> str:
+def prune_text(response: PruneResult, limits: Limits) -> str:
     """Write what would be deleted and how to do so, or what was deleted."""
     from marksweep.graph.pruning import blockers_text, deletion_text
 

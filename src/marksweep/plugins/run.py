@@ -151,7 +151,7 @@ class Run:
         for message in request.history:
             (self._notices if _notice_number(message) else said).append(message)
         messages, self.renamed = _with_unique_ids(said)
-        form.speak(messages)
+        form.use_dialect_of(messages)
         self.counts = ledger.declared_counts(messages, self._counter)
         self._counter = self.counts or self._counter
         external = _external_entries(request.budget, self.counts)

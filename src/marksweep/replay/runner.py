@@ -44,7 +44,7 @@ class Job(msgspec.Struct, frozen=True):
     """Seconds that a third-party strategy has for one call."""
 
 
-class Done(msgspec.Struct, frozen=True):
+class JobResult(msgspec.Struct, frozen=True):
     """Outcome per collector of one trajectory, and how its bound was found."""
 
     outcomes: dict[str, Outcome]
@@ -58,7 +58,7 @@ def run(
     *,
     workers: int = 2,
     cache: Path | None = None,
-) -> list[Done]:
+) -> list[JobResult]:
     """Drive collectors over the trajectories of a set; `cache` keeps their bounds."""
     limits = [limit_of(case.prices, case.study.trajectory.pinned, percent) for case in cases]
     weight = src_weight(cases, limits)
@@ -116,7 +116,7 @@ def build(name: str, count: Count, patience: float = CALL_SECONDS) -> Collector:
     return maker(name, patience)(count)
 
 
-def work(job: Job) -> Done:
+def work(job: Job) -> JobResult:
     """Drive all collectors of a job over its trajectory.
 
     What the lab itself holds is kept from Python's own collector meanwhile: a walk over it would
@@ -130,7 +130,7 @@ def work(job: Job) -> Done:
         gc.unfreeze()
 
 
-def _drive_all(job: Job) -> Done:
+def _drive_all(job: Job) -> JobResult:
     count = counter()
     found = job.case.study
     needed = proofs(found)
@@ -147,7 +147,7 @@ def _drive_all(job: Job) -> Done:
             collector = build(name, count, job.patience)
         steps = drive(found, needed, collector, job.limit, tokens=tokens, reader=reader)
         outcomes[name] = Outcome(found.trajectory.id, tuple(steps))
-    return Done(outcomes, solved)
+    return JobResult(outcomes, solved)
 
 
 def _foresight(job: Job, count: Count) -> Foresight:
@@ -172,8 +172,8 @@ def _foresight(job: Job, count: Count) -> Foresight:
 
 __all__ = [
     "CLAIRVOYANT",
-    "Done",
     "Job",
+    "JobResult",
     "build",
     "counter",
     "run",

@@ -30,7 +30,7 @@ from marksweep.replay.inputs import Passed
 from marksweep.replay.needs import habits, study
 from marksweep.replay.records import Conversation, Count, Trajectory, price
 from marksweep.replay.result_cache import code_of, load, name_of, own_code, save
-from marksweep.replay.runner import Done, Job, build, counter, src_weight, work
+from marksweep.replay.runner import Job, JobResult, build, counter, src_weight, work
 from marksweep.replay.sandbox import CALL_SECONDS, NoRecall, StrategyFailed
 from marksweep.replay.workers import spread
 from marksweep.sizes import Size
@@ -108,7 +108,7 @@ class Ask(msgspec.Struct, frozen=True):
 class Front(msgspec.Struct, frozen=True):
     """What was done, by budget: per transcript, and per strategy and conversation."""
 
-    done: dict[str, list[Done]]
+    done: dict[str, list[JobResult]]
     answers: dict[str, dict[str, list[Answers]]]
 
 
@@ -156,7 +156,7 @@ def run(
             for talk in talks
         ]
     workers = how.workers if sum(map(_size, jobs)) >= MIN_PARALLEL_TOKENS else 1
-    results: dict[int, Done | Answers] = {}
+    results: dict[int, JobResult | Answers] = {}
     for at, result in spread(_do, jobs, workers, _size):
         results[at] = result
         if progress is not None:
@@ -164,7 +164,7 @@ def run(
     each = iter(results[at] for at in range(len(jobs)))
     front = Front({}, {})
     for budget in budgets:
-        front.done[budget.label] = [cast(Done, next(each)) for _ in cases]
+        front.done[budget.label] = [cast(JobResult, next(each)) for _ in cases]
         front.answers[budget.label] = {
             name: [cast(Answers, next(each)) for _ in talks] for name in strategies
         }
@@ -178,18 +178,18 @@ def _size(job: Job | Ask) -> int:
     return sum(len(turn.text) for turn in job.talk.turns) // 4
 
 
-def _do(job: Job | Ask) -> Done | Answers:
+def _do(job: Job | Ask) -> JobResult | Answers:
     """Do a job, or take what was kept of it."""
     return _done(job) if isinstance(job, Job) else _answered(job)
 
 
-def _done(job: Job) -> Done:
+def _done(job: Job) -> JobResult:
     found = job.case.study
     needs = [[s.at, s.tail, s.any, s.src] for s in found.steps]
     codes = [own_code(), *map(code_of, job.collectors)]
     given = (needs, found.trajectory, job.case.prices, job.collectors, job.limit)
     name = name_of("job", codes, given, job.src_weight, job.nodes)
-    done = load(job.folder, name, Done)
+    done = load(job.folder, name, JobResult)
     if done is None:
         done = work(job)
         save(job.folder, name, done)

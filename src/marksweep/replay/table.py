@@ -17,7 +17,7 @@ from marksweep.replay.clairvoyant import Solved
 from marksweep.replay.datasets import Case
 from marksweep.replay.inputs import Passed
 from marksweep.replay.measures import Figures, Outcome, figures, gap
-from marksweep.replay.runner import Done
+from marksweep.replay.runner import JobResult
 from marksweep.replay.sweep_budgets import Answers, Budget, Front
 
 DIGITS = 4
@@ -166,7 +166,7 @@ def tabulate(
     )
 
 
-def _uncollected(done: Sequence[Done], price: ModelPrice) -> float:
+def _uncollected(done: Sequence[JobResult], price: ModelPrice) -> float:
     """What the input of all requests costs if nothing is dropped, whatever the budget."""
     found = figures([each.outcomes[TRUNCATE] for each in done])
     dollars = price.of_input(found.fresh_uncollected, found.cached_uncollected)
@@ -187,7 +187,7 @@ def evidence_row(strategy: str, budget: str, found: Sequence[Answers]) -> Eviden
     )
 
 
-def _rows(budget: str, done: Sequence[Done], price: ModelPrice) -> list[Row]:
+def _rows(budget: str, done: Sequence[JobResult], price: ModelPrice) -> list[Row]:
     if not done:
         return []
     outcomes: dict[str, list[Outcome]] = {
@@ -226,7 +226,7 @@ def _times(found: Figures) -> Times:
     return Times(round(found.ms_mean, 2), round(found.ms_p95, 2), round(found.ms_max, 2))
 
 
-def _bound(cases: Sequence[Case], budget: Budget, done: Sequence[Done]) -> Bound:
+def _bound(cases: Sequence[Case], budget: Budget, done: Sequence[JobResult]) -> Bound:
     ways = Counter(each.solved for each in done)
     limits = sorted(budget.limit(case) for case in cases)
     middle = limits[len(limits) // 2] if limits else 0

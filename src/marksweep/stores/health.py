@@ -25,8 +25,8 @@ from marksweep.stores.files import (
 )
 from marksweep.stores.graph.sqlite.salvage import SalvagedGraph, salvage_graph
 from marksweep.stores.json_file import JsonStore
-from marksweep.stores.json_file.places import Places
-from marksweep.stores.salvage import Salvaged, is_database, salvage
+from marksweep.stores.json_file.paths import StorePaths
+from marksweep.stores.salvage import SalvagedStore, is_database, salvage
 from marksweep.stores.sqlite import SqliteStore
 
 REBUILT = ".rebuilt"
@@ -38,7 +38,7 @@ def files_of(path: Path) -> tuple[Path, ...]:
     if is_database(path):
         beside = (path.with_name(path.name + end) for end in DATABASE_FILES)
         return tuple(file for file in beside if file.is_file())
-    return tuple(Places(path).files())
+    return tuple(StorePaths(path).files())
 
 
 def readable_by_others(path: Path) -> tuple[Path, ...]:
@@ -91,7 +91,7 @@ def copy_aside(path: Path, files: tuple[Path, ...], now: datetime) -> Path:
     return folder
 
 
-def rebuild(path: Path) -> Salvaged:
+def rebuild(path: Path) -> SalvagedStore:
     """Rebuild a damaged store from what can be read of it. Its files were copied aside."""
     found = salvage(path)
     if not found.workspaces:
@@ -133,7 +133,7 @@ def _put_in_place(fresh: Path, path: Path) -> None:
     fresh.replace(path)
 
 
-def _fill(store: SqliteStore | JsonStore, found: Salvaged) -> None:
+def _fill(store: SqliteStore | JsonStore, found: SalvagedStore) -> None:
     try:
         found.copy_to(store)
     finally:

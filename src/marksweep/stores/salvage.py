@@ -22,7 +22,7 @@ from marksweep.stores.base import DEFAULT_WORKSPACE, Store
 from marksweep.stores.codec import ENTRY, SEGMENT, STASHED, Codec
 from marksweep.stores.files import unusable
 from marksweep.stores.json_file.documents import StashedSegment, as_noun, unfold
-from marksweep.stores.json_file.places import Places
+from marksweep.stores.json_file.paths import StorePaths
 from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import unbind
 
@@ -38,7 +38,7 @@ class Skipped(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Rescued(msgspec.Struct, frozen=True):
+class SalvagedWorkspace(msgspec.Struct, frozen=True):
     """What could be read of one workspace."""
 
     workspace: str
@@ -48,36 +48,36 @@ class Rescued(msgspec.Struct, frozen=True):
     """Of the journal, oldest first."""
 
 
-class Salvaged(msgspec.Struct, frozen=True):
+class SalvagedStore(msgspec.Struct, frozen=True):
     """What could be read of a store, and what could not."""
 
-    workspaces: tuple[Rescued, ...]
+    workspaces: tuple[SalvagedWorkspace, ...]
     skipped: tuple[Skipped, ...]
 
     def copy_to(self, store: Store) -> None:
         """Put all of it into a store; entries of the journal are renumbered."""
-        for rescued in self.workspaces:
-            store.segments.write(rescued.workspace, put=rescued.segments)
-            store.stash.put(rescued.workspace, rescued.stashed)
-            for entry in rescued.entries:
-                store.journal.append(rescued.workspace, entry)
+        for found in self.workspaces:
+            store.segments.write(found.workspace, put=found.segments)
+            store.stash.put(found.workspace, found.stashed)
+            for entry in found.entries:
+                store.journal.append(found.workspace, entry)
 
 
-def salvage(path: str | Path) -> Salvaged:
+def salvage(path: str | Path) -> SalvagedStore:
     """Read what can be read of the store at a path: a SQLite database, or JSON files."""
     place = Path(path).absolute()
-    places = Places(place)
+    paths = StorePaths(place)
     skipped: list[Skipped] = []
     try:
         if is_database(place):
-            rescued = tuple(_from_database(place, skipped))
-        elif files := tuple(places.workspaces()):
-            rescued = tuple(_from_json(live, places, skipped) for live in files)
+            found = tuple(_from_database(place, skipped))
+        elif files := tuple(paths.workspaces()):
+            found = tuple(_from_json(live, paths, skipped) for live in files)
         else:
-            raise StoreError(f"{places.main}: no such store. Name its file, or its folder.")
+            raise StoreError(f"{paths.main}: no such store. Name its file, or its folder.")
     except OSError as error:
         raise unusable(place, error) from error
-    return Salvaged(rescued, tuple(skipped))
+    return SalvagedStore(found, tuple(skipped))
 
 
 def is_database(path: Path) -> bool:
@@ -121,7 +121,7 @@ def _beyond(side: str, row: tuple[Any, ...] | None) -> str:
     return "all" if row is None else f"{side} row {row[0]}"
 
 
-def _from_database(path: Path, skipped: list[Skipped]) -> Iterator[Rescued]:
+def _from_database(path: Path, skipped: list[Skipped]) -> Iterator[SalvagedWorkspace]:
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as database:
         try:
             names = {number: unbind(name) for number, name in database.execute(sql.ALL_NAMES)}
@@ -132,7 +132,7 @@ def _from_database(path: Path, skipped: list[Skipped]) -> Iterator[Rescued]:
         stashed = list(_nouns(database, path, "stash", STASHED, skipped))
         entries = list(_nouns(database, path, "journal", ENTRY, skipped))
     for number in sorted({number for number, _ in [*segments, *stashed, *entries]}):
-        yield Rescued(
+        yield SalvagedWorkspace(
             names.get(number, f"workspace {number}"),
             tuple(each for where, each in segments if where == number),
             tuple(each for where, each in stashed if where == number),
@@ -155,8 +155,8 @@ _NAME = re.compile(r'"workspace"\s*:\s*(?=")')
 _OBJECT = re.compile(r'\{\s*"')
 
 
-def _from_json(live: Path, places: Places, skipped: list[Skipped]) -> Rescued:
-    stash, journal = places.beside(live)
+def _from_json(live: Path, paths: StorePaths, skipped: list[Skipped]) -> SalvagedWorkspace:
+    stash, journal = paths.beside(live)
     segments: dict[str, Segment] = {}
     for place, segment in _segments(live, Segment, skipped):
         if segment.segment_id in segments:
@@ -164,11 +164,12 @@ def _from_json(live: Path, places: Places, skipped: list[Skipped]) -> Rescued:
         else:
             segments[segment.segment_id] = segment
     stashed = tuple(unfold(each) for _, each in _segments(stash, StashedSegment, skipped))
-    if live == places.main:
+    if live == paths.main:
         name = DEFAULT_WORKSPACE
     else:
         name = _name(_text(live)) or _name(_text(stash)) or live.stem
-    return Rescued(name, tuple(segments.values()), stashed, tuple(_entries(journal, skipped)))
+    entries = tuple(_entries(journal, skipped))
+    return SalvagedWorkspace(name, tuple(segments.values()), stashed, entries)
 
 
 def _segments(path: Path, kind: type[Found], skipped: list[Skipped]) -> Iterator[tuple[str, Found]]:

@@ -25,7 +25,7 @@ import msgspec
 
 from marksweep.core.context import PlanningContext, Yield
 from marksweep.core.strategy import Proposal
-from marksweep.messages import Place, Text
+from marksweep.messages import Text, TextPath
 from marksweep.model import Action, Segment
 from marksweep.sections import (
     MAX_CHARACTERS,
@@ -162,7 +162,7 @@ class FitByDropping(FitByTrimming):
 class _Bulky(msgspec.Struct, frozen=True):
     """A text that can be trimmed: runs of sections of which the ends stay, between others."""
 
-    place: Place
+    place: TextPath
     runs: tuple[tuple[Piece, ...], ...]
     """Sections that can be left out, run by run; what is between two runs stays."""
     between: tuple[tuple[Piece, ...], ...]

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
-from marksweep.messages import Outcome, Place
+from marksweep.messages import Outcome, TextPath
 from marksweep.model import Action, Segment
 from marksweep.sections import Sections, left_out
 
 Outcomes = Callable[[Segment], Sequence[Outcome]]
 """Return the results in a message."""
 
-Trimmed = Callable[[Segment, Mapping[Place, Sections]], Segment | None]
+Trimmed = Callable[[Segment, Mapping[TextPath, Sections]], Segment | None]
 """Keep only these sections of some texts; None if the message does not get shorter."""
 
 BULKY_CHARS = 400
@@ -65,6 +65,6 @@ class Mask:
                     yield spared.popleft()
 
 
-def masked(outcomes: Sequence[Outcome], why: str = "") -> dict[Place, Sections]:
+def masked(outcomes: Sequence[Outcome], why: str = "") -> dict[TextPath, Sections]:
     """Leave out these results of a message completely."""
     return {(outcome.part, ()): left_out(outcome.text, why) for outcome in outcomes}

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
-from marksweep.messages import Outcome, Place
+from marksweep.messages import Outcome, TextPath
 from marksweep.model import Action
 from marksweep.sections import Sections, left_out
 from marksweep.strategies.mask import Outcomes, Trimmed
@@ -45,7 +45,7 @@ class Superseded:
             segment = context.segments[i]
             if not context.may_go((i,)):
                 continue
-            masked: dict[Place, Sections] = {
+            masked: dict[TextPath, Sections] = {
                 (outcome.part, ()): left_out(outcome.text, found[i][outcome.part])
                 for outcome in self._outcomes(segment)
                 if outcome.part in found[i] and len(outcome.text) >= MIN_RESULT_CHARS

@@ -67,7 +67,7 @@ class HeapName(msgspec.Struct, frozen=True):
     """For people: the workspace, or what a conversation is about."""
 
 
-class Done(msgspec.Struct, frozen=True, kw_only=True):
+class TimelineEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the timeline: a collection, or something that was brought back or purged."""
 
     event: Event
@@ -82,7 +82,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     can_undo: bool = False
 
 
-class View(msgspec.Struct, frozen=True, kw_only=True):
+class HeapView(msgspec.Struct, frozen=True, kw_only=True):
     """A heap as the page shows it, without its single tiles."""
 
     heap: HeapName
@@ -101,16 +101,16 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     pins: tuple[Tile, ...]
     swept: int
     """How much can be brought back."""
-    timeline: tuple[Done, ...]
+    timeline: tuple[TimelineEntry, ...]
     """Newest first."""
     roots: tuple[Root, ...]
 
 
-class _Seen(msgspec.Struct):
+class _Cached(msgspec.Struct):
     """What was worked out of one heap, and from which version."""
 
     version: str
-    view: View
+    view: HeapView
     look: Look
 
 
@@ -143,7 +143,7 @@ class Heaps:
         self._guards: dict[str, RLock] = {}
         self._names: dict[str, HeapName] = {}
         self._versions: dict[str, int] = {}
-        self._seen: OrderedDict[str, _Seen] = OrderedDict()
+        self._seen: OrderedDict[str, _Cached] = OrderedDict()
 
     def list(self) -> tuple[HeapName, ...]:
         """Name the heaps."""
@@ -186,7 +186,7 @@ class Heaps:
         newest = source.journal((), 1)
         return f"{at}.{newest[0].seq if newest else 0}.{self._clock():%H%M}"
 
-    def view(self, heap: str) -> View:
+    def view(self, heap: str) -> HeapView:
         """Return what the page shows of a heap."""
         return self._look(heap).view
 
@@ -194,13 +194,13 @@ class Heaps:
         """Return everything in a heap."""
         return self._look(heap).look
 
-    def _look(self, heap: str) -> _Seen:
+    def _look(self, heap: str) -> _Cached:
         with self.open(heap) as source:
             version = self._version(heap, source)
             seen = self._seen.get(heap)
             if seen is None or seen.version != version:
                 look = source.look()
-                seen = _Seen(version, view_of(self._find(heap), version, look, source), look)
+                seen = _Cached(version, view_of(self._find(heap), version, look, source), look)
             with self._lock:
                 self._seen[heap] = seen
                 self._seen.move_to_end(heap)
@@ -224,13 +224,13 @@ def _described(workspace: str, live: Iterable[Segment]) -> HeapName:
     return _named(HeapKind.CONVERSATION, workspace, title or workspace)
 
 
-def view_of(name: HeapName, version: str, look: Look, source: Source) -> View:
+def view_of(name: HeapName, version: str, look: Look, source: Source) -> HeapView:
     """Sum a heap up."""
     tiles = look.tiles
     garbage = [tile for tile in tiles if tile.state is State.GARBAGE]
     staying = [tile for tile in tiles if tile.state is State.ROOT]
     groups = {by: most(shares(tiles, lambda tile, by=by: tile.group(by))) for by in By}  # type: ignore[misc]
-    return View(
+    return HeapView(
         heap=name,
         version=version,
         unit=look.unit,
@@ -257,7 +257,7 @@ def most(found: tuple[Share, ...]) -> tuple[Share, ...]:
     return (*first, Share(OTHERS, *sums))
 
 
-def timeline(entries: Iterable[Entry]) -> Iterator[Done]:
+def timeline(entries: Iterable[Entry]) -> Iterator[TimelineEntry]:
     """Tell what was done, newest first: a sweep with its strategy, and whether undo can reverse it.
 
     The same plan may be swept, undone and swept again.
@@ -269,7 +269,7 @@ def timeline(entries: Iterable[Entry]) -> Iterator[Done]:
         if entry.event is Event.SWEEPING:
             continue
         plan, report = plans.get(entry.plan_id), entry.report
-        yield Done(
+        yield TimelineEntry(
             event=entry.event,
             at=entry.at,
             plan_id=entry.plan_id,

@@ -8,7 +8,7 @@ The default workspace lives in the files above; every other one has separate fil
 named after it. Each write replaces a file as a whole, so it suits some thousands of
 segments; beyond that, SQLite is the better place.
 
-    places      which file is whose
+    paths      which file is whose
     documents   a file's text to nouns and back, with the place of what is wrong
     files       a file, read again when someone changed it, and its table
 """
@@ -32,7 +32,7 @@ from marksweep.stores.files import (
 )
 from marksweep.stores.json_file.documents import parse
 from marksweep.stores.json_file.files import JournalFile, LiveFile, StashFile
-from marksweep.stores.json_file.places import Places
+from marksweep.stores.json_file.paths import StorePaths
 from marksweep.stores.memory import Access, TableJournal, TableSegments, TableStash, TableStore
 
 __all__ = ["JsonStore"]
@@ -50,31 +50,31 @@ class JsonStore(TableStore):
         lock_timeout: float = LOCK_TIMEOUT,
         retention: PlanRetention = KEEP_PLANS,
     ) -> None:
-        self._places = places = Places(Path(path).absolute())
+        self._places = paths = StorePaths(Path(path).absolute())
         super().__init__(lock_timeout)
-        self.closed_advice = f"{places.main}: the store is closed. Open it again."
+        self.closed_advice = f"{paths.main}: the store is closed. Open it again."
         self._locks: dict[Path, FileLock] = {}
         try:
-            make_folder(places.folder)
-            for file in places.files():
+            make_folder(paths.folder)
+            for file in paths.files():
                 tighten(file)
         except OSError as error:
-            raise unusable(places.folder, error) from error
-        live = _each(places.live, LiveFile)
-        stash = _each(places.stash, StashFile)
-        journal = _each(places.journal, lambda path, _: JournalFile(path, retention))
+            raise unusable(paths.folder, error) from error
+        live = _each(paths.live, LiveFile)
+        stash = _each(paths.stash, StashFile)
+        journal = _each(paths.journal, lambda path, _: JournalFile(path, retention))
         self.segments = TableSegments(
             self._reading(lambda workspace: live(workspace).table()),
-            self._writing(places.live, live),
+            self._writing(paths.live, live),
             self._workspaces,
         )
         self.stash = TableStash(
             self._reading(lambda workspace: stash(workspace).table()),
-            self._writing(places.stash, stash),
+            self._writing(paths.stash, stash),
         )
         self.journal = TableJournal(  # read as far as it is known, so that reading needs the lock
-            self._writing(places.journal, lambda workspace: journal(workspace).table()),
-            self._writing(places.journal, journal),
+            self._writing(paths.journal, lambda workspace: journal(workspace).table()),
+            self._writing(paths.journal, journal),
         )
 
     def all_workspaces(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from marksweep.stores.redis.client import Client, Pipeline
 from marksweep.stores.redis.search import FETCHED_AT_ONCE, read
 from marksweep.stores.redis.statements import Keys, encode, workspaces
 
-SHOWN = Codec(tuple[int, datetime])
+SHOWN_PLAN = Codec(tuple[int, datetime])
 """The number and time of an entry that shows a plan."""
 
 EXPIRED = b""
@@ -107,7 +107,7 @@ class RedisJournal:
     def _show(self, pipe: Pipeline, keys: Keys, entry: Entry) -> Entry:
         """Queue a plan that is shown, and the expiry of others."""
         this = encode(entry.plan_id)
-        shown = {plan: SHOWN.decode(each) for plan, each in pipe.hgetall(keys.shown).items()}
+        shown = {plan: SHOWN_PLAN.decode(each) for plan, each in pipe.hgetall(keys.shown).items()}
         if this in shown:
             seq, _ = shown.pop(this)
             (known,) = read(self._client, ENTRY, [pipe.lindex(keys.journal, seq - 1)])
@@ -123,7 +123,7 @@ class RedisJournal:
                 pipe.lset(keys.journal, number - 1, EXPIRED)
                 pipe.hdel(keys.shown, plan)
         pipe.rpush(keys.journal, _body(entry))
-        pipe.hset(keys.shown, this, SHOWN.encode((seq, entry.at)))
+        pipe.hset(keys.shown, this, SHOWN_PLAN.encode((seq, entry.at)))
         return msgspec.structs.replace(entry, seq=seq)
 
 

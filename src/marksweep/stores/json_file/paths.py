@@ -18,7 +18,7 @@ _FILE = re.compile(r"(.+?)(\.stash\.json|\.journal\.jsonl|\.json)")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
 
 
-class Places:
+class StorePaths:
     """The files of one store."""
 
     def __init__(self, path: Path) -> None:
