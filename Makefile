@@ -2,7 +2,9 @@
 SHELL := /bin/sh
 PY := .venv/bin/python
 INPUTS := pyproject.toml constraints.txt tools/setup.sh
-WORKERS ?= 2
+# Half of a test's time is waiting: for servers, disks, children. Two workers for each of two cores.
+WORKERS ?= 4
+PARALLEL := -n $(WORKERS) --dist worksteal
 # A link that leads nowhere is an error.
 SITE := $(PY) -m sphinx --quiet --fail-on-warning --keep-going -b dirhtml docs build/site
 ALL_CLIENTS := claude codex pi opencode gemini aider
@@ -24,7 +26,7 @@ demo: .venv/.user  ## what marksweep does to a working set, a conversation and a
 
 test: .venv/.dev  ## all tests
 	@tools/browser.sh
-	$(PY) -m pytest -n $(WORKERS)
+	$(PY) -m pytest $(PARALLEL)
 
 test-loaded: .venv/.dev  ## all tests beside four busy processes, ROUNDS times
 	@tools/browser.sh
@@ -86,7 +88,7 @@ bench-replay: .venv/.dev  ## a hundred made-up transcripts of 20k tokens through
 	$(PY) -m benchmarks replay
 
 nightly: .venv/.dev  ## the laws on fifty times as many examples, new ones every time
-	HYPOTHESIS_PROFILE=nightly $(PY) -m pytest -n $(WORKERS) tests/laws tests/heaps tests/dialects tests/plugins --timeout 7200
+	HYPOTHESIS_PROFILE=nightly $(PY) -m pytest $(PARALLEL) tests/laws tests/heaps tests/dialects tests/plugins --timeout 7200
 
 mutants: .venv/.dev  ## break the code on purpose; every break must be caught
 	$(PY) tools/mutants.py

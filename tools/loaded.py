@@ -22,8 +22,8 @@ BUSY = "import os\nwhile os.getppid() == {parent}: pass"
 def main(rounds: int) -> int:
     """Run every round, also after one that failed; return how many failed."""
     spin = [sys.executable, "-S", "-c", BUSY.format(parent=os.getpid())]
-    tests = [sys.executable, "-m", "pytest", "-n", os.environ.get("WORKERS", "2")]
-    tests += ["-rfE", f"--timeout={TEST_SECONDS}"]
+    tests = [sys.executable, "-m", "pytest", "-n", os.environ.get("WORKERS", "4")]
+    tests += ["--dist", "worksteal", "-rfE", f"--timeout={TEST_SECONDS}"]
     busy = [subprocess.Popen(spin) for _ in range(BUSY_PROCESSES)]
     failed = 0
     try:

@@ -73,11 +73,10 @@ def test_a_replica_is_read_and_refuses_to_be_written(tmp_path: Path) -> None:
 def test_a_wrong_password_is_reported_at_once_and_not_shown(tmp_path: Path) -> None:
     with killable_server(tmp_path, *falkor_options(), "--requirepass", "right") as server:
         for given in (":hunter2@", ""):
-            store = FalkorGraphStore(server.url.replace("://", f"://{given}"))
-            started = time.monotonic()
+            url = server.url.replace("://", f"://{given}")
+            store = FalkorGraphStore(url, patience_seconds=3_600)
             with pytest.raises(StoreError, match="does not accept the user or password") as told:
                 store.counts("w")
-            assert time.monotonic() - started < connection.RECONNECT_SECONDS / 2
             assert "hunter2" not in str(told.value)
             store.close()
 

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,9 +40,7 @@ def test_a_worker_reads_what_this_process_would(worker: Worker) -> None:
 
 
 def test_a_file_that_takes_too_long_is_read_as_text_and_the_next_one_is_not(worker: Worker) -> None:
-    started = time.monotonic()
     slow = worker.read(source("slow.py", SLOW_FOR_ITS_GRAMMAR))
-    assert time.monotonic() - started < 60
     assert slow.trouble == "parsing took more than 1 s of processor time; read as text"
     assert "".join(chunk.text for chunk in slow.chunks).encode() == SLOW_FOR_ITS_GRAMMAR
     assert worker.read(source("a.py", b"def f(): pass\n")).functions == 1

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -25,6 +24,7 @@ class Model:
         self.limit: int | None = None
         self.bodies: list[Body] = []
         self.headers: list[dict[str, str]] = []
+        self.is_over = threading.Event()
         self._script: list[tuple[str, Any]] = []
 
     def says(self, *texts: str) -> None:
@@ -43,9 +43,9 @@ class Model:
         """Answer with a 400 in these words."""
         self._script.append(("refuses", words))
 
-    def hangs(self, seconds: float) -> None:
-        """Say nothing for a while."""
-        self._script.append(("hangs", seconds))
+    def hangs(self) -> None:
+        """Say nothing until the test is over, or for a minute."""
+        self._script.append(("hangs", self.is_over))
 
     def raw(self, text: str) -> None:
         """Answer with this, whatever it is."""
@@ -64,7 +64,7 @@ class Model:
         if kind == "refuses":
             return 400, json.dumps({"error": {"message": value}})
         if kind == "hangs":
-            time.sleep(value)
+            value.wait(60)
         if kind == "raw":
             return 200, value
         dialect = Anthropic if path.endswith("/messages") else OpenAI
@@ -216,6 +216,7 @@ def serve() -> Iterator[Model]:
     try:
         yield model
     finally:
+        model.is_over.set()
         server.shutdown()
         server.server_close()
         thread.join()

@@ -147,16 +147,16 @@ def test_a_holder_that_died_loses_the_lock_when_its_lease_runs_out(
 ) -> None:
     with store.lock("w"):
         key = lock_key(server)
-    server.set(key, "the token of the dead", px=400)
     waiting = RedisStore(url)
     start = time.monotonic()
+    server.set(key, "the token of the dead", px=400)
     with waiting.lock("w"):
         assert time.monotonic() - start > 0.2
     waiting.close()
 
 
 def test_a_lease_is_renewed_while_it_is_held(url: str, server: redis.Redis) -> None:
-    slow = RedisStore(url, lease_seconds=0.3)
+    slow = RedisStore(url, lease_seconds=0.9)
     other = RedisStore(url, lock_timeout=1.2)
     with slow.lock("w"), pytest.raises(StoreBusy, match="held by another"):
         other.lock("w").__enter__()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -58,13 +57,16 @@ def test_a_function_that_raises_is_replaced_by_extractive_and_the_note_says_why(
 
 
 def test_a_function_that_hangs_is_given_up_on() -> None:
+    given_up, returned = threading.Event(), threading.Event()
+
     def slow(conversation: str) -> str:
-        time.sleep(2)
+        given_up.wait(60)
+        returned.set()
         return "late"
 
-    started = time.monotonic()
     summary = Guarded(CallableSummarizer(slow, timeout=0.05)).summarize(TALK)
-    assert time.monotonic() - started < 1.5
+    assert not returned.is_set()
+    given_up.set()
     assert summary.made_by == "extractive"
     assert "0.05 seconds" in summary.note
 
@@ -132,12 +134,10 @@ def test_a_refusal_is_not_tried_again(model: Model) -> None:
     assert len(model.bodies) == 1
 
 
-def test_an_endpoint_that_is_silent_is_given_up_on_in_time(model: Model) -> None:
-    model.hangs(1.0)
-    started = time.monotonic()
+def test_an_endpoint_that_is_silent_is_given_up_on(model: Model) -> None:
+    model.hangs()
     with pytest.raises(ModelError, match="did not answer"):
         EndpointSummarizer(model.url, "tiny", timeout=0.1, tries=1).summarize(TALK)
-    assert time.monotonic() - started < 0.9
 
 
 def test_an_endpoint_that_talks_nonsense_is_an_error(model: Model) -> None:
@@ -209,10 +209,10 @@ def test_an_endpoint_that_drips_is_given_up_on_after_the_total_time(pieces: tupl
     drop = b" " if pieces[0] == HEAD else b"X-Drop: 1\r\n"
     with speaking(*pieces, again=drop, every=0.02) as url:
         endpoint = Endpoint(url, timeout=30, tries=3, total_seconds=0.5)
-        started = time.monotonic()
+        pauses: list[float] = []
         with pytest.raises(ModelError, match=r"within 0\.5 seconds in all"):
-            endpoint.post({})
-        assert time.monotonic() - started < 10
+            endpoint.post({}, pauses.append)
+        assert pauses == []
 
 
 def test_an_endless_answer_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
