@@ -283,6 +283,9 @@ def test_whatever_a_host_declares_the_laws_hold(
     goal = budget.context_limit * target // 100
     if result.tokens_after > goal:
         assert "cannot_reach_target" in result.details
+    entry = budget.get_entry(CONVERSATION)
+    if not entry or not entry.total_tokens():
+        return  # Nothing is declared any more: the next collection counts the messages itself.
     again, second = collect(
         kept, budget, preserve_recent_turns=recent, target_percent=float(target)
     )
