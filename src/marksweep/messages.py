@@ -155,8 +155,14 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     text: str
     """What the result says, without pictures."""
     is_error: bool = False
-    call: bytes = b""
-    """The call as one value: equal for equal calls, in any order of arguments."""
+
+    @property
+    def call(self) -> bytes:
+        """The call as one value: equal for equal calls, in any order of arguments."""
+        try:
+            return _sorted((self.name, self.args))
+        except (TypeError, ValueError):
+            return repr((self.name, self.args)).encode(errors="replace")
 
     @property
     def path(self) -> str | None:
@@ -332,24 +338,21 @@ def outcomes_of(message: Message, calls: Sequence[FunctionCall]) -> Iterator[Out
     left = list(calls)
     for at, part in enumerate(message.parts):
         result = part.function_response
-        if result is None:
-            continue
-        call = next((c for c in left if c.id == result.call_id), None) or next(
-            (c for c in left if result.name and c.name == result.name), None
-        )
-        if call is not None:
-            left.remove(call)
-        name = call.name if call else result.name
-        args = call.args if call else None
-        text = result_text(result.result)
-        yield Outcome(at, name, args, text, result.is_error, _as_one(name, args))
+        if result is not None:
+            call = _answered(result, left)
+            name, args = (call.name, call.args) if call else (result.name, None)
+            yield Outcome(at, name, args, result_text(result.result), result.is_error)
 
 
-def _as_one(name: str, args: object) -> bytes:
-    try:
-        return _sorted((name, args))
-    except (TypeError, ValueError):
-        return repr((name, args)).encode(errors="replace")
+def _answered(result: ToolResult, calls: list[FunctionCall]) -> FunctionCall | None:
+    """Take the call that a result answers: by its id, else by its name."""
+    for at, call in enumerate(calls):
+        if call.id == result.call_id:
+            return calls.pop(at)
+    for at, call in enumerate(calls):
+        if result.name and call.name == result.name:
+            return calls.pop(at)
+    return None
 
 
 PREAMBLE = "preamble"

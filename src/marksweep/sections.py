@@ -131,7 +131,7 @@ def _parts(script: Section) -> Iterator[Section]:
 
 def _cut(text: str, *, is_prose: bool) -> Sections:
     lines = text.split("\n")
-    gaps, measure = _gaps(lines)
+    gaps, measure = _gaps(text, lines)
     pieces: list[Piece] = []
     start = 0
     for at, gap in gaps.items():
@@ -307,13 +307,19 @@ _FIRST_GAP = re.compile(
 _NEXT_GAP = re.compile(rf"\[… {_COUNT} (?:line|character)s? …\]")
 
 
-def _gaps(lines: Sequence[str]) -> tuple[dict[int, Gap], Measure]:
-    """Find the lines that replace something; the first says how much is missing in total.
+_MARK = "[marksweep: "
+"""How a line begins that says that something was left out."""
+
+
+def _gaps(text: str, lines: Sequence[str]) -> tuple[dict[int, Gap], Measure]:
+    """Find the lines of a text that replace something; the first has the missing total.
 
     A text with very long lines is measured in characters, unless that line says otherwise.
     """
     is_long = max(map(len, lines)) > MAX_CHARACTERS
     measure = Measure.CHARACTERS if is_long else Measure.LINES
+    if _MARK not in text:
+        return {}, measure
     marked = [at for at, line in enumerate(lines) if line.startswith("[")]
     gaps: dict[int, Gap] = {}
     first, left, tokens = -1, 0, 0
@@ -344,21 +350,21 @@ def is_left_out(text: str) -> bool:
 
 def missing_tokens(text: str) -> int:
     """Return the tokens that were left out of a text earlier."""
-    if "[marksweep: " not in text:
+    if _MARK not in text:
         return 0
-    gaps, _ = _gaps(text.split("\n"))
+    gaps, _ = _gaps(text, text.split("\n"))
     return sum([gap.tokens for gap in gaps.values()])
 
 
 def has_gap(text: str) -> bool:
     """Whether something was left out of a text earlier."""
-    return "[marksweep: " in text and bool(_gaps(text.split("\n"))[0])
+    return _MARK in text and bool(_gaps(text, text.split("\n"))[0])
 
 
 def left_out(text: str, why: str = "") -> Sections:
     """Return a text of which nothing is shown."""
     lines = text.split("\n")
-    gaps, measure = _gaps(lines)
+    gaps, measure = _gaps(text, lines)
     shown = text
     if gaps:
         lines = [line for at, line in enumerate(lines) if at not in gaps]
@@ -428,7 +434,7 @@ class LeftOut(msgspec.Struct, frozen=True, gc=False):
     @classmethod
     def read(cls, line: str) -> LeftOut | None:
         """Parse such a line; None if a text is not one."""
-        found = _RUN.fullmatch(line) if line.startswith("[marksweep: ") else None
+        found = _RUN.fullmatch(line) if line.startswith(_MARK) else None
         if found is None:
             return None
         calls = tuple(found[2].split(", ")) if found[2] else ()
@@ -474,17 +480,13 @@ def _with_heads(pieces: Iterable[Piece], measure: Measure) -> list[Piece]:
     return out
 
 
-def _merged(pieces: Sequence[Piece]) -> Iterator[Piece]:
+def _merged(pieces: Sequence[Piece]) -> list[Piece]:
     """Merge adjacent gaps."""
-    open_gap: Gap | None = None
+    out: list[Piece] = []
     for piece in pieces:
-        if isinstance(piece, Gap):
-            before = open_gap or Gap(0, 0)
-            open_gap = Gap(before.size + piece.size, before.tokens + piece.tokens)
-            continue
-        if open_gap is not None:
-            yield open_gap
-            open_gap = None
-        yield piece
-    if open_gap is not None:
-        yield open_gap
+        last = out[-1] if out else None
+        if isinstance(piece, Gap) and isinstance(last, Gap):
+            out[-1] = Gap(last.size + piece.size, last.tokens + piece.tokens)
+        else:
+            out.append(piece)
+    return out

@@ -248,8 +248,7 @@ class ConversationHeap(SegmentHeap):
         """Whether the host keeps messages of this role, or those of a tool that has a part here."""
         if message.role in self._keep:
             return True
-        known, live = self._messages, self.index.live
-        tied = [known.get(name) or self.message(live[name]) for name in ties]
+        tied = [self._live_message(name) for name in ties]
         calls = [call for each in (*tied, message) for call in each.function_calls]
         names = {call.name for call in message.function_calls}
         return not self._keep.isdisjoint(names | {o.name for o in outcomes_of(message, calls)})
@@ -428,6 +427,9 @@ class ConversationHeap(SegmentHeap):
             self._messages[segment.segment_id] = message
         return message
 
+    def _live_message(self, segment_id: str) -> Message:
+        return self._messages.get(segment_id) or self.message(self.index.live[segment_id])
+
     def _is_live(self, segment: Segment) -> bool:
         """Whether a segment is live with exactly this message: neither swept nor only planned."""
         live = self.index.live.get(segment.segment_id)
@@ -474,7 +476,7 @@ class ConversationHeap(SegmentHeap):
     def _outcomes_of(self, segment: Segment, message: Message) -> tuple[Outcome, ...]:
         live = self.index.live
         paired = [r.target for r in segment.references if r.hold is Hold.PAIRED]
-        asked = [self.message(live[name]) for name in paired if name in live]
+        asked = [self._live_message(name) for name in paired if name in live]
         calls = [call for each in asked for call in each.function_calls]
         return tuple(outcomes_of(message, calls))
 

@@ -39,67 +39,55 @@ class Superseded:
         self._trimmed = trimmed
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
-        """Propose to mask what is superseded."""
-        found = self._superseded(context)
-        for i in sorted(found, reverse=True):
+        """Propose to mask what is superseded. Later results decide, so one pass is enough."""
+        seen = _Seen()
+        for i in range(len(context.segments) - 1, -1, -1):
             segment = context.segments[i]
-            if not context.may_go((i,)):
-                continue
-            masked: dict[TextPath, Sections] = {
-                (outcome.part, ()): left_out(outcome.text, found[i][outcome.part])
-                for outcome in self._outcomes(segment)
-                if outcome.part in found[i] and len(outcome.text) >= MIN_RESULT_CHARS
-            }
+            may_go = context.may_go((i,))
+            reasons: list[str] = []
+            masked: dict[TextPath, Sections] = {}
+            for outcome in reversed(self._outcomes(segment)):
+                why = seen.note(outcome)
+                if why is not None and may_go:
+                    reasons.append(why)
+                    if len(outcome.text) >= MIN_RESULT_CHARS:
+                        masked[outcome.part, ()] = left_out(outcome.text, why)
             shorter = self._trimmed(segment, masked) if masked else None
             if shorter is not None:
-                why = "; ".join(dict.fromkeys(found[i].values()))
-                yield Proposal((i,), Action.MASK, why, shorter)
+                yield Proposal((i,), Action.MASK, "; ".join(dict.fromkeys(reasons)), shorter)
 
-    def _superseded(self, context: PlanningContext) -> dict[int, dict[int, str]]:
-        """Map messages to their superseded results, each with the reason; the newest are examined
-        first.
+
+class _Seen:
+    """The results seen so far, from the newest back."""
+
+    def __init__(self) -> None:
+        self._calls: set[bytes] = set()
+        self._files: dict[str, str] = {}
+        """What was done to each file: it was read whole, or written."""
+        self._texts: set[str] = set()
+
+    def note(self, outcome: Outcome) -> str | None:
+        """Note a result; return why one noted before supersedes it, or None.
 
         A later failure supersedes nothing: the older result is the better one.
         """
-        calls: set[bytes] = set()
-        files: dict[str, str] = {}
-        texts: set[str] = set()
-        found: dict[int, dict[int, str]] = {}
-        for i in range(len(context.segments) - 1, -1, -1):
-            for outcome in reversed(self._outcomes(context.segments[i])):
-                why = _why(outcome, calls, files, texts)
-                if why is not None:
-                    found.setdefault(i, {})[outcome.part] = why
-                if not outcome.is_error:
-                    _remember(outcome, calls, files, texts)
-        return found
-
-
-def _why(outcome: Outcome, calls: set[bytes], files: dict[str, str], texts: set[str]) -> str | None:
-    if outcome.call in calls:
-        return (
-            "superseded: the call succeeded later"
-            if outcome.is_error
-            else ("superseded: the same call was made again")
-        )
-    path = outcome.path
-    if path is not None and path in files and not _writes(outcome):
-        return f"superseded: {path} was {files[path]} later"
-    if len(outcome.text) >= SAME_TEXT and outcome.text in texts:
-        return "superseded: the same output came again"
-    return None
-
-
-def _remember(outcome: Outcome, calls: set[bytes], files: dict[str, str], texts: set[str]) -> None:
-    calls.add(outcome.call)
-    texts.add(outcome.text)
-    path = outcome.path
-    if path is None:
-        return
-    if _writes(outcome):
-        files[path] = "written"
-    elif isinstance(outcome.args, dict) and len(outcome.args) == 1:
-        files.setdefault(path, "read whole")
+        call, path, writes = outcome.call, outcome.path, _writes(outcome)
+        why = None
+        if call in self._calls:
+            is_error = outcome.is_error
+            why = "the call succeeded later" if is_error else "the same call was made again"
+        elif path is not None and path in self._files and not writes:
+            why = f"{path} was {self._files[path]} later"
+        elif len(outcome.text) >= SAME_TEXT and outcome.text in self._texts:
+            why = "the same output came again"
+        if not outcome.is_error:
+            self._calls.add(call)
+            self._texts.add(outcome.text)
+            if path is not None and writes:
+                self._files[path] = "written"
+            elif path is not None and isinstance(outcome.args, dict) and len(outcome.args) == 1:
+                self._files.setdefault(path, "read whole")
+        return None if why is None else f"superseded: {why}"
 
 
 def _writes(outcome: Outcome) -> bool:

@@ -11,13 +11,11 @@ All of it is equally worthless, so the newest goes first: a cut near the end kee
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
-from typing import NamedTuple
 
 from marksweep.core.context import PlanningContext
 from marksweep.core.strategy import Proposal
 from marksweep.messages import Outcome
-from marksweep.model import Action
+from marksweep.model import Action, Segment
 from marksweep.strategies.coverage import Texts
 from marksweep.strategies.coverage.text import maybe_names_in, names_in
 from marksweep.strategies.mask import BULKY_CHARS, SPARED_MESSAGES, Outcomes, Trimmed, masked
@@ -36,75 +34,67 @@ class Unreachable:
         self._trimmed = trimmed
 
     def rank(self, context: PlanningContext) -> Iterator[Proposal]:
-        """Propose to mask what is not reached."""
-        outcomes = [self._outcomes(segment) for segment in context.segments]
-        reached = self._reached(context, outcomes)
+        """Propose to mask what is not reached.
+
+        References lead back only, so one pass from the end is enough: `wanted` are the names that
+        what is in use refers to, up to the latest result that holds them.
+        """
+        reached = bytearray(len(context.segments))
+        for root in context.roots:
+            _reach(reached, context.units.members(root))
+        wanted: set[str] = set()
+        spared = SPARED_MESSAGES
         for i in range(len(context.segments) - 1, -1, -1):
-            if reached[i] or not context.may_go((i,)):
-                continue
-            bulky = [outcome for outcome in outcomes[i] if len(outcome.text) >= BULKY_CHARS]
-            if not bulky:
-                continue
+            segment, members = context.segments[i], context.units.members(i)
+            outcomes = self._outcomes(segment)
+            if outcomes:
+                held = _held(outcomes, wanted)
+                if held or spared:
+                    _reach(reached, members)
+                wanted -= held
+                spared = max(0, spared - 1)
+            said, asked = self._used(segment, outcomes)
+            wanted |= said
+            if asked and (reached[i] or not self._has_results(context, members)):
+                wanted |= asked
+            if i == members[0] and not reached[i]:
+                yield from self._masked(context, members)
+
+    def _masked(self, context: PlanningContext, members: tuple[int, ...]) -> Iterator[Proposal]:
+        """Propose to mask the bulky results of a unit."""
+        for i in reversed(members):
             segment = context.segments[i]
-            shorter = self._trimmed(segment, masked(bulky, WHY))
-            if shorter is not None:
-                yield Proposal((i,), Action.MASK, WHY, shorter)
+            bulky = [o for o in self._outcomes(segment) if len(o.text) >= BULKY_CHARS]
+            if bulky and context.may_go((i,)):
+                shorter = self._trimmed(segment, masked(bulky, WHY))
+                if shorter is not None:
+                    yield Proposal((i,), Action.MASK, WHY, shorter)
 
-    def _reached(
-        self, context: PlanningContext, outcomes: Sequence[Sequence[Outcome]]
-    ) -> bytearray:
-        """Mark what is in use. References lead back only, so one pass from the end suffices."""
-        references = self._references(context, outcomes)
-        carrying = [i for i, each in enumerate(outcomes) if each]
-        reached = bytearray(b"\1") * len(outcomes)
-        for i in carrying:
-            for mate in context.units.members(i):
-                reached[mate] = False
-        for i in chain(carrying[-SPARED_MESSAGES:], context.roots, references.said):
-            reached[i] = True
-        for i in range(len(outcomes) - 1, -1, -1):
-            if reached[i]:
-                for mate in (*context.units.members(i), *references.asked.get(i, ())):
-                    reached[mate] = True
-        return reached
+    def _has_results(self, context: PlanningContext, members: tuple[int, ...]) -> bool:
+        return any(self._outcomes(context.segments[i]) for i in members)
 
-    def _references(
-        self, context: PlanningContext, outcomes: Sequence[Sequence[Outcome]]
-    ) -> _References:
-        """Find the results whose names are used later."""
-        said, asked = self._used(context, outcomes)
-        ever = set().union(*said.values(), *asked.values())
-        found = _References(set(), {})
-        holders: dict[str, int] = {}
-        for i, each in enumerate(outcomes):
-            found.said.update([holders[name] for name in said.get(i, ()) if name in holders])
-            if i in asked:
-                found.asked[i] = {holders[name] for name in asked[i] if name in holders}
-            for outcome in each:
-                held = maybe_names_in(f"{outcome.text}\n{outcome.args}")
-                holders.update(dict.fromkeys(held & ever, i))
-        return found
-
-    def _used(
-        self, context: PlanningContext, outcomes: Sequence[Sequence[Outcome]]
-    ) -> tuple[dict[int, set[str]], dict[int, set[str]]]:
-        """Find the names in the words of messages, and in their calls; results do not count."""
-        said: dict[int, set[str]] = {}
-        asked: dict[int, set[str]] = {}
-        for i, segment in enumerate(context.segments):
-            if len(outcomes[i]) == 1 and outcomes[i][0].text == segment.text:
-                continue
-            results = [outcome.part for outcome in outcomes[i]]
-            for text in self._texts(segment):
-                if text.place[0] not in results and (names := names_in(text.words)):
-                    (asked if text.is_call else said).setdefault(i, set()).update(names)
+    def _used(self, segment: Segment, outcomes: Sequence[Outcome]) -> tuple[set[str], set[str]]:
+        """Find the names in the words of a message, and in its calls; results do not count."""
+        said: set[str] = set()
+        asked: set[str] = set()
+        if len(outcomes) == 1 and outcomes[0].text == segment.text:
+            return said, asked
+        results = [outcome.part for outcome in outcomes]
+        for text in self._texts(segment):
+            if text.place[0] not in results:
+                (asked if text.is_call else said).update(names_in(text.words))
         return said, asked
 
 
-class _References(NamedTuple):
-    """The results that messages refer to, by index."""
+def _reach(reached: bytearray, members: tuple[int, ...]) -> None:
+    """Mark a unit as in use."""
+    for i in members:
+        reached[i] = True
 
-    said: set[int]
-    """In their words: these stay, so what they name is in use."""
-    asked: dict[int, set[int]]
-    """In the calls of each: these count if what came of them is in use."""
+
+def _held(outcomes: Sequence[Outcome], wanted: set[str]) -> set[str]:
+    """Find the wanted names in results and their calls."""
+    held: set[str] = set()
+    for outcome in outcomes:
+        held |= wanted & maybe_names_in(f"{outcome.text}\n{outcome.args}")
+    return held
