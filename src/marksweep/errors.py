@@ -26,6 +26,9 @@ URL, not even if the message comes from another library.
 
 from __future__ import annotations
 
+from enum import StrEnum
+from typing import TypeVar
+
 from marksweep.urls import redacted
 
 
@@ -94,6 +97,17 @@ class OverLimitWarning(UserWarning):
 
 class UnreadableWarning(UserWarning):
     """Some of the messages that were passed in cannot be read, and were left out."""
+
+
+Member = TypeVar("Member", bound=StrEnum)
+
+
+def member(kind: type[Member], name: str, problem: str) -> Member:
+    """Return the member of an enum with that value; UnknownName lists the known ones."""
+    try:
+        return kind(name)
+    except ValueError:
+        raise UnknownName(f"{problem} {name!r}; known are {', '.join(kind)}.") from None
 
 
 def in_a_line(error: object) -> str:

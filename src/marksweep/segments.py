@@ -14,8 +14,11 @@ whole heap is examined.
 from __future__ import annotations
 
 import contextlib
+import logging
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import count as numbered
 from pathlib import Path
 from uuid import uuid4
 
@@ -30,7 +33,6 @@ from marksweep.core.score import age_hours
 from marksweep.core.why import why
 from marksweep.errors import BadInput, NotFound, Refused, StoreError
 from marksweep.heaps.segments import SegmentHeap
-from marksweep.heaps.shorten import shortened, shortening
 from marksweep.heaps.stash_search import search_stash
 from marksweep.increment import Increment
 from marksweep.model import (
@@ -42,6 +44,7 @@ from marksweep.model import (
     Link,
     Plan,
     Pressure,
+    Reference,
     Report,
     Segment,
     Stashed,
@@ -54,6 +57,13 @@ from marksweep.strategies.chosen import Chosen
 from marksweep.strategies.registry import SEGMENT_TOOLS, Choice, strategy_of
 from marksweep.strategies.scored import Disposal, Scored, may_be_deleted
 from marksweep.tokens import count, in_whole
+
+_log = logging.getLogger(__name__)
+
+_NUMBERED = re.compile(r"(.*)~([1-9]\d*)", re.DOTALL)
+
+Taken = Callable[[str], bool]
+"""Whether an id is in use, live or in the stash."""
 
 
 class Segments:
@@ -96,7 +106,7 @@ class Segments:
             recent_messages=settings.roots.last_messages,
             grace=settings.retention.grace,
         )
-        self._shorten = shorten and shortening(shorten, self._count_tokens, self._is_taken)
+        self._shorten = shorten and _shortening(shorten, self._count_tokens, self._is_taken)
         self._collector = Collector(self._heap, self.store.journal, actor=actor, watch=watch)
         self._increment = Increment(
             self._heap,
@@ -371,7 +381,7 @@ class Segments:
         segment = self._heap.live().get(segment_id)
         if segment is None:
             raise NotFound(f"no live segment {segment_id!r}.")
-        shorter = shortened(segment, text, self._count_tokens(text), self._is_taken)
+        shorter = _shortened(segment, text, self._count_tokens(text), self._is_taken)
         if shorter.tokens >= segment.tokens:
             raise BadInput(
                 f"the text for {segment_id!r} has {shorter.tokens} tokens, the original "
@@ -456,3 +466,50 @@ class Segments:
             cold_hours=retention.cold_hours,
             verbose_tokens=retention.verbose_tokens,
         )
+
+
+def _shortened(segment: Segment, text: str, tokens: int, taken: Taken) -> Segment:
+    """Make the segment that replaces a longer one: derived from it, with all its links."""
+    return msgspec.structs.replace(
+        segment,
+        segment_id=_free_id(segment.segment_id, taken),
+        text=text,
+        tokens=tokens,
+        references=(*segment.references, Reference(segment.segment_id, Link.DERIVED)),
+        refcount=0,
+        policy=GCPolicy.PARTIAL,
+    )
+
+
+def _free_id(segment_id: str, taken: Taken) -> str:
+    """Number the versions of a segment: `a`, `a~1`, `a~2`; if that id is taken: `a~1~`, `a~2~`.
+
+    No two segments get the same id, so that all segments of a plan may be shortened at once.
+    """
+    match = _NUMBERED.fullmatch(segment_id)
+    name = f"{match[1]}~{int(match[2]) + 1}" if match else f"{segment_id}~1"
+    numbers = numbered(1)
+    while taken(name):
+        name = f"{segment_id}~{next(numbers)}~"
+    return name
+
+
+def _shortening(
+    shorten: Callable[[str], str], weigh: Callable[[str], int], taken: Taken
+) -> Callable[[Segment], Segment | None]:
+    """Turn a function that shortens texts into one that shortens segments.
+
+    If it fails or returns nothing, the segment stays unchanged.
+    """
+
+    def shorter(segment: Segment) -> Segment | None:
+        try:
+            text = shorten(segment.text)
+        except Exception:  # noqa: BLE001  whatever a third-party function raises
+            _log.exception("%s could not be shortened", segment.segment_id)
+            return None
+        if not isinstance(text, str) or not text.strip():
+            return None
+        return _shortened(segment, text, weigh(text), taken)
+
+    return shorter

@@ -11,7 +11,7 @@ import msgspec
 from rich.console import Group
 
 from marksweep.cli import render
-from marksweep.cli.common import NOTHING, emit, json_option, settings, store_option
+from marksweep.cli.common import NOTHING, F, emit, json_option, settings, store_option
 from marksweep.cli.common import command as make_command
 from marksweep.graph.place import place_of
 from marksweep.model import utc_now
@@ -22,13 +22,23 @@ from marksweep.stores.transfer import Moved, export_store, import_store, verify_
 KEEP_ALL = PlanRetention(days=1e9, plans=1_000_000_000)
 """Keeps plans from expiring while a journal is copied; its later users let them expire."""
 
-workspaces_option = click.option(
-    "--workspace",
-    "workspaces",
-    multiple=True,
-    metavar="NAME",
-    help="Only these; all if left out.",
-)
+
+def transfer_options(function: F) -> F:
+    """Add the file, --workspace, --store and --json."""
+    for option in (
+        json_option,
+        store_option,
+        click.option(
+            "--workspace",
+            "workspaces",
+            multiple=True,
+            metavar="NAME",
+            help="Only these; all if left out.",
+        ),
+        click.argument("path", type=click.Path(path_type=Path)),
+    ):
+        function = option(function)
+    return function
 
 
 class StoreFile(msgspec.Struct, frozen=True):
@@ -44,10 +54,7 @@ def store() -> None:
 
 
 @make_command("export")
-@click.argument("path", type=click.Path(path_type=Path))
-@workspaces_option
-@store_option
-@json_option
+@transfer_options
 def export(path: Path, workspaces: tuple[str, ...], store: str | None, as_json: bool) -> int:
     """Write segments, stash and journal into a new file.
 
@@ -60,10 +67,7 @@ def export(path: Path, workspaces: tuple[str, ...], store: str | None, as_json: 
 
 
 @make_command("import")
-@click.argument("path", type=click.Path(path_type=Path))
-@workspaces_option
-@store_option
-@json_option
+@transfer_options
 def import_(path: Path, workspaces: tuple[str, ...], store: str | None, as_json: bool) -> int:
     """Import a file into a store, and compare both at the end.
 
@@ -77,10 +81,7 @@ def import_(path: Path, workspaces: tuple[str, ...], store: str | None, as_json:
 
 
 @make_command("verify")
-@click.argument("path", type=click.Path(path_type=Path))
-@workspaces_option
-@store_option
-@json_option
+@transfer_options
 def verify(path: Path, workspaces: tuple[str, ...], store: str | None, as_json: bool) -> int:
     """Check a file, and compare a store with it; neither is changed.
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 import msgspec
 
-from marksweep.errors import BadInput, NotFound, UnknownName
+from marksweep.errors import BadInput, NotFound, member
 from marksweep.graph.memory import KnowledgeGraph
 from marksweep.graph.notes import time_to_live
 from marksweep.search.ranking import Asked, Match, fields, ranked
@@ -68,12 +68,7 @@ class Where(StrEnum):
     @classmethod
     def named(cls, names: Sequence[str]) -> tuple[Where, ...]:
         """Look up names; none means all."""
-        try:
-            return tuple(cls(name) for name in names) or tuple(cls)
-        except ValueError:
-            raise UnknownName(
-                f"cannot look in {', '.join(names)}; known are {', '.join(cls)}."
-            ) from None
+        return tuple(member(cls, name, "cannot look in") for name in names) or tuple(cls)
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True):

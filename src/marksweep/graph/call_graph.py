@@ -10,7 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
-from marksweep.errors import BadInput, UnknownName
+from marksweep.errors import BadInput
 from marksweep.stores.graph.base import Definition, GraphStore, Link, LinkQuery
 
 MAX_LINKS = 100
@@ -37,14 +37,6 @@ class Ask(StrEnum):
     """What inherits from a class."""
     IMPACT = "impact"
     """What a change reaches: callers and subclasses, transitively."""
-
-    @classmethod
-    def named(cls, name: str) -> Ask:
-        """Look a question up."""
-        try:
-            return cls(name)
-        except ValueError:
-            raise UnknownName(f"cannot ask for {name!r}; known are {', '.join(cls)}.") from None
 
 
 _QUERIES: dict[Ask, tuple[tuple[str, bool], ...]] = {

@@ -26,7 +26,7 @@ from marksweep.collector import Collector, Watch
 from marksweep.core.plan import plan_from, plan_with_indices
 from marksweep.core.roots import Focus
 from marksweep.core.strategy import Proposal
-from marksweep.errors import BadInput, NotConfirmed, NotFound, Refused
+from marksweep.errors import BadInput, NotConfirmed, NotFound, Refused, member
 from marksweep.graph.backup import Kept, kept_in, load_backup, new_backup, write_backup
 from marksweep.graph.backup_file import Backup, check_backup
 from marksweep.graph.call_graph import MAX_DEPTH, MAX_LINKS, Ask, Linked, linked
@@ -201,7 +201,8 @@ class KnowledgeGraph:
 
         `name` is a function, class, module or file; `depth` is the number of steps of an impact.
         """
-        return linked(self.graph, workspace_id, name, Ask.named(ask), limit=limit, depth=depth)
+        asked = member(Ask, ask, "cannot ask for")
+        return linked(self.graph, workspace_id, name, asked, limit=limit, depth=depth)
 
     def read_memory(
         self, memory_ids: Sequence[str], *, workspace_id: str = DEFAULT_WORKSPACE

@@ -8,7 +8,7 @@ from enum import StrEnum
 from itertools import compress
 
 from marksweep.core.strategy import Proposal
-from marksweep.errors import UnknownName
+from marksweep.errors import member
 from marksweep.heaps.graph import MICROSECOND, GraphContext
 from marksweep.model import Action
 from marksweep.stores.graph.base import EPOCH, MemoryRow
@@ -33,13 +33,8 @@ class PruneStrategy(StrEnum):
 
     @classmethod
     def named(cls, name: str) -> PruneStrategy:
-        """Look a strategy up."""
-        try:
-            return cls(name)
-        except ValueError:
-            raise UnknownName(
-                f"no prune strategy named {name!r}; known are {', '.join(cls)}."
-            ) from None
+        """Return the strategy of that name."""
+        return member(cls, name, "no prune strategy named")
 
     def rank(self, context: GraphContext) -> Iterator[Proposal]:
         """Propose memories first, then chunks, then entities, each with its first reason."""

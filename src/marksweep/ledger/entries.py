@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import msgspec
 
-from marksweep.errors import BadInput
+from marksweep.errors import BadInput, member
 from marksweep.model import GCPolicy
 
 
@@ -32,12 +32,8 @@ class InstructionSource(StrEnum):
 
 
 def source_named(name: str) -> InstructionSource:
-    """Return the source of that name; BadInput lists the known ones."""
-    try:
-        return InstructionSource(name)
-    except ValueError:
-        known = ", ".join(InstructionSource)
-        raise BadInput(f"no instruction source is called {name!r}; known are {known}.") from None
+    """Return the source of that name; UnknownName lists the known ones."""
+    return member(InstructionSource, name, "no instruction source is called")
 
 
 class ChildKind(StrEnum):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
@@ -12,6 +14,8 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_REQUEST
+from starlette.requests import Request
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from marksweep.errors import Refused
@@ -19,15 +23,17 @@ from marksweep.mcp.app import build_server
 from marksweep.mcp.background import collecting
 from marksweep.mcp.guard import ACCESS_KEY, Guard, Rates
 from marksweep.mcp.logs import log_to_stderr
-from marksweep.mcp.page import page_routes
 from marksweep.mcp.server_state import ACCESS, ServerState
 from marksweep.monitoring import unhealthy_without_store
 from marksweep.stores.files import is_exposed
 from marksweep.urls import is_loopback
 from marksweep.web.bearer import TOKEN, BearerTokens
-from marksweep.web.routes import LOOPBACK
+from marksweep.web.heaps import Heaps
+from marksweep.web.routes import LOOPBACK, Door, routes
 from marksweep.web.routes import PATH as PAGE
 from marksweep.web.server import Listening, listen
+from marksweep.web.sources import Source, WorkingSet
+from marksweep.web.stored import Stored
 
 PATH = "/mcp"
 
@@ -102,8 +108,31 @@ def http_app(options: HttpOptions, state: ServerState, tokens: BearerTokens) -> 
         host=options.host,
     )
     app.router.routes.extend(state.monitor.routes(unhealthy_without_store))
-    app.router.routes.extend(page_routes(state, _hosts(options)))
+    app.router.routes.extend(_page_routes(state, _hosts(options)))
     return state.monitor.counted(Guard(app, tokens, Rates(options.rate)))
+
+
+def _page_routes(state: ServerState, hosts: Sequence[str]) -> list[Route]:
+    """Return the page's routes, behind the guard that has checked the token: each caller sees its
+    workspaces."""
+
+    @contextmanager
+    def segments(workspace: str) -> Iterator[Source]:
+        with state.open_workspace(workspace).segments() as found:
+            if state.settings.memory.keeps_segments:
+                found.keep(state.memory().sync.cited_segments(workspace_id=workspace))
+            yield WorkingSet(found)
+
+    stored = Stored(state.store, state.settings, lambda: state.memory().sync, segments=segments)
+    heaps: dict[tuple[str, ...] | None, Heaps] = {}
+
+    def seen_by(request: Request) -> Heaps:
+        only = request.scope[ACCESS_KEY].only
+        if only not in heaps:
+            heaps[only] = stored.heaps(only)
+        return heaps[only]
+
+    return routes(seen_by, Door(hosts=hosts))
 
 
 def _security(options: HttpOptions) -> TransportSecuritySettings:

@@ -20,6 +20,7 @@ from marksweep.stores.graph.nouns import (
     chunk_ids,
 )
 from marksweep.stores.graph.rows import (
+    Cell,
     Row,
     bare,
     chunk_row,
@@ -180,32 +181,32 @@ def merge(db: Connection, workspace_id: str, keep: str, gone: Sequence[str]) -> 
     return len(ids)
 
 
+def _mark(
+    db: Connection, workspace_id: str, memory_ids: Sequence[str], statement: str, **given: Cell
+) -> int:
+    """Write one thing about memories; count those that there are."""
+    ids = sorted({plain(each) for each in memory_ids})
+    (rows,) = db.write(workspace_id, (statement, {"ids": ids, **given}))
+    return len(rows)
+
+
 def pin(db: Connection, workspace_id: str, memory_ids: Sequence[str], by: str) -> int:
     """Pin memories."""
-    given = {"ids": sorted({plain(each) for each in memory_ids}), "by": plain(by)}
-    (rows,) = db.write(workspace_id, (cypher.PIN, given))
-    return len(rows)
+    return _mark(db, workspace_id, memory_ids, cypher.PIN, by=plain(by))
 
 
 def unpin(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> int:
     """Take pins off."""
-    given = {"ids": sorted({plain(each) for each in memory_ids})}
-    (rows,) = db.write(workspace_id, (cypher.UNPIN, given))
-    return len(rows)
+    return _mark(db, workspace_id, memory_ids, cypher.UNPIN)
 
 
 def supersede(
     db: Connection, workspace_id: str, memory_ids: Sequence[str], by: str, at: datetime
 ) -> int:
     """Note that memories ceased to be valid."""
-    ids = sorted({plain(each) for each in memory_ids})
-    given = {"ids": ids, "by": plain(by), "at": micros(at)}
-    (rows,) = db.write(workspace_id, (cypher.SUPERSEDE, given))
-    return len(rows)
+    return _mark(db, workspace_id, memory_ids, cypher.SUPERSEDE, by=plain(by), at=micros(at))
 
 
 def touch(db: Connection, workspace_id: str, memory_ids: Sequence[str], at: datetime) -> int:
     """Note that memories were read."""
-    given = {"ids": sorted({plain(each) for each in memory_ids}), "at": micros(at)}
-    (rows,) = db.write(workspace_id, (cypher.TOUCH, given))
-    return len(rows)
+    return _mark(db, workspace_id, memory_ids, cypher.TOUCH, at=micros(at))

@@ -20,6 +20,7 @@ from marksweep.stores.graph.nouns import (
     chunk_ids,
 )
 from marksweep.stores.graph.rows import (
+    Cell,
     bare,
     chunk_row,
     entity_row,
@@ -282,34 +283,38 @@ def settle(db: sqlite3.Connection, ws: int, version: int) -> None:
         drop_entities(db, ws, [gone])
 
 
-def pin(db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str], by: str) -> int:
-    """Pin memories."""
+def _mark(
+    db: sqlite3.Connection,
+    workspace_id: str,
+    memory_ids: Sequence[str],
+    statement: str,
+    **given: Cell,
+) -> int:
+    """Write one thing about memories; count those that there are."""
     ws, version = advance(db, workspace_id)
     pick(db, map(plain, memory_ids))
-    return db.execute(sql.PIN, {"ws": ws, "version": version, "by": plain(by)}).rowcount
+    return db.execute(statement, {"ws": ws, "version": version, **given}).rowcount
+
+
+def pin(db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str], by: str) -> int:
+    """Pin memories."""
+    return _mark(db, workspace_id, memory_ids, sql.PIN, by=plain(by))
 
 
 def unpin(db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str]) -> int:
     """Take pins off."""
-    ws, version = advance(db, workspace_id)
-    pick(db, map(plain, memory_ids))
-    return db.execute(sql.UNPIN, {"ws": ws, "version": version}).rowcount
+    return _mark(db, workspace_id, memory_ids, sql.UNPIN)
 
 
 def supersede(
     db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str], by: str, at: datetime
 ) -> int:
     """Note that memories ceased to be valid."""
-    ws, version = advance(db, workspace_id)
-    pick(db, map(plain, memory_ids))
-    given = {"ws": ws, "version": version, "by": plain(by), "at": micros(at)}
-    return db.execute(sql.SUPERSEDE, given).rowcount
+    return _mark(db, workspace_id, memory_ids, sql.SUPERSEDE, by=plain(by), at=micros(at))
 
 
 def touch(
     db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str], at: datetime
 ) -> int:
     """Note that memories were read."""
-    ws, version = advance(db, workspace_id)
-    pick(db, map(plain, memory_ids))
-    return db.execute(sql.TOUCH, {"ws": ws, "version": version, "at": micros(at)}).rowcount
+    return _mark(db, workspace_id, memory_ids, sql.TOUCH, at=micros(at))
