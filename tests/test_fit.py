@@ -117,7 +117,6 @@ def test_a_side_question_does_not_branch() -> None:
 
 
 def test_idle_conversations_are_left_to_the_store_and_go_on_from_there(tmp_path: Path) -> None:
-    """Their sweeps stay; what an idle conversation left in a prompt cache counts as gone."""
     fit = Fit(3_000, store=tmp_path / "fit.db", most_open=2)
     histories = [work(f"task {n}", 20) for n in range(5)]
     for history in histories:

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marksweep.conversation import Conversation
-from marksweep.core.budget import SOFT_PERCENT, Budget
 from marksweep.dialects import validate
 from marksweep.errors import BadInput, Refused, UnreadableWarning
 from marksweep.following import Kept, unmarked
@@ -74,11 +73,21 @@ def test_a_retry_gives_equal_messages(dialect: str) -> None:
 @pytest.mark.parametrize("dialect", PROVIDERS)
 def test_a_restart_gives_equal_messages(dialect: str, tmp_path: Path) -> None:
     history, path = work(30, dialect), tmp_path / "talk.db"
-    lines = Budget.of(3_000, cold_percent=SOFT_PERCENT)  # a cold cache is no reason for more
-    with closing(Conversation(limit=3_000, budget=lines, dialect=dialect, store=path)) as first:
+    with closing(Conversation(limit=3_000, dialect=dialect, store=path)) as first:
         kept = grown(first, history)
-    with closing(Conversation(limit=3_000, budget=lines, dialect=dialect, store=path)) as again:
+    with closing(Conversation(limit=3_000, dialect=dialect, store=path)) as again:
         assert sent(again.follow(history)) == sent(kept)
+
+
+def test_the_same_history_for_another_limit_or_with_more_tools_is_not_a_retry() -> None:
+    store, history = MemoryStore(), work(6)
+    request = {"messages": history, "tools": [{"name": "read", "input_schema": {}}]}
+    for limit in (10_000, 3_000):
+        talk = Conversation(limit=limit, dialect="anthropic", store=store)
+        kept = talk.follow(request)
+    assert talk.tokens < 3_000
+    more = {**request, "tools": [{**request["tools"][0], "description": "reads a file " * 500}]}
+    assert len(json.dumps(sent(talk.follow(more)))) < len(json.dumps(sent(kept)))
 
 
 def test_cache_marks_move_without_a_difference_and_are_never_more_than_the_clients() -> None:

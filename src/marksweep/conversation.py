@@ -66,7 +66,7 @@ from marksweep.strategies.last_resort import FitByTrimming
 from marksweep.strategies.registry import Choice, MessageTools, strategy_of
 from marksweep.summarizers.digesting import digesting
 from marksweep.summarizers.transcript import transcript
-from marksweep.tokens import Calibration, count
+from marksweep.tokens import count
 
 COVERAGE = "coverage"
 """The default strategy of a conversation."""
@@ -118,10 +118,8 @@ class Conversation:
         `watch` observes each collection, such as `telemetry.Telemetry().watch`. `keep` names tools
         and roles (user, assistant) whose messages never go; `ids` is the prefix of message ids.
         """
-        if not isinstance(preserve_recent_turns, int) or preserve_recent_turns < 0:
-            raise BadInput(
-                f"preserve_recent_turns is {preserve_recent_turns!r}; expected 0 or more."
-            )
+        if not isinstance(turns := preserve_recent_turns, int) or turns < 0:
+            raise BadInput(f"preserve_recent_turns is {turns!r}; expected 0 or more.")
         self.store = store_of(store)
         self.workspace = workspace
         self._guard = RLock()
@@ -146,15 +144,13 @@ class Conversation:
         self._held = 0
         """What had to stay at the last check, without what waits for an answer."""
         self._cache = PromptCache(cache_minutes, self._heap.last_arrival())
-        self._calibration = Calibration()
         self._pace = Pace()
-        self._requested = 0
-        """Tokens of the last request, by our count."""
-        self._paged = 0
-        self._changes = 0
+        self._requested = 0  # tokens of the last request, by our count
+        self._paged = self._changes = 0
         self._backoff: Backoff | None = None
         self._passed = ""
         self._follower = Follower(self._heap, self._collector, self.store)
+        self._calibration = self._follower.last_sent.calibration
         self._intake = Intake(self._heap, dialect, ids)
         self.skipped: list[Skipped] = self._intake.skipped
         """What `extend` could not read, by its position in the list that was passed."""
@@ -228,7 +224,7 @@ class Conversation:
 
         What is new is added. Where the history differs from the known one, the host has rewound:
         messages from there on are removed. `keys` are the host's own names for its messages.
-        The same history again gives the same messages. See `following`.
+        The same history again gives the same messages, also after a restart. See `following`.
         """
         with self._guard:
             self._intake.learn_from(messages)
@@ -243,7 +239,10 @@ class Conversation:
             taken = self._take(history.messages, "") if history.messages else []
             at = dict(zip(history.positions, taken, strict=True))
             names += self._follower.extend(rest, at)
-            self._prepare_request()
+            if self._cache.last_request is None or not self._follower.was_sent(self.budget.limit):
+                self.collect_if_due()
+            self._record_request()
+            self._follower.record_sent(self.budget.limit, self._calibration, self._clock())
             return self._follower.project(values, names, keys or range(len(values)))
 
     def overlap(self, messages: Json) -> Overlap:
@@ -304,12 +303,12 @@ class Conversation:
         The list is yours; the messages in it are those you passed. Do not change them.
         """
         with self._guard:
-            self._prepare_request()
+            self.collect_if_due()
+            self._record_request()
             return [message.raw for message in self._heap.messages()]
 
-    def _prepare_request(self) -> None:
-        """Collect if it is due, and note that a request follows: its prompt will be cached."""
-        self.collect_if_due()
+    def _record_request(self) -> None:
+        """Record that a request follows: its prompt will be cached."""
         self._cache = self._cache.requested(self._clock())
         self._requested = self.tokens
 

@@ -31,6 +31,7 @@ from marksweep.heaps.stash_search import EVERYTHING, all_said
 from marksweep.messages import Message, Role
 from marksweep.model import Segment
 from marksweep.stores.base import Store
+from marksweep.tokens import Calibration
 
 MARK = "cache_control"
 """The field that marks the end of what a provider should cache."""
@@ -54,6 +55,18 @@ class Link(NamedTuple):
     digest: bytes
     name: str
     position: int
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """The last request, stored so that a retry is recognized, also after a restart."""
+
+    newest: str = ""
+    """The id of its newest message."""
+    tokens: int = 0
+    limit: int = 0
+    """The limit that it was made for."""
+    calibration: Calibration = Calibration()
+    """The ratio of the provider's counts to ours, as known then."""
 
 
 class Agreed(NamedTuple):
@@ -118,6 +131,28 @@ class Follower:
                 Link(digest(parsed(s.raw)), s.segment_id, s.position) for s in self._said()
             ]
         return self.known
+
+    @property
+    def last_sent(self) -> Sent:
+        """The last request; an empty one if there was none, or another version recorded it."""
+        try:
+            return msgspec.json.decode(self._heap.last_request, type=Sent)
+        except msgspec.DecodeError:
+            return Sent()
+
+    def was_sent(self, limit: int) -> bool:
+        """Whether the live messages were already sent as they are, for the same limit."""
+        last = self.last_sent
+        return (last.newest, last.tokens, last.limit) == self._request(limit)
+
+    def record_sent(self, limit: int, calibration: Calibration, now: datetime) -> None:
+        """Store that the live messages are sent now; nothing if they were sent already."""
+        if not self.was_sent(limit):
+            sent = Sent(*self._request(limit), calibration)
+            self._heap.record_request(msgspec.json.encode(sent).decode(), now)
+
+    def _request(self, limit: int) -> tuple[str, int, int]:
+        return (self.links[-1].name if self.links else "", self._heap.size(), limit)
 
     def _said(self) -> list[Segment]:
         live = self._heap.snapshot().segments

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ import pytest
 
 from marksweep.dialects import validate
 from marksweep.following import unmarked
+from marksweep.proxy.projection import Incoming, Options, Projection
+from marksweep.proxy.usage import Usage
 from marksweep.testing.histories import Answered, Call, Said, Script, render_script
 from tests.clients.upstream import ENDPOINTS, Request, Upstream, serving
 
@@ -219,25 +221,68 @@ def test_the_clients_own_bytes_go_out_until_something_is_swept(
 
 
 def test_a_retry_gets_the_same_bytes(running: Running, upstream: Upstream) -> None:
-    history = work("a task to retry", 30)
+    history = work("a task to retry", 8)
     first = grown(running, upstream, "anthropic", history)[-1]
     assert len(first.raw) < len(json.dumps(history)) / 2
     running.send("anthropic", history)
     assert upstream.requests[-1].raw == first.raw
 
 
-def test_a_restart_goes_on_from_the_same_projection(upstream: Upstream, tmp_path: Path) -> None:
-    history = work("a task before a restart", 20, lines=30)
+@pytest.mark.parametrize(("ratio", "cached"), [(0.7, 0.9), (1.0, 0.0), (1.3, 0.0)])
+def test_a_retry_gets_the_same_bytes_after_usage_and_after_a_restart(
+    ratio: float, cached: float, tmp_path: Path
+) -> None:
+    history = work("a task that is counted", 12, lines=30)
+
+    def sent(projection: Projection, end: int) -> bytes:
+        body = json.dumps({"messages": history[:end]}).encode()
+        outgoing = projection.outgoing(Incoming("anthropic", {}, body))
+        tokens = int(outgoing.tokens * ratio)
+        projection.observed(outgoing, Usage(tokens, int(tokens * cached)))
+        return outgoing.body
+
+    for end in range(1, len(history) + 1, 2):
+        with closing(Projection(Options(limit=3_000), tmp_path / "proxy.db")) as before:
+            first = sent(before, end)
+            assert sent(before, end) == first
+        with closing(Projection(Options(limit=3_000), tmp_path / "proxy.db")) as after:
+            assert sent(after, end) == first
+    assert len(first) < len(json.dumps(history)) * 0.7
+
+
+def test_a_retry_after_a_kill_in_mid_stream_gets_the_same_bytes(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    history = work("a task before a restart", 7)
     with proxy(tmp_path, upstream.url, "--limit", "3k") as first:
-        grown(first, upstream, "anthropic", history)
+        grown(first, upstream, "anthropic", history[:-2])
+        upstream.calls, upstream.holds_at = 0, 1
+        body = {"model": "m", "messages": history}
+        with first.client.stream("POST", first.url + PATHS["anthropic"], json=body):
+            assert upstream.is_holding.wait(10)
+            first.process.kill()
+            upstream.go_on.set()
+    before = upstream.requests[-1]
+    assert before.messages[-1] == history[-1]
+    assert len(before.raw) < len(json.dumps(history)) * 0.7
     with proxy(tmp_path, upstream.url, "--limit", "3k") as second:
-        second.send("anthropic", history)
-        before = upstream.requests[-1]
-        assert not before.fault
-        assert len(before.raw) < len(json.dumps(history)) / 2
-        second.send("anthropic", history)
-        assert upstream.requests[-1].raw == before.raw
-        assert second.totals["collections"] <= 1
+        for _ in range(2):
+            second.send("anthropic", history).raise_for_status()
+            assert upstream.requests[-1].raw == before.raw
+        assert second.totals["collections"] == 0
+
+
+def test_usage_that_comes_late_is_compared_with_the_request_it_answers() -> None:
+    """Compared with the larger request after it, the limit would seem to be larger."""
+    history = work("a task with late usage", 12, lines=12)
+    bodies = [json.dumps({"messages": history[:end]}).encode() for end in (9, 19, 21)]
+    incoming = [Incoming("anthropic", {}, body) for body in bodies]
+    limit = Projection(Options(limit=10**6), None).outgoing(incoming[1]).tokens * 100 // 89
+    projection = Projection(Options(limit=limit), None)
+    early, _ = [projection.outgoing(each) for each in incoming[:2]]
+    projection.observed(early, Usage(early.tokens, early.tokens))
+    assert not projection.totals.collections
+    assert projection.outgoing(incoming[2]).is_changed
 
 
 @pytest.mark.parametrize(

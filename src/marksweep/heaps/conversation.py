@@ -67,6 +67,9 @@ replace = msgspec.structs.replace
 ROLES_BY_NAME = {"assistant": Role.MODEL}
 """Providers' names of roles that have another name here."""
 
+LAST_REQUEST = "last_request"
+"""Id and type of the stored record of the last request: not a part of the conversation."""
+
 KEPT = "keep"
 """`pinned_by` of messages that the host keeps."""
 
@@ -108,6 +111,8 @@ class ConversationHeap(SegmentHeap):
         """Replacements made since the last change, by id: a sweep does not read them again."""
         self._names: dict[int, str] = {}
         """The ids of live messages, by position."""
+        self.last_request = ""
+        """What was recorded with `record_request`; empty: nothing."""
         self._line: Line | None = None
         self._unread: list[Segment] = []
         """Segments from the store that are not yet in turns and ties."""
@@ -199,10 +204,22 @@ class ConversationHeap(SegmentHeap):
             live = [s for s in self.index.live.values() if s.type in SPOKEN]
             gone = {s.segment_id for s in live if s.position >= position}
             notes = {f"{RECALLED}-{name}" for name in gone} & {s.segment_id for s in live}
-            self._write(remove=[*gone, *notes])
+            self._write(remove=[*gone, *notes, LAST_REQUEST])
             left = [segment.position for segment in self.index.live.values()]
             self._last_position = max([0, position - 1, *left])
             self._read_again()
+
+    def record_request(self, record: str, now: datetime) -> None:
+        """Store a record of the request that is about to be sent, in place of the last one."""
+        segment = Segment(
+            segment_id=LAST_REQUEST,
+            type=LAST_REQUEST,
+            created_at=now,
+            raw=record,
+            project_id=self.workspace,
+        )
+        with self._editing():
+            super()._write(put=[segment])  # No message changes, so their line stays.
 
     def declare(self, message_ids: Iterable[str], policy: GCPolicy) -> None:
         """Set the policies of live messages; what is locked stays locked."""
@@ -324,6 +341,10 @@ class ConversationHeap(SegmentHeap):
         return staying(segments, self.message, protection, self.unanswered(), pressure)
 
     def _take_in(self, segments: Sequence[Segment]) -> None:
+        records = [segment for segment in segments if segment.type == LAST_REQUEST]
+        if records:
+            self.last_request = records[0].raw
+            segments = [segment for segment in segments if segment.type != LAST_REQUEST]
         for segment in segments:
             if segment.segment_id in self.index.live:
                 self._forget(segment.segment_id)
@@ -342,12 +363,15 @@ class ConversationHeap(SegmentHeap):
 
     def _reset(self) -> None:
         super()._reset()
+        self.last_request = ""
         self._messages.clear()
         self._outcomes.clear()
         self._names.clear()
 
     def _let_go(self, segment_ids: Sequence[str]) -> list[Segment]:
         gone = super()._let_go(segment_ids)
+        if LAST_REQUEST in segment_ids:
+            self.last_request = ""
         for segment in gone:
             self._forget(segment.segment_id)
             if was_said(segment):

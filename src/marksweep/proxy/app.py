@@ -166,7 +166,7 @@ class Proxy:
             yield chunk
         usage = reader.usage() if dialect and answer.is_success else None
         if usage is not None:
-            self._projection.observed(outgoing, usage)
+            await asyncio.to_thread(self._projection.observed, outgoing, usage)
 
     async def close(self) -> None:
         """Close the connections."""

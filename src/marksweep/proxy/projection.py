@@ -80,6 +80,8 @@ class Outgoing(msgspec.Struct, frozen=True):
     body: bytes
     conversation: Conversation | None = None
     is_changed: bool = False
+    tokens: int = 0
+    """What was counted for the body; the provider's count is compared with it."""
 
 
 class Totals(msgspec.Struct):
@@ -150,15 +152,15 @@ class Projection:
         fitted = self.fit.follow(request, session, dialect, model=model)
         talk = fitted.conversation
         if not fitted.is_changed and not is_repaired:
-            return Outgoing(body, talk)
+            return Outgoing(body, talk, tokens=fitted.tokens)
         sent = spelled({**request, field: [kept.message for kept in fitted.kept]})
         if self.options.is_dry_run:
             logger.info("dry run: %s bytes would go out as %s", f"{len(body):,}", f"{len(sent):,}")
-            return Outgoing(body, talk)
+            return Outgoing(body)
         with self._lock:
             self.totals.rewritten += 1
             self.totals.bytes_saved += len(body) - len(sent)
-        return Outgoing(sent, talk, is_changed=True)
+        return Outgoing(sent, talk, is_changed=True, tokens=fitted.tokens)
 
     def _expire_daily(self) -> None:
         """Delete old conversations, once a day and beside the requests."""
@@ -197,7 +199,7 @@ class Projection:
     def observed(self, outgoing: Outgoing, usage: Usage) -> None:
         """Take in what the provider reported for a request: it calibrates the conversation."""
         if outgoing.conversation is not None:
-            outgoing.conversation.observe(usage.input_tokens, usage.cached_tokens)
+            outgoing.conversation.observe(usage.input_tokens, usage.cached_tokens, outgoing.tokens)
         with self._lock:
             self.totals.reported_tokens += usage.input_tokens
             self.totals.reported_cached += usage.cached_tokens
