@@ -1,6 +1,6 @@
 """An agent of Microsoft's Agent Framework whose requests stay within a limit.
 
-Run it: python examples/adapters/agent_framework_agent.py. The chat client is a fake one.
+Run it: python examples/adapters/agent_framework_agent.py. The chat client is fake.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ async def main() -> None:
         context_providers=[strategy, InMemoryHistoryProvider()],
     )
     answer = await agent.run("Read all files.", session=agent.create_session())
-    print(f"{answer.text} marksweep made what is sent fit.")
+    print(f"{answer.text} marksweep kept the requests within the limit.")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """An agent of Google's ADK whose requests stay within a limit: one line in its App.
 
-Run it: python examples/adapters/google_adk_agent.py. The model is a fake one.
+Run it: python examples/adapters/google_adk_agent.py. The model is fake.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ async def main() -> None:
     asked = types.Content(role="user", parts=[types.Part(text="Read all files.")])
     events = runner.run_async(user_id="me", session_id=session.id, new_message=asked)
     number = len([event async for event in events])
-    print(f"The session keeps all {number} events; marksweep made what is sent fit.")
+    print(f"The session keeps all {number} events; marksweep kept the requests within the limit.")
 
 
 if __name__ == "__main__":

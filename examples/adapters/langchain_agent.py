@@ -48,7 +48,9 @@ def main() -> None:
     config: Any = {"configurable": {"thread_id": "1"}, "recursion_limit": 100}
     result = agent.invoke({"messages": [HumanMessage("Read all files.")]}, config)
     whole = [m for m in result["messages"] if isinstance(m, ToolMessage)]
-    print(f"The thread keeps all {len(whole)} results; marksweep made what is sent fit.")
+    print(
+        f"The thread keeps all {len(whole)} results; marksweep kept the requests within the limit."
+    )
 
 
 if __name__ == "__main__":

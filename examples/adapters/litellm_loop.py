@@ -1,6 +1,6 @@
-"""A loop of one's own around LiteLLM whose requests stay within a limit: one callback.
+"""An agent loop on LiteLLM whose requests stay within a limit: one callback.
 
-Run it: python examples/adapters/litellm_loop.py. The model is a provider that answers by itself.
+Run it: python examples/adapters/litellm_loop.py. The provider is a fake one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import os
 from typing import Any
 
-os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # so that nothing is asked of the network
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # no network access
 
 import litellm
 
@@ -60,7 +60,7 @@ async def main() -> None:
             is_read = call.function.name == "read"
             said = read(**given) if is_read else hook.recall(session="1", **given)
             messages.append({"role": "tool", "tool_call_id": call.id, "content": said})
-    print(f"The program keeps all {len(messages)} messages; marksweep made what is sent fit.")
+    print(f"All {len(messages)} messages are here; marksweep kept the requests within the limit.")
 
 
 if __name__ == "__main__":

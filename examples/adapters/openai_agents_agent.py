@@ -1,6 +1,6 @@
 """An agent of the OpenAI Agents SDK whose requests stay within a limit.
 
-Run it: python examples/adapters/openai_agents_agent.py. The model is a fake one.
+Run it: python examples/adapters/openai_agents_agent.py. The model is fake.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ async def main() -> None:
         max_turns=100,
     )
     kept = len(await session.get_items())
-    print(f"The session keeps all {kept} items; marksweep made what is sent fit.")
+    print(f"The session keeps all {kept} items; marksweep kept the requests within the limit.")
     stored.close()
 
 

@@ -42,7 +42,7 @@ async def main() -> None:
     )
     result = await agent.run("Read all files.", usage_limits=UsageLimits(request_limit=None))
     kept = len(result.all_messages())
-    print(f"The run keeps all {kept} messages; marksweep made what is sent fit.")
+    print(f"The run keeps all {kept} messages; marksweep kept the requests within the limit.")
 
 
 if __name__ == "__main__":

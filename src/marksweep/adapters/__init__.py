@@ -1,4 +1,4 @@
-"""marksweep in the frameworks people use: one line for each.
+"""marksweep in agent frameworks: one line each.
 
 langchain.py         MarksweepMiddleware, for LangChain and LangGraph agents
 pydantic_ai.py       Marksweep, a capability
@@ -6,8 +6,8 @@ openai_agents.py     MarksweepFilter and MarksweepSession
 litellm.py           hook, for the proxy and the library
 google_adk.py        MarksweepPlugin
 agent_framework.py   MarksweepStrategy, for Microsoft's Agent Framework
-core.py              what they share: limits, conversations by key, usage, recall, and going on
+core.py              shared by all: limits, conversations by key, usage, recall, error handling
 
-Each turns the framework's messages into those of a provider, lets `Fit` decide, and gives the
-framework its own objects back.
+Each converts the framework's messages to a provider's format, passes them to `Fit`, and returns the
+framework's own objects.
 """

@@ -1,11 +1,11 @@
-"""Microsoft's Agent Framework: a compaction strategy that is a context provider, too.
+"""Microsoft's Agent Framework: a compaction strategy that is also a context provider.
 
     strategy = MarksweepStrategy(limit=100_000)
     Agent(client=…, compaction_strategy=strategy, context_providers=[strategy])
 
-As a strategy it marks messages as excluded, as the framework's own do, and puts what stands for
-them beside them. A strategy is told neither the session nor the usage; as a provider it learns
-both, keeps a checkpoint in the session's state, and offers `recall` as a tool.
+As a strategy it marks messages as excluded, like the framework's own strategies, and inserts
+stand-ins beside them. The framework passes a strategy only messages. A provider is also passed the
+session: it keeps a checkpoint in the session's state and adds the tool `recall`.
 """
 
 from __future__ import annotations
@@ -47,25 +47,25 @@ except ImportError as error:
 __all__ = ["MarksweepStrategy"]
 
 REASON = "marksweep"
-"""What is noted on messages that are excluded here; what others excluded is left alone."""
+"""The reason on messages that this strategy excluded. Messages that others excluded stay so."""
 
 STAND_IN = "_marksweep"
-"""Where a message that stands for another notes what it says, so that it is made once."""
+"""The property of a stand-in that holds a digest of its content, so that it is made only once."""
 
 CHECKPOINT = "checkpoint"
-"""Where the session's state has what was swept: one text, as the framework reads objects in its
-own way, and small."""
+"""Key of the checkpoint in the session's state. It is one compressed string, because the framework
+converts objects in its own way."""
 
 REQUESTED_AT = "requested_at"
-"""Where the session's state has the time of the last request, in seconds since 1970."""
+"""Key of the time of the last request in the session's state, in seconds since 1970."""
 
 READ = frozenset({"text", "text_reasoning", "data", "uri", "function_call", "function_result"})
-"""Contents that a collection understands. A message of others alone stays as and where it is."""
+"""Types of content that are read. A message without any of them is never changed."""
 
 
 @dataclass
 class Run:
-    """The run in which the strategy is called: its session, and what the session keeps for us."""
+    """The run in which the strategy is called: its session, and our data in the session's state."""
 
     key: str = ""
     model: str = ""
@@ -74,7 +74,7 @@ class Run:
 
 
 class Origin(NamedTuple):
-    """Where a value is from: the index of a message, and that of a result in it."""
+    """Where a value comes from: the index of a message, and of a result in it."""
 
     message: int
     content: int | None
@@ -85,26 +85,26 @@ class Placed(NamedTuple):
 
     message: Message
     is_sent: bool | None
-    """None: what others decided stays."""
+    """None: not ours to decide."""
 
 
 class MarksweepStrategy(ContextProvider):
-    """Makes what an agent sends fit. One may serve any number of agents and sessions."""
+    """Collects requests when that is due. One may serve any number of agents and sessions."""
 
     after_run_once_per_turn = True
-    """A loop of the framework works on the stored history, so it is rewritten when that ends."""
+    """The framework's loop uses the stored history, so it is rewritten only after the loop."""
 
     def __init__(
         self, limit: int | str, *, source_id: str = "marksweep", **options: Unpack[Options]
     ) -> None:
-        """Take `limit` in tokens, or in percent of `window`; see `adapters.core.Options`."""
+        """Set `limit` in tokens, or in percent of `window`; see `adapters.core.Options`."""
         super().__init__(source_id)
         self.adapter = Adapter(limit, dialect="openai_chat", **options)
         self._run: ContextVar[Run | None] = ContextVar("marksweep_run", default=None)
         self._recall = FunctionTool(name="recall", description=DESCRIPTION, func=self.recall)
 
     async def __call__(self, messages: list[Message]) -> bool:
-        """Mark what goes, put in what stands for it; say whether the request is another now."""
+        """Exclude messages and insert stand-ins; return whether the request changed."""
         run, before = self._run.get(), list(messages)
         placed = await self.adapter.guarded_async(lambda: self._compacted(before, run), None)
         if placed is None:
@@ -114,13 +114,13 @@ class MarksweepStrategy(ContextProvider):
         return sent != [id(message) for message in messages if not _is_excluded(message)]
 
     def _compacted(self, messages: Sequence[Message], run: Run | None) -> list[Placed]:
-        """Give all messages in order, with those that stand for what is not sent."""
+        """Return all messages in order, with stand-ins for those that are not sent."""
         made: dict[str, Message] = {}
         owned = list(messages)
         if any(map(_is_ours, messages)):
             made = {m.additional_properties[STAND_IN]: m for m in messages if _stands_in(m)}
             owned = [message for message in messages if not _stands_in(message)]
-        for message in owned:  # without what it stood for it is a message like others
+        for message in owned:  # its original is gone, so it is an ordinary message
             message.additional_properties.pop(STAND_IN, None)
         values: list[Json] = []
         origins: list[Origin] = []
@@ -152,7 +152,7 @@ class MarksweepStrategy(ContextProvider):
         context: SessionContext,
         state: dict[str, Any],
     ) -> None:
-        """Note which session runs with which model, and offer `recall`."""
+        """Note the session and the model of the run, and add `recall`."""
         packed = state.get(CHECKPOINT)
         checkpoint = await self.adapter.guarded_async(lambda: _unpacked(packed), None)
         model = self.adapter.guarded(lambda: _model(agent, context), "")
@@ -167,7 +167,7 @@ class MarksweepStrategy(ContextProvider):
         context: SessionContext,  # noqa: ARG002 - the framework's signature
         state: dict[str, Any],  # noqa: ARG002
     ) -> None:
-        """Replace the stored history with what is sent of it, with `rewrite_history`."""
+        """With `rewrite_history`, replace the stored history with what is sent."""
         run = self._run.get()
         if self.adapter.rewrite_history and run is not None:
             await self.adapter.guarded_async(lambda: self._rewrite(agent, session, run), None)
@@ -180,7 +180,7 @@ class MarksweepStrategy(ContextProvider):
             raise BadInput(
                 "rewrite_history=True: there is no InMemoryHistoryProvider after the strategy in "
                 "context_providers, and other providers only add messages. Expected "
-                "[strategy, InMemoryHistoryProvider()]. Requests are collected all the same."
+                "[strategy, InMemoryHistoryProvider()]. Requests are still collected."
             )
         for history in histories:
             stored = session.state.get(history.source_id, {})
@@ -189,15 +189,15 @@ class MarksweepStrategy(ContextProvider):
                 stored["messages"] = [each.message for each in placed if each.is_sent is not False]
 
     def recall(self, what: str, start: int = 0) -> str:
-        """Give what was swept of the session that runs."""
+        """Return what was swept from the current session."""
         run = self._run.get()
         if run is None:
-            return "recall needs the session: pass the strategy as one of context_providers, too."
+            return "recall needs the session: add the strategy to context_providers too."
         return self.adapter.recall(what, run.key, start)
 
 
 def _model(agent: object, context: SessionContext) -> str:
-    """Name the model of a run: that of its options, or else the agent's."""
+    """Return the model of a run: from its options, or the agent's."""
     defaults = getattr(agent, "default_options", None) or {}
     return str(context.options.get("model") or defaults.get("model") or "")
 
@@ -215,7 +215,7 @@ def _is_excluded(message: Message) -> bool:
 
 
 def _is_ours(message: Message) -> bool:
-    """Whether we excluded it. The framework may lift that, for what it takes for one group."""
+    """Whether we excluded it. The framework may include it again with its group."""
     return bool(message.additional_properties.get(EXCLUDE_REASON_KEY) == REASON)
 
 
@@ -224,7 +224,7 @@ def _stands_in(message: Message) -> bool:
 
 
 def _marked(placed: Placed) -> Message:
-    """Exclude a message, or lift what we excluded. What is excluded is a copy: others hold it."""
+    """Exclude a message, or include it again. Excludes a copy, because others hold the message."""
     message, notes = placed.message, placed.message.additional_properties
     if placed.is_sent is False and not _is_excluded(message):
         message = copy.copy(message)
@@ -240,7 +240,7 @@ def _placed(
     kept: Sequence[Kept],
     made: dict[str, Message],
 ) -> list[Placed]:
-    """Go through what the host has: each message stays listed, and what stands for it follows."""
+    """Return all messages of the host, each followed by its stand-in if it has one."""
     values: dict[int, int] = defaultdict(int)
     for origin in origins:
         values[origin.message] += 1
@@ -269,7 +269,7 @@ def _placed(
 def _changed(
     message: Message, found: Sequence[Kept], origins: Sequence[Origin], made: dict[str, Message]
 ) -> Message:
-    """Give a copy of a message with what is left of it."""
+    """Return a copy of a message with the contents that are left."""
     name = digest([message.message_id, *(each.message for each in found)]).hex()
     if name in made:
         return made[name]
@@ -289,7 +289,7 @@ def _changed(
 
 
 def _added(kept: Kept, made: dict[str, Message]) -> Message:
-    """Make a message that a collection added, with a group of its own."""
+    """Make a message that a collection added, in a separate group."""
     name = digest(kept.message).hex()
     if name in made:
         return made[name]
@@ -302,9 +302,9 @@ def _added(kept: Kept, made: dict[str, Message]) -> Message:
 
 
 def _values(message: Message) -> list[tuple[Json, int | None]]:
-    """Write a message as chat completions do, one value for each result; nothing if it is opaque.
+    """Convert a message to chat completions, one value for each result; none if nothing is read.
 
-    What they have no form for stays in the value as it is, so that it is counted and goes along.
+    Contents without an equivalent there are kept in the value, so that they are counted.
     """
     if not any(content.type in READ for content in message.contents):
         return []
@@ -344,7 +344,7 @@ def _call(content: Content) -> Json:
 
 
 def _block(content: Content) -> Json:
-    """Write what is neither a call nor a thought."""
+    """Convert a content; None for calls and reasoning."""
     if content.type == "text":
         return {"type": "text", "text": content.text or ""}
     if content.type in ("data", "uri"):
@@ -357,7 +357,7 @@ def _block(content: Content) -> Json:
 
 
 def _said(content: Content) -> Json:
-    """Give what a result says: a text, or blocks if it holds more."""
+    """Return the content of a result: a text, or blocks if there is more than text."""
     items = content.items or ()
     if any(item.type != "text" for item in items):
         return [_block(item) for item in items]
@@ -365,7 +365,7 @@ def _said(content: Content) -> Json:
 
 
 def _result(kept: Kept, content: Content) -> Content:
-    """Give a result, or a copy of it that says what is left."""
+    """Return a result, or a copy with the text that is left."""
     if not kept.is_changed:
         return content
     new = copy.copy(content)
@@ -375,7 +375,7 @@ def _result(kept: Kept, content: Content) -> Content:
 
 
 def _contents(value: Json, old: Sequence[Content]) -> list[Content]:
-    """Give the contents of a value: those that are left, and new texts."""
+    """Return the contents of a value: the old ones that are left, and new texts."""
     said = value.get("content") or []
     blocks = [{"type": "text", "text": said}] if isinstance(said, str) else said
     calls = {call["id"] for call in value.get("tool_calls") or ()}

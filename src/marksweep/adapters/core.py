@@ -1,13 +1,13 @@
-"""What all adapters share. One for each hook; it may serve any number of threads and event loops.
+"""What all adapters share. Each hook has one `Adapter`, for any number of threads and event loops.
 
     adapter = Adapter(limit="60%", keep=("todo",))
-    fitted = adapter.fit(values, key, window=200_000)    # provider messages, whole each time
+    fitted = adapter.fit(values, key, window=200_000)    # the whole history each time
     for kept in fitted.kept:
-        kept.key           index of the value it was, None if a collection added it
-        kept.is_changed    False: send the framework's own object; True: kept.message stands for it
+        kept.key           index of the value it comes from; None if a collection added it
+        kept.is_changed    False: send the framework's own object; True: send kept.message instead
 
-An adapter never raises into a run. What it does there is `guarded`: if that fails, the framework
-goes on with what it had, and the log of `marksweep.adapters` says why, once.
+An adapter never raises into a run. All work there is `guarded`: if it fails, the framework
+continues with its own messages, and the logger `marksweep.adapters` gives the reason, once.
 """
 
 from __future__ import annotations
@@ -38,35 +38,35 @@ __all__ = ["DESCRIPTION", "Adapter", "Options", "Sent", "missing"]
 T = TypeVar("T")
 
 MOST_KEYS = 1_000
-"""Keys whose last request is remembered, so that reported usage finds it."""
+"""Number of requests that are remembered until their usage is reported."""
 
 logger = logging.getLogger("marksweep.adapters")
 
 
 class Options(TypedDict, total=False):
-    """What every adapter takes beside `limit`."""
+    """The options of every adapter, besides `limit`."""
 
     strategy: Choice
     store: Store | str | Path | None
-    """Where conversations are kept. Without one they are in memory, gone with the process."""
+    """Where conversations are stored. Without one they are in memory and end with the process."""
     keep: Collection[str]
-    """Tools and roles (user, assistant) whose messages never go."""
+    """Tools and roles (user, assistant) whose messages are never collected."""
     rewrite_history: bool
-    """Whether the framework's own history is collected too, and not only what the model is sent."""
+    """Whether the framework's own history is collected too, not only the requests."""
     window: int | None
-    """Tokens of the model's window, for a limit in percent where the framework does not know."""
+    """The model's window in tokens, for a limit in percent where the framework does not know it."""
 
 
 class Sent(NamedTuple):
-    """A request, until its usage is reported."""
+    """A request whose usage is not reported yet."""
 
     conversation: Conversation
     tokens: int
-    """What was counted for it."""
+    """Our count of its tokens."""
 
     @classmethod
     def of(cls, fitted: Fitted) -> Sent:
-        """Keep what usage is compared with, and none of the messages."""
+        """Take what reported usage is compared with, without the messages."""
         return cls(fitted.conversation, fitted.tokens)
 
 
@@ -84,10 +84,10 @@ class Adapter:
         rewrite_history: bool = False,
         window: int | None = None,
     ) -> None:
-        """Check all options now: later, nothing is raised."""
+        """Check all options. Nothing is raised later."""
         self.rewrite_history = rewrite_history
         self.failures = 0
-        """How often the framework went on with what it had because something of ours failed."""
+        """How often something of ours failed and the framework continued with its own messages."""
         self._limit = _size(limit)
         self._dialect = dialect
         self._window = window
@@ -105,7 +105,7 @@ class Adapter:
         self._lock = Lock()
 
     def _tokens(self, window: int | None) -> int:
-        """Give the limit in tokens, for a model with such a window."""
+        """Return the limit in tokens for a model with this window."""
         if self._limit.tokens is None and window is None:
             raise BadInput(
                 f"limit is {self._limit.percent:g}% of the model's window, which is not known "
@@ -127,11 +127,11 @@ class Adapter:
         requested_at: float | None = None,
         dialect: str | None = None,
     ) -> Fitted:
-        """Give what to send of a history, collected when due.
+        """Return what to send of a history; collect it if that is due.
 
-        `key` is the framework's own id of the conversation. `window` is that of the model, if the
-        framework knows it; `model` its name, as another one has no cached prompt. `fixed` takes
-        room in every request: system prompt, tools. `state` is what `checkpoint` gave, and
+        `key` is the framework's own id of the conversation. `window` is the model's, if the
+        framework knows it; `model` is its name: another model has no cached prompt. `fixed` is part
+        of every request: system prompt, tools. `state` is what `checkpoint` returned, and
         `requested_at` the time of the last request, in seconds since 1970, for a framework that
         keeps them. `dialect` is the format of these values, if it is not the adapter's.
         """
@@ -155,9 +155,9 @@ class Adapter:
         return fitted
 
     def checkpoint(self, fitted: Fitted, known: Json = None) -> Json:
-        """Give what the framework should keep in its checkpoint: plain JSON data.
+        """Return what the framework should keep in its checkpoint, as plain JSON data.
 
-        It is `known`, what it keeps already, as long as nothing was collected since.
+        Returns `known`, the last checkpoint, if nothing was collected since.
         """
         newest = fitted.conversation.latest()
         if newest is None or (known and known["plan"] == newest):
@@ -165,13 +165,13 @@ class Adapter:
         return {"plan": newest, "state": fitted.conversation.state()}
 
     def observe(self, key: str, input_tokens: int | None, cached_tokens: int | None = None) -> None:
-        """Take in the usage that was reported for the last request of a conversation."""
+        """Record the usage that was reported for the last request of a conversation."""
         self.observe_sent(self._last.get(key), input_tokens, cached_tokens)
 
     def observe_sent(
         self, sent: Sent | None, input_tokens: int | None, cached_tokens: int | None = None
     ) -> None:
-        """Take in the usage that was reported for a request, also if others were made since."""
+        """Record the usage that was reported for a request, which need not be the last one."""
         if sent is not None and input_tokens:
             talk, tokens = sent
             self.guarded(lambda: talk.observe(input_tokens, cached_tokens, tokens), None)
@@ -179,7 +179,7 @@ class Adapter:
     def recall(
         self, what: str, key: str = "", start: int = 0, talk: Conversation | None = None
     ) -> str:
-        """Give what was swept from the conversations with a key, or from one: by id or by words.
+        """Return what was swept from one conversation, or from all with a key, by id or by words.
 
         The answer is bounded.
         """
@@ -188,31 +188,31 @@ class Adapter:
             return recall(self._store, what, start, group=group)
         except MarksweepError as error:
             return str(error)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
+        except Exception as error:  # noqa: BLE001 - the run must continue
             self.failed(error)
             return f"recall failed: {in_a_line(error)}."
 
     def guarded(self, work: Callable[[], T], otherwise: T) -> T:
-        """Do something of ours; what the framework had, if that fails."""
+        """Do some work and return its result, or `otherwise` if it fails."""
         try:
             return work()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
+        except Exception as error:  # noqa: BLE001 - the run must continue
             self.failed(error)
             return otherwise
 
     async def guarded_async(self, work: Callable[[], T], otherwise: T) -> T:
-        """Do the same in a thread, so that the event loop goes on."""
+        """Do the same in a thread, so that the event loop is not blocked."""
         future = shared_pool().submit(self.guarded, work, otherwise)
         return await asyncio.shield(asyncio.wrap_future(future))
 
     def failed(self, error: Exception) -> None:
-        """Log the first failure as a warning, in one line, without what was said."""
+        """Log the first failure as a warning, in one line, without any message content."""
         with self._lock:
             self.failures += 1
             is_first = self.failures == 1
         logger.debug("failed", exc_info=error)
         if is_first:
-            logger.warning("the history goes on unchanged: %s", in_a_line(error))
+            logger.warning("the history is sent unchanged: %s", in_a_line(error))
 
     def close(self) -> None:
         """Close the store."""
@@ -222,7 +222,7 @@ class Adapter:
 def missing(extra: str, error: ImportError) -> ImportError:
     """Say what to install for an adapter whose framework cannot be imported."""
     return ImportError(
-        f"the adapter needs a package that is not here or too old ({error}). Install it: "
+        f"the adapter needs a package that is missing or too old ({error}). Install it: "
         f"pip install 'marksweep[{extra}]'"
     )
 

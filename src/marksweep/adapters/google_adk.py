@@ -4,9 +4,9 @@
     App(name="…", root_agent=agent, plugins=[plugin])
 
 Contents are the framework's own `types.Content`. The session keeps all events. With
-`rewrite_history` it also gets compaction events, ADK's own way to replace events: from then on, ADK
-itself builds requests from the collected contents. Agents also get the tool `recall`: those without
-tools when something was first left out, as the prompt changes then anyway.
+`rewrite_history` the plugin adds compaction events, ADK's own way to replace events: from then on,
+ADK itself builds requests from the collected contents. Agents also get the tool `recall`;
+those without tools get it at their first collection, when the prompt changes anyway.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ except ImportError as error:
 __all__ = ["MarksweepPlugin"]
 
 REWRITES = (2, 7)
-"""First version of ADK that gives a compacted content back to its agent as it is. Older ones turn
-it into a quotation of another agent, which separates calls from their results."""
+"""First version of ADK that shows an agent a compacted content unchanged. Older ones show it as
+a quotation of another agent, which separates calls from their results."""
 
 CLIENT_ID = "adk-"
-"""What the ids of calls begin with that ADK made up. It leaves them out of requests."""
+"""Prefix of the call ids that ADK generates. It omits them from requests."""
 
 
 class _Sending(NamedTuple):
-    """The last request of a run: what ADK built, and what was sent of it."""
+    """The last request of a run: what ADK built, and what was sent."""
 
     contents: list[types.Content]
     kept: list[Kept]
@@ -58,16 +58,16 @@ class _Sending(NamedTuple):
 
 
 class MarksweepPlugin(BasePlugin):
-    """Collects the contents of requests, for all agents and sessions of an app."""
+    """Collects requests when that is due, for all agents and sessions of an app."""
 
     def __init__(
         self, limit: int | str, *, name: str = "marksweep", **options: Unpack[Options]
     ) -> None:
-        """Take `limit` in tokens, or in percent of `window`; see `adapters.core.Options`."""
+        """Set `limit` in tokens, or in percent of `window`; see `adapters.core.Options`."""
         if options.get("rewrite_history") and _version() < REWRITES:
             raise BadInput(
                 f"rewrite_history=True: this is google-adk {__version__}; expected 2.7 or later. "
-                "Upgrade it, or leave the option out: every request is collected anyway."
+                "Upgrade it, or omit the option: every request is collected anyway."
             )
         super().__init__(name=name)
         self.adapter = Adapter(limit, dialect="gemini", **options)
@@ -78,7 +78,7 @@ class MarksweepPlugin(BasePlugin):
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> None:
-        """Put contents that fit into a request; those that are unchanged are the same objects."""
+        """Make the contents of a request fit; unchanged ones are the same objects."""
         contents = list(llm_request.contents)
 
         def fit() -> _Sending:
@@ -110,7 +110,7 @@ class MarksweepPlugin(BasePlugin):
             self._sendings.popitem(last=False)
 
     async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
-        """Replace events of the session by what was sent of them, with `rewrite_history`."""
+        """With `rewrite_history`, replace events of the session with what was sent."""
         sending = self._sendings.pop(invocation_context.invocation_id, None)
         if sending is None:
             return
@@ -122,7 +122,7 @@ class MarksweepPlugin(BasePlugin):
         try:
             for event in events:
                 await invocation_context.session_service.append_event(session, event)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
+        except Exception as error:  # noqa: BLE001 - the run must continue
             self.adapter.failed(error)
 
     def _offer(self, llm_request: LlmRequest) -> None:
@@ -132,7 +132,7 @@ class MarksweepPlugin(BasePlugin):
     async def after_model_callback(
         self, *, callback_context: CallbackContext, llm_response: LlmResponse
     ) -> None:
-        """Take in the usage that the model reported."""
+        """Record the usage that the model reported."""
         usage = llm_response.usage_metadata
         if usage is not None and not llm_response.partial:
             key = self.adapter.guarded(lambda: _key(callback_context), "")
@@ -150,7 +150,7 @@ class MarksweepPlugin(BasePlugin):
 
 
 def _key(context: CallbackContext) -> str:
-    """Name the history of one agent in one session: each agent of a session has its own view."""
+    """Identify the history of one agent in one session: each agent sees its own view of it."""
     session = context.session
     return msgspec.json.encode(
         [session.app_name, session.user_id, session.id, context.agent_name]
@@ -168,7 +168,7 @@ def _value(content: types.Content) -> Json:
 
 
 def _content(kept: Kept, contents: Sequence[types.Content]) -> types.Content:
-    """Give the framework's own object if it is unchanged; else one with the parts that are left."""
+    """Return the framework's own object if unchanged, else a copy with the parts that are left."""
     if kept.key is None:
         return types.Content.model_validate_json(msgspec.json.encode(kept.message))
     content = contents[kept.key]
@@ -180,7 +180,7 @@ def _content(kept: Kept, contents: Sequence[types.Content]) -> types.Content:
 
 
 def _part(value: Json, old: Sequence[tuple[Json, Any]]) -> types.Part:
-    """Give the part that says this, or a new one."""
+    """Return the old part that equals a value, or a new one."""
     same = next((part for said, part in old if said == value), None)
     return same or types.Part.model_validate_json(msgspec.json.encode(value))
 
@@ -190,30 +190,30 @@ def _version() -> tuple[int, ...]:
 
 
 class _Replacement(NamedTuple):
-    """A content, and the contents of the request that it stands for."""
+    """A content, and the range of contents that it replaces."""
 
     first: int
     last: int
     content: types.Content
     origin: int
-    """The one that it is made of."""
+    """Index of the content that it is made from."""
 
 
 def _compactions(events: Sequence[Event], sending: _Sending) -> list[Event]:
-    """Give the compaction events that make ADK build what was sent."""
+    """Return the compaction events that make ADK build what was sent."""
     replacements = list(_replacements(sending))
     if not replacements:
         return []
     if len(authors := {event.author for event in events} - {"user"}) > 1:
         raise BadInput(
             f"the session has events of {', '.join(sorted(authors))}. rewrite_history expects one "
-            "agent in a session, as ADK shows each agent the events in another form."
+            "agent in a session, because ADK shows each agent a different form of the events."
         )
     sources = _sources(events, sending.contents)
     if any(sources[at] is None for each in replacements for at in (each.first, each.last)):
         raise BadInput(
-            "a content of the request is in no event of the session, so the session is not "
-            "rewritten. Requests are collected all the same."
+            "a content of the request is not in any event of the session, so the session is not "
+            "rewritten. Requests are still collected."
         )
     return [_compaction(each, sources) for each in replacements]
 
@@ -234,10 +234,10 @@ def _compaction(replacement: _Replacement, sources: Sequence[Event]) -> Event:
 
 
 def _replacements(sending: _Sending) -> Iterator[_Replacement]:
-    """Give what changed. A content that was dropped belongs to its neighbour: none may be empty."""
+    """Yield the replacements. A dropped content joins its neighbour, since none may be empty."""
     start, added = 0, list[types.Content]()
     pending: _Replacement | None = None
-    """The last content that was kept, and whether it stands for more than itself."""
+    """The last content that was kept."""
     is_changed = False
     for kept, content in zip(sending.kept, sending.sent, strict=True):
         if kept.key is None:
@@ -260,9 +260,9 @@ def _replacements(sending: _Sending) -> Iterator[_Replacement]:
 
 
 def _sources(events: Sequence[Event], contents: Sequence[types.Content]) -> list[Any]:
-    """Find the event of each content, None if it has none. Both are in the order of time.
+    """Find the event of each content; None if it has none. Both are in order of time.
 
-    The search goes backwards: of two events that say the same, a rewind leaves the later one.
+    The search goes backwards: of two equal events, a rewind leaves the later one.
     """
     ordered = sorted(events, key=lambda event: _range(event)[1])
     values = [_anonymous(_said_by(event)) for event in ordered]
@@ -288,7 +288,7 @@ def _range(event: Event) -> tuple[float, float]:
 
 
 def _anonymous(content: types.Content | None) -> Json:
-    """Give a content as a request has it: without the ids that ADK made up."""
+    """Return a content as in a request: without the ids that ADK generated."""
     value = _value(content) if content is not None else {}
     for part in value.get("parts", ()):
         for field in ("functionCall", "functionResponse"):
@@ -298,7 +298,7 @@ def _anonymous(content: types.Content | None) -> Json:
 
 
 def _with_ids(content: types.Content, source: Event) -> types.Content:
-    """Give the calls and results of a content the ids that they have in the session."""
+    """Set the ids of a content's calls and results to those in the session."""
     old = [part for part in (_said_by(source) or content).parts or () if _exchange(part)]
     new = [part for part in content.parts or () if _exchange(part)]
     if len(old) != len(new):

@@ -1,12 +1,12 @@
-"""LangChain and LangGraph: a middleware that makes what the model is sent fit.
+"""LangChain and LangGraph: a middleware that keeps requests within a limit.
 
     agent = create_agent(model, tools, middleware=[MarksweepMiddleware(limit="60%")])
 
-Messages keep their ids and metadata; those that a collection does not touch are the agent's own
-objects. The agent's state keeps all that was said, unless `rewrite_history` is set. A conversation
-is known by its thread, and what was collected of it is part of the thread's checkpoints.
+Messages keep their ids and metadata; those that a collection does not change are the agent's own
+objects. The agent's state keeps the full history, unless `rewrite_history` is set. A conversation
+is identified by its thread, and the thread's checkpoints include what was collected.
 
-In a graph of your own, without middleware: `middleware.fitted(state["messages"], thread_id)`.
+In your own graph, without middleware: `middleware.fitted(state["messages"], thread_id)`.
 """
 
 from __future__ import annotations
@@ -44,34 +44,34 @@ except ImportError as error:
     raise missing("langchain", error) from error
 
 ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
-"""What LangChain's types of messages are called by providers. Others are locked."""
+"""Providers' names of LangChain's message types. Messages of other types are locked."""
 
 THOUGHTS = {"thinking": "thinking", "reasoning": "reasoning", "redacted_thinking": "data"}
-"""Blocks that hold what the model thought, and where."""
+"""Types of blocks that hold reasoning, and the field that has it."""
 
 CALLS = ("tool_use", "tool_call", "function_call", "tool_call_chunk", "input_json_delta")
-"""Blocks that repeat what is in `tool_calls`."""
+"""Types of blocks that repeat what is in `tool_calls`."""
 
 AT = "at"
-"""The field of a value's block that says which block of the message it was."""
+"""The field of a value's block that holds the index of the block in the message."""
 
 
 class MarksweepState(AgentState):
-    """The agent's state, with what was collected of the thread."""
+    """The agent's state, with what was collected from the thread and its last request's time."""
 
     marksweep: NotRequired[Annotated[Json, PrivateStateAttr]]  # type: ignore[valid-type]
     marksweep_requested_at: NotRequired[Annotated[float, PrivateStateAttr]]  # type: ignore[valid-type]
 
 
 class _Sending(NamedTuple):
-    """What the model is sent, and what it is made of."""
+    """What the model is sent, and how it was made."""
 
     messages: list[AnyMessage]
     fitted: Fitted
 
 
 class MarksweepMiddleware(AgentMiddleware):
-    """Collects what the model is sent, when due. One may serve many agents, threads and loops."""
+    """Collects requests when that is due. One may serve many agents, threads and event loops."""
 
     state_schema = MarksweepState
 
@@ -91,7 +91,7 @@ class MarksweepMiddleware(AgentMiddleware):
     def wrap_model_call(
         self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]
     ) -> ModelResponse | ExtendedModelResponse:
-        """Send what fits."""
+        """Send a request that fits."""
         key = _key(_config(), request.messages)
         sending = self.adapter.guarded(lambda: self._sending(request, key), None)
         response = handler(_with(request, sending))
@@ -100,7 +100,7 @@ class MarksweepMiddleware(AgentMiddleware):
     async def awrap_model_call(
         self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[ModelResponse]]
     ) -> ModelResponse | ExtendedModelResponse:
-        """Send what fits, and keep the event loop free."""
+        """Send a request that fits, without blocking the event loop."""
         key = _key(_config(), request.messages)
         sending = await self.adapter.guarded_async(lambda: self._sending(request, key), None)
         response = await handler(_with(request, sending))
@@ -109,7 +109,7 @@ class MarksweepMiddleware(AgentMiddleware):
         )
 
     def fitted(self, messages: Sequence[AnyMessage], key: str) -> list[AnyMessage]:
-        """Give what to send of a thread's messages, in a graph of your own."""
+        """Return what to send of a thread's messages, in your own graph."""
         given = list(messages)
         return self.adapter.guarded(lambda: self._fit(given, key).messages, given)
 
@@ -140,7 +140,7 @@ class MarksweepMiddleware(AgentMiddleware):
     def _noted(
         self, request: ModelRequest, sending: _Sending | None, response: ModelResponse
     ) -> ModelResponse | ExtendedModelResponse:
-        """Take in the usage; let the thread's checkpoint keep what was collected."""
+        """Record the usage; update the thread's checkpoint."""
         if sending is None:
             return response
         answers = [m for m in response.result if isinstance(m, AIMessage) and m.usage_metadata]
@@ -173,7 +173,7 @@ def _config() -> Json:
 
 
 def _key(config: Json, messages: Sequence[AnyMessage]) -> str:
-    """Give the thread's id; without one, that of the first message, which goes with the history."""
+    """Return the thread's id; without one, the id of the first message."""
     thread = (config.get("configurable") or {}).get("thread_id")
     return str(thread or (messages[0].id if messages else None) or "")
 
@@ -183,14 +183,14 @@ def _name(model: Json) -> str:
 
 
 def _schema(given: Json) -> Json:
-    """Give what is sent of a tool."""
+    """Return what is sent of a tool."""
     if isinstance(given, dict):
         return given
     return {"name": given.name, "description": given.description, "args": given.args}
 
 
 def _value(message: BaseMessage) -> Json:
-    """Give a message as a provider has it, each block with its index."""
+    """Convert a message to a provider's format, each block with its index."""
     role = ROLES.get(message.type, "system")
     value: dict[str, Json] = {"role": role}
     if isinstance(message, ToolMessage):
@@ -216,7 +216,7 @@ def _value(message: BaseMessage) -> Json:
 
 
 def _said(content: list[Json]) -> Iterator[tuple[int, Json]]:
-    """Give the blocks that are neither thoughts nor calls, with their indices."""
+    """Yield the blocks that are neither reasoning nor calls, with their indices."""
     for at, block in enumerate(content):
         kind = block.get("type") if isinstance(block, dict) else "text"
         if kind not in THOUGHTS and kind not in CALLS:
@@ -231,7 +231,7 @@ def _thoughts(content: list[Json]) -> Iterator[str]:
 
 
 def _block(block: Json, at: int) -> Json:
-    """Give a block as a provider has it: text, an image, or something that only takes room."""
+    """Convert a block to a provider's format: text, an image, or something that is only counted."""
     if isinstance(block, str):
         return {"type": "text", "text": block, AT: at}
     if block.get("type") == "image":
@@ -242,7 +242,7 @@ def _block(block: Json, at: int) -> Json:
 
 
 def _message(message: BaseMessage | None, value: Json) -> AnyMessage:
-    """Give a message that says what a value says; all else of it stays as it is."""
+    """Return a copy of a message with the content of a value. All other fields are unchanged."""
     said = value.get("content")
     if message is None:
         return HumanMessage(said)

@@ -1,15 +1,15 @@
-"""LiteLLM: a callback that makes requests fit, in the proxy and in programs.
+"""LiteLLM: a callback that keeps requests within a limit, in the proxy and in programs.
 
     litellm_settings:                                        # config.yaml of the proxy
       callbacks: marksweep.adapters.litellm.hook
       marksweep: {limit: 60%, store: /var/lib/marksweep.db}
 
-    litellm.callbacks = [MarksweepHook(limit="60%")]         # in a program, for what is awaited
+    litellm.callbacks = [MarksweepHook(limit="60%")]         # in a program, for async calls
     litellm.completion(**hook.fit({"model": …, "messages": …}))
 
-Chat completions, Responses and Anthropic messages are read as they are. The history is the
-client's, who sends it whole each time. LiteLLM lets no callback change what is sent by calls that
-are not awaited: there, `fit` is called by hand.
+Chat completions, Responses and Anthropic messages are supported. The client owns the history and
+sends all of it each time. In LiteLLM a callback cannot change the request of a synchronous call:
+there, call `fit` yourself.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ except ImportError as error:
 __all__ = ["RECALL", "MarksweepHook", "hook"]
 
 LIMIT = "80%"
-"""Of the model's window, if nothing is said. LiteLLM knows the windows of most models."""
+"""Default limit, of the model's window. LiteLLM knows the windows of most models."""
 
 SETTINGS = "marksweep"
-"""Where `litellm_settings` have the options; LiteLLM makes it an attribute of its module."""
+"""Name of the options in `litellm_settings`; LiteLLM makes it an attribute of its module."""
 
 DIALECTS = {
     "completion": "openai_chat",
@@ -55,7 +55,7 @@ DIALECTS = {
     "anthropic_messages": "anthropic",
     "aanthropic_messages": "anthropic",
 }
-"""By type of call. Others pass as they are."""
+"""By type of call. Other calls are not changed."""
 
 RECALL: Json = {
     "type": "function",
@@ -69,44 +69,44 @@ RECALL: Json = {
         },
     },
 }
-"""The tool, for a program's `tools`. Its calls are answered by `MarksweepHook.recall`."""
+"""The tool, for a program's `tools`. Answer its calls with `MarksweepHook.recall`."""
 
 
 class MarksweepHook(CustomLogger):
-    """Collects the history of every request, apart for each session and API key."""
+    """Collects the history of every request, separately for each session and API key."""
 
     def __init__(self, limit: int | str | None = None, **options: Unpack[Options]) -> None:
-        """Take `limit` in tokens or percent; if it is None, the options of `litellm_settings`."""
+        """Set `limit` in tokens or percent; None reads all options from `litellm_settings`."""
         super().__init__()
         self._adapter = None if limit is None else _adapter({**options, "limit": limit})
         self._is_refused = False
         self._sent: OrderedDict[str, Sent] = OrderedDict()
-        """By call, until its usage is reported. LiteLLM may report it after the next request."""
+        """By call id, until usage is reported, which may be after the next request."""
         self._lock = Lock()
 
     @property
     def adapter(self) -> Adapter | None:
-        """What all adapters share; None if the proxy's settings are wrong, which is logged."""
+        """The shared part; None if the proxy's settings are wrong, which is logged."""
         with self._lock:
             if self._adapter is None and not self._is_refused:
                 try:
                     self._adapter = _adapter(getattr(litellm, SETTINGS, None) or {})
-                except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
+                except Exception as error:  # noqa: BLE001 - the run must continue
                     self._is_refused = True
-                    logger.error("requests go on unchanged: %s", in_a_line(error))
+                    logger.error("requests are sent unchanged: %s", in_a_line(error))
             return self._adapter
 
     async def async_pre_call_deployment_hook(
         self, kwargs: dict[str, Any], call_type: object
     ) -> dict[str, Any] | None:
-        """Give a request that fits, just before it goes to a deployment."""
+        """Return a request that fits, just before it is sent to a deployment."""
         adapter, kind = self.adapter, str(getattr(call_type, "value", call_type))
         if adapter is None:
             return None
         return await adapter.guarded_async(lambda: self._fitted(adapter, kwargs, kind), kwargs)
 
     def fit(self, kwargs: dict[str, Any], call_type: str = "completion") -> dict[str, Any]:
-        """Give the arguments of `litellm.completion` or `litellm.responses` with what fits."""
+        """Return arguments for `litellm.completion` or `litellm.responses` that fit."""
         adapter = self.adapter
         if adapter is None:
             return kwargs
@@ -119,7 +119,7 @@ class MarksweepHook(CustomLogger):
         field = LISTS[dialect]
         if field not in kwargs:
             raise BadInput(
-                f"a callback is not shown what is passed by position. Expected {field}=…, by name."
+                f"callbacks do not see positional arguments. Expected {field}=…, by keyword."
             )
         values = kwargs[field]
         if not isinstance(values, list) or not values:
@@ -152,7 +152,7 @@ class MarksweepHook(CustomLogger):
         start_time: object,  # noqa: ARG002
         end_time: object,  # noqa: ARG002
     ) -> None:
-        """Take in the usage that was reported."""
+        """Record the usage that was reported."""
         with self._lock:
             sent = self._sent.pop(kwargs.get("litellm_call_id") or "", None)
         adapter = self._adapter
@@ -166,7 +166,7 @@ class MarksweepHook(CustomLogger):
         start_time: object,
         end_time: object,
     ) -> None:
-        """Take in the usage that was reported."""
+        """Record the usage that was reported."""
         self.log_success_event(kwargs, response_obj, start_time, end_time)
 
     def recall(self, what: str, session: str = "", start: int = 0) -> str:
@@ -182,19 +182,19 @@ def _adapter(settings: Json) -> Adapter:
     if not isinstance(settings, dict) or not known.issuperset(settings):
         found = ", ".join(sorted(settings)) if isinstance(settings, dict) else repr(settings)
         raise BadInput(
-            f"litellm_settings has for {SETTINGS}: {found}; expected of {', '.join(sorted(known))}."
+            f"litellm_settings: {SETTINGS} has {found}; expected only {', '.join(sorted(known))}."
         )
     if settings.get("rewrite_history"):
         raise BadInput(
-            "rewrite_history=True: LiteLLM keeps no history, and shows callbacks a copy of the "
-            "messages. Leave it out: every request is collected. A program can keep what is sent: "
-            "messages = hook.fit({…})['messages']."
+            "rewrite_history=True: LiteLLM keeps no history, and passes callbacks a copy of the "
+            "messages. Omit it: every request is collected anyway. A program can keep what is "
+            "sent: messages = hook.fit({…})['messages']."
         )
     return Adapter(dialect="openai_chat", **{"limit": LIMIT, **settings})
 
 
 def _key(kwargs: dict[str, Any]) -> str:
-    """Name the session as LiteLLM does, within the API key that the proxy was called with."""
+    """Return LiteLLM's session id, within the API key of the client."""
     notes = {**(kwargs.get("litellm_metadata") or {}), **(kwargs.get("metadata") or {})}
     session = kwargs.get("litellm_session_id") or notes.get("session_id")
     named = [str(each or "") for each in (notes.get("user_api_key"), session)]
@@ -202,7 +202,7 @@ def _key(kwargs: dict[str, Any]) -> str:
 
 
 def _window(kwargs: dict[str, Any]) -> int | None:
-    """Give the window that the deployment declares, or else that of LiteLLM's table."""
+    """Return the window that the deployment declares, or the one in LiteLLM's table."""
     name, provider = str(kwargs.get("model") or ""), kwargs.get("custom_llm_provider")
     known = (
         kwargs.get("model_info") or {},
@@ -214,7 +214,7 @@ def _window(kwargs: dict[str, Any]) -> int | None:
 
 
 def _usage(response: Any) -> tuple[int | None, int | None]:  # noqa: ANN401
-    """Give the tokens of the input and how many of them were cached, under either API's names."""
+    """Return the input tokens and how many of them were cached, by either API's names."""
     usage = getattr(response, "usage", None)
     if usage is None:
         return None, None

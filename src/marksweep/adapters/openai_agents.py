@@ -1,4 +1,4 @@
-"""OpenAI Agents SDK: a filter that makes what the model is sent fit, and a session that names it.
+"""OpenAI Agents SDK: a filter that keeps requests within a limit, and a session that names them.
 
     marksweep = MarksweepFilter(limit=100_000)
     agent = Agent(name="…", tools=[…, marksweep.recall_tool])
@@ -11,8 +11,8 @@
         run_config=RunConfig(call_model_input_filter=marksweep),
     )
 
-The filter acts before every call of the model, the session between runs. Without a session, or with
-another kind, conversations are told apart by what was said.
+The filter runs before every call of the model, the session between runs. Without a session, or with
+another kind of session, conversations are distinguished by their content.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ except ImportError as error:
     raise missing("openai-agents", error) from error
 
 UNSTABLE = ("id", "status")
-"""Fields that a session may leave out when it stores an item. They are not compared."""
+"""Fields that a session may omit when it stores an item. They are not compared."""
 
 TEXTS = ("content", "output")
 """Fields that a collection changes."""
 
 
 class _Opened(NamedTuple):
-    """A session whose items were asked for in this context, and the first of them."""
+    """A session whose items were loaded in this context, and its first item."""
 
     session_id: str
     first: Json
@@ -51,19 +51,19 @@ _request: ContextVar[Sent | None] = ContextVar("marksweep_request", default=None
 
 
 class MarksweepFilter:
-    """Collects what the model is sent, when due. One may serve many agents, runs and loops."""
+    """Collects requests when that is due. One may serve many agents, runs and event loops."""
 
     def __init__(self, limit: int | str, **options: Unpack[Options]) -> None:
         self.adapter = Adapter(limit, dialect="openai_responses", **options)
         self.recall_tool: FunctionTool = function_tool(
             self._recall, name_override="recall", description_override=DESCRIPTION
         )
-        """Finds what was swept of the conversation at hand. Give it to your agents."""
+        """Finds what was swept from the current conversation. Add it to your agents' tools."""
         self.hooks: RunHooks[Any] = _Hooks(self.adapter)
-        """Learns from the usage that the provider reports. Pass it to `Runner.run`."""
+        """Record the usage that the provider reports. Pass them to `Runner.run`."""
 
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
-        """Give what fits."""
+        """Return an input that fits."""
         given = data.model_data
         fixed = [given.instructions, *map(_schema, data.agent.tools)]
         items = list(given.input)
@@ -82,14 +82,14 @@ class MarksweepFilter:
         return self.adapter.fit([_value(item) for item in items], key, **more)
 
     def fitted(self, items: list[Json], key: str) -> list[Json]:
-        """Give what to keep of a session's items; the same list if that is all of them."""
+        """Return what to keep of a session's items; the same list if nothing changes."""
         fitted = self._fit(items, key)
         return _sent(items, fitted) if fitted.is_changed else items
 
     async def _recall(self, what: str, start: int = 0) -> str:
         request = _request.get()
         if request is None:
-            return "nothing was left out of this conversation so far."
+            return "nothing was left out of this conversation yet."
         return await self.adapter.guarded_async(
             lambda: self.adapter.recall(what, talk=request.conversation, start=start),
             "recall failed.",
@@ -97,9 +97,9 @@ class MarksweepFilter:
 
 
 class MarksweepSession:
-    """Another session, and its id as the conversation's: all that was said stays in it.
+    """Wraps another session and names the conversation by its id. It keeps the full history.
 
-    With a filter whose `rewrite_history` is set, it is collected when a run begins.
+    With a filter whose `rewrite_history` is set, the history is collected when a run begins.
     """
 
     def __init__(
@@ -111,11 +111,11 @@ class MarksweepSession:
 
     @property
     def session_settings(self) -> Json:
-        """Those of the other session."""
+        """The settings of the inner session."""
         return getattr(self.inner, "session_settings", None)
 
     async def get_items(self, limit: int | None = None) -> list[Json]:
-        """Give what is stored, and let the filter know whose it is."""
+        """Return the stored items, and tell the filter which session they belong to."""
         items: list[Json]
         if self._filter is not None and self._filter.adapter.rewrite_history:
             items = await self._rewritten(self._filter)
@@ -135,30 +135,30 @@ class MarksweepSession:
         try:
             await self.inner.clear_session()
             await self.inner.add_items(left)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
+        except Exception as error:  # noqa: BLE001 - the run must continue
             made.adapter.failed(error)
             await self._put_back(made, items)
             return items
         return left
 
     async def _put_back(self, made: MarksweepFilter, items: list[Json]) -> None:
-        """Store what there was, as it could not be replaced."""
+        """Store the old items again, because they could not be replaced."""
         try:
             await self.inner.clear_session()
             await self.inner.add_items(items)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
+        except Exception as error:  # noqa: BLE001 - the run must continue
             made.adapter.failed(error)
 
     async def add_items(self, items: list[Json]) -> None:
-        """Store more."""
+        """Store more items."""
         await self.inner.add_items(items)
 
     async def pop_item(self) -> Json:
-        """Take back the newest item."""
+        """Remove and return the newest item."""
         return await self.inner.pop_item()
 
     async def clear_session(self) -> None:
-        """Take back all items."""
+        """Remove all items."""
         await self.inner.clear_session()
 
 
@@ -167,14 +167,14 @@ class _Hooks(RunHooks[Any]):
         self._adapter = adapter
 
     async def on_llm_end(self, context: Json, agent: Json, response: Json) -> None:  # noqa: ARG002
-        """Take in the usage."""
+        """Record the usage."""
         usage = response.usage
         cached = getattr(usage.input_tokens_details, "cached_tokens", None)
         self._adapter.observe_sent(_request.get(), usage.input_tokens, cached)
 
 
 def _key(items: list[Json]) -> str:
-    """Give the id of the session that items come from; none if that cannot be told."""
+    """Return the id of the session that items come from; empty if it is not known."""
     opened = _session.get()
     if opened is None or not items:
         return ""
@@ -183,13 +183,13 @@ def _key(items: list[Json]) -> str:
 
 
 def _schema(tool: Json) -> Json:
-    """Give what is sent of a tool; of one that the provider runs, its name."""
+    """Return what is sent of a tool; only the name of one that the provider runs."""
     schema = getattr(tool, "params_json_schema", None)
     return [tool.name, getattr(tool, "description", ""), schema]
 
 
 def _value(item: Json) -> Json:
-    """Give an item without what may differ from one request to the next."""
+    """Return an item without the fields that may differ between requests."""
     value = plain(item)
     if not isinstance(value, dict):
         return value
@@ -197,7 +197,7 @@ def _value(item: Json) -> Json:
 
 
 def _sent(items: list[Json], fitted: Fitted) -> list[Json]:
-    """Give the runner's own items wherever they are unchanged, else copies with another text."""
+    """Return the runner's own items where unchanged, and copies with new text elsewhere."""
     return [
         kept.message
         if kept.key is None

@@ -1,10 +1,10 @@
-"""pydantic-ai: a capability that makes what the model is sent fit.
+"""pydantic-ai: a capability that keeps requests within a limit.
 
     agent = Agent(model, capabilities=[Marksweep(limit=100_000)])
 
-A request of pydantic-ai has several parts, and each of them is a message to us: a prompt, or the
-result of one call. Requests and responses of which no part changes are the same objects. The run's
-history keeps all that was said, unless `rewrite_history` is set.
+A request of pydantic-ai has several parts, and each of them is a message here: a prompt, or the
+result of one call. Requests and responses without a changed part are the same objects. The run
+keeps the full history, unless `rewrite_history` is set.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ except ImportError as error:
 replace = dataclasses.replace
 
 AT = "at"
-"""The field of a value's block that says which part or item it was."""
+"""The field of a value's block that holds the index of the part or item."""
 
 
 class Place(NamedTuple):
@@ -52,18 +52,18 @@ class Place(NamedTuple):
 
     message: int
     part: int | None
-    """Index in a request's parts; None: the whole message."""
+    """Index in the request's parts; None: the whole message."""
 
 
 class _Sending(NamedTuple):
-    """What the model is sent, and what its usage is compared with."""
+    """What the model is sent, and what the reported usage is compared with."""
 
     messages: list[ModelMessage]
     sent: Sent
 
 
 class Marksweep(AbstractCapability[Any]):
-    """Collects what the model is sent, when due. One may serve many agents, runs and loops."""
+    """Collects requests when that is due. One may serve many agents, runs and event loops."""
 
     def __init__(self, limit: int | str, **options: Unpack[Options]) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class Marksweep(AbstractCapability[Any]):
         request_context: ModelRequestContext,
         handler: Callable[[ModelRequestContext], Awaitable[ModelResponse]],
     ) -> ModelResponse:
-        """Send what fits."""
+        """Send a request that fits."""
         given, key = request_context.messages, _key(ctx)
         sending = await self.adapter.guarded_async(
             lambda: self._sending(given, key, request_context), None
@@ -123,7 +123,7 @@ def _key(ctx: RunContext[Any]) -> str:
 
 
 def _fixed(messages: Sequence[ModelMessage], request: ModelRequestContext) -> list[Json]:
-    """Give what takes room in every request: instructions and tools."""
+    """Return what is part of every request: instructions and tools."""
     parameters = request.model_request_parameters
     instructions = getattr(messages[-1], "instructions", None) or ""
     tools = [*parameters.function_tools, *parameters.output_tools]
@@ -139,14 +139,14 @@ def _places(messages: Sequence[ModelMessage]) -> Iterator[Place]:
 
 
 def _value(message: ModelMessage, part: int | None) -> Json:
-    """Give a part of a request, or a whole response, as a provider has it."""
+    """Convert a part of a request, or a whole response, to a provider's format."""
     if isinstance(message, ModelResponse):
         return _answer(message)
     return _request_part(message.parts[part]) if part is not None else _locked("")
 
 
 def _locked(content: Json) -> Json:
-    """Give something that stays where it is."""
+    """Return a message that is never collected."""
     return {"role": "system", "content": content}
 
 
@@ -174,7 +174,7 @@ def _items(content: Json) -> Json:
 
 
 def _item(item: Json, at: int) -> Json:
-    """Give an item of a prompt as a block: text, an image, or something that only takes room."""
+    """Convert an item of a prompt to a block: text, an image, or something that is only counted."""
     if isinstance(item, str):
         return {"type": "text", "text": item, AT: at}
     if isinstance(item, BinaryContent):
@@ -210,7 +210,7 @@ def _answer(response: ModelResponse) -> Json:
 def _rebuilt(
     messages: list[ModelMessage], places: list[Place], kept: list[Kept]
 ) -> list[ModelMessage]:
-    """Give the messages that are left; what was added becomes a prompt of its own."""
+    """Return the messages that are left; what a collection added becomes a separate prompt."""
     out: list[ModelMessage] = []
     for at, group in groupby(kept, lambda k: None if k.key is None else places[k.key].message):
         if at is None:
@@ -222,7 +222,7 @@ def _rebuilt(
 
 
 def _message(message: ModelMessage, kept: list[tuple[int | None, Kept]]) -> ModelMessage:
-    """Give a message with the parts that are left of it: itself, if those are all it has."""
+    """Return a message with the parts that are left; the same object if nothing changed."""
     is_changed = any(each.is_changed for _, each in kept)
     if isinstance(message, ModelResponse):
         return _shorter_answer(message, kept[0][1].message) if is_changed else message
@@ -237,7 +237,7 @@ def _message(message: ModelMessage, kept: list[tuple[int | None, Kept]]) -> Mode
 
 
 def _shorter(part: Json, value: Json) -> Json:
-    """Give a part that says what a value says; one whose content has a form of its own stays."""
+    """Return a part with the content of a value. Parts of typed content are unchanged."""
     said = value["content"]
     if isinstance(part, UserPromptPart) and not isinstance(part.content, str):
         left = {block[AT]: block.get("text") for block in said}
