@@ -49,6 +49,16 @@ def test_conversations_that_take_turns_do_not_mix() -> None:
     assert unnumbered(sent[0]) == unnumbered(grown(Fit(3_000), one))
 
 
+def test_a_conversation_that_is_opened_again_at_once_is_not_collected_early() -> None:
+    """Closing it for others does not empty the provider's cache; 80 % of the limit is no reason."""
+    many, few = Fit(8_000, most_open=1), Fit(8_000)
+    one, other = work("fix the parser", 12), work("fix the lexer", 12)
+    for end in range(1, len(one) + 1, 2):
+        for history in (one, other):
+            assert unnumbered(many(history[:end])) == unnumbered(few(history[:end]))
+    assert few.conversation(few.workspaces()[0]).tokens > 0.76 * 8_000
+
+
 def test_equal_beginnings_are_distinguished_by_the_hosts_key() -> None:
     fit = Fit(3_000)
     history = work("fix the parser", 30)
