@@ -42,8 +42,16 @@ def printed(shape: str, *words: str, codes: tuple[int, ...] = (0,)) -> Any:
 
 def conforming(shape: str, text: str) -> Any:
     value = json.loads(text)
-    jsonschema.validate(value, {**SCHEMA["commands"][shape], "$defs": SCHEMA["$defs"]})
+    jsonschema.Draft202012Validator(
+        {**SCHEMA["commands"][shape], "$defs": SCHEMA["$defs"]}
+    ).validate(value)
     return value
+
+
+def test_the_schema_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(
+        {"anyOf": list(SCHEMA["commands"].values()), "$defs": SCHEMA["$defs"]}
+    )
 
 
 def test_commands_on_transcripts() -> None:

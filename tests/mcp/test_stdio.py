@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -235,6 +236,17 @@ def test_a_project_that_sends_its_memory_elsewhere_is_refused_by_every_tool(tmp_
     asyncio.run(work())
 
 
+@pytest.fixture(scope="module")
+def lasting_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[str]]:
+    """A server that survives every bad line, and ends well after them."""
+    server = start(tmp_path_factory.mktemp("lasting"))
+    send(server, *hello())
+    await_answers(server, 0)
+    yield server
+    server.communicate(timeout=DEADLINE)
+    assert server.returncode == 0
+
+
 @pytest.mark.parametrize(
     ("line", "number", "code"),
     [
@@ -249,11 +261,9 @@ def test_a_project_that_sends_its_memory_elsewhere_is_refused_by_every_tool(tmp_
     ],
 )
 def test_a_line_that_is_not_a_message_is_answered_and_the_next_one_works(
-    tmp_path: Path, line: str, number: int | None, code: int
+    lasting_server: subprocess.Popen[str], line: str, number: int | None, code: int
 ) -> None:
-    server = start(tmp_path)
-    send(server, *hello())
-    await_answers(server, 0)
+    server = lasting_server
     assert server.stdin is not None
     assert server.stdout is not None
     server.stdin.write(f"{line}\n")
@@ -262,5 +272,3 @@ def test_a_line_that_is_not_a_message_is_answered_and_the_next_one_works(
     assert (answer["id"], answer["error"]["code"]) == (number, code)
     send(server, call(8, "context_gc_history"))
     await_answers(server, 8)
-    server.communicate(timeout=DEADLINE)
-    assert server.returncode == 0
