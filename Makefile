@@ -49,9 +49,9 @@ conformance: .venv/.dev .node/.ready  ## the protocol's own suite and inspector,
 	@tools/clients.sh $*
 
 # A client that cannot be installed is told in the table; it fails there if it was named.
-clients: .venv/.dev  ## the real coding agents, from npm and PyPI, through `marksweep wrap`; CLIENTS="claude pi" chooses
+clients: .venv/.dev  ## the real coding agents, from npm and PyPI, through `marksweep wrap`; CLIENTS="claude pi" chooses; KILLS=10 only kills the proxy
 	@$(MAKE) --keep-going --silent $(patsubst %,.clients/%.ready,node $(or $(CLIENTS),$(ALL_CLIENTS))) || true
-	$(PY) -m tests.clients $(CLIENTS)
+	$(PY) -m tests.clients $(CLIENTS) $(if $(KILLS),--kills $(KILLS))
 
 adapters: .venv/.dev  ## agent frameworks with their own fake models, newest and oldest, each in an environment of its own
 	$(PY) -m tests.adapters

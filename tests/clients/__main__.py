@@ -2,6 +2,7 @@
 
     make clients                     all that install
     make clients CLIENTS="claude pi"
+    make clients CLIENTS=gemini KILLS=10     only kill the proxy in mid-stream, ten times
 
 Each does a task of thirty calls at a limit that forces several collections, is resumed, and
 continues after its proxy is killed in the middle of a stream. Prints the table of docs/clients.md.
@@ -10,6 +11,7 @@ Exits with 1 if a check fails, or if a named client is not installed.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -19,6 +21,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -32,6 +35,12 @@ ROOT = Path(__file__).resolve().parents[2]
 INSTALLED = ROOT / ".clients"
 
 SECONDS = 240
+
+KILLED_AT = 12
+"""The call at which the proxy is killed: after the first collection, for most clients."""
+
+LAST_CALL = KILLED_AT + 2
+"""Calls of the task in which the proxy is killed."""
 
 BYTES_PER_TOKEN = 4
 """By which the provider here counts."""
@@ -145,12 +154,12 @@ def killed(name: str, row: Row) -> None:
     """Kill the proxy in the middle of a stream; the client continues, later without the proxy."""
     with (
         tempfile.TemporaryDirectory() as home,
-        serving(Upstream(8, output)) as upstream,
+        serving(Upstream(LAST_CALL, output)) as upstream,
     ):
         run = Run(name, Path(home), upstream)
-        upstream.holds_at = 4
+        upstream.holds_at = KILLED_AT
         done: list[subprocess.CompletedProcess[str]] = []
-        words = run.typing(1, 8)
+        words = run.typing(1, LAST_CALL)
         thread = threading.Thread(
             target=lambda: done.append(run.wrapped(*run.driven.start, words=words))
         )
@@ -163,10 +172,14 @@ def killed(name: str, row: Row) -> None:
         went_on = bool(done) and DONE in done[0].stdout
         expect(row, went_on, f"it went on after the kill: {done and done[0].stderr[-300:]}")
         expect(row, went_on and "started again" in done[0].stderr, "the restart was reported")
+        sent = [each.messages for each in upstream.work if each.last_call() == KILLED_AT - 1]
+        expect(row, len(sent) > 1, "the request was sent again")
+        same = sum(messages == sent[0] for messages in sent)
+        expect(row, same == len(sent), f"{same} of {len(sent)} times the same messages were sent")
         upstream.calls += 2
         said = done[0].stdout if done else ""
         upstream.tolerates_repeats = True
-        after = run.direct(*run.driven.resume(said), words=run.typing(9, 10))
+        after = run.direct(*run.driven.resume(said), words=run.typing(LAST_CALL + 1, LAST_CALL + 2))
         expect(row, after.returncode == 0, f"it goes on without: {after.stderr[-300:]}")
         expect(row, upstream.work[-1].last_call() == upstream.calls, "what was left was done")
         faults = [request.fault for request in upstream.requests if request.fault]
@@ -294,10 +307,10 @@ def version(name: str) -> str:
     return str(json.loads(package.read_text())["version"])
 
 
-def driven(name: str) -> Row:
-    """Run all checks on one client."""
+def checked(name: str, checks: Sequence[Callable[[str, Row], None]]) -> Row:
+    """Run checks on one client."""
     row = Row(name, faults=[])
-    for check in (task, killed, collected, plugged, shortened):
+    for check in checks:
         try:
             check(name, row)
         except (subprocess.TimeoutExpired, ValueError, KeyError) as error:
@@ -305,16 +318,40 @@ def driven(name: str) -> Row:
     return row
 
 
-def main(names: list[str]) -> int:
+def killed_often(names: list[str], times: int) -> int:
+    """Kill the proxy of each client so many times; print how often the client went on."""
+    is_wrong = False
+    for name in names:
+        faults = [checked(name, [killed]).faults for _ in range(times)]
+        for number, each in enumerate(faults, 1):
+            if each:
+                print(f"{name}, kill {number}: {each}", flush=True)
+        print(f"{name}: {faults.count([])} of {times} went on after the kill", flush=True)
+        is_wrong = is_wrong or any(faults)
+    return 1 if is_wrong else 0
+
+
+CHECKS = (task, killed, collected, plugged, shortened)
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="tests.clients")
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--kills", type=int, default=0, help="only kill the proxy, so many times")
+    given = parser.parse_args(words)
+    names: list[str] = given.names
     unknown = [name for name in names if name not in CLIENTS]
     if unknown:
         print(f"no client {unknown[0]!r} is known; known are {', '.join(CLIENTS)}")
         return 1
     missing = [name for name in names or CLIENTS if not binary(name).exists()]
+    installed = [name for name in names or CLIENTS if name not in missing]
+    if given.kills:
+        return killed_often(installed, given.kills) or int(any(name in names for name in missing))
     rows = []
-    for name in [name for name in names or CLIENTS if name not in missing]:
+    for name in installed:
         began = time.monotonic()
-        row = driven(name)
+        row = checked(name, CHECKS)
         rows.append(row)
         print(
             f"{name}: {time.monotonic() - began:.0f} s; {row.faults or 'as it must be'}", flush=True
