@@ -13,7 +13,7 @@ from marksweep.strategies.coverage.choose import (
     _lost_atoms,
     choose,
 )
-from marksweep.strategies.coverage.index import Block, BlockIndex, MessageBlocks
+from marksweep.strategies.coverage.index import OWN_CODE, Block, BlockIndex, MessageBlocks
 from marksweep.strategies.coverage.text import atoms_of
 
 
@@ -194,3 +194,14 @@ def test_what_the_agent_wrote_is_worth_something_by_itself_and_code_more_than_wo
     new = index.worth(code)
     index.step()
     assert index.worth(code) < new
+
+
+def test_every_part_of_a_script_that_was_cut_counts_as_code() -> None:
+    index = BlockIndex()
+    index.step()
+    parts = ["Now I write it.", "```python\nimport os", "print(os.name)", "```", "Then I run it."]
+    text = Sections(tuple(Section(part) for part in parts))
+    blocks = [
+        b for b in index.add(MessageBlocks("m"), text, observed=False) if isinstance(b, Block)
+    ]
+    assert [block.own == OWN_CODE for block in blocks] == [False, True, True, True, False]

@@ -273,11 +273,15 @@ class BlockIndex:
         pieces: list[Block | Piece] = list(text.pieces)
         found = {at: atoms_of(p.text) for at, p in enumerate(pieces) if isinstance(p, Section)}
         atoms = sum(map(len, found.values()))
+        is_fenced = False
         for at, held in found.items():
             section = text.pieces[at]
             if isinstance(section, Section):
                 block = self._block(message, section, count(section.text), observed=observed)
                 block.size = section.size(text.measure)
+                if is_fenced and not observed:
+                    block.own = OWN_CODE
+                is_fenced ^= section.text.count(FENCE) % 2 == 1
                 self._fill(block, held, atoms)
                 pieces[at] = block
         return pieces
