@@ -71,6 +71,20 @@ class SearchContract(OnStore):
         store.put("w", [old])  # said again: valid again
         assert found(store, "w", "port") == ["the port is 80"]
 
+    def test_a_note_past_its_time_to_live_shows_only_as_of_then(self, store: GraphStore) -> None:
+        made = note("w", "the branch is frozen")
+        memory = msgspec.structs.replace(made.memory, expires_at=later(days=2))
+        store.put("w", [msgspec.structs.replace(made, memory=memory)])
+        for words in ("branch", ""):
+            ask = GraphQuery(words=words)
+            for query, shown in (
+                (msgspec.structs.replace(ask, now=later(days=1)), 1),
+                (msgspec.structs.replace(ask, now=later(days=2)), 0),
+                (msgspec.structs.replace(ask, now=later(days=3), as_of=later(days=1)), 1),
+                (msgspec.structs.replace(ask, now=later(days=3), as_of=later(days=2)), 0),
+            ):
+                assert len(store.search("w", query)) == shown, query
+
     def test_words_in_titles_repeated_words_and_short_texts_rank_higher(
         self, store: GraphStore
     ) -> None:

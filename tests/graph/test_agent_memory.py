@@ -108,6 +108,20 @@ def test_a_fact_that_changed_is_superseded_not_deleted(desk: Desk, clock: Clock)
     assert whole.replaced_by == new.memory_id
 
 
+def test_an_expired_note_is_recalled_only_as_of_then_or_by_its_id(desk: Desk, clock: Clock) -> None:
+    text = "The release branch is frozen"
+    note = desk.memory.remember(text, ttl="2d").memory_id
+    assert desk.memory.recall("release branch")[0].valid_until == later(days=2)
+    clock.wait(days=2)
+    assert desk.memory.recall("release branch") == ()
+    assert desk.memory.recall("latest") == ()
+    (then,) = desk.memory.recall("release branch", as_of=later(days=1))
+    assert (then.id, then.valid_until) == (note, later(days=2))
+    assert desk.memory.recall(note)[0].valid_until == later(days=2)
+    desk.memory.remember(text)
+    assert desk.memory.recall("release branch")[0].valid_until is None
+
+
 def test_what_is_to_be_replaced_must_be_there(desk: Desk) -> None:
     with pytest.raises(NotFound, match="Nothing was remembered"):
         desk.memory.remember("new", replaces=["m0"])

@@ -89,9 +89,12 @@ def test_equal_chunks_of_two_roots_are_one_hit_and_equal_notes_are_two() -> None
 
 
 def test_common_words_do_not_find_what_rare_words_find() -> None:
-    assert finding([("the", MAX_POSTINGS), ("fox", 3), ("hen", 9)]) == ["fox", "hen"]
-    assert finding([("the", 10 * MAX_POSTINGS)]) == ["the"]
-    assert finding([]) == []
+    many = 100 * MAX_POSTINGS
+    assert finding([("the", MAX_POSTINGS), ("fox", 3), ("hen", 9)], many) == ["fox", "hen"]
+    assert finding([("the", 10 * MAX_POSTINGS)], many) == ["the"]
+    assert finding([("the", 401), ("fox", 3), ("hen", 400)], 1000) == ["fox", "hen"]
+    assert finding([("the", CANDIDATES), ("fox", 3)], CANDIDATES) == ["fox", "the"]
+    assert finding([], many) == []
 
 
 def test_enough_is_ranked_for_any_limit() -> None:

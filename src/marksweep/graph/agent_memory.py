@@ -127,7 +127,7 @@ class AgentMemory:
         """Save a note for later sessions; those that it replaces stop being valid.
 
         They stay, and `recall` as of an earlier time still finds them. A note with a `ttl`, such as
-        30d, is garbage after that time: a prune of `expired` deletes it.
+        30d, is no longer recalled after that time, and a prune of `expired` deletes it.
         """
         life = time_to_live(ttl)
         before = self._alike(text)
@@ -316,7 +316,7 @@ class AgentMemory:
 
     def _latest(self) -> str:
         query = GraphQuery(sources=(AGENT, "user"), limit=1)
-        hits = self._memory.graph.search(self._workspace, query)
+        hits = self._memory.search_memory("", workspace_id=self._workspace, query=query).hits
         if not hits:
             raise NotFound("there is no latest note: nothing is remembered yet.")
         return hits[0].memory.memory_id
@@ -347,7 +347,7 @@ def _of_memory(memory: Memory, text: str) -> Recalled:
         place=memory.relative_path if is_code else " ".join(memory.tags),
         text=text,
         created_at=memory.created_at,
-        valid_until=memory.superseded_at,
+        valid_until=memory.superseded_at or memory.expires_at,
         replaced_by=memory.superseded_by,
     )
 

@@ -184,8 +184,8 @@ class KnowledgeGraph:
     def search_memory(
         self, words: str, *, workspace_id: str = DEFAULT_WORKSPACE, query: GraphQuery | None = None
     ) -> Answer:
-        """Find live chunks, best first."""
-        wanted = msgspec.structs.replace(query or GraphQuery(), words=words)
+        """Find live chunks, best first; a note whose time to live has ended is not found."""
+        wanted = msgspec.structs.replace(query or GraphQuery(), words=words, now=self.now())
         return Answer(self.graph.search(workspace_id, wanted))
 
     def call_graph(

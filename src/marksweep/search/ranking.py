@@ -19,7 +19,7 @@ import msgspec
 from marksweep.search.bm25 import B, frequency, rarity
 from marksweep.search.words import MAX_QUERY_WORDS, stemmed, stems
 
-CANDIDATES = 200
+CANDIDATES = 160
 """Matches that are ranked, or twice the limit if that is higher.
 
 Larger gives the same order on every store for more common words, and takes longer.
@@ -29,6 +29,12 @@ MAX_POSTINGS = 20_000
 """Total matches of the words that find candidates; rarer words come first.
 
 Higher uses more common words and takes longer: about 2 ms for each thousand.
+"""
+
+COMMON_SHARE = 0.4
+"""Share of all texts above which a word does not find candidates, unless no word is rarer.
+
+It still counts in the score. Lower is faster and gives the same order on every store less often.
 """
 
 CONSIDERED = 50
@@ -136,13 +142,14 @@ def candidates(limit: int) -> int:
     return max(CANDIDATES, 2 * limit)
 
 
-def finding(holders: Sequence[tuple[str, int]]) -> list[str]:
+def finding(holders: Sequence[tuple[str, int]], texts: int) -> list[str]:
     """Choose the words that find candidates: the rarest, while their matches are few enough."""
+    common = max(CANDIDATES, COMMON_SHARE * texts)
     chosen: list[str] = []
     postings = 0
     for word, count in sorted(holders, key=lambda each: each[1]):
         postings += count
-        if chosen and postings > MAX_POSTINGS:
+        if chosen and (postings > MAX_POSTINGS or count > common):
             break
         chosen.append(word)
     return chosen
@@ -215,13 +222,12 @@ def ranked(
 
 
 def _score(match: Match[Key], weights: Mapping[str, float]) -> float:
-    words, named, placed = match.words.split(), match.named.split(), match.placed.split()
-    length = len(words) + len(named) + len(placed)
+    words, named = f"{match.words} {match.placed}".split(), match.named.split()
+    length = len(words) + len(named)
     times: dict[str, int] = {}
-    for field, each in ((words, 1), (named, NAME_WEIGHT), (placed, 1)):
-        for word in field:
-            if word in weights:
-                times[word] = times.get(word, 0) + each
+    for field, each in ((words, 1), (named, NAME_WEIGHT)):
+        for word in filter(weights.__contains__, field):
+            times[word] = times.get(word, 0) + each
     return sum(
         weight * frequency(times[word], length, MEAN_WORDS, K1)
         for word, weight in weights.items()

@@ -198,6 +198,8 @@ class GraphQuery(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Created before."""
     as_of: datetime | None = None
     """What was valid at this time; None: what is valid now."""
+    now: datetime | None = None
+    """Hides notes that have expired by then, unless `as_of` is given; None hides none."""
     limit: int = 20
 
 

@@ -57,6 +57,7 @@ def _given(query: GraphQuery) -> Given:
         "since": micros_or_none(query.since),
         "until": micros_or_none(query.until),
         "as_of": micros_or_none(query.as_of),
+        "at": micros_or_none(query.as_of or query.now),
         "sources": list(query.sources),
         "languages": list(query.languages),
         "tags": list(query.tags),
@@ -81,7 +82,7 @@ def _ranked(
     if not holders:
         return {}
     texts = int(chunks[0][0] or 0)
-    chosen = finding(holders)
+    chosen = finding(holders, texts)
     found = _Finder(db, workspace_id, given, limit)
     weights = {word: rarity(max(texts, count), count) for word, count in holders}
     matches = found.matches({word: weights[word] for word in chosen}, asked.name_words)

@@ -422,6 +422,7 @@ WHERE c.deleted_at IS NULL AND m.deleted_at IS NULL AND m.stale = false
     AND ($path IS NULL OR m.relative_path = $path OR m.relative_path STARTS WITH ($path + '/'))
     AND (CASE WHEN $as_of IS NULL THEN m.superseded_at IS NULL ELSE m.created_at <= $as_of
         AND (m.superseded_at IS NULL OR m.superseded_at > $as_of) END)
+    AND ($at IS NULL OR m.expires_at IS NULL OR m.expires_at > $at)
     AND ($since IS NULL OR m.created_at >= $since) AND ($until IS NULL OR m.created_at < $until)
     AND (size($sources) = 0 OR m.source IN $sources)
     AND (size($languages) = 0 OR m.language IN $languages)

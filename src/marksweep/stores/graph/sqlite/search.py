@@ -30,6 +30,7 @@ def search(db: sqlite3.Connection, workspace_id: str, query: GraphQuery) -> tupl
         "since": micros_or_none(query.since),
         "until": micros_or_none(query.until),
         "as_of": micros_or_none(query.as_of),
+        "at": micros_or_none(query.as_of or query.now),
         "sources": msgspec.json.encode(query.sources).decode(),
         "languages": msgspec.json.encode(query.languages).decode(),
         "tags": msgspec.json.encode(query.tags).decode(),
@@ -61,14 +62,14 @@ def _ranked(db: sqlite3.Connection, given: Given, asked: Asked) -> dict[int, flo
     holders = [each for each in counted if each[1]]
     if not holders:
         return {}
-    chosen = finding(holders)
+    (texts,) = db.execute(sql.CHUNK_COUNT, (given["ws"],)).fetchone()
+    chosen = finding(holders, texts)
     matches = _best(db, given, _any(chosen))
     if asked.names:
         called = _any(own + word for word in asked.name_words)
         matches += _best(db, given, f"named : ({called})")
     if len(matches) < limit and len(chosen) < len(holders):
         matches += _best(db, given, _any(word for word, _ in holders))
-    (texts,) = db.execute(sql.CHUNK_COUNT, (given["ws"],)).fetchone()
     return ranked(matches, asked, holders, texts, limit)
 
 

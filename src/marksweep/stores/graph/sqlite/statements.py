@@ -349,11 +349,12 @@ c.deleted_at IS NULL AND m.deleted_at IS NULL AND m.stale = 0
         OR substr(m.relative_path, 1, length(:path) + 1) = :path || '/')
     AND (CASE WHEN :as_of IS NULL THEN m.superseded_at IS NULL ELSE m.created_at <= :as_of
         AND (m.superseded_at IS NULL OR m.superseded_at > :as_of) END)
+    AND (:at IS NULL OR m.expires_at IS NULL OR m.expires_at > :at)
     AND (:since IS NULL OR m.created_at >= :since) AND (:until IS NULL OR m.created_at < :until)
     AND (:sources = '[]' OR m.source IN (SELECT value FROM json_each(:sources)))
     AND (:languages = '[]' OR m.language IN (SELECT value FROM json_each(:languages)))
-    AND NOT EXISTS (SELECT 1 FROM json_each(:tags) wanted
-        WHERE wanted.value NOT IN (SELECT value FROM json_each(m.tags)))"""
+    AND (:tags = '[]' OR NOT EXISTS (SELECT 1 FROM json_each(:tags) wanted
+        WHERE wanted.value NOT IN (SELECT value FROM json_each(m.tags))))"""
 BEST_MATCHES = f"""
 SELECT c.key, m.id, c.position, m.relative_path, c.symbol, t.words, t.named, t.placed
 FROM (SELECT rowid, bm25(chunk_words, 1.0, {NAME_WEIGHT}, 1.0) AS score FROM chunk_words
