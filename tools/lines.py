@@ -1,4 +1,4 @@
-"""Count the lines of `src/marksweep` by package, now and at another commit.
+"""Count the lines of `src/marksweep` by package, at another commit and now.
 
     python tools/lines.py [COMMIT]
 
@@ -11,6 +11,7 @@ import ast
 import subprocess
 import sys
 from collections import Counter
+from pathlib import PurePath
 
 SOURCE = "src/marksweep/"
 
@@ -20,51 +21,42 @@ def git(*arguments: str) -> str:
     return subprocess.run(["git", *arguments], check=True, capture_output=True, text=True).stdout
 
 
-def is_code(node: ast.AST) -> bool:
-    """Tell statements from imports and docstrings."""
-    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    return not is_text and not isinstance(node, ast.Import | ast.ImportFrom)
+def code_lines(text: str) -> int:
+    """Count the lines of a module that hold statements."""
+    no_code: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        is_import = isinstance(node, ast.Import | ast.ImportFrom)
+        if isinstance(node, ast.stmt) and (is_text or is_import):
+            no_code.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    lines = enumerate(map(str.strip, text.splitlines()), 1)
+    return sum(n not in no_code and line[:1] not in ("", "#") for n, line in lines)
 
 
-def counted(commit: str) -> Counter[tuple[str, str]]:
-    """Count files, lines and lines of code of each package."""
-    counts: Counter[tuple[str, str]] = Counter()
+def counted(commit: str) -> dict[str, Counter[str]]:
+    """Count files, lines and code of each package."""
+    found: dict[str, Counter[str]] = {}
     for path in git("ls-tree", "-r", "--name-only", commit, SOURCE).splitlines():
         if path.endswith(".py"):
-            package = path.removeprefix(SOURCE).rpartition("/")[0].partition("/")[0] or "(modules)"
             text = git("show", f"{commit}:{path}")
-            other = {
-                line
-                for node in ast.walk(ast.parse(text))
-                if isinstance(node, ast.stmt) and not is_code(node)
-                for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
-            }
-            lines = text.splitlines()
-            written = (n for n, each in enumerate(lines, 1) if each.strip()[:1] not in ("", "#"))
-            counts[package, "files"] += 1
-            counts[package, "lines"] += len(lines)
-            counts[package, "code"] += sum(n not in other for n in written)
-    return counts
+            parts = PurePath(path.removeprefix(SOURCE)).parts
+            package = found.setdefault(parts[0] if len(parts) > 1 else "(modules)", Counter())
+            package.update(files=1, lines=len(text.splitlines()), code=code_lines(text))
+    return found
 
 
 def main(commit: str = "HEAD") -> None:
-    """Print a table: files, lines, code of each package, then and now."""
-    then, now = counted(commit), counted("HEAD")
-    kinds = ("files", "lines", "code")
-    packages = sorted({name for name, _ in then | now}, key=lambda name: -now[name, "lines"])
-    print(f"| package | at {commit}: files, lines, code | now: files, lines, code |\n|---|--:|--:|")
-    for name in packages:
-        cells = [", ".join(f"{each[name, kind]:,}" for kind in kinds) for each in (then, now)]
-        print(f"| {name} | {' | '.join(cells)} |")
-    for what, skipped in (("all", ""), ("without replay", "replay")):
-        sums = [
-            ", ".join(
-                f"{sum(each[name, kind] for name in packages if name != skipped):,}"
-                for kind in kinds
-            )
-            for each in (then, now)
-        ]
-        print(f"| **{what}** | {' | '.join(sums)} |")
+    """Print a table, the largest packages first."""
+    sides = counted(commit), counted("HEAD")
+    for side in sides:
+        rest = (count for name, count in side.items() if name != "replay")
+        side["**without replay**"] = sum(rest, Counter())
+    print(f"| package | files, lines, code at {commit} | now |\n|---|--:|--:|")
+    names = dict.fromkeys(name for side in reversed(sides) for name in side)
+    for name in sorted(names, key=lambda name: -sides[1].get(name, Counter())["lines"]):
+        cells = (side.get(name, Counter()) for side in sides)
+        rows = (f"{each['files']:,}, {each['lines']:,}, {each['code']:,}" for each in cells)
+        print(f"| {name} | {' | '.join(rows)} |")
 
 
 if __name__ == "__main__":

@@ -77,14 +77,8 @@ def _named(plan: Plan, most: int) -> Iterator[tuple[Step, str]]:
 
 
 def _candidate(found: model.Candidate, *, scored: bool) -> Candidate:
-    return Candidate(
-        segment_id=found.segment_id,
-        type=found.type,
-        tokens=found.tokens,
-        action=found.action.value,
-        reason=found.reason,
-        score=found.score if scored else None,
-    )
+    shown = Candidate.model_validate(found)
+    return shown if scored else shown.model_copy(update={"score": None})
 
 
 def _analysis(plan: Plan, rows: list[Candidate], used: Usage) -> Analysis:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from marksweep.graph.pruning import PruneResult
     from marksweep.heaps.graph import Limits
     from marksweep.indexing.report import IndexReport
-    from marksweep.stores.graph.base import Counts, GraphHit, Nodes
+    from marksweep.stores.graph.base import Counts, GraphHit
 
 
 class Indexed(Result):
@@ -113,13 +113,6 @@ class NodeIds(Part):
     chunks: list[str]
     entities: list[str]
 
-    @classmethod
-    def of(cls, nodes: Nodes) -> NodeIds:
-        """Render what nodes there are."""
-        return cls(
-            memories=list(nodes.memories), chunks=list(nodes.chunks), entities=list(nodes.entities)
-        )
-
 
 class PreviewItem(Part):
     """A memory that a prune would delete, and why."""
@@ -155,9 +148,9 @@ class MemoryPruned(Result):
             workspace_id=workspace,
             strategy=strategy,
             plan_id=response.plan_id,
-            planned=NodeIds.of(response.planned),
-            deleted=NodeIds.of(response.deleted),
-            left_alone=NodeIds.of(response.left_alone),
+            planned=NodeIds.model_validate(response.planned),
+            deleted=NodeIds.model_validate(response.deleted),
+            left_alone=NodeIds.model_validate(response.left_alone),
             not_taken=blockers_text(response.plan),
             preview=[
                 PreviewItem(

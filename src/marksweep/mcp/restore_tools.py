@@ -103,7 +103,7 @@ async def restore_memory(
             f"none of these is deleted in workspace {workspace!r}: {', '.join(memory_ids)}. They "
             "are live, were purged, or never existed. memory_history lists what was done."
         )
-    return MemoryRestored(workspace_id=workspace, restored=NodeIds.of(restored))
+    return MemoryRestored(workspace_id=workspace, restored=NodeIds.model_validate(restored))
 
 
 async def memory_history(

@@ -20,7 +20,7 @@ SHOWN_CHARS = 300
 class Part(BaseModel):
     """A part of a result."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
 
 
 class Usage(Part):

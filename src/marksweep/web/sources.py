@@ -23,7 +23,7 @@ from marksweep.messages import FunctionCall, Message, outcomes_of
 from marksweep.model import Action, Entry, Event, Plan, Report, Segment, Stashed, Unit
 from marksweep.reading import DEAD
 from marksweep.segments import Segments
-from marksweep.stores.base import Query, Store
+from marksweep.stores.base import Query
 from marksweep.stores.graph.base import GraphQuery, MemoryRow
 from marksweep.stores.graph.nouns import CODE_INDEXER, Kind, Record
 from marksweep.web.tiles import State, Tile, label
@@ -124,32 +124,58 @@ class Source(Protocol):
 
 
 class _Stored:
-    """What the working set and a conversation share: their store."""
+    """What the working set and a conversation share: their verbs, and their store."""
 
-    def __init__(self, store: Store, workspace: str) -> None:
-        self._store = store
-        self._workspace = workspace
+    face: Segments | Conversation
+
+    def live(self, name: str) -> Segment | None:
+        raise NotImplementedError
 
     def version(self, since: int) -> int:
-        return self._store.segments.changes(self._workspace, since).version
+        return self.face.store.segments.changes(self.face.workspace, since).version
+
+    def read(self, name: str) -> Detail:
+        live, why = self.live(name), self.face.why(name)
+        return Detail(live or self._swept_segment(name), why, live is not None)
 
     def find(self, words: str, limit: int) -> tuple[str, ...]:
-        hits = self._store.segments.search(self._workspace, Query(words=words, limit=limit))
+        query = Query(words=words, limit=limit)
+        hits = self.face.store.segments.search(self.face.workspace, query)
         return tuple(hit.found.segment_id for hit in hits)
 
     def swept(self, words: str, limit: int) -> tuple[Stashed, ...]:
         query = Query(words=words, limit=limit)
-        hits = search_stash(self._store.stash, self._workspace, query)
+        hits = search_stash(self.face.store.stash, self.face.workspace, query)
         return tuple(hit.found for hit in hits)
 
     def swept_count(self) -> int:
-        return self._store.stash.count(self._workspace)
+        return self.face.store.stash.count(self.face.workspace)
 
     def journal(self, events: tuple[Event, ...], limit: int) -> tuple[Entry, ...]:
-        return self._store.journal.read(self._workspace, events=events, limit=limit)
+        return self.face.store.journal.read(self.face.workspace, events=events, limit=limit)
+
+    def plan(self, target: int | None) -> Plan:
+        plan = self.face.plan(target_tokens=target)
+        self.face.save(plan)
+        return plan
+
+    def saved(self, plan_id: str) -> Plan:
+        return self.face.saved(plan_id)
+
+    def undo(self, plan_id: str) -> tuple[str, ...]:
+        return self.face.undo(plan_id)
+
+    def restore(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        return self.face.restore(*names)
+
+    def pin(self, name: str) -> None:
+        self.face.pin(name, by=ACTOR)
+
+    def unpin(self, name: str) -> None:
+        self.face.unpin(name)
 
     def _swept_segment(self, name: str) -> Segment:
-        for entry in self._store.stash.get(self._workspace, [name]):
+        for entry in self.face.store.stash.get(self.face.workspace, [name]):
             return entry.segment
         raise NotFound(f"{name!r} is neither live nor in the stash. Reload the page.")
 
@@ -158,8 +184,11 @@ class WorkingSet(_Stored):
     """The working set of a workspace."""
 
     def __init__(self, segments: Segments) -> None:
-        super().__init__(segments.store, segments.workspace)
-        self._segments = segments
+        self.face = self._segments = segments
+
+    def live(self, name: str) -> Segment | None:
+        """Fetch a segment."""
+        return self._segments.get(name)
 
     def look(self) -> Look:
         """Mark from the roots; what is not reached is garbage."""
@@ -172,49 +201,20 @@ class WorkingSet(_Stored):
             tiles.append(_tile(segment, About(segment.type), state, reason))
         return Look(tiles=tuple(tiles), budget=self._segments.budget)
 
-    def read(self, name: str) -> Detail:
-        """Return a segment, live or swept."""
-        live = self._segments.get(name)
-        why = self._segments.why(name)
-        return Detail(live or self._swept_segment(name), why, live is not None)
-
-    def plan(self, target: int | None) -> Plan:
-        """Plan, and keep the plan."""
-        plan = self._segments.plan(target_tokens=target)
-        self._segments.save(plan)
-        return plan
-
-    def saved(self, plan_id: str) -> Plan:
-        """Fetch a plan."""
-        return self._segments.saved(plan_id)
-
     def collect(self, plan_id: str) -> Report:
         """Collect; the page asked before it named a plan that deletes."""
         return self._segments.collect(plan_id, confirm=plan_id)
-
-    def undo(self, plan_id: str) -> tuple[str, ...]:
-        """Reverse a whole sweep."""
-        return self._segments.undo(plan_id)
-
-    def restore(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Bring segments back."""
-        return self._segments.restore(*names)
-
-    def pin(self, name: str) -> None:
-        """Pin."""
-        self._segments.pin(name, by=ACTOR)
-
-    def unpin(self, name: str) -> None:
-        """Unpin."""
-        self._segments.unpin(name)
 
 
 class Talk(_Stored):
     """A conversation."""
 
     def __init__(self, conversation: Conversation) -> None:
-        super().__init__(conversation.store, conversation.workspace)
-        self._talk = conversation
+        self.face = self._talk = conversation
+
+    def live(self, name: str) -> Segment | None:
+        """Fetch a message."""
+        return {each.segment_id: each for each in self._talk.context().segments}.get(name)
 
     def look(self) -> Look:
         """Find what is dead weight; the rest is in use."""
@@ -229,41 +229,9 @@ class Talk(_Stored):
             tiles.append(_tile(segment, about.get(name, About(segment.type)), state, reason))
         return Look(tiles=tuple(tiles), budget=talk.budget)
 
-    def read(self, name: str) -> Detail:
-        """Return a message, live or swept."""
-        live = {each.segment_id: each for each in self._talk.context().segments}.get(name)
-        why = self._talk.why(name)
-        return Detail(live or self._swept_segment(name), why, live is not None)
-
-    def plan(self, target: int | None) -> Plan:
-        """Plan, and keep the plan."""
-        plan = self._talk.plan(target)
-        self._talk.save(plan)
-        return plan
-
-    def saved(self, plan_id: str) -> Plan:
-        """Fetch a plan."""
-        return self._talk.saved(plan_id)
-
     def collect(self, plan_id: str) -> Report:
         """Collect."""
         return self._talk.collect(self._talk.saved(plan_id))
-
-    def undo(self, plan_id: str) -> tuple[str, ...]:
-        """Reverse a whole sweep."""
-        return self._talk.undo(plan_id)
-
-    def restore(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Bring messages back."""
-        return self._talk.restore(*names)
-
-    def pin(self, name: str) -> None:
-        """Pin."""
-        self._talk.pin(name, ACTOR)
-
-    def unpin(self, name: str) -> None:
-        """Unpin."""
-        self._talk.unpin(name)
 
 
 class About(NamedTuple):
