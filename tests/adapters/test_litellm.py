@@ -359,7 +359,7 @@ def test_messages_passed_by_position_are_sent_and_logged_once(
         asyncio.run(litellm.acompletion("gpt-4o", given, mock_response="so"))
     told = [r.message for r in caplog.records if r.name == "marksweep.adapters"]
     assert len(told) == 1
-    assert "by name" in told[0]
+    assert "by keyword" in told[0]
 
 
 def test_a_deployment_can_declare_its_window() -> None:
