@@ -512,14 +512,14 @@ MUTANTS = (
     Mutant(
         "conversation: the first request may go",
         "heaps/conversation.py",
-        "if opens or is_first or message.role is Role.SYSTEM:",
-        "if message.role is Role.SYSTEM:",
+        "is_locked = is_first or role is Role.SYSTEM",
+        "is_locked = role is Role.SYSTEM",
     ),
     Mutant(
         "conversation: instructions may go",
         "heaps/conversation.py",
-        "if opens or is_first or message.role is Role.SYSTEM:",
-        "if opens or is_first:",
+        "is_locked = is_first or role is Role.SYSTEM",
+        "is_locked = is_first",
     ),
     Mutant(
         "conversation: what is not answered yet may go",

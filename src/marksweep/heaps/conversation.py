@@ -237,12 +237,12 @@ class ConversationHeap(SegmentHeap):
         came: datetime,
         declared: Mapping[str, GCPolicy],
     ) -> Segment:
-        ties = [self._names[n] for n in self._read(at, message) if n in self._names]
+        tied, policy = self._read(at, message)
+        ties = [self._names[n] for n in tied if n in self._names]
         self._names[at] = message.message_id
         self._messages[message.message_id] = message
         if not pinned_by and self._keep and self._is_kept(message, ties):
             pinned_by = KEPT
-        policy = self._policy(message)
         if policy is not GCPolicy.LOCKED:
             policy = declared.get(message.message_id, policy)
         return Segment(
@@ -270,18 +270,29 @@ class ConversationHeap(SegmentHeap):
         names = {call.name for call in message.function_calls}
         return not self._keep.isdisjoint(names | {o.name for o in outcomes_of(message, calls)})
 
-    def _read(self, at: int, message: Message, turn: int | None = None) -> list[int]:
-        """Process the next message; return the positions it is tied to.
+    def _read(
+        self, at: int, message: Message, turn: int | None = None
+    ) -> tuple[list[int], GCPolicy]:
+        """Process the next message; return the positions it is tied to, and its policy.
 
-        `turn` is its turn if that is known already.
+        `turn` is its turn if that is known already. The very first message is locked: providers
+        require a history to begin with the user.
         """
         self._last_read = at
-        if starts_turn(message):
+        role, starts = message.role, starts_turn(message)
+        if starts:
             self._enter_turn(message.message_id, turn)
-        if message.role is Role.MODEL and not self._is_answering:
+        if role is Role.MODEL and not self._is_answering:
             self._last_answer = at
-        self._is_answering = message.role is Role.MODEL
-        return self._tying.feed(at, message)
+        self._is_answering = role is Role.MODEL
+        is_first = (starts and not self._is_requested) or (
+            not self._is_open and role is not Role.MODEL
+        )
+        self._is_requested = self._is_requested or starts
+        self._is_open = self._is_open or role is not Role.SYSTEM
+        is_locked = is_first or role is Role.SYSTEM
+        policy = GCPolicy.LOCKED if is_locked else _default_policy(message)
+        return self._tying.feed(at, message), policy
 
     def _enter_turn(self, started_by: str, number: int | None) -> None:
         if self._turns is not None:
@@ -289,19 +300,6 @@ class ConversationHeap(SegmentHeap):
         else:
             self._turn = self._turn + 1 if number is None else number
         self._topic = turn_name(self._turn)
-
-    def _policy(self, message: Message) -> GCPolicy:
-        """Return the policy of a message that has just been read.
-
-        The very first message is locked: providers require a history to begin with the user.
-        """
-        opens = not self._is_open and message.role is not Role.MODEL
-        self._is_open = self._is_open or message.role is not Role.SYSTEM
-        is_first = not self._is_requested and starts_turn(message)
-        self._is_requested = self._is_requested or is_first
-        if opens or is_first or message.role is Role.SYSTEM:
-            return GCPolicy.LOCKED
-        return _default_policy(message)
 
     def _catch_up(self) -> None:
         """Process messages that came from the store: after a restart, or from others."""
@@ -312,7 +310,6 @@ class ConversationHeap(SegmentHeap):
                 message = self.message(segment)
                 turn = turn_number(segment.topic_id)
                 self._read(segment.position, message, turn)
-                self._policy(message)
                 self._turn = max(self._turn, turn)  # The message that began it may be swept.
                 self._topic = turn_name(self._turn)
                 if self._turns is not None:

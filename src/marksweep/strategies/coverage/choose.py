@@ -15,7 +15,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from operator import neg
-from typing import NamedTuple
 
 import msgspec
 
@@ -50,7 +49,7 @@ ECONOMY = Setting("economy", reread=1.0)
 QUALITY = Setting("quality", reread=0.0)
 
 
-class Offer(NamedTuple):
+class Offer(msgspec.Struct, frozen=True, order=True, gc=False):
     """A block that may go, ordered by its worth."""
 
     worth: float
@@ -98,10 +97,11 @@ def _sweep(order: Sequence[Offer], must: int) -> tuple[int, float, int] | None:
     """Return what is freed and lost, and where the first cut is; None if too little can go."""
     freed, lost = 0, 0.0
     edge = order[0].at if order else 0
-    for worth, _, at, block in order:
-        freed += block.tokens
-        lost += worth * block.tokens
-        edge = min(edge, at)
+    for offer in order:
+        tokens = offer.block.tokens
+        freed += tokens
+        lost += offer.worth * tokens
+        edge = min(edge, offer.at)
         if freed >= must:
             return freed, lost, edge
     return None
@@ -201,7 +201,7 @@ class Sweep:
                 continue
             worth = self._index.worth(block)
             if (order and worth > order[-1].worth) or (again and worth > again[0].worth):
-                heapq.heappush(again, offer._replace(worth=worth))
+                heapq.heappush(again, Offer(worth, offer.number, offer.at, block))
                 continue
             block.value = worth
             self._index.drop(block)
@@ -225,13 +225,13 @@ class Sweep:
             if is_empty and self._context.may_go(members):
                 gone = [block for mate in members for block in self._messages[mate].blocks()]
                 return Proposal((i,), Action.STASH, self._reason(gone, len(gone)))
-        kept = {text.place: text.shown() for text in message.texts}
-        shorter = trimmed(self._context.segments[i], {at: s for at, s in kept.items() if s})
+        cut = {text.place: shown for text in message.texts if (shown := text.shown()) is not None}
+        shorter = trimmed(self._context.segments[i], cut)
         if shorter is None:
             return None
         blocks = message.blocks()
-        staying = [b for text in message.texts if not kept[text.place] for b in text.blocks()]
-        message.know_form(shorter.raw, [*staying, *[b for b in blocks if b.is_kept]])
+        whole = [b for text in message.texts if text.place not in cut for b in text.blocks()]
+        message.know_form(shorter.raw, [*whole, *[b for b in blocks if b.is_kept]])
         reason = self._reason([block for block in blocks if not block.is_kept], len(blocks))
         return Proposal((i,), Action.TRIM, reason, shorter)
 

@@ -181,12 +181,18 @@ class CutText(msgspec.Struct):
 
     def shown(self) -> Sections | None:
         """Return what is kept; None if nothing goes, or if nothing the agent wrote would stay."""
-        if all(block.is_kept for block in self.blocks()):
+        pieces: list[Piece] = []
+        is_cut = False
+        for each in self.pieces:
+            if not isinstance(each, Block):
+                pieces.append(each)
+            elif each.is_kept:
+                pieces.append(each.section)
+            else:
+                pieces.append(each.gap)
+                is_cut = True
+        if not is_cut:
             return None
-        pieces = [
-            (each.section if each.is_kept else each.gap) if isinstance(each, Block) else each
-            for each in self.pieces
-        ]
         if self.is_own and not any(isinstance(piece, Section) for piece in pieces):
             return None
         return Sections(tuple(pieces), self.measure)
