@@ -20,7 +20,7 @@ from tools.docs import SHAPES
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/json.schema.json").read_text())
 WITHOUT_RESULT = {"demo", "hook", "plugin", "proxy", "resume", "serve", "swept", "web", "wrap"}
-QUICK = ("-s", "mask last 10", "-b", "30%", "--workers", "1")
+QUICK = ("-s", "mask last 10", "-b", "30%", "--solver-nodes", "20", "--workers", "1")
 
 
 @pytest.fixture(autouse=True)

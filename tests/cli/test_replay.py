@@ -20,7 +20,8 @@ from marksweep.cli.demo import recorded
 from marksweep.conversation import Conversation
 from marksweep.settings import load_settings
 
-QUICK = ("-s", "coverage", "-b", "30%", "--solver-nodes", "20", "--workers", "1")
+SOLVED_ROUGHLY = ("--solver-nodes", "20")
+QUICK = ("-s", "coverage", "-b", "30%", *SOLVED_ROUGHLY, "--workers", "1")
 
 
 @pytest.fixture(autouse=True)
@@ -140,7 +141,7 @@ class TestReplay:
         assert len(one["result"]["transcripts"]) == 5
 
     def test_installed_strategies_are_replayed_as_tiers(self) -> None:
-        rows = replayed("chat.json", "-s", "superseded+mask+truncate", "-b", "30%")
+        rows = replayed("chat.json", "-s", "superseded+mask+truncate", "-b", "30%", *SOLVED_ROUGHLY)
         row = next(r for r in rows["result"]["rows"] if "+" in r["strategy"])
         assert row["violations"] == {}
         assert row["cost"] > 0
@@ -304,14 +305,14 @@ class TestReplay:
 
     def test_strategies_of_your_own_are_replayed_and_their_failures_named(self) -> None:
         Path("hanging.py").write_text(HANGING)
-        found = replayed("chat.json", "-b", "30%", "-s", "hanging:Dies")
+        found = replayed("chat.json", "-b", "30%", "-s", "hanging:Dies", *SOLVED_ROUGHLY)
         row = next(r for r in found["result"]["rows"] if r["strategy"] == "hanging:Dies")
         assert row["violations"] == {"error": 32}
         assert row["failures"] == [
             "chat.json, step 1: the process of hanging:Dies died (exit code 3)"
         ]
         assert found["recommended"]["strategy"] == "truncate"
-        told = run("replay", "chat.json", "-b", "30%", "-s", "hanging:Dies").stdout
+        told = run("replay", "chat.json", "-b", "30%", "-s", "hanging:Dies", *SOLVED_ROUGHLY).stdout
         assert "hanging:Dies at 30%: error (32×)" in told
 
 
@@ -368,7 +369,7 @@ class TestTune:
 
     def test_what_it_writes_is_what_collect_and_a_conversation_use(self) -> None:
         spec = "superseded+mask+truncate:spare=1,preserve_recent_turns=0,target_percent=50"
-        done = run("tune", "chat.json", "-s", spec, "-b", "50%", "--recall", "50")
+        done = run("tune", "chat.json", "-s", spec, "-b", "50%", "--recall", "50", *SOLVED_ROUGHLY)
         assert done.exit_code == 0, done.output
         settings = load_settings()
         assert settings.conversation.strategy == "superseded+mask+truncate"
@@ -387,7 +388,7 @@ class TestTune:
         assert {step["reason"] for step in plan["steps"]} <= planned
 
     def test_what_settings_cannot_say_is_not_written(self) -> None:
-        done = run("tune", "chat.json", "-s", "gc_truncate", "-b", "30%", "--json")
+        done = run("tune", "chat.json", "-s", "gc_truncate", "-b", "30%", *SOLVED_ROUGHLY, "--json")
         assert json.loads(done.stdout)["recommended"]["strategy"] == "truncate"
         assert load_settings().conversation.strategy == "truncate"
 
@@ -420,5 +421,5 @@ class TestTune:
         assert "-o" in done.stderr
 
     def test_references_alone_cannot_be_recommended_over_truncation(self) -> None:
-        done = run("tune", "chat.json", "-s", "random", "-b", "30%", "--json")
+        done = run("tune", "chat.json", "-s", "random", "-b", "30%", *SOLVED_ROUGHLY, "--json")
         assert json.loads(done.stdout)["recommended"]["strategy"] == "truncate"
