@@ -1,4 +1,4 @@
-"""What a store is: three faces on one place, and a lock.
+"""What a store is: segments, stash and journal in one location, and a lock.
 
     segments   what is live, per workspace, with a version that grows with every write
     stash      what was swept, whole, searchable
@@ -62,7 +62,7 @@ class Query(msgspec.Struct, frozen=True, gc=False, kw_only=True):
                 msgspec.structs.force_setattr(self, name, given.replace(tzinfo=UTC))
 
     def matches(self, segment: Segment) -> bool:
-        """Return whether a segment passes every filter. Words are not looked at."""
+        """Return whether a segment passes every filter. Words are ignored."""
         return (
             (not self.types or segment.type in self.types)
             and (self.file_path is None or segment.file_path == self.file_path)
@@ -74,7 +74,7 @@ class Query(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @classmethod
     def of(cls, words: str, filters: Mapping[str, object]) -> Query:
-        """Make a query of named filters, with lists for tuples and unknown names refused."""
+        """Build a query from named filters; accept lists for tuples, refuse unknown names."""
         known = set(cls.__struct_fields__) - {"words"}
         unknown = sorted(set(filters) - known)
         if unknown:
@@ -93,15 +93,15 @@ class Hit(msgspec.Struct, Generic[Found], frozen=True):
 
 
 class PlanRetention(msgspec.Struct, frozen=True, gc=False):
-    """How long a journal keeps plans that nobody applied. What was done it keeps for good."""
+    """How long a journal keeps plans that nobody applied. Applied plans are kept forever."""
 
     days: float = 7.0
     """Longer lets old plans still be collected by their id, and takes more room."""
     plans: int = 20
-    """The newest so many are kept. A plan takes about 150 bytes for each segment it sweeps."""
+    """How many of the newest are kept. A plan takes about 150 bytes for each segment it sweeps."""
 
     def shown_since(self, now: datetime) -> datetime:
-        """Say when a plan must have been shown to be kept still."""
+        """Return the time since which shown plans are kept."""
         try:
             return now - timedelta(days=self.days)
         except OverflowError:
@@ -125,7 +125,7 @@ class SegmentStore(Protocol):
     def changes(self, workspace: str, since: int = 0) -> Changes:
         """Return what was put or removed after version `since`; from 0, everything.
 
-        In no order. Cheap when nothing happened. A store that no longer knows what was removed
+        In any order. Cheap if nothing changed. A store that no longer knows what was removed
         since then, or never had that version, returns everything.
         """
         ...
@@ -153,11 +153,11 @@ class Stash(Protocol):
     """Swept segments. One segment may be there once per plan that swept it."""
 
     def put(self, workspace: str, entries: Sequence[Stashed]) -> None:
-        """Keep entries, all or nothing. Again with the same plan and segment: replaced."""
+        """Store entries, all or nothing. Same plan and segment: the entry is replaced."""
         ...
 
     def get(self, workspace: str, segment_ids: Sequence[str]) -> tuple[Stashed, ...]:
-        """Fetch the entries of these segments, the one put last first."""
+        """Fetch the entries of these segments, newest first."""
         ...
 
     def of_plan(self, workspace: str, plan_id: str) -> tuple[Stashed, ...]:
@@ -169,24 +169,24 @@ class Stash(Protocol):
         ...
 
     def search(self, workspace: str, query: Query) -> tuple[Hit[Stashed], ...]:
-        """Find entries, best first; without words, the one put last first."""
+        """Find entries, best first; without words, newest first."""
         ...
 
     def entries(self, workspace: str) -> Iterator[Stashed]:
-        """Read all entries, the one put first first, a few at a time."""
+        """Read all entries, oldest first, a few at a time."""
         ...
 
     def expired(self, workspace: str, now: datetime) -> tuple[Stashed, ...]:
-        """Fetch the entries whose deletion has become final, the one put first first."""
+        """Fetch the entries whose deletion has become final, oldest first."""
         ...
 
     def count(self, workspace: str, most: int = sys.maxsize) -> int:
-        """Count the entries, no further than to `most`."""
+        """Count the entries, up to `most`."""
         ...
 
 
 class EntryFilter(TypedDict, total=False):
-    """Which entries of a journal are read. What is left out, empty or None filters nothing."""
+    """Which entries of a journal to read. An omitted, empty or None field filters nothing."""
 
     events: Collection[Event]
     plan_id: str | None
@@ -194,13 +194,13 @@ class EntryFilter(TypedDict, total=False):
 
 
 class Journal(Protocol):
-    """The record of plans and sweeps. What was done stays as it was written.
+    """The record of plans and sweeps. Entries of what was done never change.
 
     Plans that nobody applied expire as the store's PlanRetention says, whenever one is shown.
     """
 
     def append(self, workspace: str, entry: Entry) -> Entry:
-        """Add an entry, durably unless it only closes an operation; return it with its number.
+        """Append an entry, durably unless it only closes an operation; return it numbered.
 
         A plan that is shown again is stored once: the entry that has it is returned.
         """
@@ -215,11 +215,11 @@ class Journal(Protocol):
         ...
 
     def redact(self, workspace: str, segment_ids: Collection[str]) -> int:
-        """Take the content of segments out of all entries, as `redacted` does; say of how many."""
+        """Remove the content of segments from all entries, as `redacted` does; count them."""
         ...
 
     def size(self, workspace: str) -> JournalSize:
-        """Say how large the journal is."""
+        """Return the size of the journal."""
         ...
 
 
@@ -273,9 +273,9 @@ REDACTED = "redacted"
 
 
 def redacted(entry: Entry, segment_ids: Collection[str]) -> Entry:
-    """Take the content of segments out of an entry: reasons and stand-ins.
+    """Remove the content of segments from an entry: reasons and stand-ins.
 
-    Ids, actions and sizes stay. A plan that was only shown goes whole, so that nobody applies it.
+    Ids, actions and sizes stay. A plan that was only shown is removed, so that nobody applies it.
     """
     if entry.plan is None or not any(_names(step, segment_ids) for step in entry.plan.steps):
         return entry

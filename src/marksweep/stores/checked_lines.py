@@ -1,8 +1,8 @@
-"""A file of lines that is whole or not there: compressed, counted, checksummed.
+"""A file of lines that is complete or absent: compressed, counted, checksummed.
 
 The first line says what it is, each further line holds one item, the last holds the count and a
-checksum of all before it. A file appears under its name only when it is complete and on disk, for
-its owner's eyes only.
+checksum of all before it. A file gets its name only when it is complete and on disk, and is
+readable by its owner only.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ Decoded = TypeVar("Decoded")
 SUFFIX = ".jsonl.gz"
 
 PART = ".part"
-"""What the name of a file ends in that is being written."""
+"""Suffix of a file that is still being written."""
 
 END = b'{"items"'
-"""What the last line begins with."""
+"""Start of the last line."""
 
 LONGEST_LINE = 1 << 28
-"""Bytes of a line that are read: a file with a longer one is not ours."""
+"""Longest line in bytes. marksweep does not write longer ones."""
 
 
 class Footer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -77,7 +77,7 @@ class LineWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
     ) -> None:
-        """Put the file in its place, or away if something went wrong."""
+        """Rename the file into place, or delete it after an error."""
         try:
             if kind is None:
                 footer = Footer(items=self.items, sha256=self._digest.hexdigest())
@@ -100,14 +100,14 @@ class LineWriter:
 
 
 def first_line(path: Path) -> bytes:
-    """Read what a file says it is, and no further."""
+    """Read the header of a file."""
     for line in _raw_lines(path):
         return line
     raise damaged(path, "it is empty")
 
 
 def check_lines(path: Path, check: Callable[[bytes], object]) -> int:
-    """Read a file through, every item and the checksum; count the items.
+    """Read a whole file, check every item and the checksum, and count the items.
 
     StoreCorrupt if it is damaged, or if `check` raises a ValueError for an item.
     """

@@ -1,4 +1,4 @@
-"""All that a store holds of one workspace, as plain JSON data: for a host's own checkpoints."""
+"""Everything in one workspace as plain JSON data, for a host's own checkpoints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from marksweep.model import Entry, Event, Plan, Segment, Stashed
 from marksweep.stores.base import Store
 
 STATE_VERSION = 1
-"""The form of a checkpoint. It changes when an older marksweep could not read a newer one."""
+"""Format of a checkpoint. Raised when an older marksweep could not read a newer one."""
 
 replace = msgspec.structs.replace
 
@@ -46,7 +46,7 @@ def get_state(store: Store, workspace: str, dialect: str) -> object:
 
 
 def forget(store: Store, workspace: str) -> None:
-    """Delete all that a store holds of a workspace; its journal keeps that something was done."""
+    """Delete everything in a workspace; its journal keeps that something was done."""
     with store.lock(workspace):
         live = [segment.segment_id for segment in store.segments.changes(workspace).put]
         stash = list(store.stash.entries(workspace))
@@ -61,7 +61,7 @@ def _made_in(plan: Plan) -> set[str]:
 
 
 def put_state(store: Store, workspace: str, state: object) -> str:
-    """Fill a workspace that is empty with what `get_state` gave; give the dialect in it."""
+    """Fill an empty workspace from what `get_state` returned; return its dialect."""
     try:
         checkpoint = msgspec.convert(state, Checkpoint)
     except msgspec.ValidationError as error:

@@ -1,7 +1,7 @@
 """Nouns to JSON bytes and back, for every store that keeps bytes.
 
 Text that is not valid Unicode (a lone surrogate, as `os.fsdecode` gives for odd file names) goes
-through `json` with escapes, so that what comes back is what went in.
+through `json` with escapes, so that it is read back unchanged.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ RENAMED = {
     "tokens": "size",
     "kept": "blockers",
 }
-"""What fields of plans and reports were called in version 0.1, and are called now."""
+"""Field names of plans and reports in version 0.1, and their names now."""
 
 
 def _renewed(found: object) -> object:

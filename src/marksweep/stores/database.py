@@ -1,7 +1,7 @@
 """A SQLite file: private, in write-ahead mode, for any number of threads and processes.
 
-Every use is one transaction. One thread writes at a time; readers may have connections of their
-own beside it. Errors say what went wrong and what to do.
+Every use is one transaction. One thread writes at a time; readers may have separate
+connections. Errors say what went wrong and what to do.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ BEGIN_READING = "BEGIN"
 """See one state of the file across several reads."""
 
 BEGIN_WRITING = "BEGIN IMMEDIATE"
-"""Become the one writer, waiting for it if need be."""
+"""Become the one writer; wait for another if necessary."""
 
 SCRUB_BEGINS = "CREATE TABLE IF NOT EXISTS unfinished_scrub (begun INTEGER)"
-"""Note that removed content may still be in the files, until it is known that it is not."""
+"""Note that removed content may still be in the files."""
 
 SCRUB_IS_UNFINISHED = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'unfinished_scrub')"
-"""Whether a scrub was begun and not finished."""
+"""Whether a scrub was started and not finished."""
 
 SCRUB_ENDS = "DROP TABLE IF EXISTS unfinished_scrub"
 """All removed content is gone from the files."""
 
 MERGE_WORDS = "INSERT INTO {table} ({table}) VALUES ('optimize')"
-"""Rewrite an index of FTS5, without the words of what was removed.
+"""Rewrite an FTS5 index without the words of removed rows.
 
 FTS5's `secure-delete` does so at each removal, but then no SQLite before 3.42 can read the file.
 """
 
 REWRITE_FILE = "VACUUM"
-"""Rewrite the whole file, without what was removed."""
+"""Rewrite the whole file without removed content."""
 
 EMPTY_LOG = "PRAGMA wal_checkpoint(TRUNCATE)"
 """Write the log back into the file and truncate it. Returns first whether a reader prevented it."""
@@ -85,7 +85,7 @@ class Schema(NamedTuple):
 
 
 class Database:
-    """One file. Threads may share the object, processes the file, and a forked child may go on."""
+    """One file. Threads may share the object, processes the file; a forked child may use it."""
 
     def __init__(self, path: Path, schema: Schema, *, timeout: float, readers: int = 0) -> None:
         self.path = path
@@ -145,7 +145,7 @@ class Database:
                 database.execute(SYNC_AT_CHECKPOINTS)
 
     def scrub(self) -> tuple[str, ...]:
-        """Take what was removed out of the files; return what another process kept it from."""
+        """Erase removed content from the files; return what another process prevented."""
         with self._errors(), self._writer.borrowed() as database:
             with self._transaction(database):
                 database.execute(SCRUB_BEGINS)
@@ -182,7 +182,7 @@ class Database:
             raise
 
     def _check_in_place(self) -> None:
-        """Refuse to write into a file that was moved away: nobody would ever read it."""
+        """Refuse to write to a file that was moved away: nobody would read it."""
         if self.path.stat().st_ino != self._inode:
             raise StoreError(
                 f"{self.path}: the file was replaced while it was open. Nothing was changed. "
@@ -256,7 +256,7 @@ class Database:
 
 
 class _Connections:
-    """At most so many connections, opened when needed; a thread that finds all in use waits."""
+    """A bounded pool of connections, opened on demand; a thread waits if all are in use."""
 
     def __init__(self, path: Path, connect: Callable[[], sqlite3.Connection], most: int) -> None:
         self._path = path
@@ -285,7 +285,7 @@ class _Connections:
             self._idle.put(database)
 
     def check_open(self) -> None:
-        """Refuse if they were closed."""
+        """Refuse if the pool is closed."""
         if self._closed:
             raise StoreError(f"{self._path}: the store is closed. Open it again.")
 
@@ -299,7 +299,7 @@ class _Connections:
             self._idle.put(None)
 
     def _leave_to_parent(self) -> None:
-        """Start over in a forked child: what is open is the parent's."""
+        """Start over in a forked child: open connections belong to the parent."""
         if self._owner != os.getpid():
             _left_to_parents.append(self._idle)
             self._start()
@@ -323,7 +323,7 @@ def check_version(database: sqlite3.Connection, path: Path, schema: Schema) -> i
 
 
 def statements_of(script: str) -> Iterator[str]:
-    """Cut a script into statements; `executescript` would commit before it starts."""
+    """Split a script into statements; `executescript` would commit before it starts."""
     pending = ""
     for line in script.splitlines(keepends=True):
         pending += line
@@ -378,7 +378,7 @@ _MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
 
 
 def in_words(path: Path, error: sqlite3.Error) -> StoreError:
-    """Say what an error of SQLite means and what to do about it."""
+    """Explain a SQLite error and what to do about it."""
     for name, kind, meaning in _MEANINGS:
         if _is_named(error, name):
             return kind(f"{path}: {meaning} ({error})")
@@ -391,12 +391,12 @@ def in_words(path: Path, error: sqlite3.Error) -> StoreError:
 
 
 def _is_named(error: sqlite3.Error, name: str) -> bool:
-    """Return whether SQLite's name for an error begins so."""
+    """Return whether SQLite's name for an error begins with this."""
     return getattr(error, "sqlite_errorname", "").startswith(name)
 
 
 def unreadable(path: Path, what: str, error: Exception) -> StoreCorrupt:
-    """Say that a row does not hold what it should."""
+    """Report a row with unexpected content."""
     return StoreCorrupt(
         f"{path}: {what} cannot be read ({error}). The file was left as it is. {_REPAIR}"
     )

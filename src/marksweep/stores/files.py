@@ -1,4 +1,4 @@
-"""Private files, durable replacement, and a lock that dies with its holder."""
+"""Private files, durable replacement, and a lock that is released when its holder dies."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ DATABASE_FILES = ("", "-wal", "-shm")
 """What SQLite keeps of one database, by the end of the name."""
 
 DRAFT = ".draft"
-"""How the name of a file ends that is about to take the place of another."""
+"""Suffix of a file that is about to replace another."""
 
 LOCK_TIMEOUT = 10.0
 """Seconds to wait for a lock. Lower gives up on a slow process; higher hangs on a stuck one."""
 
 POLL_SECONDS = 0.005
-"""Time between two tries to take a lock that is held. Lower starts sooner and costs more."""
+"""Time between two attempts to take a lock that is held. Lower starts sooner and costs more."""
 
 
 def make_folder(folder: Path) -> None:
@@ -125,7 +125,7 @@ def is_exposed(path: Path) -> bool:
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a file that its owner made read-only, even to those whom the system would let."""
+    """Refuse a file that its owner made read-only, even if the system would allow the write."""
     if not path.stat().st_mode & 0o222:
         raise OSError(errno.EACCES, "The file is read-only", str(path))
 
@@ -142,9 +142,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Put content in place of a file, durably: after a crash it is the old or the new, whole.
+    """Replace a file's content durably: after a crash it is completely the old or the new.
 
-    The caller holds the file's lock, so a draft found there is a leftover and goes.
+    The caller holds the file's lock, so a draft found there is a leftover and is deleted.
     """
     if path.exists():
         check_writable(path)
@@ -164,12 +164,12 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def drafts(path: Path) -> tuple[Path, ...]:
-    """List what was to take the place of a file when a process was killed."""
+    """List the drafts left behind when a process was killed while replacing a file."""
     return tuple(path.parent.glob(f".{glob.escape(path.name)}.*{DRAFT}"))
 
 
 def total_size(store: Path, files: Iterable[Path]) -> int:
-    """Add up the sizes of a store's files that are there; StoreError if they cannot be read."""
+    """Add up the sizes of a store's existing files; StoreError if they cannot be read."""
     try:
         return sum(file.stat().st_size for file in files if file.exists())
     except OSError as error:
@@ -190,14 +190,14 @@ class FileLock:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the lock; StoreBusy if it cannot be had in time."""
+        """Hold the lock; StoreBusy if it cannot be acquired in time."""
         lock = self._own()
         self._acquire(lock)
         try:
             yield
         finally:
             if lock.lock_counter == 1:
-                # While it is ours: who waits for a file that is gone starts over with a new one.
+                # While we hold it: a process waiting for a deleted file starts over with a new one.
                 with suppress(OSError):
                     self._path.unlink(missing_ok=True)
             lock.release()
@@ -229,7 +229,7 @@ class FileLock:
 
 
 def unusable(path: Path, error: OSError) -> StoreError:
-    """Say what a failed file operation means and what to do about it."""
+    """Explain a failed file operation and what to do about it."""
     advice = {
         errno.ENOSPC: "The disk is full: free some space; nothing was changed.",
         errno.EDQUOT: "The disk quota is used up: free some space; nothing was changed.",

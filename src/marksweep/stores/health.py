@@ -1,6 +1,6 @@
 """The health of a store's files: who may read them, what was left behind, whether they are sound.
 
-Looking changes nothing. Before a repair all is copied into a folder next to the store.
+Checking changes nothing. Before a repair all files are copied into a folder next to the store.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from marksweep.stores.salvage import SalvagedStore, is_database, salvage
 from marksweep.stores.sqlite import SqliteStore
 
 REBUILT = ".rebuilt"
-"""Added to the name of a database while it is rebuilt."""
+"""Suffix of a database while it is rebuilt."""
 
 
 def files_of(path: Path) -> tuple[Path, ...]:
@@ -44,7 +44,7 @@ def files_of(path: Path) -> tuple[Path, ...]:
 def readable_by_others(path: Path) -> tuple[Path, ...]:
     """List what others than its owner may read or write of the store at a path.
 
-    In a project's folder all is ours: the memory, its backups, and the folder itself.
+    In a project's folder everything is marksweep's: the memory, its backups, the folder itself.
     """
     if path.parent.name == PROJECT_FOLDER:
         return exposed(path.parent)
@@ -52,20 +52,20 @@ def readable_by_others(path: Path) -> tuple[Path, ...]:
 
 
 def make_private(path: Path) -> None:
-    """Close a store to all but its owner."""
+    """Make a store readable by its owner only."""
     for file in readable_by_others(path):
         tighten(file)
 
 
 def stale_drafts(path: Path) -> tuple[Path, ...]:
-    """List what was being written when a process was killed."""
+    """List files that were being written when a process was killed."""
     rebuilt = (path.with_name(path.name + REBUILT + end) for end in DATABASE_FILES)
     found = (draft for file in files_of(path) for draft in drafts(file))
     return (*found, *(file for file in rebuilt if file.is_file()))
 
 
 def damage(path: Path) -> str:
-    """Say what is wrong with the content of a store; nothing if it is sound."""
+    """Describe what is wrong with the content of a store; empty if it is intact."""
     if is_database(path):
         return database_damage(path)
     skipped = salvage(path).skipped
@@ -73,7 +73,7 @@ def damage(path: Path) -> str:
 
 
 def database_damage(path: Path) -> str:
-    """Say what SQLite finds wrong with a database; nothing if it is sound."""
+    """Describe what SQLite finds wrong with a database; empty if it is intact."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
             found = [row[0] for row in database.execute("PRAGMA integrity_check(3)")]
@@ -92,7 +92,7 @@ def copy_aside(path: Path, files: tuple[Path, ...], now: datetime) -> Path:
 
 
 def rebuild(path: Path) -> SalvagedStore:
-    """Rebuild a damaged store from what can be read of it. Its files were copied aside."""
+    """Rebuild a damaged store from what can be read of it. Its files were copied first."""
     found = salvage(path)
     if not found.workspaces:
         raise StoreError(
@@ -111,7 +111,7 @@ def rebuild(path: Path) -> SalvagedStore:
 
 
 def rebuild_graph(path: Path) -> SalvagedGraph:
-    """Rebuild a damaged graph from what can be read of it. Its files were copied aside."""
+    """Rebuild a damaged graph from what can be read of it. Its files were copied first."""
     fresh = path.with_name(path.name + REBUILT)
     make_file(fresh)
     found = salvage_graph(path, fresh)
@@ -127,7 +127,7 @@ def rebuild_graph(path: Path) -> SalvagedGraph:
 
 
 def _put_in_place(fresh: Path, path: Path) -> None:
-    """Let a fresh database take the place of a damaged one and all its side files."""
+    """Replace a damaged database and its side files with a new one."""
     for end in DATABASE_FILES[1:]:
         path.with_name(path.name + end).unlink(missing_ok=True)
     fresh.replace(path)

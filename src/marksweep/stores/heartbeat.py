@@ -1,4 +1,4 @@
-"""A heartbeat: what renews a lease for as long as it is held."""
+"""A heartbeat that renews a lease while it is held."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workspaces in memory: live segments, stash, journal; a store's faces on such tables, and a store.
+"""Workspaces in memory: tables of live segments, stash and journal, and a store on them.
 
 Tables are not thread-safe; the access that a store gives to them is. The store in memory keeps
 them as they are, for tests and for one-off runs; the JSON store writes each change to its files
@@ -39,18 +39,18 @@ from marksweep.stores.codec import ENTRY, microseconds
 from marksweep.stores.files import LOCK_TIMEOUT
 
 CHANGES_KEPT = 10_000
-"""Changes remembered per workspace, so that readers learn of them one by one.
+"""Changes remembered per workspace, so that readers can fetch only what is new.
 
-A reader who was away for more of them is given everything again; in a database, which keeps what is
-live with its version, only removals are forgotten. Higher spares slow readers that; each change
-costs an id's worth of space.
+A reader that is further behind gets everything again. A database keeps live rows with their
+version and forgets only removals. Higher spares slow readers a full read; each change takes the
+space of an id.
 """
 
 Found = TypeVar("Found")
 
 
 def best(hits: Iterable[Hit[Found]], limit: int) -> tuple[Hit[Found], ...]:
-    """Pick the highest scores; those that came first win a tie."""
+    """Pick the highest scores; earlier ones win a tie."""
     return tuple(nlargest(max(0, limit), hits, key=lambda hit: hit.score))
 
 
@@ -61,7 +61,7 @@ class LiveTable:
         self.version = version
         self._live = {segment.segment_id: segment for segment in segments}
         self._log: deque[tuple[int, tuple[str, ...]]] = deque()
-        """The ids that each write removed or put, as far back as the floor."""
+        """The ids that each write removed or put, back to the floor."""
         self._logged = 0
         self._floor = version
         self._index: WordIndex[str] | None = None
@@ -96,7 +96,7 @@ class LiveTable:
     ) -> int:
         """Remove, then put; return the new version: the one given, or the next.
 
-        Nothing to do leaves the old one.
+        If there is nothing to do the version stays.
         """
         if version is None:
             if not put and not remove:
@@ -115,7 +115,7 @@ class LiveTable:
         return version
 
     def _note(self, gone: Sequence[str], put: Sequence[Segment]) -> None:
-        """Remember what the latest write changed, and forget what is too much."""
+        """Remember what the latest write changed, and forget the oldest beyond the bound."""
         changed = len(gone) + len(put)
         if changed > CHANGES_KEPT:
             self._log.clear()
@@ -150,7 +150,7 @@ class StashTable:
     def __init__(self) -> None:
         self._entries: dict[int, Stashed] = {}
         self._runs: dict[str, list[range]] = {}
-        """The numbers that the entries of each plan were given; some may be gone."""
+        """The numbers of each plan's entries; some may no longer exist."""
         self._newest: dict[str, int] = {}
         """The number of the last entry of each segment."""
         self._earlier: dict[int, int] = {}
@@ -175,7 +175,7 @@ class StashTable:
             if entry.plan_id != plan_id:
                 self._note_run(plan_id, start)
                 plan_id, start = entry.plan_id, number
-            # Of nearly all segments it is the first entry, so one look has to do.
+            # For nearly all segments it is the first entry, so one lookup must be enough.
             if newest.setdefault(name, number) != number:
                 self.remove(plan_id, [name])
                 if name in newest:
@@ -188,7 +188,7 @@ class StashTable:
         self._note_run(plan_id, start)
 
     def _note_run(self, plan_id: str, start: int) -> None:
-        """Note that the numbers from here on went to entries of a plan."""
+        """Note that the numbers from here on belong to entries of a plan."""
         if start < self._next:
             self._runs.setdefault(plan_id, []).append(range(start, self._next))
 
@@ -222,7 +222,7 @@ class StashTable:
             number = self._earlier.get(number)
 
     def _unchain(self, number: int, segment_id: str, later: int | None) -> None:
-        """Take an entry out of the line of its segment's entries."""
+        """Unlink an entry from the list of its segment's entries."""
         earlier = self._earlier.pop(number, None)
         if later is None:
             del self._newest[segment_id]
@@ -266,7 +266,7 @@ class StashTable:
 
 
 def heap_order(entry: Stashed) -> tuple[int, str]:
-    """Sort entries as they stood in the heap."""
+    """Sort entries in heap order."""
     return entry.segment.position, entry.segment.segment_id
 
 
@@ -289,7 +289,7 @@ class JournalTable:
         self._retention = retention
 
     def append(self, entry: Entry) -> Entry:
-        """Add an entry and return it with its number; a plan that is shown again is there once."""
+        """Add an entry and return it with its number; a plan that is shown again is stored once."""
         if shown := self.shown(entry):
             return shown
         numbered = msgspec.structs.replace(entry, seq=self.next_seq)
@@ -303,14 +303,14 @@ class JournalTable:
         return self.entries[-1].seq + 1 if self.entries else 1
 
     def shown(self, entry: Entry) -> Entry | None:
-        """Find the entry that has the plan which another would show once more."""
+        """Find the entry that already has the plan."""
         if entry.event is not Event.PLANNED or entry.plan is None:
             return None
         found = matching(reversed(self.entries), events=(Event.PLANNED,), plan_id=entry.plan_id)
         return next((each for each in found if each.plan is not None), None)
 
     def expire(self) -> bool:
-        """Drop plans that nobody applied in time; say whether there were any."""
+        """Drop plans that nobody applied in time; return whether there were any."""
         if not self.entries or self.entries[-1].event is not Event.PLANNED:
             return False
         applied = {each.plan_id for each in self.entries if each.event is Event.SWEEPING}
@@ -323,12 +323,12 @@ class JournalTable:
         return bool(expired)
 
     def redact(self, segment_ids: Collection[str]) -> int:
-        """Take the content of segments out of all entries; say of how many."""
+        """Remove the content of segments from all entries; count them."""
         before, self.entries = self.entries, [redacted(e, segment_ids) for e in self.entries]
         return sum(old is not new for old, new in zip(before, self.entries, strict=True))
 
     def size(self) -> JournalSize:
-        """Say how large the entries are as they are written."""
+        """Return the size of the entries as they are written."""
         return JournalSize(len(self.entries), sum(len(ENTRY.encode(e)) + 1 for e in self.entries))
 
 
@@ -339,7 +339,7 @@ Access = Callable[[str], AbstractContextManager[Table]]
 
 
 class LiveWriter(Protocol):
-    """Takes what is written to live segments."""
+    """Receives writes to live segments."""
 
     def write(self, put: Sequence[Segment], remove: Sequence[str]) -> int:
         """Remove, then put; return the new version."""
@@ -347,7 +347,7 @@ class LiveWriter(Protocol):
 
 
 class StashWriter(Protocol):
-    """Takes what is written to a stash."""
+    """Receives writes to a stash."""
 
     def put(self, entries: Sequence[Stashed]) -> None:
         """Keep entries."""
@@ -359,19 +359,19 @@ class StashWriter(Protocol):
 
 
 class JournalWriter(Protocol):
-    """Takes what is written to a journal."""
+    """Receives writes to a journal."""
 
     def append(self, entry: Entry) -> Entry:
         """Add an entry; return it with its number."""
         ...
 
     def redact(self, segment_ids: Collection[str]) -> int:
-        """Take the content of segments out of all entries."""
+        """Remove the content of segments from all entries."""
         ...
 
 
 class TableSegments:
-    """Live segments in tables; how those are kept is another's business."""
+    """Live segments in tables, however those are stored."""
 
     def __init__(
         self,
@@ -406,19 +406,19 @@ class TableSegments:
 
 
 class TableStash:
-    """Swept segments in tables; how those are kept is another's business."""
+    """Swept segments in tables, however those are stored."""
 
     def __init__(self, reading: Access[StashTable], writing: Access[StashWriter]) -> None:
         self._reading = reading
         self._writing = writing
 
     def put(self, workspace: str, entries: Sequence[Stashed]) -> None:
-        """Keep entries, all or nothing. Again with the same plan and segment: replaced."""
+        """Store entries, all or nothing. Same plan and segment: the entry is replaced."""
         with self._writing(workspace) as table:
             table.put(tuple(entries))
 
     def get(self, workspace: str, segment_ids: Sequence[str]) -> tuple[Stashed, ...]:
-        """Fetch the entries of these segments, the one put last first."""
+        """Fetch the entries of these segments, newest first."""
         with self._reading(workspace) as table:
             return table.get(segment_ids)
 
@@ -433,29 +433,29 @@ class TableStash:
             table.remove(plan_id, tuple(segment_ids))
 
     def search(self, workspace: str, query: Query) -> tuple[Hit[Stashed], ...]:
-        """Find entries, best first; without words, the one put last first."""
+        """Find entries, best first; without words, newest first."""
         with self._reading(workspace) as table:
             return table.search(query)
 
     def entries(self, workspace: str) -> Iterator[Stashed]:
-        """Read all entries, the one put first first."""
+        """Read all entries, oldest first."""
         with self._reading(workspace) as table:
             found = table.entries()
         yield from found
 
     def expired(self, workspace: str, now: datetime) -> tuple[Stashed, ...]:
-        """Fetch the entries whose deletion has become final, the one put first first."""
+        """Fetch the entries whose deletion has become final, oldest first."""
         with self._reading(workspace) as table:
             return table.expired(now)
 
     def count(self, workspace: str, most: int = sys.maxsize) -> int:
-        """Count the entries, no further than to `most`."""
+        """Count the entries, up to `most`."""
         with self._reading(workspace) as table:
             return min(most, len(table))
 
 
 class TableJournal:
-    """The record of plans and sweeps in tables; how those are kept is another's business."""
+    """The record of plans and sweeps in tables, however those are stored."""
 
     def __init__(self, reading: Access[JournalTable], writing: Access[JournalWriter]) -> None:
         self._reading = reading
@@ -478,12 +478,12 @@ class TableJournal:
         yield from found
 
     def redact(self, workspace: str, segment_ids: Collection[str]) -> int:
-        """Take the content of segments out of all entries; say of how many."""
+        """Remove the content of segments from all entries; count them."""
         with self._writing(workspace) as table:
             return table.redact(segment_ids)
 
     def size(self, workspace: str) -> JournalSize:
-        """Say how large the journal is."""
+        """Return the size of the journal."""
         with self._reading(workspace) as table:
             return table.size()
 
@@ -499,7 +499,7 @@ class TableStore:
         self._closed = False
 
     def scrub(self) -> tuple[str, ...]:
-        """Do nothing: there are no files, or one that lost something was rewritten."""
+        """Do nothing: there are no files, or they were rewritten at the removal."""
         return ()
 
     def size(self) -> int:
@@ -508,13 +508,13 @@ class TableStore:
             return 0
 
     def close(self) -> None:
-        """Refuse further calls. No file is left open in between anyway."""
+        """Refuse further calls. Files are not kept open between calls."""
         with self._mutex:
             self._closed = True
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keep other threads out for one call; refuse if the store is closed."""
+        """Lock out other threads for one call; refuse if the store is closed."""
         with self._mutex:
             if self._closed:
                 raise StoreError(self.closed_advice)
@@ -522,7 +522,7 @@ class TableStore:
 
 
 class MemoryStore(TableStore):
-    """All three faces in this process's memory. Gone when the process ends."""
+    """A store in this process's memory. Gone when the process ends."""
 
     def __init__(
         self, *, lock_timeout: float = LOCK_TIMEOUT, retention: PlanRetention = KEEP_PLANS
@@ -578,7 +578,7 @@ class MemoryStore(TableStore):
 
 
 def store_of(where: Store | str | Path | None) -> Store:
-    """Return a store that was passed, or open the one at a place; None is a new one in memory."""
+    """Return the given store, or open the one at a location; None is a new one in memory."""
     if isinstance(where, str | Path):
         from marksweep.stores.open import open_store
 

@@ -1,4 +1,4 @@
-"""One string that says where a store is."""
+"""Open a store from a string that says where it is."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IN_FOLDER = "marksweep.db"
 
 
 def open_store(where: str | Path, retention: PlanRetention = KEEP_PLANS) -> Store:
-    """Open the store at a place; it is made if there is none. PlanRetention is the journal's.
+    """Open the store at a location; create it if there is none. PlanRetention is the journal's.
 
     | where | what |
     |---|---|

@@ -1,6 +1,6 @@
-"""Read what can be read of a damaged store, and say what was skipped and where.
+"""Read what can be read of a damaged store, and report what was skipped and where.
 
-The damaged files are only read. What comes out can be put into a fresh store with `copy_to`. A
+The damaged files are only read. The result can be put into a new store with `copy_to`. A
 database is read table by table, from both ends up to the damage; a JSON file object by object.
 """
 
@@ -94,7 +94,7 @@ def rows_from_both_ends(
 ) -> Iterator[tuple[Any, ...]]:
     """Return the rows that can be read, in order, and note what cannot.
 
-    In the statement `{direction}` becomes ASC or DESC; what a row begins with names it.
+    In the statement `{direction}` becomes ASC or DESC; the first column identifies the row.
     """
     last: tuple[Any, ...] | None = None
     try:

@@ -1,9 +1,9 @@
-"""A store moved: all that it holds of workspaces, into one file, and from there into any store.
+"""Export and import: workspaces of a store into one file, and from there into any store.
 
-The file is read through before anything is written. A workspace must be empty in the store that it
-goes to, or hold a part of what the file has, as an import that was killed leaves it: then the rest
-follows. Its live segments come last, in one write, so it shows up whole. In the end the store is
-read back and compared with the file.
+The whole file is checked before anything is written. The target workspace must be empty, or hold a
+part of what the file has, as a killed import leaves it: then the rest is added. Live segments come
+last, in one write, so the workspace appears complete. At the end the store is read back and
+compared with the file.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from marksweep.stores.checked_lines import (
 from marksweep.stores.codec import ENTRY, SEGMENT, STASHED, Codec
 
 FORMAT_VERSION = 1
-"""The form of the file. It changes when an older marksweep could not read a newer one."""
+"""Format of the file. Raised when an older marksweep could not read a newer one."""
 
 BATCH = 500
-"""Stash entries that are written at a time. Higher is faster and takes more memory."""
+"""Stash entries written at a time. Higher is faster and takes more memory."""
 
 Noun = Stashed | Entry | Segment
 
@@ -45,7 +45,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """What of one workspace is in a file, or in a store."""
+    """How much of one workspace is in a file, or in a store."""
 
     workspace: str
     segments: int = 0
@@ -68,7 +68,7 @@ KINDS: tuple[tuple[bytes, type, Codec[Any]], ...] = (
 def export_store(
     store: Store, path: Path, now: datetime, workspaces: Collection[str] = ()
 ) -> tuple[Moved, ...]:
-    """Write workspaces into a new file, all if none are named; sweeps of each wait meanwhile."""
+    """Write workspaces into a new file, all if none are named; each is locked meanwhile."""
     if path.exists():
         raise Refused(f"{path} already exists, and a backup replaces no file. Name a new file.")
     known = store.all_workspaces()
@@ -89,7 +89,7 @@ def export_store(
 
 
 def check_export(path: Path) -> None:
-    """Read a file through; StoreCorrupt if it is damaged, or not an export of a store."""
+    """Check a whole file; StoreCorrupt if it is damaged or not an export of a store."""
     header = decoded(path, _header, first_line(path))
     if header.marksweep_store > FORMAT_VERSION:
         raise StoreTooNew(
@@ -205,7 +205,7 @@ class _There:
         self._live = {each.segment_id: each for each in store.segments.changes(workspace).put}
 
     def has(self, noun: Noun) -> bool:
-        """Return whether it is there; Refused if another is in its place."""
+        """Return whether it is there; Refused if it differs."""
         found: Noun | None
         if isinstance(noun, Segment):
             found = self._live.pop(noun.segment_id, None)
@@ -231,14 +231,14 @@ class _There:
 
 
 def _kept(store: Store, workspace: str) -> Iterator[Noun]:
-    """Read all of a workspace, a few at a time but for what is live."""
+    """Read all of a workspace; all but the live segments a few at a time."""
     yield from store.stash.entries(workspace)
     yield from map(_unnumbered, store.journal.entries(workspace))
     yield from sorted(store.segments.changes(workspace).put, key=lambda each: each.segment_id)
 
 
 def _unnumbered(entry: Entry) -> Entry:
-    """Return an entry without its number: another journal gives it one of its own."""
+    """Return an entry without its number: each journal numbers its own entries."""
     return msgspec.structs.replace(entry, seq=0)
 
 

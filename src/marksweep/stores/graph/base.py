@@ -1,4 +1,4 @@
-"""What a graph store is: rows, runs, the survey a collection starts from, and leases.
+"""What a graph store is: rows, runs, the survey that a collection starts from, and leases.
 
 Each call is atomic on its own; `soft_delete`, `restore` and `purge` work in batches, each atomic,
 and can be repeated after a crash. Every write gives the rows it changes the workspace's next
@@ -63,7 +63,7 @@ class Run(msgspec.Struct, frozen=True, gc=False):
     """The options that decide which files are looked at, as text."""
     started_at: datetime
     finished_at: datetime | None = None
-    """None while it runs, and for ever if it was interrupted."""
+    """None while it runs, and forever if it was interrupted."""
     seen: int = 0
     stale: int = 0
     """Rows that became stale at its end."""
@@ -87,7 +87,7 @@ class Counts(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Memories that are stale and not yet soft-deleted."""
     pinned: int = 0
     deleted: int = 0
-    """Nodes of every kind that wait for the end of their grace."""
+    """Nodes of every kind within their grace period."""
 
 
 class Nodes(msgspec.Struct, frozen=True):
@@ -210,7 +210,7 @@ class GraphHit(msgspec.Struct, frozen=True):
     chunk: Chunk
     score: float
     entities: tuple[Entity, ...] = ()
-    """What the chunk mentions: the way to its neighbours."""
+    """What the chunk mentions: links to its neighbours."""
 
 
 class LinkQuery(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -219,9 +219,9 @@ class LinkQuery(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     relation: str
     """calls, imports or inherits."""
     to_name: bool
-    """Whether the names are targets; else they are sources."""
+    """True: the names are targets. False: they are sources."""
     whole_names: bool = False
-    """Whether a name is a whole one only; else it may be the last part of one."""
+    """True: a name must match whole. False: it may match the last part."""
     limit: int = 100
 
 
@@ -256,7 +256,7 @@ class Copy(msgspec.Struct, frozen=True, gc=False):
 
 
 class DeletedRow(msgspec.Struct, frozen=True, gc=False):
-    """A node that waits for the end of its grace."""
+    """A node within its grace period."""
 
     kind: Kind
     node_id: str
@@ -265,7 +265,7 @@ class DeletedRow(msgspec.Struct, frozen=True, gc=False):
 
 
 def checked(workspace_id: str, records: Sequence[Record]) -> Sequence[Record]:
-    """Refuse records that do not hold together; of two for one memory, the last counts."""
+    """Refuse inconsistent records; of two for one memory, the last counts."""
     last = {record.memory.memory_id: record for record in records}
     for record in last.values():
         memory = record.memory
@@ -308,7 +308,7 @@ class GraphStore(Protocol):
         """Write memories with their chunks and entities, replacing what each had; all or nothing.
 
         A row that was stale or soft-deleted is live again. Of a memory that was there, its creation
-        and reading times and its pin stay. Entities that only the replaced chunks mentioned go.
+        and reading times and its pin stay. Entities only the replaced chunks mentioned are deleted.
         """
         ...
 
@@ -323,7 +323,7 @@ class GraphStore(Protocol):
     def remove(self, workspace_id: str, memory_ids: Sequence[str]) -> Nodes:
         """Erase memories at once with their chunks and the entities only they mention.
 
-        For erasure on request: no grace, no re-check. Returns what went.
+        For erasure on request: no grace period, no check. Returns what was erased.
         """
         ...
 
@@ -357,7 +357,7 @@ class GraphStore(Protocol):
         ...
 
     def supersede(self, workspace_id: str, memory_ids: Sequence[str], by: str, at: datetime) -> int:
-        """Note that memories ceased to be valid and which one replaced them; count them.
+        """Mark memories as no longer valid and say which one replaced them; count them.
 
         One that was superseded before is left as it is.
         """
@@ -370,8 +370,8 @@ class GraphStore(Protocol):
     def merge(self, workspace_id: str, keep: str, gone: Sequence[str]) -> int:
         """Move all edges of `gone` to the entity `keep` and drop the emptied nodes; count them.
 
-        For good: each becomes an alias, so what is put later under its id goes to `keep`. A
-        relation between two that are merged goes.
+        Permanent: each becomes an alias, so what is put later under its id goes to `keep`. A
+        relation between two that are merged is dropped.
         """
         ...
 
@@ -380,7 +380,7 @@ class GraphStore(Protocol):
         ...
 
     def unpin(self, workspace_id: str, memory_ids: Sequence[str]) -> int:
-        """Take pins off. Count the memories that exist."""
+        """Remove pins. Count the memories that exist."""
         ...
 
     def touch(self, workspace_id: str, memory_ids: Sequence[str], at: datetime) -> int:
@@ -420,11 +420,11 @@ class GraphStore(Protocol):
         ...
 
     def survey(self, workspace_id: str) -> Survey:
-        """Take all ids, edges and light columns at one version."""
+        """Read all ids, edges and small columns at one version."""
         ...
 
     def survey_memories(self, workspace_id: str) -> Survey:
-        """Take a survey without chunks and entities: far less to read."""
+        """Make a survey without chunks and entities: far less to read."""
         ...
 
     def ids(self, workspace_id: str, kind: Kind, keys: Sequence[int]) -> tuple[str, ...]:
@@ -436,13 +436,13 @@ class GraphStore(Protocol):
     ) -> Nodes:
         """Hide nodes that have not changed since `version` and are not pinned; return those.
 
-        Again with the same plan: the same nodes, less those that came back. The chunks of a memory
-        that is left alone are left alone too.
+        Repeated with the same plan: the same nodes, less those that were restored. Chunks of a
+        memory that is left alone are left alone too.
         """
         ...
 
     def restore(self, workspace_id: str, nodes: Nodes) -> Nodes:
-        """Take soft-deleted nodes back, with the chunks and entities they hold; return them."""
+        """Restore soft-deleted nodes with the chunks and entities they hold; return them."""
         ...
 
     def deleted(
@@ -452,10 +452,10 @@ class GraphStore(Protocol):
         ...
 
     def purge(self, workspace_id: str, nodes: Nodes, *, before: datetime) -> Nodes:
-        """Erase nodes that were soft-deleted before a time; return those that went.
+        """Erase nodes that were soft-deleted before a time; return those erased.
 
-        Works in short transactions, so that readers are answered meanwhile. A memory takes its
-        chunks along. A node that came back to life, or an entity that a memory's chunk mentions
+        Works in short transactions, so that readers are answered meanwhile. A memory's chunks are
+        erased with it. A node that was restored, or an entity that a memory's chunk mentions
         again, stays.
         """
         ...
@@ -483,11 +483,11 @@ class GraphStore(Protocol):
         ...
 
     def acquire(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> str:
-        """Take the lease on a purpose if it is free; return '' or who has it."""
+        """Acquire the lease for a purpose if it is free; return '' or the holder."""
         ...
 
     def renew(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> bool:
-        """Prolong a lease; False if it was lost."""
+        """Renew a lease; False if it was lost."""
         ...
 
     def release(self, workspace_id: str, purpose: str, holder: str) -> None:

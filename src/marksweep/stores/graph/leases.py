@@ -1,4 +1,4 @@
-"""Working alone on a workspace, across processes and machines.
+"""Exclusive work on a workspace, across processes and machines.
 
 A lease expires after LEASE_SECONDS unless it is renewed, so a lost machine blocks nobody for long.
 The lease of a dead process on the same machine is taken over at once: its pid shows it.
@@ -26,7 +26,7 @@ CHANGE = "change"
 """The purpose of all that deletes or restores: prune, merge, restore, purge, erase."""
 
 POLL_SECONDS = 0.05
-"""Time between two tries to take a lease that is held."""
+"""Time between two attempts to acquire a lease that is held."""
 
 
 class Lease:
@@ -39,7 +39,7 @@ class Lease:
         self._purpose = purpose
 
     def check(self) -> None:
-        """Prolong the lease; StoreBusy if it was lost."""
+        """Renew the lease; StoreBusy if it was lost."""
         if not self._store.renew(self._workspace_id, self._purpose, self.holder, LEASE_SECONDS):
             raise StoreBusy(
                 f"the lease for {self._purpose} of workspace {self._workspace_id!r} was lost: this "
@@ -71,7 +71,7 @@ def hold(
 
 
 def new_holder() -> str:
-    """Name this process and this taking of a lease."""
+    """Name this process and this acquisition of a lease."""
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}"
 
 
@@ -81,7 +81,7 @@ def this_host() -> str:
 
 
 def describe(holder: str) -> str:
-    """Say who a holder is."""
+    """Describe a holder."""
     host, pid, _ = holder.rsplit(":", 2)
     return f"process {pid} on {host}"
 

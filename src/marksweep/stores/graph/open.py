@@ -1,4 +1,4 @@
-"""One string that says where a graph is."""
+"""Open a graph from a string that says where it is."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ IN_FOLDER = "graph.db"
 """The database of a graph that was named by its folder."""
 
 _SERVERS = {"falkordb": "redis", "falkordbs": "rediss"}
-"""What a server's URL begins with, and how the client spells it."""
+"""Schemes of a server's URL, and how the client spells them."""
 
 
 def open_graph(where: str | Path) -> GraphStore:
-    """Open the graph at a place; it is made if there is none.
+    """Open the graph at a location; create it if there is none.
 
     | where | what |
     |---|---|

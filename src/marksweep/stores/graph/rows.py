@@ -100,12 +100,12 @@ def moment_or_none(cell: Cell) -> datetime | None:
 
 
 def truth(cell: Cell) -> bool:
-    """Read a truth value: SQLite has 0 and 1, FalkorDB says true and false."""
+    """Read a boolean: SQLite has 0 and 1, FalkorDB true and false."""
     return cell in (1, "true")
 
 
 def memory_row(memory: Memory) -> Row:
-    """Lay out a memory in the order of MEMORY_COLUMNS."""
+    """Convert a memory in the order of MEMORY_COLUMNS."""
     return (
         plain(memory.memory_id),
         plain(memory.source),
@@ -173,7 +173,7 @@ def memory_of(workspace_id: str, row: Row) -> Memory:
 
 
 def chunk_row(chunk: Chunk) -> Row:
-    """Lay out a chunk in the order of CHUNK_COLUMNS."""
+    """Convert a chunk in the order of CHUNK_COLUMNS."""
     return (
         plain(chunk.chunk_id),
         plain(chunk.memory_id),
@@ -204,7 +204,7 @@ def chunk_of(workspace_id: str, row: Row) -> Chunk:
 
 
 def entity_row(entity: Entity) -> Row:
-    """Lay out an entity in the order of ENTITY_COLUMNS."""
+    """Convert an entity in the order of ENTITY_COLUMNS."""
     return (
         plain(entity.entity_id),
         plain(entity.name),
@@ -248,7 +248,7 @@ def is_asked(name: str, last_part: str, names: Collection[str], query: LinkQuery
 
 
 def relation_row(relation: Relation) -> Row:
-    """Lay out a relation in the order of RELATION_COLUMNS."""
+    """Convert a relation in the order of RELATION_COLUMNS."""
     return (
         plain(relation.source_id),
         plain(relation.target_id),
@@ -285,14 +285,14 @@ def _link_of(row: Row) -> Link:
 def defined(
     found: Iterable[Definition], names: Collection[str], limit: int
 ) -> tuple[Definition, ...]:
-    """Take those that have one of these names, whole or as their last part."""
+    """Select those that have one of these names, whole or as their last part."""
     return tuple(each for each in found if each.symbol in names or bare(each.symbol) in names)[
         :limit
     ]
 
 
 def survey_row(row: Row) -> MemoryRow:
-    """Read a memory's light columns: its key, then the order of SURVEY_COLUMNS."""
+    """Read a memory's small columns: its key, then the order of SURVEY_COLUMNS."""
     return MemoryRow(*row)  # type: ignore[arg-type]
 
 
@@ -330,7 +330,7 @@ def run_of(row: Row) -> Run:
 
 
 def fields_of(memory: Memory | None, chunk: Chunk, mark: str = "", words: str = "") -> Fields:
-    """Write what a chunk is found by; where its memory is not known, by no place."""
+    """Build the search text of a chunk; without its memory, it has no path."""
     if memory is None:
         return fields(chunk.text, chunk.symbol, "", mark, words)
     named = f"{chunk.symbol} {' '.join(memory.tags)}"
@@ -353,7 +353,7 @@ def records(
     relations: Iterable[Relation],
     mentioned: Mentioned,
 ) -> tuple[Record, ...]:
-    """Make a record of each memory that was wanted and is there, in that order."""
+    """Build a record of each requested memory that exists, in that order."""
     chunks_of: defaultdict[str, list[Chunk]] = defaultdict(list)
     for chunk in sorted(chunks, key=lambda chunk: (chunk.position, chunk.chunk_id)):
         chunks_of[chunk.memory_id].append(chunk)
@@ -382,7 +382,7 @@ def _record(
 
 
 def hits(workspace_id: str, rows: Iterable[Row], mentioned: Mentioned) -> tuple[GraphHit, ...]:
-    """Make a hit of each row, with the live entities that its chunk mentions."""
+    """Build a hit from each row, with the live entities that its chunk mentions."""
     return tuple(
         GraphHit(
             memory=memory_of(workspace_id, row[:HIT_CHUNK]),

@@ -41,7 +41,7 @@ Given = TypeVar("Given")
 
 
 class JsonStore(TableStore):
-    """All three faces in readable files. Threads may share the object, processes the files."""
+    """A store in readable files. Threads may share the object, processes the files."""
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ PREFIX = "marksweep"
 
 
 class RedisStore:
-    """All three faces on one server. Threads may share the object, machines the server."""
+    """A store on one server. Threads may share the object, machines the server."""
 
     def __init__(
         self,

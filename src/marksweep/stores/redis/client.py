@@ -62,7 +62,7 @@ class Client:
             self._refuse_cluster()
 
     def _refuse_cluster(self) -> None:
-        """Refuse a server that has only a part of the keys."""
+        """Refuse a server that has only some of the keys."""
         with suppress(redis.ResponseError):  # a user who may not ask
             if self._redis.info("cluster").get("cluster_enabled"):
                 raise StoreError(
@@ -114,7 +114,7 @@ class Client:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Say what goes wrong at the server, and what to do."""
+        """Explain an error of the server and what to do about it."""
         try:
             yield
         except redis.RedisError as error:
@@ -127,7 +127,7 @@ class Client:
             ) from error
 
     def unreadable(self, error: Exception) -> StoreCorrupt:
-        """Say that a value does not hold what it should."""
+        """Report a value with unexpected content."""
         return StoreCorrupt(
             f"{self.name}: a value cannot be read ({error}). It was left as it is. "
             "Look at it with redis-cli, or restore a backup."
@@ -135,7 +135,7 @@ class Client:
 
 
 def _check_database(url: str) -> None:
-    """Refuse a database that is not a number, which redis-py would take for 0."""
+    """Refuse a database that is not a number; redis-py would use 0."""
     parts = urlsplit(url)
     if parts.scheme != "unix" and not re.fullmatch(r"/?[0-9]*", parts.path):
         raise ValueError(parts.path)

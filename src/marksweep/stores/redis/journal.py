@@ -70,7 +70,7 @@ class RedisJournal:
             start += len(bodies)
 
     def redact(self, workspace: str, segment_ids: Collection[str]) -> int:
-        """Take the content of segments out of all entries; say of how many."""
+        """Remove the content of segments from all entries; count them."""
         key = Keys(self._prefix, workspace).journal
 
         def work(pipe: Pipeline) -> int:
@@ -87,7 +87,7 @@ class RedisJournal:
         return self._client.write(key, work)
 
     def size(self, workspace: str) -> JournalSize:
-        """Say how large the journal is in the server's memory."""
+        """Return the size of the journal in the server's memory."""
         key = Keys(self._prefix, workspace).journal
         with self._client.reading() as server:
             return JournalSize(sum(1 for _ in self._entries(key)), server.memory_usage(key) or 0)

@@ -1,4 +1,4 @@
-"""A lock that many machines can share: a key with a token that runs out unless it is renewed."""
+"""A lock that many machines can share: a key with a token that expires unless it is renewed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Lease:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the lock; StoreBusy if it cannot be had in time."""
+        """Hold the lock; StoreBusy if it cannot be acquired in time."""
         deadline = time.monotonic() + self._client.timeout
         if not self._mine.acquire(timeout=self._client.timeout):
             raise self._busy()

@@ -30,7 +30,7 @@ def index(pipe: Pipeline, keys: WordKeys, key: bytes, segment: Segment) -> None:
 
 
 def unindex(pipe: Pipeline, keys: WordKeys, key: bytes, segment: Segment) -> None:
-    """Queue the forgetting of a document, by the words it was indexed under."""
+    """Queue the removal of a document from the words it was indexed under."""
     counted = Counter(segment_words(segment).split())
     for word in counted:
         pipe.hdel(keys.having(word), key)
@@ -66,7 +66,7 @@ def ranked_by_words(client: Client, keys: WordKeys, words: str) -> list[tuple[by
 def hits(
     client: Client, where: bytes, ranked: Sequence[tuple[bytes, float]], codec: Codec[Noun]
 ) -> Iterator[Hit[Noun]]:
-    """Fetch what is behind ranked keys of a hash, in order. What went meanwhile is left out."""
+    """Fetch the values of ranked keys of a hash, in order, without those deleted meanwhile."""
     for start in range(0, len(ranked), FETCHED_AT_ONCE):
         some = ranked[start : start + FETCHED_AT_ONCE]
         with client.reading() as server:

@@ -47,7 +47,7 @@ class RedisSegments:
             return self.changes(workspace)
         with self._client.reading() as server:
             bodies = server.hmget(keys.live, found) if found else []
-        # A segment that went since is reported as removed next time.
+        # A segment removed since then is reported next time.
         put = self._read(body for body in bodies if body is not None)
         return Changes(version, put, tuple(decode(each) for each in rest[0]))
 

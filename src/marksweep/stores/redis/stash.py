@@ -31,7 +31,7 @@ class RedisStash:
         self._prefix = prefix
 
     def put(self, workspace: str, entries: Sequence[Stashed]) -> None:
-        """Keep entries, all or nothing. Again with the same plan and segment: replaced."""
+        """Store entries, all or nothing. Same plan and segment: the entry is replaced."""
         keys = self._keys(workspace)
         latest: dict[tuple[str, str], Stashed] = {}
         for entry in entries:
@@ -54,7 +54,7 @@ class RedisStash:
         self._client.write(keys.stash_state, work)
 
     def get(self, workspace: str, segment_ids: Sequence[str]) -> tuple[Stashed, ...]:
-        """Fetch the entries of these segments, the one put last first."""
+        """Fetch the entries of these segments, newest first."""
         keys = self._keys(workspace)
 
         def queue(pipe: Pipeline) -> None:
@@ -85,7 +85,7 @@ class RedisStash:
         self._client.write(keys.stash_state, work)
 
     def search(self, workspace: str, query: Query) -> tuple[Hit[Stashed], ...]:
-        """Find entries, best first; without words, the one put last first."""
+        """Find entries, best first; without words, newest first."""
         keys = self._keys(workspace)
         if query.words:
             ranked = ranked_by_words(self._client, keys.stash_words, query.words)
@@ -111,14 +111,14 @@ class RedisStash:
             after = f"({int(rows[-1])}"
 
     def expired(self, workspace: str, now: datetime) -> tuple[Stashed, ...]:
-        """Fetch the entries whose deletion has become final, the one put first first."""
+        """Fetch the entries whose deletion has become final, oldest first."""
         keys = self._keys(workspace)
         with self._client.reading() as server:
             rows = server.zrangebyscore(keys.stash_expiring, "-inf", microseconds(now))
         return self._fetch(keys, sorted(rows, key=int))
 
     def count(self, workspace: str, most: int = sys.maxsize) -> int:
-        """Count the entries, no further than to `most`."""
+        """Count the entries, up to `most`."""
         with self._client.reading() as server:
             return min(most, int(server.zcard(self._keys(workspace).stash_order)))
 

@@ -10,7 +10,7 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then
 end
 return 0
 """
-"""Give a lock back, but only if it is still ours: the lease may have run out."""
+"""Release a lock, but only if it is still ours: the lease may have expired."""
 
 RENEW = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then
@@ -18,11 +18,11 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then
 end
 return 0
 """
-"""Give a lock more time, but only if it is still ours."""
+"""Renew a lock, but only if it is still ours."""
 
 
 def encode(text: str) -> bytes:
-    """Write any string as bytes, lone surrogates too."""
+    """Encode any string as bytes, including lone surrogates."""
     return text.encode("utf-8", "surrogatepass")
 
 

@@ -71,7 +71,7 @@ SCHEMA = Schema(
 
 
 class SqliteStore:
-    """All three faces in one file. Threads may share the object, processes the file."""
+    """A store in one file. Threads may share the object, processes the file."""
 
     def __init__(
         self,
@@ -107,11 +107,11 @@ class SqliteStore:
         return lock.held()
 
     def scrub(self) -> tuple[str, ...]:
-        """Rewrite the file and its word indexes, without what was removed; empty the log."""
+        """Rewrite the file and its word indexes without removed content; empty the log."""
         return self._file.scrub()
 
     def size(self) -> int:
-        """Measure the file and those beside it."""
+        """Measure the file and its side files."""
         self._file.check_open()
         beside = (self._path.with_name(self._path.name + end) for end in DATABASE_FILES)
         return total_size(self._path, beside)

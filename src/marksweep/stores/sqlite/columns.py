@@ -1,4 +1,4 @@
-"""What goes into columns, and the row of a workspace."""
+"""Column values, and the row of a workspace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Value = str | bytes | int | None
 
 
 class Workspace(NamedTuple):
-    """A workspace's row: its number, its version, and since when removals are known."""
+    """A workspace's row: number, version, and the version since which removals are known."""
 
     number: int
     version: int
@@ -24,13 +24,13 @@ class Workspace(NamedTuple):
 
 
 def find_workspace(database: sqlite3.Connection, name: str) -> Workspace:
-    """Look a workspace up by name; one that is not there has number 0, and no rows."""
+    """Look up a workspace by name; an unknown one has number 0 and no rows."""
     row = database.execute(sql.FIND_WORKSPACE, (bind(name),)).fetchone()
     return Workspace(*(row or (0, 0, 0)))
 
 
 def make_workspace(database: sqlite3.Connection, name: str) -> Workspace:
-    """Look a workspace up by name; number it if it is new."""
+    """Look up a workspace by name; number it if it is new."""
     found = find_workspace(database, name)
     if found.number:
         return found
@@ -39,7 +39,7 @@ def make_workspace(database: sqlite3.Connection, name: str) -> Workspace:
 
 
 def bind(text: str) -> str | bytes:
-    """Make a column's value of any string. What is not valid Unicode becomes bytes."""
+    """Convert any string to a column's value. What is not valid Unicode becomes bytes."""
     if text.isascii():
         return text
     try:
@@ -55,5 +55,5 @@ def unbind(value: str | bytes) -> str:
 
 
 def places(count: int) -> str:
-    """Write as many question marks."""
+    """Return that many question marks."""
     return ", ".join("?" * count)

@@ -17,7 +17,7 @@ from marksweep.stores.sqlite import statements as sql
 from marksweep.stores.sqlite.columns import Value, Workspace, bind
 
 CLOSING = frozenset({Event.SWEPT, Event.RESTORED, Event.UNDONE, Event.ROLLED_BACK})
-"""Entries that close an operation. If a power cut takes one, the next settles it again."""
+"""Entries that close an operation. One lost in a power cut is written again by the next one."""
 
 
 class SqliteJournal:
@@ -87,7 +87,7 @@ class SqliteJournal:
             after = rows[-1][0]
 
     def redact(self, workspace: str, segment_ids: Collection[str]) -> int:
-        """Take the content of segments out of all entries; say of how many."""
+        """Remove the content of segments from all entries; count them."""
         with self._file.writing() as database:
             place = columns.find_workspace(database, workspace)
             rows = database.execute(sql.ENTRIES_WITH_PLANS, (place.number,)).fetchall()
@@ -101,7 +101,7 @@ class SqliteJournal:
         return len(changed)
 
     def size(self, workspace: str) -> JournalSize:
-        """Say how large the journal is."""
+        """Return the size of the journal."""
         with self._file.asking() as database:
             place = columns.find_workspace(database, workspace)
             return JournalSize(*database.execute(sql.JOURNAL_SIZE, (place.number,)).fetchone())

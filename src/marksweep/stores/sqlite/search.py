@@ -1,4 +1,4 @@
-"""Search in SQLite: FTS5 finds and ranks, but never ranks more than it can in time."""
+"""Search in SQLite: FTS5 finds and ranks, within a bound on how much it ranks."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _ranked_whole(rows: list[int]) -> int:
 
 
 def _any(words: list[str]) -> str:
-    """Write words as a query of FTS5, in which each is only a word."""
+    """Write words as an FTS5 query in which none is an operator."""
     return " OR ".join(f'"{word}"' for word in words)
 
 
@@ -170,7 +170,7 @@ def _mark(kind: str, value: str) -> str:
 
 
 def _times(query: Query) -> tuple[str, list[Value]]:
-    """Make clauses and their parameters of a query's filters of time."""
+    """Build clauses and parameters from a query's time filters."""
     given = {"since": query.since, "until": query.until}
     asked = {name: microseconds(moment) for name, moment in given.items() if moment is not None}
     return " ".join(sql.TIMES[name] for name in asked), list(asked.values())

@@ -94,7 +94,7 @@ def _remove(
     database.executemany(sql.NOTE_REMOVED, notes)
     (count,) = database.execute(sql.COUNT_REMOVED, (place.number,)).fetchone()
     if count > 2 * CHANGES_KEPT:
-        # Twice, so that the price of forgetting is paid once in many writes.
+        # Twice, so that the cost of forgetting is paid once in many writes.
         span = (place.number, CHANGES_KEPT)
         (floor,) = database.execute(sql.OLDEST_KEPT_REMOVAL, span).fetchone()
         database.execute(sql.FORGET_REMOVED, (place.number, floor))

@@ -25,7 +25,7 @@ class SqliteStash:
         self._file = file
 
     def put(self, workspace: str, entries: Sequence[Stashed]) -> None:
-        """Keep entries, all or nothing. Again with the same plan and segment: replaced."""
+        """Store entries, all or nothing. Same plan and segment: the entry is replaced."""
         latest: dict[tuple[str, str], Stashed] = {}
         for entry in entries:
             key = (entry.plan_id, entry.segment.segment_id)
@@ -70,7 +70,7 @@ class SqliteStash:
             _remove(database, place, plan_id, segment_ids)
 
     def search(self, workspace: str, query: Query) -> tuple[Hit[Stashed], ...]:
-        """Find entries, best first; without words, the one put last first."""
+        """Find entries, best first; without words, newest first."""
         with self._file.reading() as database:
             place = columns.find_workspace(database, workspace)
             found = STASH.search(database, place, query)
@@ -100,7 +100,7 @@ class SqliteStash:
         return self._read(body for (body,) in found)
 
     def count(self, workspace: str, most: int = sys.maxsize) -> int:
-        """Count the entries, no further than to `most`."""
+        """Count the entries, up to `most`."""
         with self._file.asking() as database:
             place = columns.find_workspace(database, workspace)
             (count,) = database.execute(sql.COUNT_STASHED, (*place.rows, most)).fetchone()

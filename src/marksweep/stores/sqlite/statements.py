@@ -16,7 +16,7 @@ def rows_of(workspace: int) -> tuple[int, int]:
 
 
 PAGE_ROWS = 100
-"""Rows that are read at a time where all are. More take more memory."""
+"""Rows read at a time where all are read. More take more memory."""
 
 # Opening
 
@@ -173,21 +173,21 @@ ADD_SEGMENT = """
 INSERT INTO segments (row, workspace, segment_id, version, created_at, touched_at, body)
 VALUES (?, ?, ?, ?, ?, ?, ?)
 """
-"""Put a segment that was not there."""
+"""Insert a new segment."""
 
 CHANGE_SEGMENT = """
 UPDATE segments SET version = ?, created_at = ?, touched_at = ?, body = ? WHERE row = ?
 """
-"""Put a segment in the place of the one with its id."""
+"""Replace the segment with this id."""
 
 REMOVE_SEGMENT = "DELETE FROM segments WHERE row = ?"
 """Drop a segment."""
 
 NOTE_REMOVED = "INSERT OR REPLACE INTO removed (workspace, segment_id, version) VALUES (?, ?, ?)"
-"""Remember that a segment went, for readers who knew it."""
+"""Remember that a segment was removed, for readers that have it."""
 
 FORGET_REMOVED_ID = "DELETE FROM removed WHERE workspace = ? AND segment_id = ?"
-"""A segment is back: readers must not be given its removal."""
+"""A segment exists again: readers must not see its removal."""
 
 COUNT_REMOVED = "SELECT count(*) FROM removed WHERE workspace = ?"
 """How many removals are remembered."""
@@ -297,10 +297,10 @@ DELETE FROM journal WHERE rowid IN (
 """Forget plans that nobody applied: those shown before a moment, and all but the newest."""
 
 ENTRIES_WITH_PLANS = "SELECT rowid, body FROM journal WHERE workspace = ?"
-"""All entries, to take the content of segments out."""
+"""All entries, to remove the content of segments."""
 
 CHANGE_ENTRY = "UPDATE journal SET body = ? WHERE rowid = ?"
-"""Write a redacted entry in place of what it was."""
+"""Replace an entry with its redacted form."""
 
 JOURNAL_SIZE = "SELECT count(*), coalesce(sum(length(body)), 0) FROM journal WHERE workspace = ?"
 """How many entries there are, and their bytes."""

@@ -27,7 +27,7 @@ local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] and holder ~= ARGV[3] then return holder end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return ''"""
-"""Take a lease that is free, ours, or held by one known to be dead."""
+"""Acquire a lease that is free, ours, or held by a dead process."""
 KEEP_LEASE = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])"""
@@ -39,7 +39,7 @@ return 0"""
 Given = ParamSpec("Given")
 
 REWRITE_POLL_SECONDS = 0.05
-"""How often to look whether the server has rewritten its files."""
+"""How often to check whether the server has rewritten its files."""
 
 
 def _method(
@@ -60,7 +60,7 @@ class FalkorGraphStore:
     def __init__(
         self, url: str, *, prefix: str = PREFIX, patience_seconds: float = RECONNECT_SECONDS
     ) -> None:
-        """Take a server's URL. A call tries for so long to reach a server that is away."""
+        """Take a server's URL, and how long a call tries to reach a server that is down."""
         self.db = Connection(url, prefix, patience_seconds)
         self._server: EmbeddedServer | None = None
 
@@ -123,7 +123,7 @@ class FalkorGraphStore:
         return iter(transfer.nodes_with_edges(self.db, workspace_id, nodes))
 
     def acquire(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> str:
-        """Take a lease if it is free; return '' or who has it."""
+        """Acquire a lease if it is free; return '' or the holder."""
         key = self._lease(workspace_id, purpose)
         life = int(seconds * 1000)
         other = str(self.db.command("EVAL", TAKE_LEASE, 1, key, holder, life, ""))
@@ -132,22 +132,22 @@ class FalkorGraphStore:
         return other
 
     def renew(self, workspace_id: str, purpose: str, holder: str, seconds: float) -> bool:
-        """Prolong a lease; False if it was lost."""
+        """Renew a lease; False if it was lost."""
         key = self._lease(workspace_id, purpose)
         return self.db.command("EVAL", KEEP_LEASE, 1, key, holder, int(seconds * 1000)) == 1
 
     def release(self, workspace_id: str, purpose: str, holder: str) -> None:
-        """Return a lease back."""
+        """Release a lease."""
         self.db.command("EVAL", DROP_LEASE, 1, self._lease(workspace_id, purpose), holder)
 
     def query(self, workspace_id: str, statement: str, params: Params) -> list[Row]:
-        """Run a statement of one's own that changes nothing."""
+        """Run a custom read-only statement."""
         return self.db.read(workspace_id, statement, params)
 
     def scrub(self) -> tuple[str, ...]:
-        """Have the server rewrite its files, without what was erased.
+        """Make the server rewrite its files without erased content.
 
-        The queries that the server noted go, too: texts are among their parameters.
+        Queries that the server logged are deleted too: their parameters contain texts.
         """
         left = []
         for workspace_id in self.db.graphs():

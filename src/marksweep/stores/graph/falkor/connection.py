@@ -27,16 +27,16 @@ RECONNECT_SECONDS = 15.0
 """How long a call tries to reach a server that does not answer. Longer survives slower restarts."""
 
 FIRST_DELAY, LONGEST_DELAY = 0.05, 1.0
-"""Back-off between two tries, in seconds; doubles from the first to the longest."""
+"""Back-off between two attempts, in seconds; doubles from the first to the longest."""
 
 CONNECT_SECONDS = 5.0
-"""How long a server may take to accept a connection, to agree on TLS and to know the password."""
+"""How long a server may take to accept a connection, agree on TLS and check the password."""
 
 ANSWER_SECONDS = 600.0
 """How long a statement may take. On half a million chunks the longest take a few seconds."""
 
 INDEX_POLL_SECONDS = 0.02
-"""How often to look whether a server has finished its indexes."""
+"""How often to check whether a server has finished its indexes."""
 
 LAYOUT = 4
 """Version of a graph's layout. Up to 2 there was an index on `stale`; up to 3 words were not
@@ -49,7 +49,7 @@ PREFIX = "marksweep:"
 """Prefix of the names of marksweep's graphs; the workspace's name follows."""
 
 AS_WISHED = re.compile("already|no such index")
-"""What the server says of an index that is there already, or gone already."""
+"""What the server says of an index that already exists, or no longer does."""
 
 INTERNED = re.compile(r"intern\((.*?)\)")
 """A text that the server stores once. Servers before 4.10 have no such function."""
@@ -75,14 +75,14 @@ class Connection:
     def read(
         self, workspace_id: str, statement: str, params: Params | None = None, **more: object
     ) -> list[Row]:
-        """Run one statement that changes nothing; a graph that is not there has no rows."""
+        """Run one read-only statement; a missing graph has no rows."""
         (rows,) = self.read_all(workspace_id, (statement,), {**(params or {}), **more})
         return rows
 
     def read_all(
         self, workspace_id: str, statements: Sequence[str], params: Params
     ) -> list[list[Row]]:
-        """Run statements that change nothing, sent together: a busy server is waited for once."""
+        """Run read-only statements in one round trip, so a busy server is waited for once."""
 
         def run(server: FalkorDB) -> list[list[Row]]:
             self._check(server, workspace_id)
@@ -147,7 +147,7 @@ class Connection:
             return [_rows(answer) for answer in pipe.execute()]
 
     def _check(self, server: FalkorDB, workspace_id: str) -> None:
-        """Check once per workspace and connection that its layout is known, and in use."""
+        """Check once per workspace and connection its layout and its indexes."""
         if workspace_id in self._checked:
             return
         (rows,) = self._read(server, workspace_id, (cypher.SCHEMA,), {})
@@ -181,10 +181,10 @@ class Connection:
             time.sleep(INDEX_POLL_SECONDS)
 
     def _lay_out(self, server: FalkorDB, workspace_id: str) -> None:
-        """Create a graph's indexes, wait until they are in use, and only then say it is laid out.
+        """Create a graph's indexes, wait until they are in use, and only then record the layout.
 
-        A process that dies half way leaves a graph without a layout, or with the older one, and
-        the next one goes on.
+        A process that dies halfway leaves a graph without a layout, or with the older one, and
+        the next one continues.
         """
         for statement in (*cypher.INDEXES, *cypher.DROPPED_INDEXES):
             try:
@@ -197,7 +197,7 @@ class Connection:
         self._transaction(server, workspace_id, (cypher.SET_SCHEMA, params))
 
     def _rewrite_words(self, server: FalkorDB, workspace_id: str) -> None:
-        """Write what chunks and entities of an older layout are found by, page by page."""
+        """Write the search fields of chunks and entities of an older layout, page by page."""
         for page, rewrite, cells in (
             (cypher.CHUNKS_TO_REWRITE, cypher.REWRITE_CHUNKS, _chunk_words),
             (cypher.ENTITIES_TO_REWRITE, cypher.REWRITE_ENTITIES, _entity_words),
@@ -213,10 +213,10 @@ class Connection:
                 after = rows[-1][0]
 
     def _tried(self, work: Callable[[FalkorDB], Result]) -> Result:
-        """Run work, reconnecting with back-off while the server is away.
+        """Run work, reconnecting with back-off while the server is down.
 
-        Every write is idempotent, so an answer that was lost does no harm. Work is
-        tried again from its check of the layout on: a server that is back may still be building
+        Every write is idempotent, so a lost answer does no harm. A retry starts with
+        the check of the layout: a restarted server may still be building
         its indexes.
         """
         delay = FIRST_DELAY
@@ -265,7 +265,7 @@ class Connection:
                 raise StoreError(f"FalkorDB at {self.url} cannot be used: {error}") from error
 
     def _lacks_tls(self, error: Exception) -> bool:
-        """Return whether TLS failed: a server without it answers nonsense, or nothing at all."""
+        """Return whether TLS failed: a server without TLS answers nonsense, or nothing."""
         no_answer = isinstance(error, redis_errors.TimeoutError)
         return self.url.startswith("rediss:") and (
             no_answer or isinstance(error.__context__, ssl.SSLError)
@@ -319,7 +319,7 @@ class Connection:
 
 
 class _Wire(Protocol):
-    """A connection of the client's, as far as it is set up here."""
+    """A connection of the client library, as far as it is set up here."""
 
     _sock: socket.socket
 
@@ -371,7 +371,7 @@ def _literal(value: object) -> bytes:
 
 
 def _rows(answer: object) -> list[Row]:
-    """Take the rows out of an answer: header, rows, statistics; or statistics only."""
+    """Extract the rows of an answer: header, rows, statistics; or statistics only."""
     if isinstance(answer, list) and len(answer) == 3:
         return [tuple(row) for row in answer[1]]
     return []

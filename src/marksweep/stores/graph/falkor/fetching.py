@@ -1,4 +1,4 @@
-"""Fetching what is remembered."""
+"""Fetching memories."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from marksweep.stores.graph.rows import (
 
 
 def fetch(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> tuple[Record, ...]:
-    """Put whole records together."""
+    """Assemble whole records."""
     ids = [plain(each) for each in dict.fromkeys(memory_ids)]
     memory_rows, chunk_rows, relation_rows, entity_rows = db.read_all(
         workspace_id,

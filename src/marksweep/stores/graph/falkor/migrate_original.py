@@ -1,4 +1,4 @@
-"""Reading a graph that is laid out as in the original design, to be loaded into any store.
+"""Read a graph in the layout of the original design, to load it into any store.
 
 That layout keeps all workspaces in one graph. Memories may lack `stale` and `last_seen_at`: they
 start as fresh. Entities have no workspace: they belong to every workspace whose chunks mention
@@ -55,7 +55,7 @@ class Found(msgspec.Struct, frozen=True):
     target: int = -1
 
     def text(self, *names: str) -> str:
-        """Read the first of some properties that is there, as text."""
+        """Read the first of some properties that exists, as text."""
         for name in names:
             if self.properties.get(name) is not None:
                 return str(self.properties[name])
@@ -74,7 +74,7 @@ class OldGraph(msgspec.Struct, frozen=True):
 
 
 def migrate(url: str, graph: str, store: GraphStore, now: datetime) -> dict[str, int]:
-    """Copy an old graph into a store, and count items by workspace; again changes nothing."""
+    """Copy an old graph into a store, and count items by workspace. Idempotent."""
     old = read_old(url, graph)
     counts = {}
     for workspace_id, items in sorted(by_workspace(old, now).items()):
@@ -118,7 +118,7 @@ def _all(graph: object, statement: str) -> list[Found]:
 
 
 def by_workspace(old: OldGraph, now: datetime) -> dict[str, list[Item]]:
-    """Lay an old graph out as items, nodes before edges, each workspace on its own."""
+    """Convert an old graph to items, nodes before edges, workspace by workspace."""
     owner = {edge.target: edge.source for edge in old.owners}
     homes = {number: _home(memory) for number, memory in old.memories.items()}
     chunk_homes = {

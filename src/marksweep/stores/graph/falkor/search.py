@@ -22,8 +22,8 @@ from marksweep.stores.graph.falkor.fetching import by_chunk, entities_of
 from marksweep.stores.graph.rows import HIT_CHUNK, Row, hits, micros_or_none, numbers, plain
 
 READ = 100
-"""Likely best that are read, or as many as the limit: how often a word is there is known exactly,
-so half of what is ranked elsewhere is enough."""
+"""Candidates to read, or as many as the limit. Word counts are exact here, so half of what other
+stores rank is enough."""
 
 Given = dict[str, object]
 """The parameters of a search."""

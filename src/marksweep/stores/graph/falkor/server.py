@@ -1,8 +1,8 @@
 """An embedded FalkorDB: a private server on a directory, shared by the processes that use it.
 
-The first to open the directory starts the server, the last to leave stops it. Who uses it is known
-by locks on files, which the kernel drops when a process dies, so a killed process leaves at most a
-running server, which the next to open and close stops. The server itself holds such a lock, so
+The first process to open the directory starts the server, the last to close it stops it. Users hold
+file locks, which the kernel releases when a process dies, so a killed process leaves at most a
+running server, which the next user stops on closing. The server itself holds such a lock, so
 there is never a second one on the same files. Every write is in the append-only file
 before it is answered, so the server may be killed at any moment.
 """
@@ -29,19 +29,19 @@ from marksweep.errors import StoreError
 from marksweep.stores.files import is_exposed, make_folder, open_new, open_private, tighten
 
 START_SECONDS = 600.0
-"""How long a server that lives may take to read its append-only file back before we give up.
+"""How long a live server may take to read its append-only file before we give up.
 
 A graph of half a million chunks takes about a minute.
 """
 
 STOP_SECONDS = 60.0
-"""How long a server may take to have all on disk, and to end once it was killed."""
+"""How long a server may take to flush to disk, and to end after a kill."""
 
 LOOK_SECONDS = 0.25
-"""How often to look whether a server that does not answer yet is still alive."""
+"""How often to check whether a server that does not answer yet is still alive."""
 
 LONGEST_SOCKET = 104
-"""Bytes that the path of a socket must stay below, on the strictest system."""
+"""Upper bound on the length of a socket's path, in bytes, on the strictest system."""
 
 PRIVATE_UMASK = 0o077
 """The umask that makes the server's files readable by their owner only."""
@@ -64,7 +64,7 @@ class EmbeddedServer:
         self.socket_path = _socket_of(self.directory)
         self._mark = self.directory
         self._using: BinaryIO | None = None
-        """The open file that says we use the server, and where it is."""
+        """The open lock file of this user of the server, and its path."""
 
     @property
     def url(self) -> str:
@@ -72,7 +72,7 @@ class EmbeddedServer:
         return f"unix://{self.socket_path}"
 
     def open(self) -> None:
-        """Start the server, or join the one that runs."""
+        """Start the server, or use the running one."""
         users = self.directory / "users"
         make_folder(users)
         for folder in (self.directory, self.socket_path.parent):
@@ -85,7 +85,7 @@ class EmbeddedServer:
                 self._start()
 
     def close(self) -> None:
-        """Leave, and stop the server if nobody else uses it."""
+        """Release the server, and stop it if nobody else uses it."""
         if self._using is None:
             return
         with self._alone():
@@ -96,7 +96,7 @@ class EmbeddedServer:
                 self._stop()
 
     def _start(self) -> None:
-        """Start a server unless one lives, and wait until it answers."""
+        """Start a server unless one is running, and wait until it answers."""
         with open_private(self.directory / "alive.lock") as alive:
             if _locked(alive):
                 self._launch(alive.fileno())
@@ -193,9 +193,9 @@ def binaries() -> tuple[Path, Path]:
 def drop_unfinished(directory: Path) -> None:
     """Drop a transaction that was cut off at the end of a server's append-only files.
 
-    Redis cuts a file that ends in the middle of a command behind the last whole one, also within
-    a transaction. Half of it would be carried out with whatever is written next, and at the start
-    after that what was written next is lost.
+    Redis truncates a file that ends in the middle of a command after the last whole command, even
+    within a transaction. Half of that transaction would run with whatever is written next, and at
+    the following start that would be lost.
     """
     for log in sorted((directory / "appendonlydir").glob("*.incr.aof"))[-1:]:
         with log.open("r+b") as file:
@@ -225,7 +225,7 @@ def _whole_until(file: BinaryIO) -> int:
 
 
 def _socket_of(directory: Path) -> Path:
-    """Name the socket: in the directory, or in a folder of our own if its path is too long."""
+    """Name the socket: in the directory, or in a private folder if its path is too long."""
     inside = directory / "falkordb.sock"
     if len(os.fsencode(inside)) < LONGEST_SOCKET:
         return inside
@@ -234,7 +234,7 @@ def _socket_of(directory: Path) -> Path:
 
 
 def _check_own(folder: Path) -> None:
-    """Close a folder to others; refuse one that somebody else made, who could answer for us."""
+    """Make a folder private; refuse one that another user made, who could answer in its place."""
     folder.mkdir(mode=0o700, exist_ok=True)
     tighten(folder)
     found = folder.lstat()

@@ -49,7 +49,7 @@ place; then the symbol's last part, how many words there are and
 how often one of them is there at most."""
 _WORD_FIELDS = ("words", "named", "placed", "bare", "length", "most")
 _LONG = ("text", "words")
-"""What is stored once however many chunks have it, as those of equal files in several roots do."""
+"""Fields stored once however many chunks share them, as equal files in several roots do."""
 _SET_WORDS = ", ".join(
     f"c.{field} = {f'intern(r[{place}])' if field in _LONG else f'r[{place}]'}"
     for place, field in enumerate(_WORD_FIELDS, _WORDS)
@@ -145,7 +145,7 @@ SET m.created_at = old.created_at, m.read_at = old.read_at, m.pinned = m.pinned 
     m.pinned_by = CASE WHEN old.pinned THEN old.pinned_by ELSE m.pinned_by END,
     m.tags_json = CASE WHEN m.tags_json = '[]' THEN old.tags_json ELSE m.tags_json END,
     m.tags = CASE WHEN size(m.tags) = 0 THEN old.tags ELSE m.tags END"""
-"""Return moved files what their old places had."""
+"""Give moved files what their old paths had."""
 DROP_MEMORIES = "UNWIND $ids AS i MATCH (m:Memory {id: i}) WITH m, m.id AS id DELETE m RETURN id"
 PUT_CHUNKS = f"""
 MATCH (w:Workspace) UNWIND $rows AS r
@@ -218,13 +218,13 @@ ALIASES = "MATCH (a:Alias) RETURN a.id, a.keep, a.name, a.type ORDER BY a.id"
 DROP_ALIASES = """
 MATCH (a:Alias) WHERE a.keep IN $ids
 OPTIONAL MATCH (k:Entity {id: a.keep}) WITH a, k WHERE k IS NULL DELETE a"""
-"""Forget what stood for those of some entities that are gone."""
+"""Forget the aliases of deleted entities."""
 _UNSETTLED = """
 MATCH (a:Alias) WITH a.id AS i, a.keep AS keep, a.name AS name, a.type AS type,
     last(split(a.name, CASE WHEN a.type = 'path' OR a.name CONTAINS '/' THEN '/' ELSE '.' END))
     AS bare
 MATCH (g:Entity {id: i})"""
-"""Entities that are there although they were merged into another."""
+"""Entities that exist although they were merged into another."""
 _KEEPER = f"{_UNSETTLED} WITH g, keep MATCH (k:Entity {{id: keep}})"
 SETTLE = (
     f"""{_UNSETTLED} WITH keep, name, type, bare MATCH (w:Workspace)
@@ -243,7 +243,7 @@ MERGE (k)-[l:RELATED_TO {{relation: r.relation, memory_id: r.memory_id}}]->(k)
 SET l.lines = coalesce(l.lines, r.lines)""",
     f"{_UNSETTLED} DELETE g",
 )
-"""Move the edges of entities that came under an alias to those that the alias names."""
+"""Move the edges of entities written under an alias to the entity that the alias names."""
 
 # Fetching
 
@@ -404,7 +404,7 @@ PURGE_MEMORIES = """
 UNWIND $ids AS i MATCH (m:Memory {id: i}) WITH i, m WHERE m.deleted_at < $before
 OPTIONAL MATCH (m)-[:HAS_CHUNK]->(c:Chunk) WITH i, m, c, c.id AS chunk DELETE c, m
 RETURN i, chunk"""
-"""Memories and chunks in one statement: each one that deletes has a price by the graph's size."""
+"""Memories and chunks in one statement: each deletion costs time in proportion to the graph."""
 PURGE_ORPHANS = """
 UNWIND $ids AS i MATCH (c:Chunk {id: i}) WITH i, c WHERE c.deleted_at < $before
 OPTIONAL MATCH (c)<-[held:HAS_CHUNK]-(:Memory)
@@ -436,7 +436,7 @@ UNWIND $ids AS i MATCH (c:Chunk {{id: i}})
 WITH c WHERE c.deleted_at IS NULL
 MATCH (m:Memory)-[:HAS_CHUNK]->(c) WHERE m.deleted_at IS NULL AND m.stale = false
 RETURN {_MEMORY}, {_CHUNK}"""
-"""What may show of the best; what was hidden since they were found does not.
+"""Which of the best may be shown: not those hidden since they were found.
 
 The chunks are found before their memories: asked for both at once, the server walks all memories.
 """
@@ -466,7 +466,7 @@ LOAD_CHUNKS = f"""
 MATCH (w:Workspace) UNWIND $rows AS r
 MERGE (c:Chunk {{id: r[0]}})
 ON CREATE SET {_SET_CHUNK}, c.version = w.version, c.workspace_id = w.workspace_id"""
-"""Write chunks as they are; those that are there already stay as they are."""
+"""Write chunks as they are; existing ones stay as they are."""
 ADOPT_CHUNKS = """
 UNWIND $ids AS i MATCH (m:Memory {id: i}) MATCH (c:Chunk {memory_id: i})
 WHERE indegree(c, 'HAS_CHUNK') = 0 CREATE (m)-[:HAS_CHUNK]->(c)"""

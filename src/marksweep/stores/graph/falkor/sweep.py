@@ -1,4 +1,4 @@
-"""Collecting: the survey, soft deletion, coming back, and the end."""
+"""Collecting: the survey, soft deletion, restoring, purging."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from marksweep.stores.graph.rows import (
 )
 
 BATCH_NODES = 1000
-"""Nodes that one transaction works on: the server answers nobody else meanwhile.
+"""Nodes per transaction: the server answers nobody else meanwhile.
 
-Larger is a little faster in all; a thousand take about 30 ms.
+Larger is a little faster overall; a thousand take about 30 ms.
 """
 
 PURGE_BATCH = 1500
 """Nodes erased per transaction: readers wait for as long as it takes.
 
-Each transaction that deletes has a price by the size of the graph, so small ones are slow in all;
+A deleting transaction costs time in proportion to the graph, so small ones are slow overall;
 in a graph of half a million chunks, 1500 nodes take some 35 ms.
 """
 
 CHUNKS_EXPECTED = 5
-"""Chunks that a memory is taken to have. If they have more, a transaction takes longer."""
+"""Assumed chunks per memory. With more, a transaction takes longer."""
 
 BREATH_SECONDS = 0.02
 """Pause between two transactions of a purge: without it, readers that queue up behind one find the
@@ -43,7 +43,7 @@ server at work on the next."""
 
 
 def survey(db: Connection, workspace_id: str) -> Survey:
-    """Take ids, edges and light columns.
+    """Read ids, edges and small columns.
 
     The statements run one after another, so that writers need not wait. The version is read first:
     whatever is written meanwhile is newer than the survey, and a sweep leaves it alone.
@@ -70,7 +70,7 @@ def survey(db: Connection, workspace_id: str) -> Survey:
 
 
 def survey_memories(db: Connection, workspace_id: str) -> Survey:
-    """Take the version, then the memories' light columns."""
+    """Read the version, then the memories' small columns."""
     rows = db.read(workspace_id, cypher.VERSION)
     memories = db.read(workspace_id, cypher.SURVEY_MEMORIES)
     return Survey(int(rows[0][0] or 0) if rows else 0, tuple(map(survey_row, memories)))

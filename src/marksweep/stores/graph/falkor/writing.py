@@ -33,11 +33,11 @@ from marksweep.stores.graph.rows import (
 )
 
 SETTLING: tuple[Step, ...] = tuple((statement, {}) for statement in cypher.SETTLE)
-"""Steps that move what came under an alias to where it belongs; they need no parameters."""
+"""Statements that move what was written under an alias to its entity; they need no parameters."""
 
 
 def put(db: Connection, workspace_id: str, records: Sequence[Record]) -> None:
-    """Write records, each in place of what its memory had."""
+    """Write records, each replacing what its memory had."""
     records = checked(workspace_id, records)
     memory_ids = [plain(record.memory.memory_id) for record in records]
     moved = [
@@ -70,7 +70,7 @@ def put(db: Connection, workspace_id: str, records: Sequence[Record]) -> None:
 
 
 def copy(db: Connection, workspace_id: str, copies: Sequence[Copy]) -> tuple[str, ...]:
-    """Write memories with what others have; the server stores equal texts once."""
+    """Write memories with the chunks of others; the server stores equal texts once."""
     sources = {"ids": sorted({plain(each.source) for each in copies})}
     known, chunks = db.read_all(workspace_id, (cypher.COPYABLE, cypher.CHUNK_PLACES), sources)
     hashes = {str(name): content_hash for name, content_hash in known}
@@ -115,33 +115,33 @@ def worthwhile(steps: Iterable[Step]) -> list[Step]:
 
 
 def memory_cells(memory: Memory) -> list[object]:
-    """Lay out a memory, and behind its columns the list of its tags."""
+    """Convert a memory, and behind its columns the list of its tags."""
     return [*memory_row(memory), [plain(tag) for tag in memory.tags]]
 
 
 def chunk_cells(chunk: Chunk, memory: Memory | None, words: str = "") -> list[object]:
-    """Lay out a chunk, and behind its columns the words to find it by."""
+    """Convert a chunk, and behind its columns the words to find it by."""
     found = fields_of(memory, chunk, words=words)
     return [*chunk_row(chunk), *found, bare(chunk.symbol), *found.sizes]
 
 
 def entity_cells(entity: Entity) -> list[object]:
-    """Lay out an entity, and behind its columns the last part of its name."""
+    """Convert an entity, and behind its columns the last part of its name."""
     return [*entity_row(entity), bare(entity.name, entity.kind)]
 
 
 def mention_cells(mentions: Iterable[Mention]) -> list[list[str]]:
-    """Lay out mentions, each once."""
+    """Convert mentions to rows, each once."""
     return [[plain(m.chunk_id), plain(m.entity_id)] for m in dict.fromkeys(mentions)]
 
 
 def relation_cells(relations: Iterable[Relation]) -> list[Row]:
-    """Lay out relations, each once."""
+    """Convert relations to rows, each once."""
     return [relation_row(r) for r in dict.fromkeys(relations)]
 
 
 def alias_cells(aliases: Iterable[Alias]) -> list[list[str]]:
-    """Lay out aliases."""
+    """Convert aliases to rows."""
     return [[plain(a.entity_id), plain(a.keep_id), plain(a.name), a.kind] for a in aliases]
 
 
@@ -184,7 +184,7 @@ def merge(db: Connection, workspace_id: str, keep: str, gone: Sequence[str]) -> 
 def _mark(
     db: Connection, workspace_id: str, memory_ids: Sequence[str], statement: str, **given: Cell
 ) -> int:
-    """Write one thing about memories; count those that there are."""
+    """Set one property of memories; count those that exist."""
     ids = sorted({plain(each) for each in memory_ids})
     (rows,) = db.write(workspace_id, (statement, {"ids": ids, **given}))
     return len(rows)
@@ -196,14 +196,14 @@ def pin(db: Connection, workspace_id: str, memory_ids: Sequence[str], by: str) -
 
 
 def unpin(db: Connection, workspace_id: str, memory_ids: Sequence[str]) -> int:
-    """Take pins off."""
+    """Remove pins."""
     return _mark(db, workspace_id, memory_ids, cypher.UNPIN)
 
 
 def supersede(
     db: Connection, workspace_id: str, memory_ids: Sequence[str], by: str, at: datetime
 ) -> int:
-    """Note that memories ceased to be valid."""
+    """Mark memories as no longer valid."""
     return _mark(db, workspace_id, memory_ids, cypher.SUPERSEDE, by=plain(by), at=micros(at))
 
 

@@ -114,7 +114,7 @@ class SqliteGraphStore:
             yield from transfer.aliases(db, workspace_id)
 
     def scrub(self) -> tuple[str, ...]:
-        """Take what was erased out of the file and its log."""
+        """Remove erased content from the file and its log."""
         return self.db.scrub()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The graph's file: one writes, a few read, for any number of threads."""
+"""The graph's file: one writer and a few readers, for any number of threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from marksweep.stores.graph.sqlite import statements as sql
 from marksweep.stores.graph.sqlite.schema import MIGRATIONS, SCHEMA
 
 BUSY_SECONDS = 30.0
-"""How long a write waits for another process's transaction; ours are far shorter."""
+"""How long a write waits for another process's transaction. Ours are far shorter."""
 
 READERS = 2
 """Connections that read. More answer more searches at once, and each keeps a page cache."""
@@ -47,13 +47,13 @@ class Database(database.Database):
 
 
 def add_functions(db: sqlite3.Connection) -> None:
-    """Let statements that rewrite rows call what splits names and texts."""
+    """Register the functions that split names and texts, for statements that rewrite rows."""
     db.create_function("bare_name", 2, bare, deterministic=True)
     db.create_function("marked_words", 2, marked_words, deterministic=True)
 
 
 def mark(ws: int) -> str:
-    """Return what each word of a workspace begins with in the index."""
+    """Return the prefix of a workspace's words in the index."""
     return f"{ws}w"
 
 
@@ -75,13 +75,13 @@ def key(db: sqlite3.Connection, keys: Iterable[int]) -> None:
 
 
 def number(db: sqlite3.Connection, workspace_id: str) -> int:
-    """Look a workspace's number up; 0, which none has, if it holds nothing."""
+    """Look up a workspace's number; 0, which none has, if it is empty."""
     row = db.execute(sql.WORKSPACE, (workspace_id,)).fetchone()
     return int(row[0]) if row else 0
 
 
 def advance(db: sqlite3.Connection, workspace_id: str) -> tuple[int, int]:
-    """Return a workspace its next version; return its number and that version."""
+    """Raise a workspace's version; return its number and the new version."""
     db.execute(sql.NEW_WORKSPACE, (workspace_id,))
     ws = number(db, workspace_id)
     (version,) = db.execute(sql.NEXT_VERSION, (ws,)).fetchone()

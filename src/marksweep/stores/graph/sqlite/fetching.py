@@ -1,4 +1,4 @@
-"""Fetching what is remembered. Each function is the body of one transaction."""
+"""Fetching memories. Each function is the body of one transaction."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from marksweep.stores.graph.sqlite.connection import key, number, pick
 def fetch(
     db: sqlite3.Connection, workspace_id: str, memory_ids: Sequence[str]
 ) -> tuple[Record, ...]:
-    """Put whole records together."""
+    """Assemble whole records."""
     ws = number(db, workspace_id)
     ids = [plain(each) for each in dict.fromkeys(memory_ids)]
     pick(db, ids)

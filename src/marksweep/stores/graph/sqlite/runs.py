@@ -115,7 +115,7 @@ def version(db: sqlite3.Connection, workspace_id: str) -> int:
 def acquire(
     db: sqlite3.Connection, workspace_id: str, purpose: str, holder: str, seconds: float
 ) -> str:
-    """Take a lease if it is free; return '' or who has it."""
+    """Acquire a lease if it is free; return '' or the holder."""
     row = db.execute(sql.LEASE, (workspace_id, purpose)).fetchone()
     if row and row[0] != holder and row[1] > time.time() and not is_dead(row[0]):
         return str(row[0])
@@ -126,11 +126,11 @@ def acquire(
 def renew(
     db: sqlite3.Connection, workspace_id: str, purpose: str, holder: str, seconds: float
 ) -> bool:
-    """Prolong a lease; False if it was lost."""
+    """Renew a lease; False if it was lost."""
     given = (time.time() + seconds, workspace_id, purpose, holder)
     return db.execute(sql.KEEP_LEASE, given).rowcount == 1
 
 
 def release(db: sqlite3.Connection, workspace_id: str, purpose: str, holder: str) -> None:
-    """Return a lease back."""
+    """Release a lease."""
     db.execute(sql.DROP_LEASE, (workspace_id, purpose, holder))

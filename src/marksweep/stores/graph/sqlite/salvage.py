@@ -1,11 +1,11 @@
-"""A damaged graph: what can be read of it, written into a fresh file.
+"""Salvage: copy what can be read of a damaged graph into a new file.
 
 Rows are copied table by table. What they refer to may be lost, so the copy is made whole again:
 chunks without their text go, edges to nothing go, and a chunk whose memory is lost is an orphan,
 which the next prune collects. Files of code are read again by the next run of the indexer.
 """
 
-# ruff: noqa: S608  statements are put together from constants; every value is a parameter
+# ruff: noqa: S608  statements are built from constants; every value is a parameter
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KEYS = {
     "alias": ("ws", "id"),
     "run": ("ws", "run_id"),
 }
-"""The tables that are copied, and what orders their rows. Leases end with their holders."""
+"""The tables to copy, and the order of their rows. Leases end with their holders."""
 
 MAKE_WHOLE = (
     """INSERT OR IGNORE INTO workspace (ws, workspace_id)
@@ -56,7 +56,7 @@ MAKE_WHOLE = (
     "UPDATE entity SET bare = bare_name(name, type)",
     "INSERT INTO chunk_words (chunk_words) VALUES ('rebuild')",
 )
-"""What puts the copied rows in order, one after the other."""
+"""Statements that repair the copied rows, in order."""
 
 
 class SalvagedGraph(msgspec.Struct, frozen=True):

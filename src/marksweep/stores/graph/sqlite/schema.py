@@ -138,4 +138,4 @@ UPDATE chunk SET text_key = key;
 CREATE INDEX chunk_by_text ON chunk (text_key);
 """,
 }
-"""What leads from a layout to the next one, by the version it starts from."""
+"""Migrations to the next layout, by the version they start from."""

@@ -4,7 +4,7 @@ Rows belong to a workspace by its number `ws`. A chunk is live when neither it n
 has it is soft-deleted; a chunk without a memory holds nothing.
 """
 
-# ruff: noqa: S608  statements are put together from constants; every value is a parameter
+# ruff: noqa: S608  statements are built from constants; every value is a parameter
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ UPDATE memory SET created_at = old.created_at, read_at = old.read_at,
     tags = CASE WHEN memory.tags = '[]' THEN old.tags ELSE memory.tags END
 FROM (SELECT * FROM memory WHERE ws = ?1 AND id = ?2) AS old
 WHERE memory.ws = ?1 AND memory.id = ?3"""
-"""Return a moved file what its old place had."""
+"""Give a moved file what its old path had."""
 LAST_CHUNK = "SELECT coalesce(max(key), 0) FROM chunk"
 PUT_CHUNK = """
 INSERT INTO chunk (key, ws, version, memory_key, orphan_of, id, kind, symbol, start_line, end_line,
@@ -191,7 +191,7 @@ ALIASES = "SELECT id, keep, name, type FROM alias WHERE ws = ? ORDER BY id"
 UNSETTLED = """
 SELECT g.key, a.keep, a.name, a.type FROM alias a CROSS JOIN entity g ON g.ws = a.ws AND g.id = a.id
 WHERE a.ws = ? ORDER BY a.id"""
-"""Entities that are there although they were merged into another."""
+"""Entities that exist although they were merged into another."""
 DROP_ALIASES = f"DELETE FROM alias WHERE ws = ? AND keep IN {_PICKED}"
 
 # Fetching

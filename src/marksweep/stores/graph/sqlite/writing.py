@@ -274,7 +274,7 @@ def merge(db: sqlite3.Connection, workspace_id: str, keep: str, gone: Sequence[s
 
 
 def settle(db: sqlite3.Connection, ws: int, version: int) -> None:
-    """Move the edges of entities that came under an alias to those that the alias names."""
+    """Move the edges of entities written under an alias to the entity that the alias names."""
     for gone, keep, name, kind in db.execute(sql.UNSETTLED, (ws,)).fetchall():
         db.execute(sql.PUT_ENTITY, (ws, version, keep, name, kind, None, bare(name, kind)))
         (kept,) = keys(db, ws, Kind.ENTITY, [keep]).values()
