@@ -1,7 +1,7 @@
 """A proxy between a coding agent and its model: requests fit, and the agent is not changed.
 
 endpoints.py   which requests ask a model, of which provider, in which conversation
-projection.py  the body that goes out: the client's own bytes, or what is left after a sweep
+projection.py  the body to send: the client's own bytes, or what is left after a sweep
 usage.py       the token usage that an answer reports
 app.py         the HTTP side: passes requests and streams answers
 server.py      the server process, and what `marksweep proxy` prints

@@ -70,7 +70,7 @@ class Proxy:
         page: Sequence[Route] = (),
         tokens: BearerTokens | None = None,
     ) -> None:
-        """Take what makes requests fit, where they go, the page, and tokens for the metrics."""
+        """Take the projection, the upstreams, the page, and the tokens for the metrics."""
         self._projection = projection
         self._page = page
         self._tokens = tokens
@@ -94,7 +94,7 @@ class Proxy:
         return no_valid_token()
 
     def _health(self, problem: str) -> tuple[int, Mapping[str, object]]:
-        """Say that it is up, without its store too, and what it has done."""
+        """Report that it is up, even without its store, and what it has done."""
         status = {"status": "degraded", "problem": problem} if problem else {"status": "ok"}
         return 200, {**status, **msgspec.to_builtins(self._projection.totals)}
 
@@ -134,7 +134,7 @@ class Proxy:
         return self._answer(answer, outgoing, dialect)
 
     async def _outgoing(self, incoming: Incoming) -> Outgoing:
-        """Make the body in a thread; the client's own if that takes too long."""
+        """Build the body in a thread; use the client's own if that takes too long."""
         work = asyncio.to_thread(self._projection.outgoing, incoming)
         started = time.perf_counter()
         try:
@@ -174,7 +174,7 @@ class Proxy:
 
 
 def _unreachable(host: str, error: httpx.HTTPError) -> Response:
-    """Tell the client what a provider that cannot be reached would not; it will try again."""
+    """Tell the client that its provider cannot be reached; it will retry."""
     told = f"{host} cannot be reached: {type(error).__name__}"
     logger.warning("%s", told)
     said = {"type": "api_error", "message": f"marksweep: {told}"}

@@ -30,7 +30,7 @@ RECALL_TOOL = "mcp__marksweep__recall"
 CLAUDE_COMMANDS = frozenset(
     {"agents", "auth", "config", "doctor", "install", "mcp", "plugin", "setup-token", "update"}
 )
-"""Commands of Claude Code that are not a session, and take no options of one."""
+"""Commands of Claude Code that do not start a session and take none of its options."""
 
 _NOT_JSON = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
 """Comments and trailing commas, which clients allow. Strings, which may hold either, are kept."""
@@ -134,7 +134,7 @@ def _codex_settings(environment: Mapping[str, str]) -> list[Setting]:
 
 
 def _codex_provider(environment: Mapping[str, str]) -> tuple[str, dict[str, Json]]:
-    """Read which provider Codex is set to, if it is not its own."""
+    """Read which custom provider Codex is set to, if any."""
     home = Path(environment.get("CODEX_HOME") or Path(environment.get("HOME", "~")) / ".codex")
     try:
         config = tomllib.loads((home / "config.toml").read_text())
@@ -307,7 +307,7 @@ def _configuration(file: Path) -> dict[str, Json]:
 
 
 def _written(file: Path, value: Json) -> str:
-    """Write a file that only its owner reads; return its path."""
+    """Write a file that only its owner can read; return its path."""
     with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
         json.dump(value, out)
     return str(file)

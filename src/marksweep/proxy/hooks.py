@@ -38,16 +38,16 @@ SHORTENED = "Bash|Grep|Glob|WebFetch|WebSearch|mcp__.*"
 """The tools whose output is shortened, as a matcher of the client."""
 
 SESSION = "session"
-"""The segment that stays, so that a session with all else in the stash is still listed."""
+"""The segment that stays live, so that a session with all else in the stash is still listed."""
 
 MOST_SESSIONS = 100_000
-"""Numbers for sessions in ids. More make ids longer; fewer let two sessions share one sooner."""
+"""How many numbers ids have for sessions. More make ids longer; fewer make collisions likelier."""
 
 Hook = Callable[[Json, Store, datetime], Json]
 
 
 def stashed(store: Store, session: str, texts: Sequence[str], now: datetime) -> list[str]:
-    """Put texts into the stash of a session; return their ids."""
+    """Store texts in the stash of a session; return their ids."""
     kept = Segments(store, workspace=f"{PREFIX}hook:{session}", actor="hook", clock=lambda: now)
     if kept.workspace not in store.segments.workspaces():
         kept.add(_segment(SESSION, f"Kept for session {session}.", now))

@@ -1,4 +1,4 @@
-"""The body that goes out: the client's own bytes, or what is left of them after a sweep."""
+"""The body to send: the client's own bytes, or what is left of them after a sweep."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ UNTOUCHED = ("previous_response_id", "conversation")
 """Fields of requests whose history the provider keeps; these go straight through."""
 
 KEEP_DAYS = 30.0
-"""Days after which a conversation in which nothing was said is deleted from the store.
+"""Days without a message after which a conversation is deleted from the store.
 
-Longer lets `recall` reach further back, and takes more room: as much as its requests had in all.
+Longer lets `recall` reach further back, and takes as much space as all its requests together.
 """
 
 SECONDS_PER_DAY = 86_400
@@ -48,12 +48,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     limit: int
     strategy: Choice = COVERAGE
     is_dry_run: bool = False
-    """Whether requests go out as they came, and the log says what would have gone."""
+    """Whether requests are sent unchanged, and the log says what would have been swept."""
     forwards_only: bool = False
-    """Whether requests go out as they came, without being read."""
+    """Whether requests are sent unchanged, without being read."""
     rewrites_subscriptions: bool = False
     keep_days: float = KEEP_DAYS
-    """For how long the store keeps a conversation in which nothing is said."""
+    """How long the store keeps a conversation without new messages."""
 
 
 class Incoming(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ class Incoming(msgspec.Struct, frozen=True):
 
 
 class Outgoing(msgspec.Struct, frozen=True):
-    """A body, and the conversation it belongs to; None: nothing of ours was done."""
+    """A body, and the conversation it belongs to; None: it was not changed."""
 
     body: bytes
     conversation: Conversation | None = None
@@ -89,14 +89,14 @@ class Totals(msgspec.Struct):
 
     requests: int = 0
     rewritten: int = 0
-    """Requests that went out shorter than they came."""
+    """Requests that were sent shorter than they arrived."""
     collections: int = 0
     tokens_freed: int = 0
     """By all collections."""
     bytes_saved: int = 0
-    """By which all requests together were shorter than the client sent them."""
+    """Tokens by which all requests together were shortened."""
     failures: int = 0
-    """Requests that went out as they came because something of ours failed."""
+    """Requests sent unchanged because the proxy failed on them."""
     reported_tokens: int = 0
     """Input tokens by the provider's own count."""
     reported_cached: int = 0
@@ -111,10 +111,10 @@ class Projection:
         self._lock = Lock()
         self._told = installed_watch()
         self._expires_at = time.monotonic()
-        """When old conversations are next looked for."""
+        """When to look for old conversations next."""
         limit = options.limit
         more: dict[str, Any] = {"strategy": options.strategy, "actor": "proxy"}
-        Conversation(limit=limit, **more)  # so that a bad option is told now
+        Conversation(limit=limit, **more)  # so that a bad option is reported now
         if not options.is_dry_run:
             more["watch"] = self._watch
         is_stored = not (options.is_dry_run or options.forwards_only)
@@ -163,7 +163,7 @@ class Projection:
         return Outgoing(sent, talk, is_changed=True, tokens=fitted.tokens)
 
     def _expire_daily(self) -> None:
-        """Delete old conversations, once a day and beside the requests."""
+        """Delete old conversations once a day, in the background."""
         with self._lock:
             if time.monotonic() < self._expires_at:
                 return
@@ -179,7 +179,7 @@ class Projection:
             logger.warning("old conversations are not deleted: %s", in_a_line(error))
 
     def failed(self, error: object, incoming: Incoming) -> None:
-        """Log that we failed, with workspace and caller in one line; without what was said."""
+        """Log a failure with workspace and caller in one line, without any content."""
         with self._lock:
             self.totals.failures += 1
         who = {"workspace": self._workspace(incoming), "client": incoming.caller}
@@ -197,7 +197,7 @@ class Projection:
             return "unknown"
 
     def observed(self, outgoing: Outgoing, usage: Usage) -> None:
-        """Take in what the provider reported for a request: it calibrates the conversation."""
+        """Record what the provider reported for a request; it calibrates the conversation."""
         if outgoing.conversation is not None:
             outgoing.conversation.observe(usage.input_tokens, usage.cached_tokens, outgoing.tokens)
         with self._lock:

@@ -1,4 +1,4 @@
-"""Listening: the proxy as a process."""
+"""The proxy as a process."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def serve(
     made = "" if tokens else new_token()
     if made:
         tokens = BearerTokens({made: ["proxy"]})
-    # One of a file is for its owner to know.
+    # A token from a file is not printed.
     shown = made or token_of_environment()
     projection = Projection(options, store)
     heaps = conversations(projection.fit)

@@ -98,7 +98,7 @@ def _run_launch(binary: str, launch: Launch, environment: Mapping[str, str]) -> 
 
 
 def _with_loopback(environment: Mapping[str, str], name: str) -> str:
-    """Let no other proxy of the environment come between the client and ours."""
+    """Keep other proxies of the environment from coming between the client and ours."""
     return ",".join([*filter(None, [environment.get(name)]), "127.0.0.1", "localhost"])
 
 
@@ -206,7 +206,7 @@ class Supervised:
                 self._process = self._start(port)
 
     def totals(self) -> Totals:
-        """Ask the proxy what it did; nothing if it cannot be reached."""
+        """Ask the proxy for its counts; None if it cannot be reached."""
         try:
             with urllib.request.urlopen(f"{self.url}/healthz", timeout=5) as answer:  # noqa: S310
                 return msgspec.convert(json.load(answer), Totals)

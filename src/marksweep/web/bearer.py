@@ -1,4 +1,4 @@
-"""Bearer tokens: one of the environment, those of a file as it is now, or one made at the start."""
+"""Bearer tokens: one from the environment, those of a file, or one made at the start."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class BearerTokens:
         return cls({single: [workspace]} if single else {}, path)
 
     def refresh(self) -> None:
-        """Read the file again if it has changed: tokens that were removed open nothing.
+        """Read the file again if it has changed: removed tokens are no longer valid.
 
         A missing file holds none. If the file is damaged, the tokens read before stay in force.
         """
@@ -113,7 +113,7 @@ class BearerTokens:
             logger.warning("%s The tokens read before stay in force.", error)
 
     def admit(self, token: str) -> bool:
-        """Return whether a token opens anything now."""
+        """Return whether a token is valid now."""
         return self.workspaces(token) is not None
 
     def workspaces(self, token: str) -> tuple[str, ...] | None:
@@ -132,5 +132,5 @@ def _stamp(found: os.stat_result) -> Stamp:
 
 
 def digest(token: str) -> str:
-    """Return what stands for a token where it must not be seen."""
+    """Return the digest that replaces a token where it must not be seen."""
     return sha256(token.encode(errors="surrogatepass")).hexdigest()

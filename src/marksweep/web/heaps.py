@@ -1,4 +1,4 @@
-"""The heaps of one store by name, and what the page shows of each: worked out once per change."""
+"""The heaps of one store by name, and what the page shows of each: computed once per change."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from marksweep.web.sources import Look, Source
 from marksweep.web.tiles import By, Share, State, Tile, in_short, label, shares
 
 MAX_LOOKS = 8
-"""Heaps whose tiles are held. More takes memory; fewer works them out again when pages switch."""
+"""Heaps whose tiles are cached. More takes memory; fewer recomputes them when pages switch."""
 
 MAX_HEAPS = 200
-"""Working sets and conversations that are named, the first. Each is read once for its title."""
+"""How many working sets and conversations are listed. Each is read once for its title."""
 
 MAX_COLLECTIONS = 40
-"""Collections that the timeline shows, the newest."""
+"""How many of the newest collections the timeline shows."""
 
 MAX_SHARES = 60
-"""Groups and reasons that are listed, the largest; the rest is one line."""
+"""How many of the largest groups and reasons are listed; the rest is one line."""
 
 MAX_PINS = 200
-"""Pins that are listed."""
+"""How many pins are listed."""
 
 OTHERS = "others"
-"""What the groups beyond those that are shown are called together."""
+"""Name of the line that sums up the groups not shown."""
 
 HOOKS = f"{PREFIX}hook:"
-"""What the workspaces of hooks begin with: they hold texts, not messages."""
+"""Prefix of the workspaces of hooks: they hold texts, not messages."""
 
 DONE = (Event.SWEEPING, Event.SWEPT, Event.UNDONE, Event.RESTORED, Event.PURGED)
 """The events of the timeline. An intent has the plan; the outcome says that it was done."""
@@ -68,7 +68,7 @@ class HeapName(msgspec.Struct, frozen=True):
 
 
 class TimelineEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the timeline: a collection, or something that was brought back or purged."""
+    """One line of the timeline: a collection, a restore or a purge."""
 
     event: Event
     at: datetime
@@ -76,7 +76,7 @@ class TimelineEntry(msgspec.Struct, frozen=True, kw_only=True):
     actor: str = ""
     strategy: str = ""
     tiles: int = 0
-    """How many it took, brought back or purged."""
+    """How many were swept, restored or purged."""
     size_before: int | None = None
     size_after: int | None = None
     can_undo: bool = False
@@ -87,7 +87,7 @@ class HeapView(msgspec.Struct, frozen=True, kw_only=True):
 
     heap: HeapName
     version: str
-    """Changes whenever the heap or its journal does, and every minute: time makes garbage, too."""
+    """Changes with the heap, with its journal, and every minute: age makes garbage too."""
     unit: Unit
     size: int
     tiles: int
@@ -100,14 +100,14 @@ class HeapView(msgspec.Struct, frozen=True, kw_only=True):
     """What must stay, by reason."""
     pins: tuple[Tile, ...]
     swept: int
-    """How much can be brought back."""
+    """How much can be restored."""
     timeline: tuple[TimelineEntry, ...]
     """Newest first."""
     roots: tuple[Root, ...]
 
 
 class _Cached(msgspec.Struct):
-    """What was worked out of one heap, and from which version."""
+    """What was computed for one heap, and from which version."""
 
     version: str
     view: HeapView
@@ -130,7 +130,7 @@ class Heaps:
         memories: Callable[[], Iterable[str]] = tuple,
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
-        """Take what opens heaps of each kind; kinds that nothing opens are not shown.
+        """Take the openers of each kind of heap; kinds without one are not shown.
 
         `workspaces` names those with segments or messages, `memories` those with a memory.
         """
@@ -152,7 +152,7 @@ class Heaps:
         return tuple(each for each in found if each.kind in self._openers)
 
     def _named(self, workspace: str) -> HeapName:
-        """Tell a conversation from a working set, and what it is about; both stay as they are."""
+        """Tell a conversation from a working set, and find its title; neither is changed."""
         known = self._names.get(workspace)
         if known is None:
             live = self._segments.changes(workspace).put
@@ -163,7 +163,7 @@ class Heaps:
 
     @contextmanager
     def open(self, heap: str) -> Iterator[Source]:
-        """Hold a heap; others wait. NotFound if there is none of that name."""
+        """Lock a heap. NotFound if there is none of that name."""
         found = self._find(heap)
         with self._lock:
             guard = self._guards.setdefault(heap, RLock())
@@ -225,7 +225,7 @@ def _described(workspace: str, live: Iterable[Segment]) -> HeapName:
 
 
 def view_of(name: HeapName, version: str, look: Look, source: Source) -> HeapView:
-    """Sum a heap up."""
+    """Summarize a heap."""
     tiles = look.tiles
     garbage = [tile for tile in tiles if tile.state is State.GARBAGE]
     staying = [tile for tile in tiles if tile.state is State.ROOT]
@@ -258,7 +258,7 @@ def most(found: tuple[Share, ...]) -> tuple[Share, ...]:
 
 
 def timeline(entries: Iterable[Entry]) -> Iterator[TimelineEntry]:
-    """Tell what was done, newest first: a sweep with its strategy, and whether undo can reverse it.
+    """List what was done, newest first: a sweep with its strategy, and whether undo can reverse it.
 
     The same plan may be swept, undone and swept again.
     """

@@ -1,5 +1,5 @@
 "use strict";
-// Texts of segments are hostile: they only ever become text nodes.
+// Texts of segments are untrusted: they only become text nodes.
 const POLL_MS = 2000;
 const $ = id => document.getElementById(id);
 const number = n => n.toLocaleString("en-US");
@@ -51,7 +51,7 @@ function complain(problem) {
   $("enter").hidden = problem?.status !== 401;
 }
 
-// Run what a button asks for; while it runs the button waits, and what fails is said.
+// Run a button's action; the button is disabled meanwhile, and a failure is shown.
 function doing(work) {
   return async event => {
     event?.preventDefault();
@@ -230,11 +230,11 @@ function drawPlan(said) {
   for (const each of p.blockers ?? []) card.append(make("p", {className: "fine"},
     `Stays: ${number(each.size)} in ${number(each.segments)}, ${each.reason}.`));
   if (moved && !plan.done) card.append(make("p", {className: "bad"},
-    "The heap has moved since this plan was made: plan again to collect."));
+    "The heap has changed since this plan was made: plan again to collect."));
   const buttons = make("div", {className: "buttons"});
   if (plan.steps && !plan.done) buttons.append(make("button", {className: "main", id: "collect", click: doing(collect)}, "Collect exactly this"));
   buttons.append(make("button", {click: doing(() => { plan = null; $("plan").replaceChildren(); return drawPicture(); })},
-    plan.done ? "Close" : "Put aside"));
+    plan.done ? "Close" : "Dismiss"));
   card.append(buttons);
   if (rows.length) card.append(make("div", {className: "scroll", tabIndex: 0}, make("table", {},
     make("thead", {}, make("tr", {}, make("th", {}, "What, and why"), make("th", {}, "Action"), make("th", {className: "n"}, "Frees"))),

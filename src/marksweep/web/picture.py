@@ -1,6 +1,6 @@
 """The window as a picture: a treemap in SVG, as large as what it shows, coloured by what keeps it.
 
-The page shows it as it is; with its style inside it stands alone in a file. What is free of a
+The page embeds it; with its style included it is a standalone file. The free part of a
 budget stays empty. Tiles too small to see are merged by state. Same input, same
 bytes.
 """
@@ -23,7 +23,7 @@ from marksweep.web.tiles import By, State, Tile, shares
 STYLE = Path(__file__).with_name("picture.css")
 
 MIN_WIDTH, MAX_WIDTH = 280, 2_400
-"""Pixels that a picture may be wide."""
+"""Widths that a picture may have, in pixels."""
 
 MIN_AREA = 24.0
 """Square pixels below which tiles are drawn together."""
@@ -32,7 +32,7 @@ AREA_PER_TILE = 700.0
 """Square pixels for each tile that is drawn by itself, on average. Lower draws more, and slower."""
 
 MAX_GROUPS = 24
-"""Groups that have a place of their own, the largest."""
+"""How many of the largest groups are drawn separately."""
 
 HEAD, BAR, LEGEND = 26.0, 14.0, 26.0
 """Heights of the line above, the bar, and the legend below, in pixels."""
@@ -41,7 +41,7 @@ GROUP_LINE = 17.0
 """Height of a group's name."""
 
 CHAR = 6.3
-"""Width of a letter on a tile, about."""
+"""Approximate width of a letter on a tile."""
 
 GAP = 2.0
 
@@ -55,7 +55,7 @@ STATES = {
     State.RELATED: "related",
     State.GARBAGE: "garbage",
 }
-"""What the legend calls them."""
+"""Their names in the legend."""
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -86,11 +86,11 @@ class Shown(msgspec.Struct, frozen=True):
     title: str
     by: By = By.KIND
     plan: Plan | None = None
-    """What it would take is crossed out."""
+    """What it would sweep is crossed out."""
 
 
 def picture(shown: Shown, width: int, *, style: str = "") -> str:
-    """Draw a heap; with a style it stands alone."""
+    """Draw a heap; with a style it is standalone."""
     width = min(max(width, MIN_WIDTH), MAX_WIDTH)
     height = 320 if width >= 700 else 420
     tiles, budget = shown.look.tiles, shown.look.budget
@@ -121,7 +121,7 @@ def picture(shown: Shown, width: int, *, style: str = "") -> str:
 
 
 def alone(shown: Shown, width: int) -> str:
-    """Draw a heap with its style inside, for a file."""
+    """Draw a heap with its style included, for a file."""
     return picture(shown, width, style=STYLE.read_text("utf-8"))
 
 
@@ -216,7 +216,7 @@ class _Drawn(NamedTuple):
     goes: bool
     name: str
     said: str
-    """What it says of itself, for whoever points at it."""
+    """The tooltip."""
     label: str
 
     def svg(self, box: Box, unit: Unit) -> Iterator[str]:
@@ -296,7 +296,7 @@ def _cut(text: str, room: int) -> str:
 
 
 def clean(text: str) -> str:
-    """Replace what no XML may hold: control characters and half characters."""
+    """Replace what XML must not contain: control characters and lone surrogates."""
     return _NOT_XML.sub("�", text)
 
 

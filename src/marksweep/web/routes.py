@@ -1,8 +1,8 @@
 """The page and its JSON over HTTP: one set of routes for `web`, `serve --http` and `proxy`.
 
-The page's own files hold nothing of the user's, so anybody may load them. Its JSON is for those who
-may: the request must be meant for this host, come from this page and not from another site, and
-carry the bearer token where there is one. Looking is GET; what changes something is POST.
+The page's own files contain no user data, so anybody may load them. Its JSON is restricted:
+the request must name this host, come from this page and not from another site, and carry the
+bearer token if there is one. Reads are GET; changes are POST.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from marksweep.web.sources import Detail
 from marksweep.web.tiles import By, Tile
 
 PATH = "/marksweep"
-"""Where the page is, on whichever server: no provider has such a path."""
+"""Path of the page, on every server: no provider has such a path."""
 
 LOOPBACK = ("127.0.0.1:*", "localhost:*", "[::1]:*")
 """Host headers of requests that are meant for this machine; * is any port."""
@@ -38,16 +38,16 @@ FILES = {
     "page.js": "page.js",
     "picture.css": "picture.css",
 }
-"""What the page is made of, by the path below PATH."""
+"""The page's files, by the path below PATH."""
 
 PUBLIC = frozenset({PATH, *(f"{PATH}/{name}" for name in FILES)})
-"""Paths that need no token: they hold nothing of the user's."""
+"""Paths that need no token: they contain no user data."""
 
 MAX_BODY = 100_000
-"""Bytes that a request may have."""
+"""Largest request, in bytes."""
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
-"""All there are: what is asked of us below PATH goes nowhere else."""
+"""All methods: requests below PATH are never forwarded."""
 
 MAX_ROWS = 100
 """Rows of a list in one answer; the page asks for more."""
@@ -73,7 +73,7 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-"""Headers for browsers: load nothing from elsewhere, run no script but ours, keep nothing."""
+"""Headers for browsers: load nothing from elsewhere, run only our script, cache nothing."""
 
 
 class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -114,7 +114,7 @@ class Door:
         self._tokens = tokens
 
     def check(self, request: Request) -> Response | None:
-        """Answer why not, or None."""
+        """Return the refusal, or None."""
         headers = request.headers
         host = headers.get("host", "")
         if host not in self._hosts and f"{host.rpartition(':')[0]}:*" not in self._hosts:
@@ -135,7 +135,7 @@ class Door:
 
 
 def routes(heaps: Callable[[Request], Heaps], door: Door) -> list[Route]:
-    """Return the routes; `heaps` says what the caller of a request sees."""
+    """Return the routes; `heaps` returns what the caller of a request may see."""
 
     def answering(work: Callable[[Request, Heaps], Awaitable[Response]]) -> Endpoint:
         async def answer(request: Request) -> Response:
@@ -335,7 +335,7 @@ def _unpin(wanted: Wanted, heaps: Heaps) -> object:
 
 
 def _changing(work: Callable[[Wanted, Heaps], object]) -> Work:
-    """Read what is wanted, and do it in a thread."""
+    """Parse the request, and do the work in a thread."""
 
     async def change(request: Request, heaps: Heaps) -> Response:
         body = bytearray()

@@ -1,4 +1,4 @@
-"""Listening: `marksweep web` as a process, and what other servers of ours share with it."""
+"""`marksweep web` as a process, and what the other servers share with it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from marksweep.web.heaps import Heaps
 from marksweep.web.routes import LOOPBACK, PATH, Door, routes
 
 GRACEFUL_SECONDS = 5
-"""How long answers under way may take when a server ends."""
+"""How long running answers may take when a server stops."""
 
 
 class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
@@ -35,7 +35,7 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     """
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Have the kernel reset the connection, should nobody close it."""
+        """Make the kernel reset the connection unless somebody closes it."""
         _linger(transport, is_reset=1)
         super().connection_made(transport)
 
@@ -60,7 +60,7 @@ class Listening(msgspec.Struct, frozen=True, kw_only=True):
     """Host headers to accept besides its own, such as the name of a proxy."""
 
     def door(self, tokens: BearerTokens) -> Door:
-        """Let those in who mean this host and have a token."""
+        """Admit requests that name this host and have a token."""
         return Door(hosts=(*LOOPBACK, f"{self.host}:*", *self.hosts), tokens=tokens)
 
 

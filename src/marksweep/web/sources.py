@@ -1,4 +1,4 @@
-"""The three heaps as the page sees them: look, read, plan, collect, undo, restore, pin."""
+"""The three heaps as the page sees them: list, read, plan, collect, undo, restore, pin."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from marksweep.stores.graph.nouns import CODE_INDEXER, Kind, Record
 from marksweep.web.tiles import State, Tile, label
 
 ACTOR = "the page"
-"""Who the journal and pins say it was."""
+"""The actor in the journal and in pins."""
 
 QUICK_DEAD = "superseded"
 """Dead weight that is found without reading every text."""
@@ -60,7 +60,7 @@ class Detail(msgspec.Struct, frozen=True):
     segment: Segment
     why: str
     is_live: bool = True
-    """Or it was swept, and can come back."""
+    """False: it was swept, and can be restored."""
 
 
 class Source(Protocol):
@@ -79,15 +79,15 @@ class Source(Protocol):
         ...
 
     def find(self, words: str, limit: int) -> tuple[str, ...]:
-        """Name what is live and has these words, best first."""
+        """List live items with these words, best first."""
         ...
 
     def swept(self, words: str, limit: int) -> tuple[Stashed, ...]:
-        """Return what was swept and can come back: best first, or newest first without words."""
+        """Return what was swept and can be restored: best first, or newest first without words."""
         ...
 
     def swept_count(self) -> int:
-        """Count what was swept and can come back."""
+        """Count what was swept and can be restored."""
         ...
 
     def journal(self, events: tuple[Event, ...], limit: int) -> tuple[Entry, ...]:
@@ -95,7 +95,7 @@ class Source(Protocol):
         ...
 
     def plan(self, target: int | None) -> Plan:
-        """Decide what would go, and keep that plan."""
+        """Make a plan, and save it."""
         ...
 
     def saved(self, plan_id: str) -> Plan:
@@ -111,7 +111,7 @@ class Source(Protocol):
         ...
 
     def restore(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Bring some of what was swept back."""
+        """Restore some of what was swept."""
         ...
 
     def pin(self, name: str) -> None:
@@ -119,7 +119,7 @@ class Source(Protocol):
         ...
 
     def unpin(self, name: str) -> None:
-        """Take the protection away."""
+        """Remove the protection."""
         ...
 
 
@@ -217,7 +217,7 @@ class Talk(_Stored):
         return {each.segment_id: each for each in self._talk.context().segments}.get(name)
 
     def look(self) -> Look:
-        """Find what is dead weight; the rest is in use."""
+        """Find dead weight; the rest is in use."""
         talk = self._talk
         context = talk.context()
         about = dict(_about(talk.history))
@@ -235,13 +235,13 @@ class Talk(_Stored):
 
 
 class About(NamedTuple):
-    """Who says a message, by which tool and of which file."""
+    """The speaker of a message, its tool and its file."""
 
     kind: str
     tool: str = ""
     file: str = ""
     what: str = ""
-    """What it is of, for people to read: a file, or a call."""
+    """A title for people: a file, or a call."""
 
 
 def _about(history: list[Message]) -> Iterator[tuple[str, About]]:
@@ -302,7 +302,7 @@ class Remembered:
         return self._memory.graph.version(self._workspace)
 
     def look(self) -> Look:
-        """Say what is stale, orphaned, expired or said twice; the rest is remembered."""
+        """Find what is stale, orphaned, expired or duplicate; the rest is kept."""
         memory, workspace = self._memory, self._workspace
         said = memory.settings
         rules = GraphRules(recently_read=said.recently_read, ttl=said.ttl)
@@ -395,11 +395,11 @@ class Remembered:
         return Report(plan_id, plan.size_before, plan.size_before - len(done), done, unit=plan.unit)
 
     def undo(self, plan_id: str) -> tuple[str, ...]:
-        """Take back what a plan deleted."""
+        """Restore what a plan deleted."""
         return refs_of(self._memory.undo(plan_id, workspace_id=self._workspace))
 
     def restore(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Take memories back."""
+        """Restore memories."""
         memories = _memories(*names)
         return refs_of(self._memory.restore(memory_ids=memories, workspace_id=self._workspace))
 

@@ -15,7 +15,7 @@ from marksweep.web.heaps import HeapKind, Heaps, Opener
 from marksweep.web.sources import Remembered, Source, Talk, WorkingSet
 
 ACTOR = "web"
-"""Who the journal says it was."""
+"""The actor in the journal."""
 
 
 class Stored:
@@ -33,7 +33,7 @@ class Stored:
     ) -> None:
         """Take the store and its memory.
 
-        `focus` tells a working set what its agent is at; `segments` opens those that are open
+        `focus` tells a working set what its agent works on; `segments` opens those that are open
         elsewhere.
         """
         self._store = store
@@ -99,7 +99,7 @@ class Stored:
 
 
 def conversations(fit: Fit) -> Heaps:
-    """Return the conversations that are made to fit, those at work as they are."""
+    """Return the proxy's conversations; those in use as they are in memory."""
 
     @contextmanager
     def opened(workspace: str) -> Iterator[Source]:
@@ -110,7 +110,7 @@ def conversations(fit: Fit) -> Heaps:
 
 
 def one_conversation(talk: Conversation) -> Heaps:
-    """Return a conversation that is not in a store of its own."""
+    """Return a conversation without a separate store."""
 
     @contextmanager
     def opened(_: str) -> Iterator[Source]:

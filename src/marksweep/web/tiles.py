@@ -12,7 +12,7 @@ MAX_LABEL = 120
 
 
 class State(StrEnum):
-    """How firmly something is held, firmest first."""
+    """How strongly something is held, strongest first."""
 
     ROOT = "root"
     """It must stay."""
@@ -49,7 +49,7 @@ class Tile(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     pinned: bool = False
 
     def group(self, by: By) -> str:
-        """Name the group it belongs to; empty if it has none."""
+        """Return the name of its group; empty if it has none."""
         return str(getattr(self, by))
 
 
@@ -64,7 +64,7 @@ class Share(msgspec.Struct, frozen=True):
 
 
 def shares(tiles: Iterable[Tile], key: Callable[[Tile], str]) -> tuple[Share, ...]:
-    """Sum tiles up by group, largest first."""
+    """Sum up tiles by group, largest first."""
     sums: dict[str, list[int]] = {}
     for tile in tiles:
         line = sums.setdefault(key(tile), [0, 0, 0])
@@ -76,7 +76,7 @@ def shares(tiles: Iterable[Tile], key: Callable[[Tile], str]) -> tuple[Share, ..
 
 
 def in_short(reason: str) -> str:
-    """Cut a reason down to what others have in common with it."""
+    """Shorten a reason to the part that others share."""
     return reason.partition(":")[0].partition(";")[0]
 
 

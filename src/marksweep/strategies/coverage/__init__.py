@@ -1,7 +1,7 @@
 """Coverage: keep at least one copy of everything that is likely to be needed again.
 
     observe, forget   follow which messages are there, in blocks (index.py, text.py)
-    recall            bring back what the agent speaks of again, if it is worth more than what goes
+    recall            bring back what the agent mentions again, if it is worth more than what goes
     target            choose where to cut into the prompt: what is lost against what its cache must
                       read again (choose.py)
     rank              the least worth per token first: parts of messages before whole ones
@@ -9,12 +9,12 @@
 A block is worth only what no other kept block holds. What comes back is in a note in front of
 the newest messages, where it costs its own tokens and no cached prefix.
 
-A bulky text is cut into blocks, a small one is one block. What a message calls for is its frame,
-arguments included, however long: it is never cut, and goes only when nothing else of the calls and
-their results is left. So pairs stay whole, and no model sees a call that it did not make.
+A bulky text is cut into blocks, a small one is one block. The calls of a message are its frame,
+arguments included, however long: it is never cut, and is dropped only when nothing else of the
+calls and their results is left. So pairs stay whole, and no model sees a call that it did not make.
 
-Messages are learnt once, in order; the same stream gives the same state, and ranking leaves the
-state as it was. Which blocks are kept in a shorter form is noted when that form is proposed, so
+Messages are learned once, in order; the same stream gives the same state, and ranking does not
+change it. Which blocks are kept in a shorter form is noted when that form is proposed, so
 that a sweep, an undo or a restore is followed without reading again.
 
 Memory follows what is live: dropped blocks are remembered up to MEMORY_WINDOWS times the most that
@@ -43,7 +43,7 @@ from marksweep.tokens import count
 __all__ = ["ECONOMY", "QUALITY", "RECALLED", "Coverage", "Note", "Setting", "Texts"]
 
 MAX_REFILL_BLOCKS = 4096
-"""Dropped blocks that are looked at when there is idle room, the last to go first."""
+"""Dropped blocks to consider when there is idle room, the last dropped first."""
 NOTE_TOKENS = 20
 """Tokens that a note takes beside what it says."""
 SMALLEST_ROOM = 8
@@ -60,7 +60,7 @@ BULKY_TOKENS = 100
 MAX_BYTES_PER_CHARACTER = 4
 """The most bytes, and so the most tokens, that a character takes."""
 USER_WEIGHT = 3.0
-"""What the user says in a few words counts so many times as much: no tool can repeat it.
+"""Factor for short texts of the user: no tool can repeat them.
 
 Higher keeps more of what was talked about, and less of what tools returned.
 """
@@ -68,7 +68,7 @@ Higher keeps more of what was talked about, and less of what tools returned.
 SCRIPT_SHARE = 0.1
 """Share of the limit up to which a script of the agent stays whole or goes whole.
 
-Of one that takes more, nothing could stay in the end; it is cut at its blank lines. Higher keeps
+A larger one could not stay at all; it is cut at its blank lines. Higher keeps
 larger scripts whole, and loses more of them in a small window.
 """
 CHARACTERS_PER_TOKEN = 4
@@ -111,14 +111,14 @@ class Coverage:
         note: Note | None = None,
         limit: Limit | None = None,
     ) -> None:
-        """Begin. Without `note`, nothing comes back automatically."""
+        """Create it. Without `note`, nothing comes back automatically."""
         self._state = CoverageState(texts, limit)
         self._trimmed = trimmed
         self._note = note
         self._setting = setting
         self._landing: _Landing | None = None
         self._swept = False
-        """Whether it chose what is gone, rather than somebody else."""
+        """Whether this strategy chose what was dropped."""
 
     @property
     def name(self) -> str:
@@ -131,7 +131,7 @@ class Coverage:
         return not self._setting.reread
 
     def observe(self, segments: Iterable[Segment]) -> None:
-        """Learn new messages. Those it did not observe are learnt when it ranks."""
+        """Learn new messages. Those it did not observe are learned when it ranks."""
         self._state.observe(segments)
 
     def forget(self, segment_ids: Iterable[str]) -> None:
@@ -139,7 +139,7 @@ class Coverage:
         self._state.forget(segment_ids)
 
     def target(self, context: PlanningContext, wanted: int) -> int:
-        """Land where it is wanted, and choose from which message on to cut."""
+        """Return the wanted target, and choose from which message on to cut."""
         if context.size <= wanted:
             return wanted
         self._swept = True
@@ -166,7 +166,7 @@ class Coverage:
         return Sweep(context, self._state.index, self._state.follow(context.segments))
 
     def recall(self, context: PlanningContext) -> Proposal | None:
-        """Propose a note in front of the newest messages: what they speak of and is gone."""
+        """Propose a note before the newest messages with dropped blocks that they mention."""
         before, limit = context.unanswered, context.target
         if self._note is None or before is None or limit is None:
             return None
@@ -198,7 +198,7 @@ class Coverage:
         return Proposal((before,), Action.RECALL, self._why_back(taken, refills=refills), note)
 
     def _pick(self, blocks: Iterable[Block], room: int, bar: float) -> list[Block]:
-        """Take back the best blocks that fit, while they are worth more than what goes."""
+        """Take back the best blocks that fit, while they are worth more than what is swept."""
         index = self._state.index
         taken: dict[int, Block] = {}
         heap = [(-index.worth_if_restored(block), block.number, block) for block in blocks]
@@ -321,7 +321,7 @@ class CoverageState:
                 self.index.recover(block)
 
     def _detach(self, block: Block) -> None:
-        """Take a forgotten block out of its message, and the message out if nothing is left."""
+        """Remove a forgotten block from its message, and the message if nothing is left."""
         message = block.message
         message.remove(block)
         is_known = self.messages.get(message.segment_id) is message
@@ -384,7 +384,7 @@ class CoverageState:
         return self._settle(message, segment)
 
     def _paragraphs(self, text: Text) -> Sections:
-        """Cut what somebody wrote; scripts only if they are too large for the window."""
+        """Cut written text; scripts only if they are too large for the window."""
         limit = self._limit() if self._limit else 0
         largest = int(SCRIPT_SHARE * limit * CHARACTERS_PER_TOKEN)
         cut = paragraphs(text.words, largest or None)
@@ -398,7 +398,7 @@ class CoverageState:
 
 
 def _with_pastes_cut(cut: Sections) -> Sections:
-    """Cut what nobody types: the output of a tool, said in the user's name."""
+    """Cut tool output that was sent in the user's name."""
     pieces = [
         sections(piece.text).pieces
         if isinstance(piece, Section) and len(piece.text) > MAX_CHARACTERS
@@ -409,7 +409,7 @@ def _with_pastes_cut(cut: Sections) -> Sections:
 
 
 def _headed(cut: Sections) -> tuple[tuple[Section, ...], Sections]:
-    """Take the first section off, which stays as long as the call beside it does."""
+    """Split off the first section, which stays as long as its call does."""
     head, *rest = cut.pieces
     if not isinstance(head, Section):
         return (), cut

@@ -68,7 +68,7 @@ def choose(
     must: int,
     setting: Setting,
 ) -> int:
-    """Choose the message from which on a sweep has the least price. The least worth comes first.
+    """Choose the message from which on a sweep costs least. The least worth comes first.
 
     `sizes` are the tokens of all messages in order; those in `span` may go. `must` is what has to
     be freed.
@@ -123,7 +123,7 @@ def _median_worth(order: Sequence[Offer]) -> float:
 
 
 class Sweep:
-    """A heap, seen as blocks that may go."""
+    """A heap as blocks that may be dropped."""
 
     def __init__(
         self, context: PlanningContext, index: BlockIndex, messages: Sequence[MessageBlocks]
@@ -136,10 +136,10 @@ class Sweep:
         self.fixed = context.size - sum([context.sizes[i] for i in self._free])
         """Tokens that must stay."""
         self._offers = sorted(self._all_offers())
-        """What may go, the least worth first."""
+        """What may be dropped, the least worth first."""
 
     def choose(self, target_tokens: int, setting: Setting) -> int:
-        """Choose from where on to cut: near the end is cheap for the prompt cache."""
+        """Choose where the cut starts: near the end is cheap for the prompt cache."""
         context = self._context
         must = max(1, context.size - target_tokens)
         if not self._free or self.fixed > target_tokens:
@@ -148,7 +148,7 @@ class Sweep:
         return choose(self._offers, context.sizes, span, must=must, setting=setting)
 
     def rank(self, first: int, must: int, trimmed: Trimmed) -> Iterator[Proposal]:
-        """Drop in rounds; after each, propose what became of the messages it touched.
+        """Drop in rounds; after each, propose the new forms of the messages it touched.
 
         The first round frees what must go, from the message at `first` on if that is enough.
         """
@@ -168,7 +168,7 @@ class Sweep:
                 self._index.undrop(self._dropped.pop())
 
     def _all_offers(self) -> Iterator[Offer]:
-        """Offer every block that may go now: frames only where nothing else is left."""
+        """Offer every block that may be dropped now: frames only where nothing else is left."""
         worth = self._index.cached_worth
         for i in self._free:
             message = self._messages[i]
@@ -236,7 +236,7 @@ class Sweep:
         return Proposal((i,), Action.TRIM, reason, shorter)
 
     def _reason(self, gone: list[Block], count: int) -> str:
-        """Say what goes with these of so many blocks."""
+        """Say what is lost with these blocks."""
         is_whole = len(gone) == count
         what = "all of it" if is_whole else f"{len(gone)} of its {count} parts"
         verb = "goes" if is_whole or len(gone) == 1 else "go"

@@ -1,6 +1,6 @@
 """Which block holds which atom, and what losing a block would cost.
 
-A block is worth only what no other kept block holds. Three ideas carry it:
+A block is worth only what no other kept block holds. Three ideas:
 
 - Coverage. An older read is worthless once its lines are in a newer one, without any rule about
   reads; the last copy of an id is precious.
@@ -29,7 +29,7 @@ from marksweep.tokens import count
 CHANCE = 0.02
 """Chance that a name seen once is needed at the next step. Only its ratio to PRIOR matters."""
 HIGHEST_CHANCE = 0.9
-"""Nothing is surer than this."""
+"""Upper bound of a chance."""
 KIND_WEIGHTS = {Kind.NAME: 1.0, Kind.LINE: 0.4, Kind.TOKEN: 0.5, Kind.PART: 0.3}
 """Weight of each kind: lines come back together, tokens and words mostly say what a name says."""
 CROWD, CROWDING = 30, 0.12
@@ -47,7 +47,7 @@ ECHO = 0.8
 Higher keeps more of what the agent wrote itself, and less of what tools returned.
 """
 PRIOR = 0.01
-"""Worth of a block that holds nothing found, when new; it falls with age."""
+"""Worth of a new block without atoms; it falls with age."""
 OWN_CODE, OWN_WORDS = 0.01, 0.003
 """Worth per token of what the agent wrote, code blocks and words, when new, beside the atoms.
 
@@ -59,9 +59,9 @@ OWN_FADING = 0.5
 """That worth falls with age ** -OWN_FADING."""
 FENCE = "```"
 STALE_SHARE = 0.1
-"""A block's worth is worked out again when its age grew by this share, or its atoms changed."""
+"""A block's worth is recomputed when its age grew by this share, or its atoms changed."""
 MAX_RECALLABLE = 512
-"""Dropped blocks of one atom that are looked at, the last to go first."""
+"""Dropped blocks of one atom to consider, the last dropped first."""
 MAX_IDLE_ATOMS = 8192
 """Atoms that the agent acted on and nothing holds any more, whose use is still remembered."""
 MAX_FORMS = 8
@@ -97,12 +97,12 @@ class Atom:
         return min(chance, HIGHEST_CHANCE)
 
     def gain(self, block: Block) -> None:
-        """Count a holder more."""
+        """Add a holder."""
         self.holders += 1
         self.witnesses += block.observed
 
     def lose(self, block: Block) -> None:
-        """Count a holder less."""
+        """Remove a holder."""
         self.holders -= 1
         self.witnesses -= block.observed
 
@@ -146,7 +146,7 @@ class Block:
         self.is_copy = False
         """Whether it came back from another message."""
         self.weight = 1.0
-        """How many times as much it counts."""
+        """Factor on its worth."""
         self.own = 0.0
         """Its worth per token when new, because the agent wrote it."""
         self.value = 0.0
@@ -157,7 +157,7 @@ class Block:
 
     @property
     def section(self) -> Section:
-        """What it shows."""
+        """Its text."""
         return Section(self.text, self.glued, self.head)
 
     @property
@@ -270,7 +270,7 @@ class BlockIndex:
         self._idle_atoms = 0
 
     def step(self) -> None:
-        """Begin a step: everything grows older by one."""
+        """Begin a step: all ages grow by one."""
         self.now += 1
         self._fresh = []
 
@@ -339,7 +339,7 @@ class BlockIndex:
             atom.lose(block)
 
     def undrop(self, block: Block) -> None:
-        """Keep a dropped block after all."""
+        """Undo a drop."""
         block.is_kept = block.is_dirty = True
         block.message.parts_kept += not block.is_frame
         for atom in block.atoms:
@@ -368,7 +368,7 @@ class BlockIndex:
         return block
 
     def release(self, block: Block) -> None:
-        """Let nothing refer to a block that is neither kept nor remembered."""
+        """Remove all references to a block that is neither kept nor remembered."""
         for atom in block.atoms:
             if atom.newest is block:
                 atom.newest = None
@@ -410,7 +410,7 @@ class BlockIndex:
 
     @contextmanager
     def hypothetically(self) -> Iterator[Callable[[Block], None]]:
-        """Take blocks back for as long as this lasts, to see what the others are worth then."""
+        """Keep dropped blocks within the context, to see what the others are worth then."""
         gained: list[tuple[Atom, Block]] = []
 
         def take(block: Block) -> None:
@@ -426,7 +426,7 @@ class BlockIndex:
                 atom.lose(block)
 
     def recallable(self) -> list[Block]:
-        """Dropped blocks that hold what this step speaks of and no observation in context does."""
+        """Dropped blocks that hold what this step mentions and no observation in context does."""
         found: dict[int, Block] = {}
         for atom in self._fresh:
             if atom.dropped and (atom.witnesses == 0 or atom.holders == 0):
@@ -434,7 +434,7 @@ class BlockIndex:
         return list(found.values())
 
     def spoken_of(self, blocks: Iterable[Block]) -> list[str]:
-        """The atoms of dropped blocks that this step speaks of."""
+        """The atoms of dropped blocks that this step mentions."""
         fresh = {atom.key for atom in self._fresh}
         held = dict.fromkeys(atom.key for block in blocks for atom in block.atoms)
         return [shown(key) for key in held if key in fresh]

@@ -1,7 +1,7 @@
-"""Atoms: what of a text may be needed again.
+"""Atoms: the parts of a text that may be needed again.
 
 An atom is a name, a line, a token or a part of a name. Nothing here knows a format, a tool or a
-language: each kind is another guess at what the agent may come back for, and a fact that only one
+language: each kind is another guess at what the agent may need again, and a fact that only one
 guess finds is still found.
 """
 
@@ -33,7 +33,7 @@ KEY_PREFIXES = {Kind.NAME: "", Kind.LINE: "", Kind.TOKEN: "\0", Kind.PART: "\1"}
 """What keys begin with, so that kinds cover only their own; a line that is a name covers the name.
 
 A line that holds `"a_b",` holds the name a_b and not the token; one with `x/a_b:7` holds it as a
-part and not as a name. Whoever looks for the one is not served by the other.
+part and not as a name. A search for the one is not satisfied by the other.
 """
 
 Atoms = dict[str, Kind]
@@ -136,7 +136,7 @@ def names_in(text: str) -> set[str]:
 
 
 def maybe_names_in(text: str) -> set[str]:
-    """Find what has the letters of a name, plain words too."""
+    """Find what has the letters of a name, including plain words."""
     if len(text) > DEDUPLICATED_FROM:
         text = "\n".join(set(text.splitlines()))
     return {name.strip(_EDGES) for name in set(_NAME.findall(text))}
