@@ -47,7 +47,19 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
     @classmethod
     def of(cls, item: Item) -> Line:
         """Wrap an item."""
-        return cls(**{type(item).__name__.lower(): item})  # type: ignore[arg-type]
+        match item:
+            case Memory():
+                return cls(memory=item)
+            case Chunk():
+                return cls(chunk=item)
+            case Entity():
+                return cls(entity=item)
+            case Mention():
+                return cls(mention=item)
+            case Relation():
+                return cls(relation=item)
+            case Alias():
+                return cls(alias=item)
 
     @property
     def item(self) -> Item:
