@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
+import pytest
+
 from marksweep.conversation import Conversation
+from marksweep.core.strategy import Strategy
+from marksweep.messages import Outcome
+from marksweep.model import Segment
+from marksweep.strategies.superseded import Superseded
+from marksweep.strategies.unreachable import Unreachable
 
 BULK = "some output " * 60
 
@@ -91,3 +100,20 @@ def test_what_is_superseded_too_is_reported_as_that() -> None:
 def test_the_latest_results_and_short_ones_are_left_alone() -> None:
     assert taken(talk()) == []
     assert taken(talk(("look", "ls", "src/unused_file.py"))) == []
+
+
+@pytest.mark.parametrize("made", [Superseded, Unreachable])
+def test_a_plan_that_has_enough_does_not_read_older_results(made: Callable[..., Strategy]) -> None:
+    conversation = talk(*[("look", "ls", f"src/unused_file.py {BULK}")] * 5)
+    heap = conversation._heap
+    read: list[str] = []
+
+    def outcomes(segment: Segment) -> Sequence[Outcome]:
+        read.append(segment.segment_id)
+        return heap.outcomes(segment)
+
+    needs = (outcomes, heap.trimmed) if made is Superseded else (outcomes, heap.texts, heap.trimmed)
+    proposal = next(made(*needs).rank(conversation.context(0)))
+    assert proposal.replacement is not None
+    assert "m3" not in read
+    assert proposal.replacement.segment_id in read
