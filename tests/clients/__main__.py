@@ -36,8 +36,8 @@ INSTALLED = ROOT / ".clients"
 
 SECONDS = 240
 
-KILLED_AT = 12
-"""The call at which the proxy is killed: after the first collection, for most clients."""
+KILLED_AT = 18
+"""The call at which the proxy is killed: after the first collection of every client."""
 
 LAST_CALL = KILLED_AT + 2
 """Calls of the task in which the proxy is killed."""
