@@ -66,7 +66,7 @@ class IndexedRoots(Result):
         if not self.roots:
             return "Nothing has been indexed yet."
         gone = sum(not each.there for each in self.roots)
-        return f"{len(self.roots)} roots, {gone} of them gone."
+        return f"Roots: {len(self.roots)}; gone: {gone}."
 
 
 async def memory_roots(memory: CurrentMemory, *, workspace_id: WorkspaceName = "") -> IndexedRoots:  # noqa: ARG001
@@ -100,6 +100,8 @@ class RootDropped(Result):
 
     def words(self) -> str:
         """Say how much, and how to undo it."""
+        if not self.memories:
+            return f"Deleted nothing of {self.root}; see kept."
         return (
             f"Deleted {self.memories} files of {self.root}. To undo that: "
             f"restore_memory(plan_id={self.plan_id!r})."
