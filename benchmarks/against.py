@@ -36,7 +36,7 @@ from marksweep.stores.graph.falkor import FalkorGraphStore
 from marksweep.stores.graph.sqlite import SqliteGraphStore
 
 MOST = 1.1
-"""How many times the other's time it may take. Two runs of the same version differ by up to 5 %."""
+"""How many times the other's time it may take. On a busy machine runs differ by more than that."""
 STORES = ("SQLite", "FalkorDB")
 HERE = Path(__file__).resolve().parent.parent
 
